@@ -1,0 +1,18 @@
+//! The ground floor of Timeous: time, application data units, and the contract that every transport keeps.
+//!
+//! Nothing here opens a socket, starts a thread or reads a clock, and nothing built on it has to: time comes in as
+//! an [`Instant`], randomness as a [`Rng`].
+
+#![forbid(unsafe_code)]
+
+pub mod adu;
+pub mod queue;
+pub mod rng;
+pub mod time;
+pub mod transport;
+
+pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, References, SubStream};
+pub use queue::Queue;
+pub use rng::Rng;
+pub use time::{Duration, Instant, Rate};
+pub use transport::{AduSource, DriveOrder, Ecn, Misuse, NoAdus, PathState, PulledAdu, Transmit, Transport};

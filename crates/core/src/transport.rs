@@ -1,0 +1,239 @@
+//! The contract of a transport: one vocabulary, one driving order, one typed error for its misuse.
+
+use crate::adu::{AduMeta, DropReason};
+use crate::time::{Duration, Instant, Rate};
+
+/// A sans-IO transport connection.
+///
+/// # The driving order
+///
+/// 1. Feed it: any number of [`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout) and
+///    commands of the transport's own (connect, close).
+/// 2. Drain it: [`poll_transmit`](Self::poll_transmit) until it gives `None`, sending each packet at once. This is
+///    the instant of choice: the payload is pulled from the [`AduSource`] *inside* the call, never before.
+/// 3. Hear it: [`poll_event`](Self::poll_event) until it gives `None`.
+/// 4. Ask [`poll_timeout`](Self::poll_timeout), and call `handle_timeout` at that instant, unless something of step 1
+///    comes first. New data in the source is a reason to go to step 2.
+///
+/// `now` never goes back from one call to the next. Breaking the order is a [`Misuse`], which changes nothing.
+pub trait Transport {
+    /// What says when to send: the Congestion Manager, shared among the transports of a host.
+    type Congestion;
+    /// What it tells its driver.
+    type Event;
+
+    /// Takes in a datagram that came from the peer. What is wrong with it is the peer's fault and reaches the driver
+    /// as an event, if it matters.
+    fn handle_datagram(
+        &mut self,
+        now: Instant,
+        congestion: &mut Self::Congestion,
+        datagram: &[u8],
+        ecn: Ecn,
+    ) -> Result<(), Misuse>;
+
+    /// Lets time pass: to be called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
+    fn handle_timeout(&mut self, now: Instant, congestion: &mut Self::Congestion) -> Result<(), Misuse>;
+
+    /// The next packet to send now, appended to the empty `packet`, or `None`.
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        congestion: &mut Self::Congestion,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Result<Option<Transmit>, Misuse>;
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due; `None`: not before something else happens.
+    fn poll_timeout(&mut self) -> Result<Option<Instant>, Misuse>;
+
+    /// The next event, or `None`.
+    fn poll_event(&mut self) -> Option<Self::Event>;
+}
+
+/// A driver's mistake. Nothing has changed: mend the driver and call again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misuse {
+    /// `now` was before that of an earlier call.
+    #[error("time went back from {last:?} to {now:?}: take it from one monotonic clock")]
+    TimeWentBack {
+        /// The latest instant seen before.
+        last: Instant,
+        /// The one that was given.
+        now: Instant,
+    },
+    /// `poll_timeout` was asked while packets may wait: what it would say is not true yet.
+    #[error("packets may be waiting: call poll_transmit until it gives None before poll_timeout")]
+    NotDrained,
+    /// The packet buffer was not empty.
+    #[error("the packet buffer holds {len} bytes: clear it before poll_transmit")]
+    BufferNotEmpty {
+        /// What it held.
+        len: usize,
+    },
+}
+
+/// Watches over the driving order for a transport that embeds it.
+///
+/// ```
+/// use timeous_core::{DriveOrder, Instant, Misuse};
+/// let mut order = DriveOrder::default();
+/// order.fed(Instant::ZERO).unwrap();
+/// assert_eq!(order.may_sleep(), Err(Misuse::NotDrained));
+/// order.polled(Instant::ZERO, false).unwrap();
+/// assert_eq!(order.may_sleep(), Ok(()));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DriveOrder {
+    last: Instant,
+    undrained: bool,
+}
+
+impl DriveOrder {
+    /// Something was fed in at `now` (step 1).
+    pub fn fed(&mut self, now: Instant) -> Result<(), Misuse> {
+        self.advance(now)?;
+        self.undrained = true;
+        Ok(())
+    }
+
+    /// Time may pass only forwards: called before anything changes.
+    pub fn advance(&mut self, now: Instant) -> Result<(), Misuse> {
+        if now < self.last {
+            return Err(Misuse::TimeWentBack { last: self.last, now });
+        }
+        self.last = now;
+        Ok(())
+    }
+
+    /// `poll_transmit` gave a packet or, with `more` false, nothing (step 2).
+    pub fn polled(&mut self, now: Instant, more: bool) -> Result<(), Misuse> {
+        self.advance(now)?;
+        self.undrained = more;
+        Ok(())
+    }
+
+    /// Whether `poll_timeout` can be answered (step 4).
+    pub fn may_sleep(&self) -> Result<(), Misuse> {
+        if self.undrained { Err(Misuse::NotDrained) } else { Ok(()) }
+    }
+
+    /// The latest instant seen.
+    pub fn now(&self) -> Instant {
+        self.last
+    }
+}
+
+/// The ECN field of an IP header (RFC 3168 §5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The transport does not take part.
+    #[default]
+    NotEct = 0b00,
+    /// Capable, nonce one.
+    Ect1 = 0b01,
+    /// Capable, nonce zero.
+    Ect0 = 0b10,
+    /// Congestion was experienced.
+    Ce = 0b11,
+}
+
+/// What a call to `poll_transmit` put into the packet buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The ECN mark to send it with.
+    pub ecn: Ecn,
+    /// The ADU whose payload it carries, if any: to be confirmed to the source by [`AduSource::sent`].
+    pub adu: Option<PulledAdu>,
+}
+
+/// An ADU that left the queue: its source knows it by `token` from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PulledAdu {
+    /// The source's own name for it.
+    pub token: u64,
+    /// How many bytes were appended.
+    pub len: usize,
+    /// What the source knows of it.
+    pub meta: AduMeta,
+}
+
+/// The queue from which a transport pulls at the instant of sending: the packet ring, or a script in a test.
+pub trait AduSource {
+    /// Whether something may be waiting. A transport asks for the right to send only then.
+    fn has_queued(&mut self, now: Instant) -> bool;
+
+    /// Takes the ADU that is to leave now, appending its payload of at most `room` bytes to `packet`. What is expired,
+    /// dead or too large is passed over and never seen. `path` is what the transport knows at this instant.
+    fn pull(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu>;
+
+    /// The packet with this ADU was given to the device (the paper's `dev_i` moves on).
+    fn sent(&mut self, token: u64);
+
+    /// The peer has acknowledged it.
+    fn acked(&mut self, token: u64);
+
+    /// It is taken for lost.
+    fn lost(&mut self, token: u64);
+
+    /// It was pulled and will not be sent after all.
+    fn dropped(&mut self, token: u64, reason: DropReason);
+}
+
+/// A source with nothing in it, for an endpoint that only receives.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoAdus;
+
+impl AduSource for NoAdus {
+    fn has_queued(&mut self, _: Instant) -> bool {
+        false
+    }
+    fn pull(&mut self, _: Instant, _: &PathState, _: usize, _: &mut Vec<u8>) -> Option<PulledAdu> {
+        None
+    }
+    fn sent(&mut self, _: u64) {}
+    fn acked(&mut self, _: u64) {}
+    fn lost(&mut self, _: u64) {}
+    fn dropped(&mut self, _: u64, _: DropReason) {}
+}
+
+/// What is known of a path: the Congestion Manager's answer to a query (Andersen et al. §2.1.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PathState {
+    /// The rate at which this flow may send.
+    pub rate: Rate,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub srtt: Option<Duration>,
+    /// Its mean deviation.
+    pub rttvar: Duration,
+    /// The smallest round-trip time seen.
+    pub min_rtt: Option<Duration>,
+    /// Bytes that may be outstanding.
+    pub window: u64,
+    /// Bytes that are outstanding.
+    pub outstanding: u64,
+    /// Share of the packets that were lost of late, in parts per million.
+    pub loss_ppm: u32,
+}
+
+impl PathState {
+    /// How long a packet sent now is thought to be under way: half of the smoothed round trip, or nothing if unknown.
+    pub fn one_way(&self) -> Duration {
+        self.srtt.unwrap_or(Duration::ZERO) / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_goes_back_is_refused_and_changes_nothing() {
+        let mut order = DriveOrder::default();
+        let (early, late) = (Instant::from_nanos(5), Instant::from_nanos(9));
+        order.polled(late, false).unwrap();
+        assert_eq!(order.fed(early), Err(Misuse::TimeWentBack { last: late, now: early }));
+        assert_eq!(order.may_sleep(), Ok(()), "the refused call left no trace");
+    }
+}
