@@ -1,1 +1,17 @@
-//! (under construction)
+//! The Congestion Manager: one host, one view of each path, for every flow (Andersen et al.; RFC 3124).
+//!
+//! Flows to one destination form a [macroflow](macroflow) and share its congestion state. A [`Manager`] says *when*
+//! a flow may send; *what* it sends is the flow's own late choice. Sans-IO: time comes in as an argument.
+
+#![forbid(unsafe_code)]
+
+pub mod controller;
+pub mod macroflow;
+pub mod manager;
+pub mod rtt;
+pub mod scheduler;
+
+pub use controller::{Acked, Controller, aimd::Aimd};
+pub use macroflow::Destination;
+pub use manager::{CmError, FlowId, Loss, Manager, Update};
+pub use rtt::RttEstimator;

@@ -1,0 +1,244 @@
+//! The manager: flows are opened, ask to send, are granted it, tell what they sent and what became of it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use timeous_core::{Duration, Instant, PathState};
+
+use crate::controller::{Controller, aimd::Aimd};
+use crate::macroflow::{Destination, Macroflow};
+
+/// A flow of the Congestion Manager (the paper's `cm_flowid`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(u64);
+
+impl FlowId {
+    #[cfg(test)]
+    pub(crate) fn for_test(id: u64) -> Self {
+        Self(id)
+    }
+}
+
+/// The kind of congestion that a client saw (the paper's `lossmode`, §2.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Loss {
+    /// Bytes are gone for another reason than congestion (corruption, a receiver that dropped them).
+    None,
+    /// Some packets of a window were lost.
+    Transient,
+    /// A timeout: nothing came back.
+    Persistent,
+    /// Packets were marked (RFC 3168).
+    Ecn,
+}
+
+/// What a client learnt from its receiver (the paper's `cm_update`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Update {
+    /// Bytes that arrived.
+    pub acked: u64,
+    /// Bytes that did not, or with [`Loss::Ecn`] zero.
+    pub lost: u64,
+    /// What is to be concluded, and when the newest packet it is concluded from was sent: several losses of one
+    /// window are one event, whichever flow reports them.
+    pub loss: Option<(Loss, Instant)>,
+    /// A round-trip time sample.
+    pub rtt: Option<Duration>,
+}
+
+/// What is wrong with a call. All are the caller's; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CmError {
+    /// The flow is not open.
+    #[error("flow {0:?} is not open: open it first, and do not use it after close")]
+    UnknownFlow(FlowId),
+    /// Bytes were sent without a grant.
+    #[error("flow {0:?} holds no grant: request one and wait for it")]
+    NotGranted(FlowId),
+    /// More was acknowledged or lost than the flow has outstanding.
+    #[error("feedback for {claimed} bytes, but {flow:?} has only {outstanding} outstanding")]
+    MoreThanSent {
+        /// The flow.
+        flow: FlowId,
+        /// What the update claimed.
+        claimed: u64,
+        /// What it could have claimed.
+        outstanding: u64,
+    },
+}
+
+#[derive(Debug)]
+struct Flow {
+    destination: Destination,
+    mtu: u64,
+    outstanding: u64,
+}
+
+/// The Congestion Manager of a host.
+///
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+/// use timeous_cm::{Manager, Update};
+/// use timeous_core::{Duration, Instant};
+///
+/// let mut cm = Manager::default();
+/// let mut now = Instant::ZERO;
+/// let flow = cm.open(IpAddr::V4(Ipv4Addr::LOCALHOST).into(), 1_200);
+/// cm.request(now, flow).unwrap();
+/// assert_eq!(cm.poll_granted(), Some(flow));
+/// cm.notify(now, flow, 1_000).unwrap(); // the late choice was a packet of 1000 bytes
+/// now += Duration::from_millis(40);
+/// let update = Update { acked: 1_000, rtt: Some(Duration::from_millis(40)), ..Update::default() };
+/// cm.update(now, flow, update).unwrap();
+/// assert_eq!(cm.query(flow).unwrap().srtt, Some(Duration::from_millis(40)));
+/// ```
+#[derive(Debug)]
+pub struct Manager {
+    flows: BTreeMap<FlowId, Flow>,
+    macroflows: BTreeMap<Destination, Macroflow>,
+    granted: VecDeque<FlowId>,
+    next_id: u64,
+    new_controller: fn(u64) -> Box<dyn Controller>,
+}
+
+impl Default for Manager {
+    fn default() -> Self {
+        Self::new(|mtu| Box::new(Aimd::new(mtu)))
+    }
+}
+
+impl Manager {
+    /// A manager whose macroflows get their controllers from `new_controller`, which is given the packet size.
+    pub fn new(new_controller: fn(u64) -> Box<dyn Controller>) -> Self {
+        Self {
+            flows: BTreeMap::new(),
+            macroflows: BTreeMap::new(),
+            granted: VecDeque::new(),
+            next_id: 0,
+            new_controller,
+        }
+    }
+
+    /// Opens a flow whose packets have at most `mtu` bytes (`cm_open`).
+    pub fn open(&mut self, destination: Destination, mtu: u64) -> FlowId {
+        let id = FlowId(self.next_id);
+        self.next_id += 1;
+        let new_controller = self.new_controller;
+        let macroflow = self.macroflows.entry(destination).or_insert_with(|| Macroflow::new(new_controller(mtu), mtu));
+        macroflow.flows += 1;
+        self.flows.insert(id, Flow { destination, mtu, outstanding: 0 });
+        id
+    }
+
+    /// Closes a flow (`cm_close`). What it held goes to the others.
+    pub fn close(&mut self, now: Instant, id: FlowId) -> Result<(), CmError> {
+        let flow = self.flows.remove(&id).ok_or(CmError::UnknownFlow(id))?;
+        self.granted.retain(|&f| f != id);
+        if let Some(macroflow) = self.macroflows.get_mut(&flow.destination) {
+            macroflow.forget(id, flow.outstanding);
+            if macroflow.flows == 0 {
+                self.macroflows.remove(&flow.destination);
+            } else {
+                macroflow.give_grants(now, &mut self.granted);
+            }
+        }
+        Ok(())
+    }
+
+    /// The largest packet of a flow (`cm_mtu`).
+    pub fn mtu(&self, id: FlowId) -> Result<u64, CmError> {
+        self.flows.get(&id).map(|flow| flow.mtu).ok_or(CmError::UnknownFlow(id))
+    }
+
+    /// Asks for the right to send one packet (`cm_request`). Each call is one request.
+    pub fn request(&mut self, now: Instant, id: FlowId) -> Result<(), CmError> {
+        let (_, macroflow, granted) = self.parts(id)?;
+        macroflow.request(now, id);
+        macroflow.give_grants(now, granted);
+        Ok(())
+    }
+
+    /// Whether a flow has asked and was not yet granted what it asked for.
+    pub fn is_waiting(&self, id: FlowId) -> bool {
+        self.macroflow(id).is_some_and(|macroflow| macroflow.waiting(id) > 0)
+    }
+
+    /// Whether a flow holds a grant: it may send a packet now, and must tell by [`notify`](Self::notify).
+    pub fn has_grant(&self, id: FlowId) -> bool {
+        self.macroflow(id).is_some_and(|macroflow| macroflow.has_grant(id))
+    }
+
+    /// The next flow that was granted a packet since it was last asked (`cmapp_send`), for a driver that has to wake it.
+    pub fn poll_granted(&mut self) -> Option<FlowId> {
+        self.granted.pop_front()
+    }
+
+    /// A grant was used for `bytes`; 0 gives it back (`cm_notify`).
+    pub fn notify(&mut self, now: Instant, id: FlowId, bytes: u64) -> Result<(), CmError> {
+        let (flow, macroflow, granted) = self.parts(id)?;
+        if !macroflow.spend(now, id, bytes) {
+            return Err(CmError::NotGranted(id));
+        }
+        flow.outstanding += bytes;
+        macroflow.give_grants(now, granted);
+        Ok(())
+    }
+
+    /// Takes in what a client learnt of its packets (`cm_update`).
+    pub fn update(&mut self, now: Instant, id: FlowId, update: Update) -> Result<(), CmError> {
+        let (flow, macroflow, granted) = self.parts(id)?;
+        let claimed = update.acked.saturating_add(update.lost);
+        if claimed > flow.outstanding {
+            return Err(CmError::MoreThanSent { flow: id, claimed, outstanding: flow.outstanding });
+        }
+        flow.outstanding -= claimed;
+        if update.acked > 0 || update.rtt.is_some() {
+            macroflow.acked(now, update.acked, update.rtt);
+        }
+        if let Some((loss, sent_at)) = update.loss {
+            macroflow.lost(now, update.lost, loss, sent_at);
+        }
+        macroflow.give_grants(now, granted);
+        Ok(())
+    }
+
+    /// What is known of a flow's path (`cm_query`).
+    pub fn query(&self, id: FlowId) -> Result<PathState, CmError> {
+        self.macroflow(id).map(Macroflow::state).ok_or(CmError::UnknownFlow(id))
+    }
+
+    /// The retransmission timeout of a flow's path (RFC 6298), before any backoff.
+    pub fn timeout(&self, id: FlowId) -> Result<Duration, CmError> {
+        self.macroflow(id).map(|macroflow| macroflow.rtt.timeout()).ok_or(CmError::UnknownFlow(id))
+    }
+
+    /// The name of the controller of a flow's macroflow.
+    pub fn controller_name(&self, id: FlowId) -> Result<&'static str, CmError> {
+        self.macroflow(id).map(|macroflow| macroflow.controller.name()).ok_or(CmError::UnknownFlow(id))
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.macroflows.values().filter_map(Macroflow::poll_timeout).min()
+    }
+
+    /// Gives the grants that the pace held back, and takes back what nobody used.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for macroflow in self.macroflows.values_mut() {
+            macroflow.expire_grants(now);
+            macroflow.give_grants(now, &mut self.granted);
+        }
+    }
+
+    fn macroflow(&self, id: FlowId) -> Option<&Macroflow> {
+        self.macroflows.get(&self.flows.get(&id)?.destination)
+    }
+
+    fn parts(&mut self, id: FlowId) -> Result<(&mut Flow, &mut Macroflow, &mut VecDeque<FlowId>), CmError> {
+        let flow = self.flows.get_mut(&id).ok_or(CmError::UnknownFlow(id))?;
+        let macroflow = self.macroflows.get_mut(&flow.destination).ok_or(CmError::UnknownFlow(id))?;
+        Ok((flow, macroflow, &mut self.granted))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! The round-trip time of a path: smoothed, its deviation, its minimum (RFC 6298 §2).
+
+use timeous_core::Duration;
+
+/// Clock granularity `G` of RFC 6298 §2.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// Estimates the round-trip time and the retransmission timeout from samples.
+///
+/// ```
+/// use timeous_cm::RttEstimator;
+/// use timeous_core::Duration;
+/// let mut rtt = RttEstimator::default();
+/// assert_eq!(rtt.timeout(), Duration::from_secs(1));
+/// rtt.sample(Duration::from_millis(400));
+/// assert_eq!(rtt.smoothed(), Some(Duration::from_millis(400)));
+/// assert_eq!(rtt.timeout(), Duration::from_millis(1200));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RttEstimator {
+    state: Option<State>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    smoothed: Duration,
+    deviation: Duration,
+    min: Duration,
+    latest: Duration,
+}
+
+impl RttEstimator {
+    /// The initial timeout (RFC 6298 §2.1).
+    pub const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
+    /// The least timeout. RFC 6298 §2.4 says one second and lets implementations go lower; this is Linux's choice,
+    /// since a second is longer than most deadlines.
+    pub const MIN_TIMEOUT: Duration = Duration::from_millis(200);
+
+    /// Takes in a sample.
+    pub fn sample(&mut self, rtt: Duration) {
+        self.state = Some(match self.state {
+            None => State { smoothed: rtt, deviation: rtt / 2, min: rtt, latest: rtt },
+            Some(old) => State {
+                deviation: (old.deviation * 3 + old.smoothed.abs_diff(rtt)) / 4,
+                smoothed: (old.smoothed * 7 + rtt) / 8,
+                min: old.min.min(rtt),
+                latest: rtt,
+            },
+        });
+    }
+
+    /// The smoothed round-trip time.
+    pub fn smoothed(&self) -> Option<Duration> {
+        self.state.map(|s| s.smoothed)
+    }
+
+    /// The mean deviation.
+    pub fn deviation(&self) -> Duration {
+        self.state.map_or(Duration::ZERO, |s| s.deviation)
+    }
+
+    /// The smallest sample.
+    pub fn min(&self) -> Option<Duration> {
+        self.state.map(|s| s.min)
+    }
+
+    /// The latest sample.
+    pub fn latest(&self) -> Option<Duration> {
+        self.state.map(|s| s.latest)
+    }
+
+    /// The retransmission timeout before any backoff.
+    pub fn timeout(&self) -> Duration {
+        self.state
+            .map_or(Self::INITIAL_TIMEOUT, |s| (s.smoothed + (s.deviation * 4).max(GRANULARITY)).max(Self::MIN_TIMEOUT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_rfc_6298_section_2() {
+        let mut rtt = RttEstimator::default();
+        rtt.sample(Duration::from_millis(100));
+        rtt.sample(Duration::from_millis(180));
+        assert_eq!(rtt.smoothed(), Some(Duration::from_millis(110)));
+        // RTTVAR = 3/4 × 50 + 1/4 × |100 − 180|
+        assert_eq!(rtt.deviation(), Duration::from_micros(57_500));
+        assert_eq!(rtt.timeout(), Duration::from_millis(340));
+        assert_eq!(rtt.min(), Some(Duration::from_millis(100)));
+    }
+}
