@@ -10,6 +10,11 @@ pub struct AduSeq(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FrameId(pub u32);
 
+impl FrameId {
+    /// Of an ADU that is useful by itself. Nothing can refer to it.
+    pub const NONE: Self = Self(0);
+}
+
 /// Worth of an ADU beside others of its queue; a higher one is given up later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub u8);
@@ -101,7 +106,7 @@ pub struct AduMeta {
     pub priority: Priority,
     /// Its sub-stream.
     pub substream: SubStream,
-    /// The frame that it is part of.
+    /// The frame that it is part of, or [`FrameId::NONE`].
     pub frame: FrameId,
     /// The frames without which it is useless.
     pub references: References,

@@ -218,9 +218,11 @@ pub struct PathState {
 }
 
 impl PathState {
-    /// How long a packet sent now is thought to be under way: half of the smoothed round trip, or nothing if unknown.
+    /// How long a packet sent now is thought to be under way; nothing if no round trip was measured. Half of the
+    /// smallest round trip, and all of what the path's queues add: they are thought to be on the way there.
     pub fn one_way(&self) -> Duration {
-        self.srtt.unwrap_or(Duration::ZERO) / 2
+        let Some(srtt) = self.srtt else { return Duration::ZERO };
+        srtt.saturating_sub(self.min_rtt.unwrap_or(srtt) / 2)
     }
 }
 
