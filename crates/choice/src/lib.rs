@@ -1,1 +1,23 @@
-//! (under construction)
+//! Late choice: policies that decide, at the instant of sending, what is still worth sending.
+//!
+//! A policy sees the queued part of a packet ring through [`Queue`](timeous_core::Queue), whichever side of the ring
+//! it runs on, and gives up what is not worth its bytes. Policies compose by [`Chain`]; an application brings its own
+//! by implementing [`LateChoice`].
+
+#![forbid(unsafe_code)]
+
+pub mod age;
+pub mod chain;
+pub mod deadline;
+pub mod dependencies;
+pub mod frames;
+
+pub use age::Age;
+pub use chain::Chain;
+pub use deadline::Deadlines;
+pub use dependencies::Dependencies;
+pub use frames::{Frames, QueueLimit};
+pub use timeous_core::LateChoice;
+
+#[cfg(test)]
+mod testing;

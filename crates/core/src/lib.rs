@@ -12,7 +12,7 @@ pub mod time;
 pub mod transport;
 
 pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, References, SubStream};
-pub use queue::Queue;
+pub use queue::{LateChoice, Queue};
 pub use rng::Rng;
 pub use time::{Duration, Instant, Rate};
 pub use transport::{AduSource, DriveOrder, Ecn, Misuse, NoAdus, PathState, PulledAdu, Transmit, Transport};

@@ -1,0 +1,47 @@
+//! By age: what has waited too long is given up (Lai & Kohler §4.2).
+
+use timeous_core::LateChoice;
+use timeous_core::{DropReason, Duration, Instant, PathState, Queue};
+
+/// Gives up what was handed over longer than `limit` ago.
+///
+/// The paper kills what is older than three send intervals, by `user_dead`.
+#[derive(Clone, Copy, Debug)]
+pub struct Age {
+    limit: Duration,
+}
+
+impl Age {
+    /// The policy that lets nothing wait longer than `limit`.
+    pub const fn new(limit: Duration) -> Self {
+        Self { limit }
+    }
+}
+
+impl LateChoice for Age {
+    fn choose(&mut self, now: Instant, _: &PathState, queue: &mut dyn Queue) {
+        for index in 0..queue.len() {
+            let Some((meta, _)) = queue.get(index) else { continue };
+            if now.saturating_since(meta.enqueued) > self.limit {
+                queue.drop_at(index, DropReason::Expired);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestQueue, at, path};
+
+    #[test]
+    fn what_is_older_than_three_intervals_goes() {
+        let mut queue = TestQueue::default();
+        for sent in [0, 30, 60, 90] {
+            queue.push(|meta| meta.enqueued = at(sent));
+        }
+        Age::new(Duration::from_millis(90)).choose(at(100), &path(), &mut queue);
+        assert_eq!(queue.left(), [1, 2, 3]);
+        assert_eq!(queue.reason(0), Some(DropReason::Expired));
+    }
+}

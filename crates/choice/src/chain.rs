@@ -1,0 +1,95 @@
+//! Policies one after the other: each sees what those before it left, and hears what they gave up.
+
+use timeous_core::LateChoice;
+use timeous_core::{AduMeta, DropReason, Fate, Instant, PathState, Queue};
+
+/// A policy made of several.
+///
+/// ```
+/// use timeous_choice::{Age, Chain, Deadlines, Dependencies};
+/// use timeous_core::Duration;
+/// let chain = Chain::default().then(Deadlines).then(Age::new(Duration::from_millis(500))).then(Dependencies::default());
+/// ```
+#[derive(Default)]
+pub struct Chain {
+    policies: Vec<Box<dyn LateChoice>>,
+}
+
+impl Chain {
+    /// Adds a policy after the others.
+    #[must_use]
+    pub fn then(mut self, policy: impl LateChoice + 'static) -> Self {
+        self.policies.push(Box::new(policy));
+        self
+    }
+
+    fn tell(&mut self, dropped: &[(AduMeta, DropReason)]) {
+        for (meta, reason) in dropped {
+            self.on_fate(meta, Fate::Dropped(*reason));
+        }
+    }
+}
+
+impl LateChoice for Chain {
+    fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
+        for at in 0..self.policies.len() {
+            let mut recording = Recording { queue, dropped: Vec::new() };
+            self.policies[at].choose(now, path, &mut recording);
+            let dropped = recording.dropped;
+            self.tell(&dropped);
+        }
+    }
+
+    fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
+        for policy in &mut self.policies {
+            policy.on_fate(meta, fate);
+        }
+    }
+}
+
+/// A queue that remembers what was given up. It allocates only when something is.
+struct Recording<'a> {
+    queue: &'a mut dyn Queue,
+    dropped: Vec<(AduMeta, DropReason)>,
+}
+
+impl Queue for Recording<'_> {
+    fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn get(&self, index: usize) -> Option<(&AduMeta, usize)> {
+        self.queue.get(index)
+    }
+
+    fn drop_at(&mut self, index: usize, reason: DropReason) {
+        if let Some((meta, _)) = self.queue.get(index) {
+            self.dropped.push((*meta, reason));
+            self.queue.drop_at(index, reason);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestQueue, at, path};
+    use crate::{Deadlines, Dependencies};
+
+    #[test]
+    fn a_later_policy_hears_what_an_earlier_one_gave_up() {
+        let mut queue = TestQueue::default();
+        queue.push_frame(1, &[]);
+        queue.meta_mut(0).deadline = Some(at(10));
+        queue.push_frame(2, &[1]);
+        let mut chain = Chain::default().then(Deadlines).then(Dependencies::default());
+        chain.choose(at(20), &path(), &mut queue);
+        assert_eq!(queue.reason(0), Some(DropReason::Expired));
+        assert_eq!(queue.reason(1), Some(DropReason::ReferenceLost));
+        // And one that is queued afterwards falls as well.
+        let mut later = TestQueue::default();
+        later.push_frame(3, &[2]);
+        chain.choose(at(21), &path(), &mut later);
+        assert!(later.left().is_empty());
+    }
+}

@@ -1,0 +1,47 @@
+//! By deadline: what cannot arrive in time does not leave.
+
+use timeous_core::LateChoice;
+use timeous_core::{DropReason, Instant, PathState, Queue};
+
+/// Gives up what is expired, and what would expire on its way.
+///
+/// The first needs no policy: a packet ring lets nothing leave after its deadline. The second uses what is known of
+/// the path, and is what keeps bytes that will be thrown away by the receiver off the link.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deadlines;
+
+impl LateChoice for Deadlines {
+    fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
+        let arrival = now + path.one_way();
+        for index in 0..queue.len() {
+            let Some((meta, _)) = queue.get(index) else { continue };
+            if meta.is_expired(now) {
+                queue.drop_at(index, DropReason::Expired);
+            } else if meta.is_expired(arrival) {
+                queue.drop_at(index, DropReason::TooLate);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestQueue, at, path};
+    use timeous_core::Duration;
+
+    #[test]
+    fn what_would_expire_on_its_way_stays_at_home() {
+        let mut queue = TestQueue::default();
+        for deadline in [100, 130, 200] {
+            queue.push(|meta| meta.deadline = Some(at(deadline)));
+        }
+        queue.push(|_| {});
+        let (srtt, min_rtt) = (Some(Duration::from_millis(80)), Some(Duration::from_millis(80)));
+        let path = PathState { srtt, min_rtt, ..path() };
+        Deadlines.choose(at(101), &path, &mut queue);
+        assert_eq!(queue.left(), [2, 3]);
+        assert_eq!(queue.reason(0), Some(DropReason::Expired));
+        assert_eq!(queue.reason(1), Some(DropReason::TooLate));
+    }
+}

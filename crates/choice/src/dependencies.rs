@@ -1,0 +1,100 @@
+//! By dependency: a frame whose reference is gone is useless, and so is the rest of a frame that lost a part.
+
+use std::collections::BTreeSet;
+
+use timeous_core::LateChoice;
+use timeous_core::{AduMeta, DropReason, Fate, FrameId, Instant, PathState, Queue};
+
+/// How many broken frames are remembered; older ones have no dependents that still wait.
+const REMEMBERED: usize = 1024;
+
+/// Gives up what depends, directly or through others, on a frame that was not delivered whole.
+///
+/// It hears of the fates of ADUs that left, and remembers what others gave up before it in a
+/// [`Chain`](crate::Chain).
+#[derive(Clone, Debug, Default)]
+pub struct Dependencies {
+    broken: BTreeSet<FrameId>,
+}
+
+impl Dependencies {
+    fn break_frame(&mut self, frame: FrameId) {
+        if frame == FrameId::NONE {
+            return;
+        }
+        self.broken.insert(frame);
+        if self.broken.len() > REMEMBERED {
+            self.broken.pop_first();
+        }
+    }
+
+    fn is_useless(&self, meta: &AduMeta) -> bool {
+        self.broken.contains(&meta.frame) || meta.references.iter().any(|frame| self.broken.contains(&frame))
+    }
+}
+
+impl LateChoice for Dependencies {
+    fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
+        // References point backwards, so that one pass in order finds whole chains.
+        for index in 0..queue.len() {
+            let Some((meta, _)) = queue.get(index) else { continue };
+            if self.is_useless(meta) {
+                let frame = meta.frame;
+                queue.drop_at(index, DropReason::ReferenceLost);
+                self.break_frame(frame);
+            }
+        }
+    }
+
+    fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
+        match fate {
+            Fate::Acked => {}
+            Fate::Lost | Fate::Dropped(_) => self.break_frame(meta.frame),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestQueue, at, path};
+
+    #[test]
+    fn a_chain_falls_with_its_head_and_strangers_stay() {
+        let mut queue = TestQueue::default();
+        queue.push_frame(2, &[1]);
+        queue.push_frame(3, &[2]);
+        queue.push_frame(4, &[]);
+        queue.push_frame(5, &[4, 3]);
+        let mut policy = Dependencies::default();
+        policy.on_fate(&AduMeta { frame: FrameId(1), ..AduMeta::default() }, Fate::Lost);
+        policy.choose(at(0), &path(), &mut queue);
+        assert_eq!(queue.left(), [2]);
+        assert_eq!(queue.reason(3), Some(DropReason::ReferenceLost));
+    }
+
+    #[test]
+    fn the_rest_of_a_torn_frame_goes_too() {
+        let mut queue = TestQueue::default();
+        queue.push_frame(7, &[]);
+        queue.push_frame(7, &[]);
+        let mut policy = Dependencies::default();
+        policy.on_fate(&AduMeta { frame: FrameId(7), ..AduMeta::default() }, Fate::Dropped(DropReason::TooLarge));
+        policy.choose(at(0), &path(), &mut queue);
+        assert!(queue.left().is_empty());
+    }
+
+    #[test]
+    fn adus_without_a_frame_depend_on_nothing_and_memory_is_bounded() {
+        let mut policy = Dependencies::default();
+        policy.on_fate(&AduMeta::default(), Fate::Lost);
+        let mut queue = TestQueue::default();
+        queue.push(|_| {});
+        policy.choose(at(0), &path(), &mut queue);
+        assert_eq!(queue.left(), [0]);
+        for n in 1..3_000 {
+            policy.break_frame(FrameId(n));
+        }
+        assert_eq!(policy.broken.len(), REMEMBERED);
+    }
+}
