@@ -10,6 +10,7 @@ pub mod queue;
 pub mod rng;
 pub mod time;
 pub mod transport;
+pub mod units;
 
 pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, References, SubStream};
 pub use queue::{LateChoice, Queue};
