@@ -11,12 +11,14 @@ pub mod chain;
 pub mod deadline;
 pub mod dependencies;
 pub mod frames;
+pub mod repair;
 
 pub use age::Age;
 pub use chain::Chain;
 pub use deadline::Deadlines;
 pub use dependencies::Dependencies;
 pub use frames::{Frames, QueueLimit};
+pub use repair::Repair;
 pub use timeous_core::LateChoice;
 
 #[cfg(test)]

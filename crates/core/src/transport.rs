@@ -179,6 +179,9 @@ pub trait AduSource {
 
     /// It was pulled and will not be sent after all.
     fn dropped(&mut self, token: u64, reason: DropReason);
+
+    /// The connection has ended: nothing will be pulled any more, and what waits has no other fate than that.
+    fn close(&mut self) {}
 }
 
 /// A source with nothing in it, for an endpoint that only receives.
