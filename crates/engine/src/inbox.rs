@@ -1,0 +1,71 @@
+//! What came for an application and waits to be read: bounded, and the oldest goes first when it is full.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use timeous_core::Instant;
+
+/// A datagram that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The payload.
+    pub bytes: Vec<u8>,
+    /// When it came in.
+    pub at: Instant,
+}
+
+/// How many bytes may wait to be read.
+const CAPACITY: usize = 8 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct Inbox(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    queue: VecDeque<Received>,
+    bytes: usize,
+}
+
+impl Inbox {
+    /// Adds what came; how many older datagrams had to go for it.
+    pub(crate) fn push(&self, received: Received) -> u64 {
+        let mut waiting = self.lock();
+        waiting.bytes += received.bytes.len();
+        waiting.queue.push_back(received);
+        let mut gone = 0;
+        while waiting.bytes > CAPACITY {
+            let Some(oldest) = waiting.queue.pop_front() else { break };
+            waiting.bytes -= oldest.bytes.len();
+            gone += 1;
+        }
+        gone
+    }
+
+    pub(crate) fn pop(&self) -> Option<Received> {
+        let mut waiting = self.lock();
+        let received = waiting.queue.pop_front()?;
+        waiting.bytes -= received.bytes.len();
+        Some(received)
+    }
+
+    /// A reader that panicked leaves the queue whole: every change of it is complete before anything can panic.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes_when_nobody_reads() {
+        let inbox = Inbox::default();
+        let chunk = |n: u8| Received { bytes: vec![n; CAPACITY / 4], at: Instant::ZERO };
+        for n in 0..4 {
+            assert_eq!(inbox.push(chunk(n)), 0);
+        }
+        assert_eq!(inbox.push(chunk(4)), 1);
+        assert_eq!(inbox.pop().map(|r| r.bytes[0]), Some(1));
+    }
+}

@@ -1,0 +1,66 @@
+//! An eventfd by which one side wakes the other.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use timeous_core::Duration;
+
+/// Wakes whoever polls its descriptor. Clones wake the same one.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    /// A waker that nobody has rung.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self(Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    /// Rings it: the descriptor is readable until [`clear`](Self::clear). Ringing twice is ringing once.
+    pub fn wake(&self) {
+        // The only way to fail is a counter that is full, which is as awake as can be.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Forgets that it was rung.
+    pub fn clear(&self) {
+        // There is nothing to read if nobody rang: just as well.
+        let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
+    }
+
+    /// Sleeps until it is rung, or until `limit` has passed, and forgets it. `true` if it was rung.
+    pub fn wait(&self, limit: Option<Duration>) -> bool {
+        let timeout = limit.map(timespec);
+        let mut fds = [PollFd::new(&*self.0, PollFlags::IN)];
+        let ready = rustix::event::poll(&mut fds, timeout.as_ref());
+        self.clear();
+        matches!(ready, Ok(n) if n > 0)
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A duration as `ppoll` takes it.
+pub(crate) fn timespec(duration: Duration) -> Timespec {
+    const NANOS: u64 = 1_000_000_000;
+    let nanos = duration.as_nanos();
+    Timespec { tv_sec: (nanos / NANOS) as i64, tv_nsec: (nanos % NANOS) as i64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_before_the_wait_is_not_missed_and_counts_once() {
+        let waker = Waker::new().unwrap();
+        waker.wake();
+        waker.clone().wake();
+        assert!(waker.wait(Some(Duration::ZERO)));
+        assert!(!waker.wait(Some(Duration::ZERO)));
+    }
+}

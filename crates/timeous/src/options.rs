@@ -1,0 +1,130 @@
+//! How a stream is treated: what a URI's keys say, and what holds where it says nothing.
+
+use std::net::IpAddr;
+
+use timeous_choice::{Age, Chain, Deadlines, Dependencies, Frames, QueueLimit};
+use timeous_core::{Duration, LateChoice};
+
+/// Who calls whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Calls a host.
+    Caller {
+        /// Its name or address.
+        host: String,
+        /// Its UDP port.
+        port: u16,
+    },
+    /// Waits to be called.
+    Listener {
+        /// The local address; all of them if `None`.
+        address: Option<IpAddr>,
+        /// The UDP port.
+        port: u16,
+    },
+}
+
+/// A late-choice policy by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PolicyName {
+    /// What is worth least is given up first, by whole frames; nothing late or undecodable leaves.
+    #[default]
+    Frames,
+    /// Only what cannot arrive in time is given up.
+    Deadline,
+    /// What has waited too long is given up.
+    Age,
+    /// Nothing is given up, not even what is expired: a plain queue, to compare with.
+    Fifo,
+}
+
+impl PolicyName {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Frames, Self::Deadline, Self::Age, Self::Fifo];
+
+    /// The name in a URI.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Frames => "frames",
+            Self::Deadline => "deadline",
+            Self::Age => "age",
+            Self::Fifo => "fifo",
+        }
+    }
+}
+
+/// How a stream is treated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// From the moment of handing over to playout. Nothing leaves later than that, unless the policy is
+    /// [`PolicyName::Fifo`].
+    pub latency: Duration,
+    /// What is given up when the path is too slow.
+    pub policy: PolicyName,
+    /// How much may wait under [`PolicyName::Frames`]; half of the latency if `None`.
+    pub queue: Option<QueueLimit>,
+    /// How long an ADU may wait under [`PolicyName::Age`]; the latency if `None`.
+    pub age: Option<Duration>,
+    /// Whether what was lost and can still arrive in time is sent again. Never under [`PolicyName::Fifo`].
+    pub repair: bool,
+    /// The largest UDP payload.
+    pub mtu: usize,
+    /// Places in the packet ring.
+    pub slots: u32,
+    /// How long a silent peer is waited for.
+    pub timeout: Duration,
+    /// The DCCP service code (RFC 4340 §8.1.2); by default that of RTP video (RFC 5762 §5.2).
+    pub service: [u8; 4],
+    /// The DCCP port behind the UDP port; by default RTP's (RFC 5762).
+    pub dccp_port: u16,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            latency: Duration::from_millis(300),
+            policy: PolicyName::default(),
+            queue: None,
+            age: None,
+            repair: true,
+            mtu: 1400,
+            slots: 1024,
+            timeout: Duration::from_secs(10),
+            service: *b"RTPV",
+            dccp_port: 5004,
+        }
+    }
+}
+
+impl Options {
+    /// The policy that the options describe.
+    #[must_use]
+    pub fn choice(&self) -> Box<dyn LateChoice> {
+        let chain = Chain::default().then(Deadlines).then(Dependencies::default());
+        match self.policy {
+            PolicyName::Fifo => Box::new(Chain::default()),
+            PolicyName::Deadline => Box::new(chain),
+            // What ages away in the middle of a frame takes the rest with it.
+            PolicyName::Age => {
+                let age = Age::new(self.age.unwrap_or(self.latency));
+                Box::new(Chain::default().then(age).then(chain))
+            }
+            PolicyName::Frames => {
+                let limit = self.queue.unwrap_or(QueueLimit::Time(self.latency / 2));
+                Box::new(chain.then(Frames::new(limit)))
+            }
+        }
+    }
+
+    /// Whether ADUs get deadlines at all.
+    #[must_use]
+    pub fn has_deadlines(&self) -> bool {
+        self.policy != PolicyName::Fifo
+    }
+
+    /// Whether lost ADUs are repaired.
+    #[must_use]
+    pub fn repairs(&self) -> bool {
+        self.repair && self.has_deadlines()
+    }
+}

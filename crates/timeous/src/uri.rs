@@ -1,0 +1,275 @@
+//! `timeous://host:port?key=value&…`: where a stream goes, and how it is to be treated.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use timeous_core::units::{UnitError, parse_bytes, parse_duration};
+use timeous_core::Duration;
+
+use crate::options::{Options, PolicyName, Role};
+use timeous_choice::QueueLimit;
+
+/// The port that a URI without one means (RFC 6773 §3.8).
+pub const DEFAULT_PORT: u16 = 6511;
+
+/// A parsed `timeous://` URI.
+///
+/// With a host it calls that host, without one it listens; `mode=listener` listens at a given address.
+///
+/// ```
+/// use timeous::{Role, Uri};
+/// use timeous_core::Duration;
+/// let uri: Uri = "timeous://example.org:7000?latency=120ms&policy=frames".parse()?;
+/// assert_eq!(uri.options.latency, Duration::from_millis(120));
+/// assert!(matches!(uri.role, Role::Caller { port: 7000, .. }));
+/// let uri: Uri = "timeous://:7000".parse()?;
+/// assert!(matches!(uri.role, Role::Listener { port: 7000, .. }));
+/// # Ok::<(), timeous::UriError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Uri {
+    /// Who calls whom.
+    pub role: Role,
+    /// How the stream is treated.
+    pub options: Options,
+}
+
+/// What is wrong with a URI. All are the caller's to mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UriError {
+    /// Another scheme.
+    #[error("'{0}' is not a timeous:// URI")]
+    NotTimeous(String),
+    /// No number from 1 to 65535 behind the colon.
+    #[error("'{0}' is not a port: use a number from 1 to 65535")]
+    BadPort(String),
+    /// A key that means nothing.
+    #[error("unknown key '{key}' in the URI; known are {}", KEYS.map(|(key, _)| key).join(", "))]
+    UnknownKey {
+        /// The key.
+        key: String,
+    },
+    /// A value that its key cannot have.
+    #[error("{key}={value}: {expected}")]
+    BadValue {
+        /// The key.
+        key: &'static str,
+        /// The value.
+        value: String,
+        /// What is expected instead.
+        expected: String,
+    },
+    /// `mode=caller` without a host, or a listener at a name that is no address.
+    #[error("{0}")]
+    BadMode(&'static str),
+}
+
+/// Every key, and what it means.
+pub const KEYS: [(&str, &str); 11] = [
+    ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
+    ("latency", "from the moment of handing over to playout, such as 300ms"),
+    ("policy", "frames, deadline, age or fifo: what is given up when the path is too slow"),
+    ("queue", "with policy=frames: how much may wait, such as 150ms or 3p (packets)"),
+    ("age", "with policy=age: how long an ADU may wait, such as 90ms"),
+    ("repair", "on or off: whether what was lost and can still arrive in time is sent again"),
+    ("mtu", "the largest UDP payload, such as 1400"),
+    ("slots", "places in the packet ring"),
+    ("timeout", "how long a silent peer is waited for, such as 10s"),
+    ("service", "the DCCP service code, four characters such as RTPV"),
+    ("dport", "the DCCP port behind the UDP port"),
+];
+
+impl FromStr for Uri {
+    type Err = UriError;
+
+    fn from_str(text: &str) -> Result<Self, UriError> {
+        let rest = text.strip_prefix("timeous://").ok_or_else(|| UriError::NotTimeous(text.to_owned()))?;
+        let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (host, port) = split_authority(authority.trim_end_matches('/'))?;
+        let mut options = Options::default();
+        let mut mode = if host.is_empty() { Mode::Listener } else { Mode::Caller };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if key == "mode" {
+                mode = Mode::parse(value)?;
+            } else {
+                set(&mut options, key, value)?;
+            }
+        }
+        Ok(Self { role: mode.role(host, port)?, options })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Mode {
+    Caller,
+    Listener,
+}
+
+impl Mode {
+    fn parse(value: &str) -> Result<Self, UriError> {
+        match value {
+            "caller" => Ok(Self::Caller),
+            "listener" => Ok(Self::Listener),
+            _ => Err(bad("mode", value, "use caller or listener")),
+        }
+    }
+
+    fn role(self, host: &str, port: u16) -> Result<Role, UriError> {
+        match self {
+            Self::Caller if host.is_empty() => Err(UriError::BadMode("mode=caller needs a host to call")),
+            Self::Caller => Ok(Role::Caller { host: host.to_owned(), port }),
+            Self::Listener if host.is_empty() => Ok(Role::Listener { address: None, port }),
+            Self::Listener => {
+                let address: IpAddr =
+                    host.parse().map_err(|_| UriError::BadMode("mode=listener needs an IP address, or none"))?;
+                Ok(Role::Listener { address: Some(address), port })
+            }
+        }
+    }
+}
+
+/// Host (without brackets) and port.
+fn split_authority(authority: &str) -> Result<(&str, u16), UriError> {
+    let (host, port) = match authority.rfind(']') {
+        Some(end) => (authority[..end].trim_start_matches('['), &authority[end + 1..]),
+        None => match authority.rfind(':') {
+            Some(colon) => (&authority[..colon], &authority[colon..]),
+            None => (authority, ""),
+        },
+    };
+    let port = match port.strip_prefix(':') {
+        None => DEFAULT_PORT,
+        Some(port) => match port.parse() {
+            Ok(port) if port > 0 => port,
+            _ => return Err(UriError::BadPort(port.to_owned())),
+        },
+    };
+    Ok((host, port))
+}
+
+fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
+    match key {
+        "latency" => options.latency = time("latency", value)?,
+        "policy" => options.policy = policy(value)?,
+        "queue" => options.queue = Some(queue(value)?),
+        "age" => options.age = Some(time("age", value)?),
+        "repair" => options.repair = switch("repair", value)?,
+        "mtu" => options.mtu = number("mtu", value, 200..=65_000)?,
+        "slots" => options.slots = number("slots", value, 2..=65_536)?,
+        "timeout" => options.timeout = time("timeout", value)?,
+        "service" => options.service = service(value)?,
+        "dport" => options.dccp_port = number("dport", value, 1..=65_535)?,
+        _ => return Err(UriError::UnknownKey { key: key.to_owned() }),
+    }
+    Ok(())
+}
+
+fn bad(key: &'static str, value: &str, expected: impl Into<String>) -> UriError {
+    UriError::BadValue { key, value: value.to_owned(), expected: expected.into() }
+}
+
+fn unit(key: &'static str, value: &str) -> impl Fn(UnitError) -> UriError {
+    move |error| bad(key, value, error.to_string())
+}
+
+fn time(key: &'static str, value: &str) -> Result<Duration, UriError> {
+    let time = parse_duration(value).map_err(unit(key, value))?;
+    if time.is_zero() { Err(bad(key, value, "must be more than nothing")) } else { Ok(time) }
+}
+
+fn switch(key: &'static str, value: &str) -> Result<bool, UriError> {
+    match value {
+        "on" | "1" | "true" | "yes" => Ok(true),
+        "off" | "0" | "false" | "no" => Ok(false),
+        _ => Err(bad(key, value, "use on or off")),
+    }
+}
+
+fn number<N: TryFrom<u64>>(
+    key: &'static str,
+    value: &str,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<N, UriError> {
+    let expected = || format!("use a number from {} to {}", range.start(), range.end());
+    let number = parse_bytes(value).ok().filter(|n| range.contains(n)).ok_or_else(|| bad(key, value, expected()))?;
+    N::try_from(number).map_err(|_| bad(key, value, expected()))
+}
+
+fn policy(value: &str) -> Result<PolicyName, UriError> {
+    PolicyName::ALL
+        .into_iter()
+        .find(|policy| policy.as_str() == value)
+        .ok_or_else(|| bad("policy", value, format!("use one of {}", PolicyName::ALL.map(PolicyName::as_str).join(", "))))
+}
+
+fn queue(value: &str) -> Result<QueueLimit, UriError> {
+    match value.strip_suffix('p') {
+        Some(packets) => {
+            let packets = packets.parse().map_err(|_| bad("queue", value, "use a number of packets such as 3p"))?;
+            Ok(QueueLimit::Packets(packets))
+        }
+        None => Ok(QueueLimit::Time(time("queue", value)?)),
+    }
+}
+
+fn service(value: &str) -> Result<[u8; 4], UriError> {
+    let expected = "use four printable ASCII characters such as RTPV (RFC 4340 §8.1.2)";
+    let code: [u8; 4] = value.as_bytes().try_into().map_err(|_| bad("service", value, expected))?;
+    if code.iter().all(u8::is_ascii_graphic) { Ok(code) } else { Err(bad("service", value, expected)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(uri: &str) -> String {
+        uri.parse::<Uri>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn hosts_ports_and_their_defaults() {
+        let role = |uri: &str| uri.parse::<Uri>().unwrap().role;
+        let caller = |host: &str, port| Role::Caller { host: host.to_owned(), port };
+        assert_eq!(role("timeous://a.example"), caller("a.example", 6511));
+        assert_eq!(role("timeous://[::1]:80/"), caller("::1", 80));
+        assert_eq!(role("timeous://"), Role::Listener { address: None, port: 6511 });
+        assert_eq!(role("timeous://:9"), Role::Listener { address: None, port: 9 });
+        let loopback = Some("127.0.0.1".parse().unwrap());
+        assert_eq!(role("timeous://127.0.0.1:9?mode=listener"), Role::Listener { address: loopback, port: 9 });
+    }
+
+    #[test]
+    fn every_key_is_understood() {
+        let uri: Uri = "timeous://h:1?latency=1s&policy=age&queue=3p&age=90ms&repair=off&mtu=1200&slots=64\
+                        &timeout=5s&service=TEST&dport=7&mode=caller"
+            .parse()
+            .unwrap();
+        let options = uri.options;
+        assert_eq!(options.policy, PolicyName::Age);
+        assert_eq!(options.queue, Some(QueueLimit::Packets(3)));
+        assert_eq!((options.mtu, options.slots, options.dccp_port), (1200, 64, 7));
+        assert_eq!(&options.service, b"TEST");
+        assert!(!options.repair);
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_known_ones() {
+        let message = error("timeous://h?latencey=1s");
+        assert!(message.contains("'latencey'") && KEYS.iter().all(|(key, _)| message.contains(key)), "{message}");
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write_instead() {
+        assert!(error("srt://h:1").contains("not a timeous:// URI"));
+        assert!(error("timeous://h:0").contains("from 1 to 65535"));
+        assert!(error("timeous://h:99999").contains("'99999'"));
+        assert!(error("timeous://h?latency=soon").contains("120ms"));
+        assert!(error("timeous://h?latency=0").contains("more than nothing"));
+        assert!(error("timeous://h?policy=best").contains("frames, deadline, age, fifo"));
+        assert!(error("timeous://h?mtu=10").contains("from 200"));
+        assert!(error("timeous://:1?mode=caller").contains("needs a host"));
+        assert!(error("timeous://name:1?mode=listener").contains("IP address"));
+        assert!(error("timeous://h?service=TOOLONG").contains("four printable"));
+    }
+}

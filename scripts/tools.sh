@@ -1,0 +1,17 @@
+#!/bin/sh
+# Makes sure that the programs the tests use as peers and judges are there: installs them where it may, else says what
+# to install. The tests that need one that is missing are skipped, each by name.
+set -u
+missing=""
+for pair in tshark:tshark ffmpeg:ffmpeg ip:iproute2; do
+    command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
+done
+[ -z "$missing" ] && exit 0
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "installing$missing"
+    if apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null; then
+        exit 0
+    fi
+fi
+echo "please install:$missing (Debian: sudo apt-get install$missing); tests that need them are skipped until then" >&2
+[ "${TIMEOUS_REQUIRE_ALL:-}" != 1 ]
