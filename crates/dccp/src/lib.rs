@@ -1,1 +1,19 @@
-//! (under construction)
+//! DCCP (RFC 4340) as a sans-IO state machine.
+
+#![forbid(unsafe_code)]
+
+pub mod ack_vector;
+pub mod features;
+pub mod options;
+pub mod packet;
+pub mod reset;
+pub mod seq;
+pub mod service;
+
+pub use ack_vector::{AckVector, PacketState};
+pub use features::{Feature, Features, Location, NegotiationError, Role};
+pub use options::{ListFull, Opt, OptionError, OptionItem, OptionList, Options, Side, Ticks};
+pub use packet::{Body, EmitError, Encapsulation, Header, Packet, PacketType, WireError};
+pub use reset::{ResetCode, ResetReason};
+pub use seq::Seq;
+pub use service::{ServiceCode, ServiceCodeError};

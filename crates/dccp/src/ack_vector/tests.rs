@@ -1,0 +1,1 @@
+//! Tests of both ends of the Ack Vector.

@@ -1,0 +1,108 @@
+//! The features there are: numbers, rules, lengths and legal values (RFC 4340 §6.4, table 4).
+
+/// A feature that this implementation understands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Feature {
+    /// 1: the congestion control of the half-connection whose sender is the location (§10).
+    Ccid = 1,
+    /// 2: whether the location may send short sequence numbers (§7.6.1).
+    AllowShortSeqnos = 2,
+    /// 3: how many packets the location expects to have in flight, roughly (§7.5.2).
+    SequenceWindow = 3,
+    /// 4: whether the location cannot read ECN bits (§12.1).
+    EcnIncapable = 4,
+    /// 5: data packets that the location sends for each acknowledgement, roughly (§11.3).
+    AckRatio = 5,
+    /// 6: whether the location sends Ack Vectors (§11.5).
+    SendAckVector = 6,
+    /// 7: whether the location sends NDP Counts (§7.7.2).
+    SendNdpCount = 7,
+    /// 8: the least checksum coverage that the location accepts (§9.2.1).
+    MinChecksumCoverage = 8,
+    /// 9: whether the location checks Data Checksums (§9.3.1).
+    CheckDataChecksum = 9,
+    /// 192: whether the location, an HC-Receiver, sends Loss Event Rate options: CCID 3's own (RFC 4342 §8.4).
+    ///
+    /// Unknown until [`Features::prefer`](super::Features::prefer) or `propose` names it, as no other CCID has it.
+    SendLossEventRate = 192,
+}
+
+/// How two ends' wishes become one value (§6.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// The first of the server's list that is in the client's too.
+    ServerPriority,
+    /// What the location says.
+    NonNegotiable,
+}
+
+impl Feature {
+    /// All features, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Ccid,
+        Self::AllowShortSeqnos,
+        Self::SequenceWindow,
+        Self::EcnIncapable,
+        Self::AckRatio,
+        Self::SendAckVector,
+        Self::SendNdpCount,
+        Self::MinChecksumCoverage,
+        Self::CheckDataChecksum,
+        Self::SendLossEventRate,
+    ];
+
+    /// The number on the wire.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The feature with this number, if we know it.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|feature| feature.number() == number)
+    }
+
+    /// Its reconciliation rule.
+    pub const fn rule(self) -> Rule {
+        match self {
+            Self::SequenceWindow | Self::AckRatio => Rule::NonNegotiable,
+            _ => Rule::ServerPriority,
+        }
+    }
+
+    /// Its value in a new connection.
+    pub const fn initial(self) -> u64 {
+        match self {
+            Self::Ccid | Self::AckRatio => 2,
+            Self::SequenceWindow => 100,
+            _ => 0,
+        }
+    }
+
+    /// Whether every DCCP must understand it.
+    pub const fn is_required(self) -> bool {
+        matches!(self, Self::Ccid | Self::AllowShortSeqnos | Self::SequenceWindow)
+    }
+
+    /// The bytes of one value.
+    pub const fn width(self) -> usize {
+        match self {
+            Self::SequenceWindow => 6,
+            Self::AckRatio => 2,
+            _ => 1,
+        }
+    }
+
+    /// Whether the value is one that an endpoint may ask for.
+    ///
+    /// An Ack Ratio of 0 is legal by §11.3 and illegal by §6.6.8; we follow §11.3, as Linux does.
+    pub const fn is_legal(self, value: u64) -> bool {
+        match self {
+            Self::Ccid => value <= 255,
+            Self::SequenceWindow => value >= 32 && value < 1 << 46,
+            Self::AckRatio => value <= 0xffff,
+            Self::MinChecksumCoverage => value <= 15,
+            _ => value <= 1,
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! All features of a connection, and the options that speak about them (RFC 4340 §6.6).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::negotiation::{Negotiation, State};
+use super::{Feature, Location, NegotiationError, ProposeError, Role, Rule};
+use crate::options::{MAX_OPTION_DATA, Opt, OptionList, Side};
+use crate::packet::PacketType;
+use crate::seq::Seq;
+
+/// How many Confirms wait for a packet; beyond, the peer's Change goes unanswered and comes again (§6.6.3).
+const MAX_WAITING: usize = 64;
+
+/// A negotiation came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Agreement {
+    /// The feature.
+    pub feature: Feature,
+    /// Where it is.
+    pub location: Location,
+    /// The value from now on; the old one if the ends have nothing in common.
+    pub value: u64,
+}
+
+/// A Confirm that waits for a packet.
+#[derive(Clone, Debug)]
+struct Waiting {
+    side: Side,
+    feature: u8,
+    values: Vec<u8>,
+}
+
+/// The packet whose options are being processed.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    seq: Seq,
+    ack: Option<Seq>,
+    /// Not reordered: after FGSR as it was when the packet came (§6.6.4).
+    in_order: bool,
+}
+
+/// Feature negotiation, without packets and without a clock.
+///
+/// For a received, sequence-valid packet call [`begin_packet`](Self::begin_packet), then [`on_option`](Self::on_option)
+/// for each Change and Confirm in order, then [`on_ack`](Self::on_ack). For each packet to be sent except Data call
+/// [`poll_options`](Self::poll_options). While [`is_negotiating`](Self::is_negotiating), run a timer of one round trip
+/// that backs off to 64 s (§6.6.3), call [`retransmit`](Self::retransmit) when it fires, and send a packet.
+///
+/// ```
+/// use timeous_dccp::{Feature, Features, Location, OptionList, PacketType, Role, Seq};
+/// // The first example of RFC 4340 §6.5: the client wants to choose the server's CCID.
+/// let mut client = Features::new(Role::Client);
+/// let mut server = Features::new(Role::Server);
+/// client.propose(Feature::Ccid, Location::Remote, &[2, 3, 1], false)?;
+/// server.prefer(Feature::Ccid, Location::Local, &[3, 2, 1])?;
+///
+/// let mut options = OptionList::new();
+/// client.poll_options(Seq::new(10), PacketType::Request, &mut options);
+/// assert_eq!(options.as_bytes(), [34, 6, 1, 2, 3, 1]);
+/// server.begin_packet(Seq::new(10), None);
+/// for item in options.iter(PacketType::Request) {
+///     let item = item?;
+///     server.on_option(&item.opt, item.mandatory)?;
+/// }
+/// assert_eq!(server.local(Feature::Ccid), 3);
+///
+/// options.reset(100);
+/// server.poll_options(Seq::new(70), PacketType::Response, &mut options);
+/// assert_eq!(options.as_bytes(), [33, 7, 1, 3, 3, 2, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Features {
+    role: Role,
+    table: BTreeMap<(Feature, Location), Negotiation>,
+    waiting: VecDeque<Waiting>,
+    arrived: Option<Arrived>,
+    /// Feature Greatest Sequence Number Received (§6.6.4); nothing before the first.
+    fgsr: Option<Seq>,
+    /// Feature Greatest Sequence Number Sent (§6.6.4); nothing before the first.
+    fgss: Option<Seq>,
+}
+
+impl Features {
+    /// All features at their initial values, with modest wishes: of CCIDs only 2, no short numbers, Ack Vectors and NDP
+    /// Counts if the peer wants them, full checksum coverage.
+    pub fn new(role: Role) -> Self {
+        let table = Feature::ALL
+            .into_iter()
+            .flat_map(|feature| {
+                [Location::Local, Location::Remote].map(|at| ((feature, at), Negotiation::new(feature)))
+            })
+            .collect();
+        Self { role, table, waiting: VecDeque::new(), arrived: None, fgsr: None, fgss: None }
+    }
+
+    /// The value of a feature here, such as the CCID of what we send.
+    pub fn local(&self, feature: Feature) -> u64 {
+        self.value(feature, Location::Local)
+    }
+
+    /// The value of a feature at the peer, such as the CCID of what it sends.
+    pub fn remote(&self, feature: Feature) -> u64 {
+        self.value(feature, Location::Remote)
+    }
+
+    /// The value of a feature.
+    pub fn value(&self, feature: Feature, location: Location) -> u64 {
+        self.table.get(&(feature, location)).map_or(feature.initial(), |negotiation| negotiation.value)
+    }
+
+    /// Sets what we want of a negotiable feature, most preferred first, without asking for it: it counts once the peer
+    /// asks. Should we be asking already, the new list is announced.
+    ///
+    /// # Errors
+    /// [`ProposeError`] if the values are illegal, or the feature is non-negotiable.
+    pub fn prefer(&mut self, feature: Feature, location: Location, values: &[u64]) -> Result<(), ProposeError> {
+        if feature.rule() == Rule::NonNegotiable {
+            return Err(ProposeError::NotOurs { feature, location });
+        }
+        check_values(feature, location, values)?;
+        self.wish(feature, location, values);
+        Ok(())
+    }
+
+    /// Asks the peer to agree on one of `values`, most preferred first; for a non-negotiable feature, tells it the one
+    /// value. With `mandatory`, a peer that cannot agree resets the connection (§6.6.9).
+    ///
+    /// # Errors
+    /// [`ProposeError`] if the values are illegal, or it is a non-negotiable feature of the peer's.
+    pub fn propose(
+        &mut self,
+        feature: Feature,
+        location: Location,
+        values: &[u64],
+        mandatory: bool,
+    ) -> Result<(), ProposeError> {
+        check_values(feature, location, values)?;
+        self.wish(feature, location, values);
+        if let Some(negotiation) = self.table.get_mut(&(feature, location)) {
+            if negotiation.mandatory != mandatory && matches!(negotiation.state, State::Changing { .. }) {
+                // The repeated option would differ from the one sent (§6.6.4).
+                negotiation.state = State::Unstable;
+            }
+            negotiation.mandatory = mandatory;
+            if negotiation.state == (State::Stable { announce: false }) {
+                negotiation.state = State::Stable { announce: true };
+            }
+        }
+        Ok(())
+    }
+
+    fn wish(&mut self, feature: Feature, location: Location, values: &[u64]) {
+        if let Some(negotiation) = self.table.get_mut(&(feature, location))
+            && negotiation.preferences != values
+        {
+            negotiation.preferences = values.to_vec();
+            // "an endpoint that changes its preference list while in the CHANGING state MUST transition to … UNSTABLE"
+            // (§6.6.5).
+            if matches!(negotiation.state, State::Changing { .. }) {
+                negotiation.state = State::Unstable;
+            }
+        }
+    }
+
+    /// A received packet's options come next: its Sequence Number, and its Acknowledgement Number if it has one.
+    pub fn begin_packet(&mut self, seq: Seq, ack: Option<Seq>) {
+        let in_order = self.fgsr.is_none_or(|fgsr| seq.is_after(fgsr));
+        self.arrived = Some(Arrived { seq, ack, in_order });
+    }
+
+    /// Processes a Change or a Confirm of the packet begun; other options are none of its business. Returns what was
+    /// agreed upon, if this option ended a negotiation.
+    ///
+    /// # Errors
+    /// The peer's [`NegotiationError`], upon which the connection is to be reset.
+    pub fn on_option(&mut self, opt: &Opt<'_>, mandatory: bool) -> Result<Option<Agreement>, NegotiationError> {
+        let (Opt::Change { .. } | Opt::Confirm { .. }, Some(arrived)) = (opt, self.arrived) else { return Ok(None) };
+        if arrived.in_order {
+            self.fgsr = Some(arrived.seq);
+        }
+        match *opt {
+            Opt::Change { side, feature, values } => self.on_change(arrived, side, feature, values, mandatory),
+            Opt::Confirm { side, feature, values } => self.on_confirm(arrived, side, feature, values),
+            _ => Ok(None),
+        }
+    }
+
+    /// The peer has seen our packet `ack`, and the options that came with the news are processed: a Change that it has
+    /// seen and not answered is repeated (§6.6.3).
+    pub fn on_ack(&mut self, ack: Seq) {
+        for negotiation in self.table.values_mut() {
+            if let State::Changing { last, again } = &mut negotiation.state {
+                *again |= !last.is_after(ack);
+            }
+        }
+    }
+
+    /// Every Change that has no answer yet is repeated on the next packet.
+    pub fn retransmit(&mut self) {
+        for negotiation in self.table.values_mut() {
+            if let State::Changing { again, .. } = &mut negotiation.state {
+                *again = true;
+            }
+        }
+    }
+
+    /// Whether one of our Changes waits for its answer, or to be sent.
+    pub fn is_negotiating(&self) -> bool {
+        self.table.values().any(|negotiation| negotiation.state != State::Stable { announce: false })
+    }
+
+    /// Whether [`Features::poll_options`] has something to say on a packet that carries an Acknowledgement Number.
+    pub fn wants_to_send(&self) -> bool {
+        !self.waiting.is_empty() || self.table.values().any(Negotiation::is_due)
+    }
+
+    /// Appends what is due to the options of the packet `seq`, as far as it fits: Confirms if the packet's type has an
+    /// Acknowledgement Number, and Changes; on DCCP-Data nothing (§6). What is appended counts as sent.
+    pub fn poll_options(&mut self, seq: Seq, packet: PacketType, out: &mut OptionList) {
+        if packet == PacketType::Data {
+            return;
+        }
+        while packet.has_ack() {
+            let Some(Waiting { side, feature, values }) = self.waiting.front() else { break };
+            if out.push(&Opt::Confirm { side: *side, feature: *feature, values }).is_err() {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        for (&(feature, location), negotiation) in &mut self.table {
+            if !negotiation.is_due() {
+                continue;
+            }
+            let values = feature.encode(negotiation.preferences.iter().copied());
+            let opts =
+                [Opt::Mandatory, Opt::Change { side: location.our_side(), feature: feature.number(), values: &values }];
+            let opts = if negotiation.mandatory { &opts } else { &opts[1..] };
+            if out.push_all(opts).is_ok() && negotiation.change_sent(seq) {
+                self.fgss = Some(seq);
+            }
+        }
+    }
+
+    fn on_change(
+        &mut self,
+        arrived: Arrived,
+        side: Side,
+        number: u8,
+        bytes: &[u8],
+        mandatory: bool,
+    ) -> Result<Option<Agreement>, NegotiationError> {
+        let location = Location::spoken_of(side);
+        let side = location.our_side();
+        let role = self.role;
+        let kind = Opt::Change { side: location.their_side(), feature: number, values: bytes }.kind();
+        let first = bytes.first().copied().unwrap_or(0);
+        let Some((feature, negotiation)) = self.known(number, location) else {
+            if mandatory {
+                return Err(NegotiationError::Unknown { kind, feature: number, first });
+            }
+            self.answer(side, number, Vec::new());
+            return Ok(None);
+        };
+        if !arrived.in_order || negotiation.state == State::Unstable {
+            return Ok(None);
+        }
+        let Some(values) = valid_change(feature, location, bytes) else {
+            if mandatory {
+                return Err(NegotiationError::Invalid { kind, feature, first });
+            }
+            self.answer(side, number, Vec::new());
+            return Ok(None);
+        };
+        let confirmed = match feature.rule() {
+            Rule::NonNegotiable => {
+                negotiation.value = values[0];
+                vec![negotiation.value]
+            }
+            Rule::ServerPriority => {
+                match negotiation.reconciled(role, &values) {
+                    Some(value) => negotiation.value = value,
+                    None if mandatory => return Err(NegotiationError::NothingShared { kind, feature, first }),
+                    None => {}
+                }
+                // The value counts from here, before the Confirm is sent: the options that follow in this packet may
+                // be the new CCID's (§10.3).
+                negotiation.state = State::Stable { announce: false };
+                std::iter::once(negotiation.value).chain(negotiation.preferences.iter().copied()).collect()
+            }
+        };
+        let value = negotiation.value;
+        self.answer(side, number, feature.encode(confirmed));
+        Ok(Some(Agreement { feature, location, value }))
+    }
+
+    fn on_confirm(
+        &mut self,
+        arrived: Arrived,
+        side: Side,
+        number: u8,
+        bytes: &[u8],
+    ) -> Result<Option<Agreement>, NegotiationError> {
+        let location = Location::spoken_of(side);
+        let kind = Opt::Confirm { side, feature: number, values: bytes }.kind();
+        let role = self.role;
+        // "its Acknowledgement Number is less than FGSS": the answer is to an older Change (§6.6.4).
+        let answers_last = arrived.ack.is_some_and(|ack| self.fgss.is_none_or(|fgss| !ack.is_before(fgss)));
+        let Some((feature, negotiation)) = self.known(number, location) else { return Ok(None) };
+        if !arrived.in_order || !answers_last || !matches!(negotiation.state, State::Changing { .. }) {
+            return Ok(None);
+        }
+        if bytes.is_empty() {
+            if feature.is_required() {
+                return Err(NegotiationError::RequiredRefused { kind, feature });
+            }
+        } else {
+            let values = feature.decode(bytes).filter(|values| negotiation.is_confirmed_by(role, values));
+            let Some(values) = values else {
+                return Err(NegotiationError::WrongConfirm { kind, feature, first: bytes[0] });
+            };
+            negotiation.value = values[0];
+        }
+        negotiation.state = State::Stable { announce: false };
+        Ok(Some(Agreement { feature, location, value: negotiation.value }))
+    }
+
+    /// The feature with this number, if we support it.
+    fn known(&mut self, number: u8, location: Location) -> Option<(Feature, &mut Negotiation)> {
+        let feature = Feature::from_number(number)?;
+        let negotiation = self.table.get_mut(&(feature, location))?;
+        (!negotiation.preferences.is_empty()).then_some((feature, negotiation))
+    }
+
+    /// Queues a Confirm, which replaces one that waits for the same feature.
+    fn answer(&mut self, side: Side, feature: u8, values: Vec<u8>) {
+        self.waiting.retain(|waiting| (waiting.side, waiting.feature) != (side, feature));
+        if self.waiting.len() < MAX_WAITING {
+            self.waiting.push_back(Waiting { side, feature, values });
+        }
+    }
+}
+
+impl Location {
+    /// Whose feature the peer speaks of: with L its own, with R ours.
+    const fn spoken_of(side: Side) -> Self {
+        match side {
+            Side::L => Self::Remote,
+            Side::R => Self::Local,
+        }
+    }
+
+    const fn our_side(self) -> Side {
+        match self {
+            Self::Local => Side::L,
+            Self::Remote => Side::R,
+        }
+    }
+
+    const fn their_side(self) -> Side {
+        match self {
+            Self::Local => Side::R,
+            Self::Remote => Side::L,
+        }
+    }
+}
+
+/// The values of a Change, if they are valid (§6.6.8).
+fn valid_change(feature: Feature, location: Location, bytes: &[u8]) -> Option<Vec<u64>> {
+    let values = feature.decode(bytes)?;
+    match (feature.rule(), values.as_slice()) {
+        (_, []) => None,
+        // Unknown values of server-priority features are "handled as a matter of course".
+        (Rule::ServerPriority, _) => Some(values),
+        // "Change R … MUST NOT be sent for non-negotiable features" (§6.3.2).
+        (Rule::NonNegotiable, &[value]) if location == Location::Remote && feature.is_legal(value) => Some(values),
+        (Rule::NonNegotiable, _) => None,
+    }
+}
+
+fn check_values(feature: Feature, location: Location, values: &[u64]) -> Result<(), ProposeError> {
+    let most = match feature.rule() {
+        Rule::NonNegotiable if location == Location::Remote => return Err(ProposeError::NotOurs { feature, location }),
+        Rule::NonNegotiable => 1,
+        // A Confirm carries the number, the value and the list.
+        Rule::ServerPriority => MAX_OPTION_DATA - 2,
+    };
+    if values.is_empty() || values.len() > most {
+        return Err(ProposeError::Count { feature, count: values.len() });
+    }
+    match values.iter().find(|&&value| !feature.is_legal(value)) {
+        Some(&value) => Err(ProposeError::Illegal { feature, value }),
+        None => Ok(()),
+    }
+}
