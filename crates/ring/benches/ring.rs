@@ -1,0 +1,2 @@
+//! (measurements to come)
+fn main() {}

@@ -1,0 +1,370 @@
+//! The transport's side of the ring: claim a packet at the instant of sending, and say what became of it.
+//!
+//! Nothing in shared memory is believed. Indexes that this side moves have private copies; every other word is read
+//! once, checked, and used from the copy.
+
+use std::sync::Arc;
+
+use timeous_core::{AduMeta, DropReason, Fate, Instant};
+
+use crate::completion::{Completion, Writer};
+use crate::error::Violation;
+use crate::index::{Packed, at_or_after};
+use crate::layout::Shared;
+use crate::record::{self, Place, Record, Unreadable};
+use crate::settle::Unsettled;
+use crate::sync::{Ordering, relax};
+use crate::view::{QueueView, Seen};
+
+/// How often `umod_i` may change between looking and claiming. An honest producer needs longer to move it than an
+/// attempt takes, so that more than a handful in a row is an attack.
+const ATTEMPTS: u32 = 1 << 12;
+
+/// A packet that the transport has taken for sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// Its position, by which the consumer knows it from now on; never reused.
+    pub token: u64,
+    /// What is known of it: a copy that nobody can change any more.
+    pub meta: AduMeta,
+    /// Length of its payload in bytes.
+    pub len: usize,
+}
+
+/// A claimed packet that has not left yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flight {
+    place: Place,
+    left: bool,
+}
+
+/// What a claim of one packet came to.
+enum Step {
+    Empty,
+    Passed,
+    Taken(Claimed),
+}
+
+/// The transport's side of a ring.
+#[derive(Debug)]
+pub struct Consumer {
+    shared: Arc<Shared>,
+    dev: u64,
+    kern: u64,
+    user: u64,
+    flights: Vec<Flight>,
+    seen: Vec<Seen>,
+    unsettled: Unsettled,
+    completions: Writer,
+    violation: Option<Violation>,
+}
+
+impl Consumer {
+    pub(crate) fn new(shared: Arc<Shared>, origin: u64) -> Self {
+        let slots = shared.geometry.slots();
+        Self {
+            dev: origin,
+            kern: origin,
+            user: origin,
+            flights: vec![Flight::default(); slots as usize],
+            seen: vec![Seen::default(); slots as usize],
+            unsettled: Unsettled::new(slots),
+            completions: Writer::default(),
+            violation: None,
+            shared,
+        }
+    }
+
+    /// Whether packets may be waiting; dead ones count. `false` after a violation.
+    pub fn has_queued(&mut self) -> bool {
+        self.umod().is_ok_and(|umod| umod > self.kern)
+    }
+
+    /// How many packets are queued, dead ones included.
+    ///
+    /// # Errors
+    /// [`Violation`] if shared memory holds what no honest producer writes; then and ever after.
+    pub fn queued_len(&mut self) -> Result<usize, Violation> {
+        Ok((self.umod()? - self.kern) as usize)
+    }
+
+    /// What is queued, for a choice at the instant of sending.
+    ///
+    /// # Errors
+    /// As [`queued_len`](Self::queued_len).
+    pub fn queued(&mut self) -> Result<QueueView<'_>, Violation> {
+        let len = self.queued_len()?;
+        for position in self.kern..self.kern + len as u64 {
+            let slot = self.shared.geometry.slot_of(position);
+            self.seen[slot].refresh(position, self.shared.record(slot));
+        }
+        Ok(QueueView::new(self, len))
+    }
+
+    pub(crate) fn seen(&self, place: usize) -> &Seen {
+        &self.seen[self.shared.geometry.slot_of(self.kern + place as u64)]
+    }
+
+    pub(crate) fn seen_mut(&mut self, place: usize) -> &mut Seen {
+        &mut self.seen[self.shared.geometry.slot_of(self.kern + place as u64)]
+    }
+
+    /// Takes the oldest queued packet for sending now, moving `kern_i`. What is dead, was given up or has expired at
+    /// `now` is passed over, and its fate told. `None`: nothing is queued.
+    ///
+    /// # Errors
+    /// As [`queued_len`](Self::queued_len).
+    pub fn claim(&mut self, now: Instant) -> Result<Option<Claimed>, Violation> {
+        self.claim_within(now, usize::MAX)
+    }
+
+    /// As [`claim`](Self::claim), and passes over what is longer than `room` bytes.
+    ///
+    /// # Errors
+    /// As [`queued_len`](Self::queued_len).
+    pub fn claim_within(&mut self, now: Instant, room: usize) -> Result<Option<Claimed>, Violation> {
+        // At most one round of the ring, so that an application that enqueues dead packets without end does not keep
+        // the transport here.
+        for _ in 0..self.flights.len() {
+            match self.claim_one(|claimed| unfit(claimed, now, room))? {
+                Step::Passed => {}
+                Step::Empty => return Ok(None),
+                Step::Taken(claimed) => return Ok(Some(claimed)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives up everything that is queued, for one and the same reason.
+    ///
+    /// # Errors
+    /// As [`queued_len`](Self::queued_len).
+    pub fn drop_queued(&mut self, reason: DropReason) -> Result<(), Violation> {
+        for _ in 0..self.flights.len() {
+            if let Step::Empty = self.claim_one(|_| Some(reason))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn claim_one(&mut self, unfit: impl FnOnce(&Claimed) -> Option<DropReason>) -> Result<Step, Violation> {
+        if !self.advance_kern()? {
+            return Ok(Step::Empty);
+        }
+        let token = self.kern - 1;
+        let slot = self.shared.geometry.slot_of(token);
+        let words = self.shared.record(slot);
+        let dead = record::dead(words);
+        let record = match record::read(words) {
+            Ok(record) => record,
+            Err(Unreadable::Torn) => return Err(self.violates(Violation::Torn { token })),
+            Err(Unreadable::Bad(attributes)) => return Err(self.violates(Violation::BadRecord { token, attributes })),
+        };
+        self.check_place(token, record.place)?;
+        let dead = dead.or_else(|| self.seen[slot].given_up(token, record.version));
+        let claimed = self.take_over(token, &record);
+        match dead.or_else(|| unfit(&claimed)) {
+            Some(reason) => {
+                self.dropped(token, reason);
+                Ok(Step::Passed)
+            }
+            None => Ok(Step::Taken(claimed)),
+        }
+    }
+
+    /// Moves `kern_i` forward by one, if `umod_i` lets it: what it passes is this side's alone from then on.
+    fn advance_kern(&mut self) -> Result<bool, Violation> {
+        let mut seen = self.shared.packed().load(Ordering::Acquire);
+        for _ in 0..ATTEMPTS {
+            if self.accept(seen)? == self.kern {
+                return Ok(false);
+            }
+            let moved = Packed { kern: (self.kern + 1) as u32, ..Packed::from_bits(seen) }.bits();
+            match self.shared.packed().compare_exchange(seen, moved, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    self.kern += 1;
+                    return Ok(true);
+                }
+                Err(newer) => seen = newer,
+            }
+            relax();
+        }
+        Err(self.violates(Violation::Contended { attempts: ATTEMPTS }))
+    }
+
+    fn take_over(&mut self, token: u64, record: &Record) -> Claimed {
+        let slot = self.shared.geometry.slot_of(token);
+        self.flights[slot] = Flight { place: record.place, left: false };
+        if let Some(seq) = self.unsettled.insert(token, record.meta.seq) {
+            self.complete(seq, Fate::Lost);
+        }
+        Claimed { token, meta: record.meta, len: record.place.len as usize }
+    }
+
+    fn check_place(&mut self, token: u64, place: Place) -> Result<(), Violation> {
+        let Place { offset, len } = place;
+        let end = u64::from(offset) + u64::from(len);
+        if len as usize > self.shared.geometry.buffer_size() || end > self.shared.geometry.zone_bytes() as u64 {
+            return Err(self.violates(Violation::BadPlace { token, offset, len }));
+        }
+        Ok(())
+    }
+
+    /// Appends the payload of a claimed packet that has not left yet to `out`; `false` if there is none by this token.
+    pub fn copy_payload(&mut self, token: u64, out: &mut Vec<u8>) -> bool {
+        let Some(place) = self.flight(token).map(|flight| flight.place) else { return false };
+        self.shared.append_zone(place.offset as usize, place.len as usize, out);
+        true
+    }
+
+    /// The packet was given to the device. `dev_i` moves on over everything that has left, in the ring's order.
+    /// Tokens that are unknown, or known to have left, change nothing.
+    pub fn sent(&mut self, token: u64) {
+        let Some(flight) = self.flight(token) else { return };
+        flight.left = true;
+        let before = self.dev;
+        while self.dev < self.kern && self.flights[self.shared.geometry.slot_of(self.dev)].left {
+            self.dev += 1;
+        }
+        if self.dev != before {
+            self.shared.dev_i().store(self.dev, Ordering::Release);
+        }
+    }
+
+    /// The peer has acknowledged the packet: sets `kern_acked` while its record is still there, and tells its fate.
+    /// An ADU has one fate: what comes after the first changes nothing.
+    pub fn acked(&mut self, token: u64) {
+        if self.unsettled.is_open(token) && self.record_is_there(token) {
+            record::mark_acked(self.shared.record(self.shared.geometry.slot_of(token)), token);
+        }
+        self.settle(token, Fate::Acked);
+    }
+
+    /// The packet is taken for lost.
+    pub fn lost(&mut self, token: u64) {
+        self.settle(token, Fate::Lost);
+    }
+
+    /// The packet was claimed and will not be sent after all.
+    pub fn dropped(&mut self, token: u64, reason: DropReason) {
+        self.settle(token, Fate::Dropped(reason));
+    }
+
+    fn settle(&mut self, token: u64, fate: Fate) {
+        self.sent(token);
+        if let Some(seq) = self.unsettled.settle(token) {
+            self.complete(seq, fate);
+        }
+    }
+
+    fn complete(&mut self, seq: timeous_core::AduSeq, fate: Fate) {
+        if let Err(violation) = self.completions.write(&self.shared, Completion { seq, fate }) {
+            self.violates(violation);
+        }
+    }
+
+    /// How many claimed packets have no fate yet.
+    pub fn unsettled_len(&self) -> usize {
+        self.unsettled.len()
+    }
+
+    /// Gives every claimed packet without a fate one: `Dropped(Closed)` if it has not left, `Lost` if it has. For the
+    /// end of a connection.
+    pub fn settle_all(&mut self) {
+        for token in self.kern.saturating_sub(self.unsettled.memory())..self.kern {
+            let unsent = self.flight(token).is_some();
+            self.settle(token, if unsent { Fate::Dropped(DropReason::Closed) } else { Fate::Lost });
+        }
+    }
+
+    /// Tells the producer that nothing more will be sent.
+    pub fn refuse_more(&mut self) {
+        self.shared.closed().store(1, Ordering::Relaxed);
+    }
+
+    /// Sets `kern_notify`: the producer is to wake this side when it enqueues. Then looks once more: `true` if packets
+    /// came in meanwhile, so that there is a reason to go on.
+    pub fn stop_polling(&mut self) -> bool {
+        let notify = self.shared.kern_notify();
+        notify.store(1, Ordering::Release);
+        // A read-modify-write of the word that publishing modifies: whichever comes second sees the other's. Either
+        // the packets are seen here, or kern_notify is seen there.
+        let seen = self.shared.packed().fetch_add(0, Ordering::AcqRel);
+        let raced_in = self.accept(seen).is_ok_and(|umod| umod > self.kern);
+        if raced_in {
+            self.shared.kern_notify().store(0, Ordering::Relaxed);
+        }
+        raced_in
+    }
+
+    /// What the application did to the ring that it must not, if anything. Nothing more is given out then.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    fn umod(&mut self) -> Result<u64, Violation> {
+        let seen = self.shared.packed().load(Ordering::Acquire);
+        self.accept(seen)
+    }
+
+    /// Checks a packed word that was read; gives its `umod_i`.
+    fn accept(&mut self, seen: u64) -> Result<u64, Violation> {
+        if let Some(violation) = self.violation {
+            return Err(violation);
+        }
+        let packed = Packed::from_bits(seen);
+        if packed.kern != self.kern as u32 {
+            let violation = Violation::KernMoved { expected: self.kern as u32, found: packed.kern };
+            return Err(self.violates(violation));
+        }
+        let umod = at_or_after(self.kern, packed.umod);
+        if umod > self.user {
+            self.see_user()?;
+        }
+        if umod > self.user {
+            return Err(self.violates(Violation::UmodOutside { kern: self.kern, umod, user: self.user }));
+        }
+        Ok(umod)
+    }
+
+    fn see_user(&mut self) -> Result<(), Violation> {
+        let user = self.shared.user_i().load(Ordering::Acquire);
+        if user < self.user {
+            return Err(self.violates(Violation::UserWentBack { last: self.user, found: user }));
+        }
+        if user - self.dev >= self.flights.len() as u64 {
+            let slots = self.shared.geometry.slots();
+            return Err(self.violates(Violation::TooManyPackets { dev: self.dev, user, slots }));
+        }
+        self.user = user;
+        Ok(())
+    }
+
+    /// A claimed packet that has not left.
+    fn flight(&mut self, token: u64) -> Option<&mut Flight> {
+        let slot = self.shared.geometry.slot_of(token);
+        let claimed = (self.dev..self.kern).contains(&token);
+        self.flights.get_mut(slot).filter(|flight| claimed && !flight.left)
+    }
+
+    /// Whether no later packet of the same slot was claimed, so that setting its `kern_acked` disturbs none.
+    fn record_is_there(&self, token: u64) -> bool {
+        self.kern <= token + self.flights.len() as u64
+    }
+
+    fn violates(&mut self, violation: Violation) -> Violation {
+        *self.violation.get_or_insert(violation)
+    }
+}
+
+/// Why a packet that was just claimed is not to be sent: nothing leaves after its deadline.
+fn unfit(claimed: &Claimed, now: Instant, room: usize) -> Option<DropReason> {
+    if claimed.meta.is_expired(now) {
+        Some(DropReason::Expired)
+    } else if claimed.len > room {
+        Some(DropReason::TooLarge)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,318 @@
+//! The shared words: which there are, where they lie, and how large a ring is.
+
+use std::sync::Arc;
+
+use crate::error::ConfigError;
+use crate::index::Packed;
+use crate::memory::Memory;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Alignment of packet buffers: a page, as `O_DIRECT` wants it. (A handful of words under the model checker.)
+pub const PAGE: usize = if cfg!(loom) { 16 } else { 4096 };
+
+/// Words between two that different sides write, so that they do not share a cache line (nor its prefetched neighbour).
+const LINE: usize = if cfg!(loom) { 1 } else { 16 };
+/// Words of a packet record.
+const RECORD: usize = if cfg!(loom) { crate::record::WORDS } else { 16 };
+const _: () = assert!(RECORD >= crate::record::WORDS);
+
+/// "timeous" and the version of this layout.
+pub(crate) const MAGIC: u64 = 0x7469_6d65_6f75_7301;
+/// Words that describe the ring; see [`Geometry::header`].
+pub(crate) const HEADER: usize = 16;
+
+const PRODUCER_TAKEN: usize = 5;
+const CONSUMER_TAKEN: usize = 6;
+const PACKED: usize = HEADER;
+const USER_I: usize = HEADER + LINE;
+const DEV_I: usize = HEADER + 2 * LINE;
+const KERN_NOTIFY: usize = HEADER + 3 * LINE;
+const COMPLETIONS_WRITTEN: usize = HEADER + 4 * LINE;
+const COMPLETIONS_READ: usize = HEADER + 5 * LINE;
+const COMPLETIONS_LOST: usize = HEADER + 6 * LINE;
+const CLOSED: usize = HEADER + 7 * LINE;
+const RECORDS: usize = HEADER + 8 * LINE;
+
+/// How large a ring is.
+///
+/// ```
+/// use timeous_ring::Config;
+/// let config = Config::new(256).buffer_size(16 * 4096).buffers(300);
+/// assert!(timeous_ring::create(&config).is_ok());
+/// assert!(timeous_ring::create(&Config::new(3)).is_err(), "slots are a power of two");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub(crate) slots: u32,
+    pub(crate) buffer_size: u32,
+    pub(crate) buffers: u32,
+    pub(crate) completions: u32,
+}
+
+impl Config {
+    /// A ring of `slots` slots, a power of two, for one packet less; a page-sized buffer for each, and room for four
+    /// times as many completions.
+    pub const fn new(slots: u32) -> Self {
+        Self { slots, buffer_size: PAGE as u32, buffers: slots, completions: slots.saturating_mul(4) }
+    }
+
+    /// Size of a packet buffer in bytes, a multiple of [`PAGE`]: the longest payload there can be.
+    #[must_use]
+    pub const fn buffer_size(mut self, bytes: u32) -> Self {
+        self.buffer_size = bytes;
+        self
+    }
+
+    /// How many packet buffers there are.
+    #[must_use]
+    pub const fn buffers(mut self, buffers: u32) -> Self {
+        self.buffers = buffers;
+        self
+    }
+
+    /// How many fates wait for the application to read them, a power of two; what comes beyond them is only counted.
+    #[must_use]
+    pub const fn completions(mut self, completions: u32) -> Self {
+        self.completions = completions;
+        self
+    }
+}
+
+/// How large a ring made by someone else may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Slots at most.
+    pub slots: u32,
+    /// Bytes of shared memory at most.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    /// 4096 slots, 64 MiB.
+    fn default() -> Self {
+        Self { slots: 4096, bytes: 64 << 20 }
+    }
+}
+
+/// A ring's measures, checked: private to each side, and never read again from shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    config: Config,
+    completions_at: usize,
+    zone_at: usize,
+    words: usize,
+}
+
+impl Geometry {
+    /// Of a configuration.
+    pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
+        let Config { slots, buffer_size, buffers, completions } = *config;
+        if !slots.is_power_of_two() || !(2..=1 << 20).contains(&slots) {
+            return Err(ConfigError::Slots(slots));
+        }
+        if buffer_size == 0 || !(buffer_size as usize).is_multiple_of(PAGE) {
+            return Err(ConfigError::BufferSize(buffer_size));
+        }
+        let zone_bytes = u64::from(buffers) * u64::from(buffer_size);
+        if buffers == 0 || zone_bytes > u64::from(u32::MAX) {
+            return Err(ConfigError::Buffers(buffers));
+        }
+        if !completions.is_power_of_two() || completions > 1 << 24 {
+            return Err(ConfigError::Completions(completions));
+        }
+        let completions_at = RECORDS + slots as usize * RECORD;
+        let zone_at = (completions_at + completions as usize * 2).next_multiple_of(PAGE / 8);
+        let words = zone_at + zone_bytes as usize / 8;
+        Ok(Self { config: *config, completions_at, zone_at, words })
+    }
+
+    /// The words of the header, in their order.
+    pub(crate) fn header(&self) -> [u64; 5] {
+        let Config { slots, buffer_size, buffers, completions } = self.config;
+        [MAGIC, slots.into(), buffer_size.into(), buffers.into(), completions.into()]
+    }
+
+    pub(crate) fn slots(&self) -> u32 {
+        self.config.slots
+    }
+
+    pub(crate) fn slot_of(&self, position: u64) -> usize {
+        position as usize & (self.config.slots as usize - 1)
+    }
+
+    pub(crate) fn buffer_size(&self) -> usize {
+        self.config.buffer_size as usize
+    }
+
+    pub(crate) fn buffers(&self) -> u32 {
+        self.config.buffers
+    }
+
+    pub(crate) fn completions(&self) -> u64 {
+        self.config.completions.into()
+    }
+
+    pub(crate) fn zone_bytes(&self) -> usize {
+        self.buffer_size() * self.config.buffers as usize
+    }
+
+    /// Where the zone begins, in words.
+    pub(crate) fn zone_at(&self) -> usize {
+        self.zone_at
+    }
+
+    /// Size of the whole, in 64-bit words.
+    pub(crate) fn words(&self) -> usize {
+        self.words
+    }
+}
+
+/// A ring's memory with names for its words.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) memory: Memory,
+    pub(crate) geometry: Geometry,
+}
+
+impl Shared {
+    /// Writes the header and the indexes of a new ring whose first packet has position `origin`.
+    pub(crate) fn format(memory: Memory, geometry: Geometry, origin: u64) -> Arc<Self> {
+        let shared = Self { memory, geometry };
+        shared.packed().store(Packed::new(origin, origin).bits(), Ordering::Relaxed);
+        shared.user_i().store(origin, Ordering::Relaxed);
+        shared.dev_i().store(origin, Ordering::Relaxed);
+        for (at, word) in geometry.header().into_iter().enumerate() {
+            shared.memory.word(at).store(word, Ordering::Release);
+        }
+        Arc::new(shared)
+    }
+
+    /// Takes the producer's side; `false` if it is taken.
+    pub(crate) fn take_producer(&self) -> bool {
+        self.memory.word(PRODUCER_TAKEN).swap(1, Ordering::AcqRel) == 0
+    }
+
+    /// Takes the consumer's side; `false` if it is taken.
+    pub(crate) fn take_consumer(&self) -> bool {
+        self.memory.word(CONSUMER_TAKEN).swap(1, Ordering::AcqRel) == 0
+    }
+
+    /// `kern_i` and `umod_i`.
+    pub(crate) fn packed(&self) -> &AtomicU64 {
+        self.memory.word(PACKED)
+    }
+
+    pub(crate) fn user_i(&self) -> &AtomicU64 {
+        self.memory.word(USER_I)
+    }
+
+    pub(crate) fn dev_i(&self) -> &AtomicU64 {
+        self.memory.word(DEV_I)
+    }
+
+    pub(crate) fn kern_notify(&self) -> &AtomicU64 {
+        self.memory.word(KERN_NOTIFY)
+    }
+
+    pub(crate) fn completions_written(&self) -> &AtomicU64 {
+        self.memory.word(COMPLETIONS_WRITTEN)
+    }
+
+    pub(crate) fn completions_read(&self) -> &AtomicU64 {
+        self.memory.word(COMPLETIONS_READ)
+    }
+
+    pub(crate) fn completions_lost(&self) -> &AtomicU64 {
+        self.memory.word(COMPLETIONS_LOST)
+    }
+
+    /// Set by the consumer when nothing more will be sent.
+    pub(crate) fn closed(&self) -> &AtomicU64 {
+        self.memory.word(CLOSED)
+    }
+
+    /// The words of completion `number`: `user_seq` and fate.
+    pub(crate) fn completion(&self, number: u64) -> &[AtomicU64] {
+        let slot = (number & (self.geometry.completions() - 1)) as usize;
+        self.memory.words(self.geometry.completions_at + slot * 2, 2)
+    }
+
+    /// The words of a slot's record.
+    pub(crate) fn record(&self, slot: usize) -> &[AtomicU64] {
+        self.memory.words(RECORDS + slot * RECORD, crate::record::WORDS)
+    }
+
+    /// Copies `bytes` into the zone at `offset`, a multiple of eight. The last word is filled with zeros.
+    pub(crate) fn write_zone(&self, offset: usize, bytes: &[u8]) {
+        let words = self.zone_words(offset, bytes.len());
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for (word, chunk) in words.iter().zip(whole) {
+            word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            words[whole.len()].store(u64::from_ne_bytes(last), Ordering::Relaxed);
+        }
+    }
+
+    /// Appends `len` bytes of the zone at `offset` to `out`: word by word with atomic loads, so that another process
+    /// writing there at the same time yields odd bytes and nothing worse. No slice is ever formed over shared bytes.
+    pub(crate) fn append_zone(&self, offset: usize, len: usize, out: &mut Vec<u8>) {
+        let skip = offset % 8;
+        let words = self.zone_words(offset - skip, skip + len);
+        let start = out.len();
+        out.resize(start + len, 0);
+        let mut rest = &mut out[start..];
+        let mut words = words.iter();
+        if skip != 0
+            && let Some(first) = words.next()
+        {
+            let bytes = first.load(Ordering::Relaxed).to_ne_bytes();
+            let head = rest.split_off_mut(..(8 - skip).min(len)).expect("no longer than the payload");
+            head.copy_from_slice(&bytes[skip..skip + head.len()]);
+        }
+        let (whole, tail) = rest.as_chunks_mut::<8>();
+        for (chunk, word) in whole.iter_mut().zip(&mut words) {
+            *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        if let Some(last) = words.next() {
+            tail.copy_from_slice(&last.load(Ordering::Relaxed).to_ne_bytes()[..tail.len()]);
+        }
+    }
+
+    fn zone_words(&self, offset: usize, len: usize) -> &[AtomicU64] {
+        self.memory.words(self.geometry.zone_at + offset / 8, len.div_ceil(8))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_out_as_they_went_in_at_any_offset_and_length() {
+        let geometry = Geometry::new(&Config::new(2)).unwrap();
+        let shared = Shared::format(Memory::heap(geometry.words()), geometry, 0);
+        let bytes: Vec<u8> = (1..=40).collect();
+        shared.write_zone(64, &bytes);
+        for offset in 0..20 {
+            for len in 0..=20 {
+                let mut out = vec![0xff];
+                shared.append_zone(64 + offset, len, &mut out);
+                assert_eq!(out[1..], bytes[offset..offset + len], "{len} bytes at {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_rings_are_refused() {
+        let refused = |config: Config| Geometry::new(&config).unwrap_err();
+        for slots in [0, 1, 3, 1 << 21] {
+            assert_eq!(refused(Config { slots, ..Config::new(4) }), ConfigError::Slots(slots));
+        }
+        assert_eq!(refused(Config::new(4).buffer_size(100)), ConfigError::BufferSize(100));
+        assert_eq!(refused(Config::new(4).buffers(1 << 20)), ConfigError::Buffers(1 << 20));
+        assert_eq!(refused(Config::new(4).completions(5)), ConfigError::Completions(5));
+    }
+}

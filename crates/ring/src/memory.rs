@@ -1,0 +1,143 @@
+//! The ring's memory: on the heap for one process, a sealed memfd for two.
+//!
+//! Everything in it is reached as atomic words, because another process may write any of it at any time. The one
+//! exception is [`Memory::bytes_mut`], for a packet buffer that the producer has not handed over.
+
+#[cfg(not(loom))]
+pub(crate) use mapped::Memory;
+#[cfg(loom)]
+pub(crate) use modelled::Memory;
+
+#[cfg(not(loom))]
+mod mapped {
+    use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+    use std::io;
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::ptr::{NonNull, null_mut};
+
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+    use crate::layout::PAGE;
+    use crate::sync::AtomicU64;
+
+    const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+    /// A page-aligned piece of memory that is made of atomic words.
+    #[derive(Debug)]
+    pub(crate) struct Memory {
+        base: NonNull<u8>,
+        words: usize,
+        mapped: bool,
+    }
+
+    // SAFETY: the memory is owned by this value, and shared access to it is by atomics (`bytes_mut` has its own rule).
+    unsafe impl Send for Memory {}
+    // SAFETY: as above.
+    unsafe impl Sync for Memory {}
+
+    impl Memory {
+        /// Zeroed memory of this process.
+        pub(crate) fn heap(words: usize) -> Self {
+            let layout = heap_layout(words);
+            // SAFETY: a ring has a header, so that the size is not zero.
+            let base = unsafe { alloc_zeroed(layout) };
+            let base = NonNull::new(base).unwrap_or_else(|| handle_alloc_error(layout));
+            Self { base, words, mapped: false }
+        }
+
+        /// A sealed memfd: its size cannot change any more, so that no access beyond its end can ever trap.
+        pub(crate) fn shared(words: usize) -> io::Result<(Self, OwnedFd)> {
+            let fd = memfd_create("timeous-ring", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+            ftruncate(&fd, words as u64 * 8)?;
+            fcntl_add_seals(&fd, SEALS)?;
+            Ok((Self::map(&fd, words)?, fd))
+        }
+
+        /// The size in bytes of a file that another process made, or `None` if it is not sealed.
+        pub(crate) fn sealed_size(fd: impl AsFd) -> io::Result<Option<u64>> {
+            // Anything but a memfd has no seals, and the kernel says EINVAL.
+            if !fcntl_get_seals(&fd).is_ok_and(|seals| seals.contains(SEALS)) {
+                return Ok(None);
+            }
+            let size = fstat(&fd)?.st_size;
+            Ok(Some(u64::try_from(size).unwrap_or(0)))
+        }
+
+        /// Maps the first `words` words of a sealed file that has at least as many.
+        pub(crate) fn map(fd: impl AsFd, words: usize) -> io::Result<Self> {
+            // SAFETY: a new mapping at an address that the kernel chooses.
+            let base =
+                unsafe { mmap(null_mut(), words * 8, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)? };
+            let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+            Ok(Self { base, words, mapped: true })
+        }
+
+        /// One word. Panics beyond the end, which a checked geometry does not reach.
+        pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
+            &self.words(at, 1)[0]
+        }
+
+        /// Consecutive words. Panics beyond the end, which a checked geometry does not reach.
+        pub(crate) fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
+            assert!(at <= self.words && count <= self.words - at, "the layout stays within its memory");
+            // SAFETY: within the memory by the assertion, aligned because the base is page-aligned, alive as long as
+            // `self`. Atomics may be written by anyone at any time; any bits are a valid AtomicU64.
+            unsafe { std::slice::from_raw_parts(self.base.cast::<AtomicU64>().as_ptr().add(at), count) }
+        }
+
+        /// Bytes from word `at` on, to be filled in place.
+        ///
+        /// # Safety
+        /// Until the slice is gone, nobody in this process reads or writes these bytes in another way, and the process
+        /// at the other end only reads them, if at all.
+        #[allow(clippy::mut_from_ref, reason = "exclusiveness is the caller's promise")]
+        pub(crate) unsafe fn bytes_mut(&self, at: usize, len: usize) -> &mut [u8] {
+            assert!(at <= self.words && len <= (self.words - at) * 8, "the layout stays within its memory");
+            // SAFETY: within the memory by the assertion; exclusive by the caller's promise.
+            unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(at * 8), len) }
+        }
+    }
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            if self.mapped {
+                // SAFETY: mapped by `map` with this size, and nothing borrows from it any more. A failure would leave
+                // the mapping in place, which harms nobody.
+                let _ = unsafe { munmap(self.base.as_ptr().cast(), self.words * 8) };
+            } else {
+                // SAFETY: allocated by `heap` with this layout.
+                unsafe { dealloc(self.base.as_ptr(), heap_layout(self.words)) };
+            }
+        }
+    }
+
+    fn heap_layout(words: usize) -> Layout {
+        Layout::from_size_align(words * 8, PAGE).expect("a checked geometry is far below the address space")
+    }
+}
+
+#[cfg(loom)]
+mod modelled {
+    use crate::sync::AtomicU64;
+
+    /// Words that the model checker watches.
+    #[derive(Debug)]
+    pub(crate) struct Memory {
+        words: Vec<AtomicU64>,
+    }
+
+    impl Memory {
+        pub(crate) fn heap(words: usize) -> Self {
+            Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
+        }
+
+        pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
+            &self.words[at]
+        }
+
+        pub(crate) fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
+            &self.words[at..at + count]
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! The application's side of the ring: enqueue, mark dead, pull back, and hear what became of it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use timeous_core::{AduMeta, DropReason, Fate};
+
+use crate::completion::{Completion, Reader};
+use crate::error::{Broken, EnqueueError};
+use crate::index::{Packed, at_or_after};
+use crate::layout::Shared;
+use crate::pulled::PulledBack;
+use crate::record::{self, Place};
+use crate::sync::{Ordering, relax};
+use crate::zone::{FrozenBuffer, Use, Zone, ZoneBuffer};
+
+/// An honest consumer moves `kern_i` at most once a slot, and needs far longer for it than an attempt takes.
+const ATTEMPTS: u32 = 1 << 20;
+
+/// The place of a packet in the ring, counted from the ring's beginning; never reused.
+///
+/// It names the place and not the ADU: reordering what was pulled back moves ADUs to other places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Index(pub(crate) u64);
+
+impl Index {
+    /// As a number.
+    pub const fn position(self) -> u64 {
+        self.0
+    }
+}
+
+/// A queued packet as the producer sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// Its place.
+    pub index: Index,
+    /// What is known of it.
+    pub meta: AduMeta,
+    /// Length of its payload in bytes.
+    pub len: usize,
+    /// Why it was withdrawn, if it was.
+    pub dead: Option<DropReason>,
+}
+
+/// Where [`Producer::enqueue_front`] has put a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// Its place.
+    pub index: Index,
+    /// How many packets it overtook.
+    pub overtook: usize,
+    /// How many packets, queued when the call began, the consumer took before they could be pulled back.
+    pub missed: usize,
+}
+
+impl Front {
+    /// Whether it made it before everything that was queued when the call began.
+    pub fn made_it(&self) -> bool {
+        self.missed == 0
+    }
+}
+
+/// The producer's private copy of a record: shared memory is written, and never believed.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) meta: AduMeta,
+    pub(crate) place: Place,
+    pub(crate) dead: Option<DropReason>,
+    pub(crate) used: Option<Use>,
+}
+
+/// The application's side of a ring.
+#[derive(Debug)]
+pub struct Producer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) zone: Zone,
+    pub(crate) user: u64,
+    /// As published; the same as `user` unless a [`PulledBack`] is alive or was forgotten.
+    umod: u64,
+    kern: u64,
+    dev: u64,
+    version: u64,
+    completions: Reader,
+    /// Fates that never reach the consumer: of ADUs that were written over.
+    overwritten: VecDeque<Completion>,
+    overwritten_lost: u64,
+    broken: Option<Broken>,
+}
+
+impl Producer {
+    pub(crate) fn new(shared: Arc<Shared>, origin: u64) -> Self {
+        let slots = shared.geometry.slots() as usize;
+        Self {
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            zone: Zone::new(Arc::clone(&shared)),
+            user: origin,
+            umod: origin,
+            kern: origin,
+            dev: origin,
+            version: 0,
+            completions: Reader::default(),
+            overwritten: VecDeque::with_capacity(shared.geometry.completions() as usize),
+            overwritten_lost: 0,
+            broken: None,
+            shared,
+        }
+    }
+
+    /// How many packets can be enqueued before the ring is full.
+    pub fn free_slots(&mut self) -> usize {
+        let _broken_shows_at_enqueue = self.reclaim();
+        self.slots.len() - 1 - (self.user - self.dev) as usize
+    }
+
+    /// Enqueues an ADU, copying its payload into a buffer of the zone.
+    ///
+    /// # Errors
+    /// See [`EnqueueError`]; nothing has changed then.
+    pub fn enqueue(&mut self, meta: &AduMeta, bytes: &[u8]) -> Result<Index, EnqueueError> {
+        let index = self.append(meta, bytes)?;
+        self.publish()?;
+        Ok(index)
+    }
+
+    /// A buffer of the zone, to be filled in place.
+    ///
+    /// # Errors
+    /// [`EnqueueError::ZoneFull`], or [`EnqueueError::Broken`].
+    pub fn buffer(&mut self) -> Result<ZoneBuffer, EnqueueError> {
+        self.reclaim()?;
+        self.zone.buffer()
+    }
+
+    /// Enqueues the first `len` bytes of a buffer that was filled in place.
+    ///
+    /// # Errors
+    /// See [`EnqueueError`]; the buffer is free again then.
+    pub fn enqueue_buffer(&mut self, meta: &AduMeta, buffer: ZoneBuffer, len: usize) -> Result<Index, EnqueueError> {
+        self.enqueue_part(meta, &buffer.freeze(), 0..len)
+    }
+
+    /// Enqueues a part of a buffer, so that several packets can be made of one.
+    ///
+    /// # Errors
+    /// See [`EnqueueError`]; nothing has changed then.
+    pub fn enqueue_part(
+        &mut self,
+        meta: &AduMeta,
+        buffer: &FrozenBuffer,
+        range: Range<usize>,
+    ) -> Result<Index, EnqueueError> {
+        self.make_room()?;
+        let (used, place) = self.zone.reuse(buffer, range)?;
+        let index = self.occupy(meta, used, place);
+        self.publish()?;
+        Ok(index)
+    }
+
+    /// Enqueues an ADU before everything that is still queued: pulls all of it back, and puts this one first.
+    ///
+    /// # Errors
+    /// See [`EnqueueError`]; nothing has changed then.
+    pub fn enqueue_front(&mut self, meta: &AduMeta, bytes: &[u8]) -> Result<Front, EnqueueError> {
+        let before = self.look()?;
+        let mut pulled = self.pull_back_all()?;
+        let overtook = pulled.places();
+        let first = pulled.first();
+        pulled.push(meta, bytes)?;
+        pulled.move_to_front(overtook);
+        Ok(Front { index: Index(first), overtook, missed: (first - before) as usize })
+    }
+
+    /// What is queued at this instant, oldest first, as far as the producer can see: no system call, no lock. The
+    /// consumer may take packets while one looks.
+    pub fn queued(&mut self) -> impl Iterator<Item = Queued> + '_ {
+        let _broken_shows_at_enqueue = self.look();
+        (self.kern..self.user).map(|position| self.describe(position))
+    }
+
+    pub(crate) fn describe(&self, position: u64) -> Queued {
+        let slot = self.slot(position);
+        Queued { index: Index(position), meta: slot.meta, len: slot.place.len as usize, dead: slot.dead }
+    }
+
+    /// How many packets are queued at this instant, those marked dead included.
+    pub fn queued_len(&mut self) -> usize {
+        let _broken_shows_at_enqueue = self.look();
+        (self.user - self.kern) as usize
+    }
+
+    /// Sets `user_dead` (the paper's figure 4): the consumer will pass the packet over, unless it has taken it already
+    /// or does so in this instant. No index moves. `false` if it is known to be taken.
+    ///
+    /// What came of it is in its fate: `Dropped(Withdrawn)`, or that of a packet that was sent.
+    pub fn mark_dead(&mut self, index: Index) -> bool {
+        let _broken_shows_at_enqueue = self.look();
+        if !(self.kern..self.user).contains(&index.0) {
+            return false;
+        }
+        self.give_up(index.0, DropReason::Withdrawn);
+        true
+    }
+
+    pub(crate) fn give_up(&mut self, position: u64, reason: DropReason) {
+        record::mark_dead(self.record(position), reason);
+        self.slot_mut(position).dead = Some(reason);
+    }
+
+    /// Whether `kern_acked` is set in the packet's record. A record is overwritten when the ring wraps;
+    /// [`poll_completion`](Self::poll_completion) tells it even then.
+    pub fn is_acked(&self, index: Index) -> bool {
+        index.0 < self.user && record::is_acked(self.record(index.0), index.0)
+    }
+
+    /// Takes the newest `packets` packets back, or as many of them as the consumer has not taken yet: moves `umod_i`
+    /// backwards (the paper's figures 5 and 6). What the guard holds is the producer's alone until it is released.
+    ///
+    /// # Errors
+    /// [`Broken`] if the consumer's index makes no sense.
+    pub fn pull_back(&mut self, packets: usize) -> Result<PulledBack<'_>, Broken> {
+        let wanted = self.user.saturating_sub(packets as u64);
+        let mut seen = self.shared.packed().load(Ordering::Acquire);
+        for _ in 0..ATTEMPTS {
+            self.accept(seen)?;
+            match self.try_pull_back(seen, wanted.max(self.kern)) {
+                Ok(first) => return Ok(PulledBack::new(self, first)),
+                Err(newer) => seen = newer,
+            }
+            relax();
+        }
+        Err(self.breaks(Broken::Contended { attempts: ATTEMPTS }))
+    }
+
+    /// Takes everything back that the consumer has not taken yet.
+    ///
+    /// # Errors
+    /// As [`pull_back`](Self::pull_back).
+    pub fn pull_back_all(&mut self) -> Result<PulledBack<'_>, Broken> {
+        self.pull_back(self.slots.len())
+    }
+
+    /// One attempt to move `umod_i` to `first`: it succeeds only if the word is still as `seen`, so that `kern_i` has
+    /// not moved meanwhile.
+    pub(crate) fn try_pull_back(&mut self, seen: u64, first: u64) -> Result<u64, u64> {
+        let moved = Packed { umod: first as u32, ..Packed::from_bits(seen) }.bits();
+        self.shared.packed().compare_exchange(seen, moved, Ordering::AcqRel, Ordering::Acquire)?;
+        self.umod = first;
+        Ok(first)
+    }
+
+    /// The next fate, if any is known.
+    ///
+    /// Fates that find no room are counted instead; see [`completions_lost`](Self::completions_lost).
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        if let Some(done) = self.overwritten.pop_front() {
+            return Some(done);
+        }
+        match self.completions.poll(&self.shared) {
+            Ok(done) => done,
+            Err(broken) => {
+                self.breaks(broken);
+                None
+            }
+        }
+    }
+
+    /// How many fates were not told because the application left the completion ring full.
+    pub fn completions_lost(&self) -> u64 {
+        Reader::lost(&self.shared) + self.overwritten_lost
+    }
+
+    /// Reads and clears `kern_notify`: whether the consumer has stopped looking and wants to be woken. To be asked
+    /// after enqueueing (once for any number of packets), and after releasing what was pulled back.
+    pub fn needs_notify(&mut self) -> bool {
+        let word = self.shared.kern_notify();
+        word.load(Ordering::Acquire) != 0 && word.swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// Whether the transport has closed the ring: nothing more is sent from it.
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed().load(Ordering::Relaxed) != 0
+    }
+
+    /// What the transport did to the ring that it must not, if anything.
+    pub fn broken(&self) -> Option<Broken> {
+        self.broken
+    }
+
+    /// Writes an ADU at `user_i` without publishing it.
+    pub(crate) fn append(&mut self, meta: &AduMeta, bytes: &[u8]) -> Result<Index, EnqueueError> {
+        self.zone.check_len(bytes.len())?;
+        self.make_room()?;
+        let (used, place) = self.zone.copy_in(bytes)?;
+        Ok(self.occupy(meta, used, place))
+    }
+
+    fn make_room(&mut self) -> Result<(), EnqueueError> {
+        if self.is_closed() {
+            return Err(EnqueueError::Closed);
+        }
+        self.reclaim()?;
+        if self.user - self.dev == self.slots.len() as u64 - 1 { Err(EnqueueError::Full) } else { Ok(()) }
+    }
+
+    fn occupy(&mut self, meta: &AduMeta, used: Use, place: Place) -> Index {
+        let position = self.user;
+        *self.slot_mut(position) = Slot { meta: *meta, place, dead: None, used: Some(used) };
+        self.write(position);
+        self.user += 1;
+        self.shared.user_i().store(self.user, Ordering::Release);
+        Index(position)
+    }
+
+    /// Writes the private copy of a record to shared memory.
+    pub(crate) fn write(&mut self, position: u64) {
+        self.version += 2;
+        let slot = self.slot(position);
+        record::write(self.record(position), self.version, &slot.meta, slot.place, slot.dead);
+    }
+
+    /// Moves `umod_i` forward to `user_i`. No attempt can fail: only this side moves `umod_i`, so that it is added to.
+    pub(crate) fn publish(&mut self) -> Result<(), Broken> {
+        let step = Packed::umod_step(self.user - self.umod);
+        let before = self.shared.packed().fetch_add(step, Ordering::AcqRel);
+        let accepted = self.accept(before);
+        self.umod = self.user;
+        accepted
+    }
+
+    /// Looks where the consumer is.
+    pub(crate) fn look(&mut self) -> Result<u64, Broken> {
+        let seen = self.shared.packed().load(Ordering::Acquire);
+        self.accept(seen)?;
+        Ok(self.kern)
+    }
+
+    /// Checks a packed word that was read, and takes over its `kern_i`.
+    fn accept(&mut self, seen: u64) -> Result<(), Broken> {
+        if let Some(broken) = self.broken {
+            return Err(broken);
+        }
+        let packed = Packed::from_bits(seen);
+        let kern = at_or_after(self.kern, packed.kern);
+        if packed.umod != self.umod as u32 || kern > self.umod {
+            return Err(self.breaks(Broken::Packed { found: seen }));
+        }
+        self.kern = kern;
+        Ok(())
+    }
+
+    /// Frees the buffers of packets that have left.
+    fn reclaim(&mut self) -> Result<(), Broken> {
+        if let Some(broken) = self.broken {
+            return Err(broken);
+        }
+        let found = self.shared.dev_i().load(Ordering::Acquire);
+        if found == self.dev {
+            return Ok(());
+        }
+        if !(self.dev..=self.umod).contains(&found) {
+            return Err(self.breaks(Broken::Device { last: self.dev, found, user: self.user }));
+        }
+        while self.dev < found {
+            let left = self.dev;
+            if let Some(used) = self.slot_mut(left).used.take() {
+                self.zone.let_go(used);
+            }
+            self.dev += 1;
+        }
+        Ok(())
+    }
+
+    /// An ADU was written over by another, and never reaches the consumer.
+    pub(crate) fn overwrote(&mut self, slot: &Slot) {
+        let fate = Fate::Dropped(slot.dead.unwrap_or(DropReason::Withdrawn));
+        if self.overwritten.len() == self.overwritten.capacity() {
+            self.overwritten_lost += 1;
+        } else {
+            self.overwritten.push_back(Completion { seq: slot.meta.seq, fate });
+        }
+    }
+
+    pub(crate) fn slot(&self, position: u64) -> &Slot {
+        &self.slots[self.shared.geometry.slot_of(position)]
+    }
+
+    pub(crate) fn slot_mut(&mut self, position: u64) -> &mut Slot {
+        &mut self.slots[self.shared.geometry.slot_of(position)]
+    }
+
+    fn record(&self, position: u64) -> &[crate::sync::AtomicU64] {
+        self.shared.record(self.shared.geometry.slot_of(position))
+    }
+
+    fn breaks(&mut self, broken: Broken) -> Broken {
+        *self.broken.get_or_insert(broken)
+    }
+}

@@ -1,0 +1,92 @@
+//! The consumer's private table of packets whose fate is open: from claim to acknowledgement or loss.
+//!
+//! A table of fixed size indexed by position, so that it never allocates. It remembers several rounds of the ring;
+//! a packet that is still open after that many newer ones gives way, and counts as lost.
+
+use timeous_core::AduSeq;
+
+const ROUNDS: usize = 8;
+const AT_LEAST: usize = 1024;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    position: u64,
+    seq: AduSeq,
+    open: bool,
+}
+
+/// Packets without a fate, by position.
+#[derive(Debug)]
+pub(crate) struct Unsettled {
+    entries: Vec<Entry>,
+    open: usize,
+}
+
+impl Unsettled {
+    /// For a ring of so many slots.
+    pub(crate) fn new(slots: u32) -> Self {
+        let size = (slots as usize * ROUNDS).max(AT_LEAST);
+        Self { entries: vec![Entry::default(); size], open: 0 }
+    }
+
+    /// A packet was claimed. Gives the number of the one that had to give way, if any.
+    pub(crate) fn insert(&mut self, position: u64, seq: AduSeq) -> Option<AduSeq> {
+        let entry = self.slot(position);
+        let evicted = std::mem::replace(entry, Entry { position, seq, open: true });
+        if evicted.open {
+            return Some(evicted.seq);
+        }
+        self.open += 1;
+        None
+    }
+
+    /// Its fate is known: gives its number, the first time.
+    pub(crate) fn settle(&mut self, position: u64) -> Option<AduSeq> {
+        let entry = self.slot(position);
+        if !entry.open || entry.position != position {
+            return None;
+        }
+        entry.open = false;
+        let seq = entry.seq;
+        self.open -= 1;
+        Some(seq)
+    }
+
+    /// Whether its fate is still open.
+    pub(crate) fn is_open(&mut self, position: u64) -> bool {
+        let entry = self.slot(position);
+        entry.open && entry.position == position
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.open
+    }
+
+    /// How far back it remembers.
+    pub(crate) fn memory(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    fn slot(&mut self, position: u64) -> &mut Entry {
+        let mask = self.entries.len() - 1;
+        &mut self.entries[position as usize & mask]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_settles_once_and_gives_way_after_eight_rounds() {
+        let mut table = Unsettled::new(2);
+        assert_eq!(table.insert(5, AduSeq(50)), None);
+        assert_eq!(table.settle(5 + table.memory()), None, "another packet of the same entry");
+        assert_eq!(table.insert(5 + table.memory(), AduSeq(60)), Some(AduSeq(50)));
+        assert_eq!(table.settle(5), None);
+        assert_eq!(table.settle(5 + table.memory()), Some(AduSeq(60)));
+        assert_eq!(table.settle(5 + table.memory()), None);
+        assert_eq!(table.len(), 0);
+    }
+}

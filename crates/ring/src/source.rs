@@ -1,0 +1,148 @@
+//! A transport's source of ADUs: a consumer, and the choice that runs over its queue at the instant of sending.
+
+use std::fmt;
+
+use timeous_core::{AduSource, DropReason, Instant, PathState, PulledAdu, Queue};
+
+use crate::choose::LateChoice;
+use crate::consumer::Consumer;
+use crate::error::Violation;
+
+/// What a transport pulls from.
+///
+/// ```
+/// use timeous_core::{AduMeta, AduSource, Instant, PathState};
+/// use timeous_ring::{Config, RingSource, create};
+/// let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+/// producer.enqueue(&AduMeta::default(), b"hello").unwrap();
+/// let mut source = RingSource::new(consumer);
+/// let mut packet = Vec::with_capacity(1500);
+/// let pulled = source.pull(Instant::ZERO, &PathState::default(), 1400, &mut packet).unwrap();
+/// assert_eq!(packet, b"hello");
+/// source.sent(pulled.token);
+/// ```
+pub struct RingSource {
+    consumer: Consumer,
+    choice: Option<Box<dyn LateChoice>>,
+    closed: bool,
+}
+
+impl RingSource {
+    /// Gives everything in the ring's order.
+    pub fn new(consumer: Consumer) -> Self {
+        Self { consumer, choice: None, closed: false }
+    }
+
+    /// Runs `choice` before each packet.
+    pub fn with_choice(consumer: Consumer, choice: Box<dyn LateChoice>) -> Self {
+        Self { consumer, choice: Some(choice), closed: false }
+    }
+
+    /// Replaces the choice.
+    pub fn set_choice(&mut self, choice: Option<Box<dyn LateChoice>>) {
+        self.choice = choice;
+    }
+
+    /// The connection ends: what is queued is `Dropped(Closed)`, the producer learns of it, and nothing is given any
+    /// more. What is under way can still be acknowledged; [`settle_all`](Self::settle_all) ends that too.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.consumer.refuse_more();
+        self.drain();
+    }
+
+    /// Gives whatever is still open a fate: `Dropped(Closed)` or, if it was sent, `Lost`.
+    pub fn settle_all(&mut self) {
+        if self.closed {
+            self.drain();
+        }
+        self.consumer.settle_all();
+    }
+
+    /// What slipped in while the ring was being closed. A violation is kept by the consumer.
+    fn drain(&mut self) {
+        let _kept = self.consumer.drop_queued(DropReason::Closed);
+    }
+
+    /// What the application did to the ring that it must not, if anything.
+    pub fn violation(&self) -> Option<Violation> {
+        self.consumer.violation()
+    }
+
+    /// How many packets are queued, dead ones included.
+    pub fn queued_len(&mut self) -> usize {
+        self.consumer.queued_len().unwrap_or(0)
+    }
+
+    /// How many bytes of payload are queued in packets that are still wanted. Looks at every one of them.
+    pub fn queued_bytes(&mut self) -> usize {
+        let Ok(queue) = self.consumer.queued() else { return 0 };
+        (0..queue.len()).filter_map(|place| queue.get(place)).map(|(_, len)| len).sum()
+    }
+
+    /// See [`Consumer::stop_polling`].
+    pub fn stop_polling(&mut self) -> bool {
+        self.consumer.stop_polling()
+    }
+
+    /// The consumer beneath.
+    pub fn consumer(&mut self) -> &mut Consumer {
+        &mut self.consumer
+    }
+
+    fn choose(&mut self, now: Instant, path: &PathState) {
+        let Some(choice) = &mut self.choice else { return };
+        if let Ok(mut queue) = self.consumer.queued()
+            && !queue.is_empty()
+        {
+            choice.choose(now, path, &mut queue);
+        }
+    }
+}
+
+impl AduSource for RingSource {
+    fn has_queued(&mut self, _: Instant) -> bool {
+        if self.closed {
+            self.drain();
+        }
+        !self.closed && self.consumer.has_queued()
+    }
+
+    fn pull(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        if self.closed {
+            self.drain();
+            return None;
+        }
+        self.choose(now, path);
+        let claimed = self.consumer.claim_within(now, room).ok().flatten()?;
+        self.consumer.copy_payload(claimed.token, packet);
+        Some(PulledAdu { token: claimed.token, len: claimed.len, meta: claimed.meta })
+    }
+
+    fn sent(&mut self, token: u64) {
+        self.consumer.sent(token);
+    }
+
+    fn acked(&mut self, token: u64) {
+        self.consumer.acked(token);
+    }
+
+    fn lost(&mut self, token: u64) {
+        self.consumer.lost(token);
+    }
+
+    fn dropped(&mut self, token: u64, reason: DropReason) {
+        self.consumer.dropped(token, reason);
+    }
+}
+
+impl fmt::Debug for RingSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { consumer, choice, closed } = self;
+        f.debug_struct("RingSource")
+            .field("consumer", consumer)
+            .field("has_choice", &choice.is_some())
+            .field("closed", closed)
+            .finish()
+    }
+}

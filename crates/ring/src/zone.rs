@@ -1,0 +1,199 @@
+//! Packet zones: the page-aligned buffers that hold payloads, given out and taken back on the producer's side.
+//!
+//! A buffer is in use while a record that has not left yet or a handle of the application refers to it. The counts are
+//! private to the producer's process: the consumer only ever learns offsets and lengths.
+
+#![allow(unsafe_code, reason = "a buffer not yet handed over is filled in place")]
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::error::EnqueueError;
+use crate::layout::Shared;
+use crate::record::Place;
+
+/// The producer's books on the zone.
+#[derive(Debug)]
+pub(crate) struct Zone {
+    shared: Arc<Shared>,
+    counts: Arc<Counts>,
+    /// Last freed, first used: its cache lines are still warm.
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Counts {
+    uses: Vec<AtomicU32>,
+    /// Buffers whose last use was a handle, which has no access to the free list.
+    abandoned: AtomicU32,
+}
+
+/// A use of a buffer by a record.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Use(u32);
+
+impl Zone {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let buffers = shared.geometry.buffers();
+        let uses = (0..buffers).map(|_| AtomicU32::new(0)).collect();
+        let counts = Arc::new(Counts { uses, abandoned: AtomicU32::new(0) });
+        Self { shared, counts, free: (0..buffers).rev().collect() }
+    }
+
+    /// A buffer with one use.
+    fn take(&mut self) -> Result<u32, EnqueueError> {
+        if self.free.is_empty() && self.counts.abandoned.load(Ordering::Acquire) > 0 {
+            self.collect_abandoned();
+        }
+        let id = self.free.pop().ok_or(EnqueueError::ZoneFull)?;
+        self.counts.uses[id as usize].store(1, Ordering::Relaxed);
+        Ok(id)
+    }
+
+    /// Only called when the free list is empty, so that every unused buffer is an abandoned one.
+    fn collect_abandoned(&mut self) {
+        self.counts.abandoned.swap(0, Ordering::AcqRel);
+        for (id, uses) in self.counts.uses.iter().enumerate() {
+            if uses.load(Ordering::Acquire) == 0 {
+                self.free.push(id as u32);
+            }
+        }
+    }
+
+    /// Copies a payload into a buffer of its own.
+    pub(crate) fn copy_in(&mut self, bytes: &[u8]) -> Result<(Use, Place), EnqueueError> {
+        self.check_len(bytes.len())?;
+        let id = self.take()?;
+        let offset = id as usize * self.shared.geometry.buffer_size();
+        self.shared.write_zone(offset, bytes);
+        Ok((Use(id), Place { offset: offset as u32, len: bytes.len() as u32 }))
+    }
+
+    pub(crate) fn check_len(&self, len: usize) -> Result<(), EnqueueError> {
+        let buffer_size = self.shared.geometry.buffer_size();
+        if len > buffer_size { Err(EnqueueError::TooLarge { len, buffer_size }) } else { Ok(()) }
+    }
+
+    /// A buffer for the application to fill.
+    pub(crate) fn buffer(&mut self) -> Result<ZoneBuffer, EnqueueError> {
+        let id = self.take()?;
+        Ok(ZoneBuffer(Handle { id, shared: Arc::clone(&self.shared), counts: Arc::clone(&self.counts) }))
+    }
+
+    /// One more use of a buffer that the application has filled.
+    pub(crate) fn reuse(&self, buffer: &FrozenBuffer, range: Range<usize>) -> Result<(Use, Place), EnqueueError> {
+        let handle = &buffer.0;
+        if !Arc::ptr_eq(&handle.shared, &self.shared) {
+            return Err(EnqueueError::ForeignBuffer);
+        }
+        let buffer_size = handle.len();
+        if range.start > range.end || range.end > buffer_size {
+            return Err(EnqueueError::BadRange { start: range.start, end: range.end, buffer_size });
+        }
+        handle.counts.uses[handle.id as usize].fetch_add(1, Ordering::Relaxed);
+        let offset = handle.id as usize * buffer_size + range.start;
+        Ok((Use(handle.id), Place { offset: offset as u32, len: range.len() as u32 }))
+    }
+
+    /// A record does not refer to its buffer any more.
+    pub(crate) fn let_go(&mut self, used: Use) {
+        let Use(id) = used;
+        if self.counts.uses[id as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.free.push(id);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Handle {
+    id: u32,
+    shared: Arc<Shared>,
+    counts: Arc<Counts>,
+}
+
+impl Handle {
+    fn len(&self) -> usize {
+        self.shared.geometry.buffer_size()
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        self.counts.uses[self.id as usize].fetch_add(1, Ordering::Relaxed);
+        Self { id: self.id, shared: Arc::clone(&self.shared), counts: Arc::clone(&self.counts) }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // The announcement comes second: the producer may find the buffer before it, or look once more in vain.
+        if self.counts.uses[self.id as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.counts.abandoned.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+/// A page-aligned packet buffer that is the application's alone, to be filled in place.
+///
+/// ```
+/// use timeous_core::AduMeta;
+/// use timeous_ring::{Config, create};
+/// let (mut producer, _consumer) = create(&Config::new(8)).unwrap();
+/// let mut buffer = producer.buffer().unwrap();
+/// buffer.bytes_mut()[..10].copy_from_slice(b"onetwothr3");
+/// let buffer = buffer.freeze();
+/// producer.enqueue_part(&AduMeta::default(), &buffer, 0..3).unwrap();
+/// producer.enqueue_part(&AduMeta::default(), &buffer, 3..6).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct ZoneBuffer(Handle);
+
+impl ZoneBuffer {
+    /// How many bytes it holds.
+    #[allow(clippy::len_without_is_empty, reason = "a buffer is never of size zero")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Its bytes, with whatever an earlier packet left there.
+    ///
+    /// The transport's side reads only what was enqueued. Where that side is another process, it could write here in
+    /// breach of that; hand a ring only to a transport that you trust with your payloads.
+    #[cfg(not(loom))]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let at = self.0.shared.geometry.zone_at() + self.0.id as usize * self.len() / 8;
+        // SAFETY: the only handle of a buffer that no record refers to (`freeze` ends it, and `take` gives out only
+        // unused ones), borrowed exclusively. The consumer reads payloads of published records that have not left
+        // yet, and nothing else: none of those is in this buffer.
+        unsafe { self.0.shared.memory.bytes_mut(at, self.len()) }
+    }
+
+    /// Reads from `file` at `offset` (bytes from its beginning) straight into the buffer, up to `len` bytes; gives how
+    /// many there were. For a file opened with `O_DIRECT`, `offset` and `len` are multiples of its block size, and
+    /// nothing is copied on the way (see [`DirectFile`](crate::DirectFile)).
+    ///
+    /// # Errors
+    /// Those of the file, or `InvalidInput` if `len` is longer than the buffer.
+    #[cfg(not(loom))]
+    pub fn read_from(&mut self, file: impl AsFd, offset: u64, len: usize) -> io::Result<usize> {
+        let bytes = self.bytes_mut().get_mut(..len).ok_or(io::ErrorKind::InvalidInput)?;
+        loop {
+            match rustix::io::pread(&file, &mut *bytes, offset) {
+                Err(rustix::io::Errno::INTR) => {}
+                read => return Ok(read?),
+            }
+        }
+    }
+
+    /// Ends the filling, so that packets can be made of it.
+    pub fn freeze(self) -> FrozenBuffer {
+        FrozenBuffer(self.0)
+    }
+}
+
+/// A filled packet buffer, of which packets are made.
+#[derive(Clone, Debug)]
+pub struct FrozenBuffer(Handle);
