@@ -1,0 +1,107 @@
+//! Serialisation: how long a packet takes to leave at a rate that may change under way, without drift.
+
+use timeous_core::{Duration, Instant, Rate};
+
+use super::trace::RateTrace;
+
+/// Work is counted in bits times nanoseconds per second, so that a rate in bit/s does one unit per nanosecond and bit/s.
+const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
+
+/// How fast a link sends.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub enum Capacity {
+    /// At once: no packet ever waits.
+    #[default]
+    Unlimited,
+    /// At one rate.
+    Fixed(Rate),
+    /// At a rate that changes with time.
+    Trace(RateTrace),
+}
+
+impl Capacity {
+    /// The rate in the mean; `None` if it is unlimited.
+    pub fn mean_rate(&self) -> Option<Rate> {
+        match self {
+            Self::Unlimited => None,
+            Self::Fixed(rate) => Some(*rate),
+            Self::Trace(trace) => Some(trace.mean_rate()),
+        }
+    }
+
+    /// The rate at `at`, and until when it holds.
+    fn at(&self, at: Instant) -> (Rate, Instant) {
+        match self {
+            Self::Unlimited => (Rate::MAX, Instant::FAR_FUTURE),
+            Self::Fixed(rate) => (*rate, Instant::FAR_FUTURE),
+            Self::Trace(trace) => trace.rate_at(at),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Transmitter {
+    capacity: Capacity,
+    free_at: Instant,
+    /// Work that could have been done between the exact end of the last transmission and `free_at`, its end in whole
+    /// nanoseconds. The next one, if it follows at once, need not do it again: so a rate is kept exactly.
+    credit: u128,
+}
+
+impl Transmitter {
+    pub(super) fn new(capacity: Capacity) -> Self {
+        Self { capacity, free_at: Instant::ZERO, credit: 0 }
+    }
+
+    /// The end of the last transmission.
+    pub(super) fn free_at(&self) -> Instant {
+        self.free_at
+    }
+
+    /// Nothing was there to be sent before `now`.
+    pub(super) fn idle_until(&mut self, now: Instant) {
+        if self.free_at < now {
+            self.free_at = now;
+            self.credit = 0;
+        }
+    }
+
+    /// Sends `len` bytes from [`Self::free_at`] on; when they are out.
+    pub(super) fn send(&mut self, len: usize) -> Instant {
+        if self.capacity == Capacity::Unlimited {
+            return self.free_at;
+        }
+        let mut work = len as u128 * WORK_PER_BYTE;
+        if self.credit >= work {
+            self.credit -= work;
+            return self.free_at;
+        }
+        work -= self.credit;
+        self.credit = 0;
+        if let Capacity::Trace(trace) = &self.capacity {
+            let (time, done) = trace.whole_periods(work - 1);
+            self.free_at += time;
+            work -= done;
+        }
+        self.free_at = self.finish(work);
+        self.free_at
+    }
+
+    /// When `work`, begun at `free_at`, is done; what is left of the last nanosecond becomes credit.
+    fn finish(&mut self, mut work: u128) -> Instant {
+        let mut at = self.free_at;
+        while at < Instant::FAR_FUTURE {
+            let (rate, until) = self.capacity.at(at);
+            let rate = u128::from(rate.as_bps());
+            let possible = rate * u128::from((until - at).as_nanos());
+            if work <= possible {
+                let nanos = work.div_ceil(rate);
+                self.credit = nanos * rate - work;
+                return at + Duration::from_nanos(nanos as u64);
+            }
+            work -= possible;
+            at = until;
+        }
+        Instant::FAR_FUTURE
+    }
+}

@@ -1,0 +1,70 @@
+//! Both directions between two ends.
+
+use timeous_core::{Instant, Rng};
+
+use crate::link::{Link, LinkConfig, Verdict};
+
+/// A direction of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// From the first end to the second: from the clients to the target, from left to right.
+    Forward,
+    /// The other way.
+    Back,
+}
+
+impl Direction {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Forward, Self::Back];
+}
+
+/// A full-duplex path: one link each way, which know nothing of each other.
+#[derive(Debug)]
+pub struct Path<P> {
+    /// From the first end to the second.
+    pub forward: Link<P>,
+    /// The other way.
+    pub back: Link<P>,
+}
+
+impl<P: Send + 'static> Path<P> {
+    /// A path of two links, each with a random sequence of its own.
+    pub fn new(forward: LinkConfig, back: LinkConfig, rng: &mut Rng) -> Self {
+        Self { forward: Link::new(forward, rng.fork()), back: Link::new(back, rng.fork()) }
+    }
+}
+
+impl<P> Path<P> {
+    /// The link of a direction.
+    pub fn link(&self, direction: Direction) -> &Link<P> {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Back => &self.back,
+        }
+    }
+
+    /// Takes in a packet at one end; see [`Link::handle_packet`].
+    pub fn handle_packet(&mut self, now: Instant, direction: Direction, len: usize, packet: P) -> Verdict {
+        self.link_mut(direction).handle_packet(now, len, packet)
+    }
+
+    /// When the next packet arrives at either end.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.forward.poll_timeout().into_iter().chain(self.back.poll_timeout()).min()
+    }
+
+    /// The next packet that has arrived at either end by `now`, the earlier one first.
+    pub fn poll_deliver(&mut self, now: Instant) -> Option<(Direction, Instant, P)> {
+        let due = |link: &Link<P>| link.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+        let first = if due(&self.back) < due(&self.forward) { Direction::Back } else { Direction::Forward };
+        let (arrival, packet) = self.link_mut(first).poll_deliver(now)?;
+        Some((first, arrival, packet))
+    }
+
+    fn link_mut(&mut self, direction: Direction) -> &mut Link<P> {
+        match direction {
+            Direction::Forward => &mut self.forward,
+            Direction::Back => &mut self.back,
+        }
+    }
+}
