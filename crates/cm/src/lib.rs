@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 
 pub mod controller;
+pub mod flow;
 pub mod macroflow;
 pub mod manager;
 pub mod rtt;
 pub mod scheduler;
 
 pub use controller::{Acked, Controller, aimd::Aimd};
+pub use flow::{FlowId, Loss, Update};
 pub use macroflow::Destination;
-pub use manager::{CmError, FlowId, Loss, Manager, Update};
+pub use manager::{CmError, Manager};
 pub use rtt::RttEstimator;

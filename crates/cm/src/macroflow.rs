@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use timeous_core::{Duration, Instant, PathState, Rate};
 
 use crate::controller::{Acked, Controller};
-use crate::manager::{FlowId, Loss};
+use crate::flow::{FlowId, Loss};
 use crate::rtt::RttEstimator;
 use crate::scheduler::RoundRobin;
 

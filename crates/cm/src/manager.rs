@@ -5,45 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use timeous_core::{Duration, Instant, PathState};
 
 use crate::controller::{Controller, aimd::Aimd};
+use crate::flow::{FlowId, Update};
 use crate::macroflow::{Destination, Macroflow};
-
-/// A flow of the Congestion Manager (the paper's `cm_flowid`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId(u64);
-
-impl FlowId {
-    #[cfg(test)]
-    pub(crate) fn for_test(id: u64) -> Self {
-        Self(id)
-    }
-}
-
-/// The kind of congestion that a client saw (the paper's `lossmode`, §2.1.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Loss {
-    /// Bytes are gone for another reason than congestion (corruption, a receiver that dropped them).
-    None,
-    /// Some packets of a window were lost.
-    Transient,
-    /// A timeout: nothing came back.
-    Persistent,
-    /// Packets were marked (RFC 3168).
-    Ecn,
-}
-
-/// What a client learnt from its receiver (the paper's `cm_update`).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Update {
-    /// Bytes that arrived.
-    pub acked: u64,
-    /// Bytes that did not, or with [`Loss::Ecn`] zero.
-    pub lost: u64,
-    /// What is to be concluded, and when the newest packet it is concluded from was sent: several losses of one
-    /// window are one event, whichever flow reports them.
-    pub loss: Option<(Loss, Instant)>,
-    /// A round-trip time sample.
-    pub rtt: Option<Duration>,
-}
 
 /// What is wrong with a call. All are the caller's; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -120,7 +83,7 @@ impl Manager {
 
     /// Opens a flow whose packets have at most `mtu` bytes (`cm_open`).
     pub fn open(&mut self, destination: Destination, mtu: u64) -> FlowId {
-        let id = FlowId(self.next_id);
+        let id = FlowId::new(self.next_id);
         self.next_id += 1;
         let new_controller = self.new_controller;
         let macroflow = self.macroflows.entry(destination).or_insert_with(|| Macroflow::new(new_controller(mtu), mtu));

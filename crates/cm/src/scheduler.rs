@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::manager::FlowId;
+use crate::flow::FlowId;
 
 /// Requests that wait for a grant, served in turn: each flow has one, then each its second.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn flows_take_turns_whatever_they_ask_for() {
-        let (a, b) = (FlowId::for_test(1), FlowId::for_test(2));
+        let (a, b) = (FlowId::new(1), FlowId::new(2));
         let mut robin = RoundRobin::default();
         for _ in 0..3 {
             robin.request(a);
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_is_gone_gets_nothing() {
-        let (a, b) = (FlowId::for_test(1), FlowId::for_test(2));
+        let (a, b) = (FlowId::new(1), FlowId::new(2));
         let mut robin = RoundRobin::default();
         robin.request(a);
         robin.request(b);

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
+use crate::flow::Loss;
 
 const MTU: u64 = 1_000;
 const RTT: Duration = Duration::from_millis(100);
