@@ -237,10 +237,8 @@ impl AckVector {
                 at += 1;
             }
         }
-        // Only the pairs around the filled packet can have become alike.
-        self.merge_with_next(at);
-        self.merge_with_next(at.wrapping_sub(1));
-        self.merge_with_next(index);
+        // Only with its outer neighbours can a piece have become alike.
+        self.merge_with_next(at - 1);
         self.merge_with_next(index.wrapping_sub(1));
     }
 
