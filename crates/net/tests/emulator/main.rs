@@ -1,4 +1,6 @@
 //! What touches the machine: captures read by tshark, the relay over loopback, the router between namespaces.
 
 mod capture;
+mod relay;
+mod router;
 mod tools;

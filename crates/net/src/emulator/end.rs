@@ -1,0 +1,53 @@
+//! What the relay and the router share: real time, and a capture beside the path.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::time::Duration as StdDuration;
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use timeous_core::{Duration, Instant};
+
+use crate::capture::Capture;
+
+/// A capture into a file.
+pub(super) type CaptureFile = Capture<BufWriter<File>>;
+
+/// A timestamp older than this is not a packet's that was just read: the wall clock was set meanwhile.
+const OLDEST: Duration = Duration::from_secs(1);
+
+/// `CLOCK_MONOTONIC`, counted from when the emulator was made, and its relation to `CLOCK_REALTIME`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    zero: Duration,
+}
+
+impl Clock {
+    pub(super) fn start() -> Self {
+        Self { zero: read(ClockId::Monotonic) }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        Instant::ZERO + (read(ClockId::Monotonic) - self.zero)
+    }
+
+    /// `at` since 1970.
+    pub(super) fn since_1970(&self, at: Instant) -> Duration {
+        let now = self.now();
+        match at.checked_since(now) {
+            Some(ahead) => read(ClockId::Realtime) + ahead,
+            None => read(ClockId::Realtime) - (now - at),
+        }
+    }
+
+    /// When a packet came that the kernel stamped with the time since 1970, or now if it has no such stamp.
+    pub(super) fn arrival(&self, stamp: Option<StdDuration>) -> Instant {
+        let (now, realtime) = (self.now(), read(ClockId::Realtime));
+        let age = stamp.map_or(Duration::ZERO, |stamp| realtime - Duration::from(stamp));
+        now.saturating_sub(if age > OLDEST { Duration::ZERO } else { age })
+    }
+}
+
+fn read(clock: ClockId) -> Duration {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+    Duration::from_secs(tv_sec as u64) + Duration::from_nanos(tv_nsec as u64)
+}

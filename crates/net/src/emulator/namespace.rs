@@ -1,0 +1,112 @@
+//! A network namespace with a name, made if there is none, and removed again if it was made.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::error::EmulatorError;
+
+/// Removes the namespace `$0` when its input ends, which it does however the process at the other end of the pipe
+/// dies.
+const KEEPER: &str = "trap '' INT TERM HUP; read _; exec ip netns delete \"$0\"";
+
+/// A named network namespace, as `ip netns` knows it.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+    /// A process that removes what we made.
+    keeper: Option<Child>,
+}
+
+impl Namespace {
+    /// The namespace of this name. One that did not exist is made, and removed when this value is dropped or this
+    /// process dies; one that did is left as it is.
+    pub fn open_or_make(name: &str) -> Result<Self, EmulatorError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.starts_with(['-', '.']) || !name.chars().all(allowed) {
+            return Err(EmulatorError::NamespaceName { name: name.to_owned() });
+        }
+        let mut namespace = Self { name: name.to_owned(), keeper: None };
+        if !namespace.path().exists() {
+            ip(&["netns", "add", name])?;
+            namespace.keeper = Some(keep(name)?);
+        }
+        Ok(namespace)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Does something inside it, in a thread of its own. A socket made there stays there.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, EmulatorError> {
+        let entered = || {
+            let fd = open(self.path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+            move_into_link_name_space(rustix::fd::AsFd::as_fd(&fd), Some(LinkNameSpaceType::Network))?;
+            Ok::<T, io::Error>(work())
+        };
+        let result = std::thread::scope(|scope| scope.spawn(entered).join());
+        match result {
+            Ok(result) => result.map_err(EmulatorError::system("enter a network namespace")),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// Runs `ip` with its objects in this namespace.
+    pub(super) fn ip(&self, arguments: &[&str]) -> Result<(), EmulatorError> {
+        ip(&[&["-n", &self.name], arguments].concat())
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from("/run/netns").join(&self.name)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        if let Some(keeper) = &mut self.keeper {
+            drop(keeper.stdin.take());
+            // If it cannot be waited for it is gone, and has done what it could.
+            let _ = keeper.wait();
+        }
+    }
+}
+
+fn keep(name: &str) -> Result<Child, EmulatorError> {
+    let keeper = Command::new("sh")
+        .args(["-c", KEEPER, name])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Not in our group, so that Ctrl-C does not reach it.
+        .process_group(0)
+        .spawn();
+    keeper.map_err(|source| {
+        // Nobody else would remove it; the first error is the one to report.
+        let _ = ip(&["netns", "delete", name]);
+        EmulatorError::system::<io::Error>("start sh")(source)
+    })
+}
+
+/// Runs `ip`.
+pub(super) fn ip(arguments: &[&str]) -> Result<(), EmulatorError> {
+    let output = Command::new("ip").args(arguments).stdin(Stdio::null()).output();
+    let output = match output {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(EmulatorError::NoIpTool),
+        output => output.map_err(EmulatorError::system("run ip"))?,
+    };
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let command = arguments.join(" ");
+    if said.contains("Operation not permitted") || said.contains("Permission denied") {
+        return Err(EmulatorError::NoRights { what: format!("ip {command}") });
+    }
+    Err(EmulatorError::IpTool { command, said })
+}

@@ -1,0 +1,124 @@
+//! The loop of an emulator: waits for packets and for what is due, to the microsecond, in one thread.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use timeous_core::{Duration, Instant, Rng};
+
+use super::end::Clock;
+use super::error::EmulatorError;
+use super::stop::Stop;
+use crate::link::{Counters, Link, LinkConfig};
+use crate::path::{Direction, Path};
+
+/// The kernel may wake us this much late (its default timer slack): so much is waited for in short polls instead.
+const SHORT: Duration = Duration::from_micros(50);
+
+/// Why [`run_until`](super::Emulator::run_until) came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The time has come.
+    TimeUp,
+    /// It was asked to stop.
+    Stopped,
+}
+
+/// The state of a link at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    /// What it has seen so far.
+    pub counters: Counters,
+    /// Packets that wait for transmission.
+    pub queue_len: usize,
+    /// Bytes that wait for transmission.
+    pub queue_bytes: u64,
+    /// Packets being transmitted or under way.
+    pub in_flight: usize,
+}
+
+/// The two ends of an emulated path.
+pub(super) trait Ends {
+    type Packet: Send + 'static;
+
+    /// What to wait for. Which of them is which is the ends' own affair.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// The descriptor of this index is readable: hand what it has to the path.
+    fn receive(&mut self, index: usize, clock: &Clock, path: &mut Path<Self::Packet>) -> Result<(), EmulatorError>;
+
+    /// A packet has arrived at the far end of `direction`.
+    fn deliver(&mut self, direction: Direction, packet: Self::Packet, clock: &Clock) -> Result<(), EmulatorError>;
+}
+
+/// A path between real ends.
+#[derive(Debug)]
+pub(super) struct Pump<E: Ends> {
+    pub(super) ends: E,
+    clock: Clock,
+    path: Path<E::Packet>,
+}
+
+impl<E: Ends> Pump<E> {
+    pub(super) fn new(ends: E, forward: LinkConfig, back: LinkConfig, seed: u64) -> Self {
+        Self { ends, clock: Clock::start(), path: Path::new(forward, back, &mut Rng::from_seed(seed)) }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    pub(super) fn snapshot(&self, direction: Direction) -> Snapshot {
+        let link: &Link<E::Packet> = self.path.link(direction);
+        Snapshot {
+            counters: *link.counters(),
+            queue_len: link.queue_len(),
+            queue_bytes: link.queue_bytes(),
+            in_flight: link.in_flight(),
+        }
+    }
+
+    pub(super) fn run_until(&mut self, until: Instant, stop: &Stop) -> Result<Ended, EmulatorError> {
+        loop {
+            let now = self.clock.now();
+            while let Some((direction, _, packet)) = self.path.poll_deliver(now) {
+                self.ends.deliver(direction, packet, &self.clock)?;
+            }
+            if now >= until {
+                return Ok(Ended::TimeUp);
+            }
+            let wake = self.path.poll_timeout().unwrap_or(until).min(until);
+            let ready = wait(stop, &self.ends.descriptors(), (wake - now) - SHORT)?;
+            match ready {
+                Ready::Stop => return Ok(Ended::Stopped),
+                Ready::Descriptors(indexes) => {
+                    for index in indexes {
+                        self.ends.receive(index, &self.clock, &mut self.path)?;
+                    }
+                }
+            }
+        }
+    }
+}
+
+enum Ready {
+    Stop,
+    Descriptors(Vec<usize>),
+}
+
+fn wait(stop: &Stop, descriptors: &[BorrowedFd<'_>], timeout: Duration) -> Result<Ready, EmulatorError> {
+    let mut fds = vec![PollFd::new(stop, PollFlags::IN)];
+    fds.extend(descriptors.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
+    let nanos = timeout.as_nanos();
+    let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
+    match poll(&mut fds, Some(&timeout)) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(Ready::Descriptors(Vec::new())),
+        Err(errno) => return Err(EmulatorError::system("wait for packets")(errno)),
+    }
+    if !fds[0].revents().is_empty() {
+        return Ok(Ready::Stop);
+    }
+    let ready = fds[1..].iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
+    Ok(Ready::Descriptors(ready.map(|(index, _)| index).collect()))
+}

@@ -1,0 +1,236 @@
+//! The link as a wire between two network namespaces: a TUN device in each, IPv4 packets between them.
+
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use timeous_core::Instant;
+
+use super::Emulator;
+use super::end::{CaptureFile, Clock};
+use super::error::EmulatorError;
+use super::namespace::{Namespace, ip};
+use super::pump::{Ended, Ends, Pump, Snapshot};
+use super::stop::Stop;
+use super::tun::Tun;
+use crate::capture::Interface;
+use crate::link::{LinkConfig, Verdict};
+use crate::path::{Direction, Path};
+use crate::units::UnitError;
+
+/// The device's name in both namespaces.
+const DEVICE: &str = "timeous0";
+/// Packets read from a device before the other one gets its turn.
+const BATCH: usize = 64;
+const BUFFER: usize = 1 << 16;
+
+/// An address and the length of its network's prefix, as in `10.77.0.1/24`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4Interface {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// How many bits name the network.
+    pub prefix: u8,
+}
+
+impl FromStr for Ipv4Interface {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let error = || UnitError::new(text, "an address with its prefix such as 10.77.0.1/24");
+        let (address, prefix) = text.split_once('/').ok_or_else(error)?;
+        let prefix: u8 = prefix.parse().map_err(|_| error())?;
+        let address = address.parse().map_err(|_| error())?;
+        if prefix <= 32 { Ok(Self { address, prefix }) } else { Err(error()) }
+    }
+}
+
+impl std::fmt::Display for Ipv4Interface {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+/// One end of the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndConfig {
+    /// The namespace it is in: made if there is none of that name.
+    pub namespace: String,
+    /// Its address there.
+    pub address: Ipv4Interface,
+}
+
+/// What a router does.
+#[derive(Debug)]
+pub struct RouterConfig {
+    /// The end at which [`Direction::Forward`] begins.
+    pub left: EndConfig,
+    /// The other end.
+    pub right: EndConfig,
+    /// The largest IP packet, in bytes.
+    pub mtu: u16,
+    /// The link from left to right.
+    pub forward: LinkConfig,
+    /// The link from right to left.
+    pub back: LinkConfig,
+    /// Of the links' randomness.
+    pub seed: u64,
+    /// Where to write down what passes.
+    pub capture: Option<CaptureFile>,
+}
+
+impl RouterConfig {
+    /// 10.77.0.1/24 in `left`, 10.77.0.2/24 in `right`, and a path without limits between them.
+    pub fn new(left: &str, right: &str) -> Self {
+        let end = |namespace: &str, host| EndConfig {
+            namespace: namespace.to_owned(),
+            address: Ipv4Interface { address: Ipv4Addr::new(10, 77, 0, host), prefix: 24 },
+        };
+        let (forward, back) = Default::default();
+        Self { left: end(left, 1), right: end(right, 2), mtu: 1_500, forward, back, seed: 0, capture: None }
+    }
+}
+
+/// Packets that a router did not put on its links, or could not pass on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RouterCounters {
+    /// Not IPv4.
+    pub ignored: u64,
+    /// Passed the link, but the device at the far end did not take them.
+    pub undeliverable: u64,
+}
+
+/// A wire between two network namespaces, with a link each way. A packet's length on the link is that of the IP
+/// packet. Devices, and namespaces that it made, go away with it, or with the process.
+#[derive(Debug)]
+pub struct Router {
+    pump: Pump<RouterEnds>,
+}
+
+impl Router {
+    /// Makes namespaces and devices. Needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, and the `ip` tool.
+    pub fn open(config: RouterConfig) -> Result<Self, EmulatorError> {
+        let RouterConfig { left, right, mtu, forward, back, seed, capture } = config;
+        if left.namespace == right.namespace {
+            return Err(EmulatorError::OneNamespace { name: left.namespace });
+        }
+        let ends = RouterEnds {
+            ends: [End::open(&left, mtu)?, End::open(&right, mtu)?],
+            capture,
+            counters: RouterCounters::default(),
+            buffer: vec![0; BUFFER].into(),
+        };
+        Ok(Self { pump: Pump::new(ends, forward, back, seed) })
+    }
+
+    /// The namespace at which a direction begins.
+    pub fn namespace(&self, direction: Direction) -> &Namespace {
+        &self.pump.ends.ends[direction as usize].namespace
+    }
+
+    /// Packets that are in no link's counters.
+    pub fn counters(&self) -> &RouterCounters {
+        &self.pump.ends.counters
+    }
+}
+
+impl Emulator for Router {
+    fn now(&self) -> Instant {
+        self.pump.now()
+    }
+
+    fn run_until(&mut self, until: Instant, stop: &Stop) -> Result<Ended, EmulatorError> {
+        self.pump.run_until(until, stop)
+    }
+
+    fn snapshot(&self, direction: Direction) -> Snapshot {
+        self.pump.snapshot(direction)
+    }
+
+    fn strays(&self) -> u64 {
+        let RouterCounters { ignored, undeliverable } = self.pump.ends.counters;
+        ignored + undeliverable
+    }
+
+    fn flush(&mut self) -> Result<(), EmulatorError> {
+        self.pump.ends.capture.as_mut().map_or(Ok(()), |capture| Ok(capture.flush()?))
+    }
+}
+
+#[derive(Debug)]
+struct End {
+    tun: Tun,
+    /// After the device: that goes first.
+    namespace: Namespace,
+}
+
+impl End {
+    fn open(config: &EndConfig, mtu: u16) -> Result<Self, EmulatorError> {
+        let namespace = Namespace::open_or_make(&config.namespace)?;
+        let tun = Tun::open()?;
+        ip(&["link", "set", "dev", tun.name(), "netns", namespace.name(), "name", DEVICE])?;
+        let (address, mtu) = (config.address.to_string(), mtu.to_string());
+        namespace.ip(&["address", "add", &address, "dev", DEVICE])?;
+        // No IPv6 address: its neighbour discovery would only be noise on the link.
+        namespace.ip(&["link", "set", "dev", DEVICE, "addrgenmode", "none"])?;
+        namespace.ip(&["link", "set", "dev", DEVICE, "mtu", &mtu, "up"])?;
+        namespace.ip(&["link", "set", "dev", "lo", "up"])?;
+        Ok(Self { tun, namespace })
+    }
+}
+
+struct RouterEnds {
+    /// Left and right: the ends at which each [`Direction`] begins.
+    ends: [End; 2],
+    capture: Option<CaptureFile>,
+    counters: RouterCounters,
+    buffer: Box<[u8]>,
+}
+
+impl std::fmt::Debug for RouterEnds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RouterEnds").field("ends", &self.ends).finish_non_exhaustive()
+    }
+}
+
+impl Ends for RouterEnds {
+    type Packet = Arc<[u8]>;
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.ends.iter().map(|end| end.tun.as_fd()).collect()
+    }
+
+    fn receive(&mut self, index: usize, clock: &Clock, path: &mut Path<Arc<[u8]>>) -> Result<(), EmulatorError> {
+        for _ in 0..BATCH {
+            let Some(packet) = self.ends[index].tun.read(&mut self.buffer)? else { break };
+            if packet.first().is_none_or(|byte| byte >> 4 != 4) {
+                self.counters.ignored += 1;
+                continue;
+            }
+            let (packet, now): (Arc<[u8]>, Instant) = (packet.into(), clock.now());
+            let verdict = path.handle_packet(now, Direction::ALL[index], packet.len(), Arc::clone(&packet));
+            if let Some(capture) = &mut self.capture {
+                let comment = match verdict {
+                    Verdict::Queued => None,
+                    Verdict::Dropped(cause) => Some(cause.as_str()),
+                };
+                capture.ip(Interface::Ingress, clock.since_1970(now), &packet, comment)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, direction: Direction, packet: Arc<[u8]>, clock: &Clock) -> Result<(), EmulatorError> {
+        let far = match direction {
+            Direction::Forward => &self.ends[1],
+            Direction::Back => &self.ends[0],
+        };
+        if !far.tun.write(&packet) {
+            self.counters.undeliverable += 1;
+        } else if let Some(capture) = &mut self.capture {
+            capture.ip(Interface::Egress, clock.since_1970(clock.now()), &packet, None)?;
+        }
+        Ok(())
+    }
+}

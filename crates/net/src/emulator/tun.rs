@@ -1,0 +1,78 @@
+//! A TUN device: IP packets of one network, read and written as bytes. The only unsafe room: two calls of `ioctl`.
+
+use std::ffi::{CStr, c_char, c_int, c_short};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::ioctl::{Updater, ioctl, opcode};
+
+use super::error::EmulatorError;
+
+const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<c_int>(b'T', 202);
+const IFF_TUN: c_short = 0x0001;
+const IFF_NO_PI: c_short = 0x1000;
+/// The kernel puts a number in place of `%d`.
+const NAME_TEMPLATE: &[u8] = b"timeous%d";
+
+/// `struct ifreq`, as far as `TUNSETIFF` looks at it.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [c_char; 16],
+    flags: c_short,
+    unused: [u8; 22],
+}
+
+/// An open TUN device, which goes away with it.
+#[derive(Debug)]
+pub(super) struct Tun {
+    fd: OwnedFd,
+    name: String,
+}
+
+impl Tun {
+    /// Makes a device in the current network namespace. It stays open when it is moved to another one.
+    pub(super) fn open() -> Result<Self, EmulatorError> {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = open("/dev/net/tun", flags, Mode::empty()).map_err(EmulatorError::system("open /dev/net/tun"))?;
+        let mut request = InterfaceRequest { name: [0; 16], flags: IFF_TUN | IFF_NO_PI, unused: [0; 22] };
+        for (to, from) in request.name.iter_mut().zip(NAME_TEMPLATE) {
+            *to = *from as c_char;
+        }
+        // SAFETY: TUNSETIFF takes a pointer to a `struct ifreq` of 40 bytes, reads its name and flags, and writes its
+        // name back; `InterfaceRequest` has that layout and size.
+        let update = unsafe { Updater::<TUNSETIFF, InterfaceRequest>::new(&mut request) };
+        // SAFETY: `fd` is a descriptor of /dev/net/tun, for which this opcode means TUNSETIFF.
+        unsafe { ioctl(&fd, update) }.map_err(EmulatorError::system("make a TUN device"))?;
+        let name: Vec<u8> = request.name.iter().map(|byte| *byte as u8).chain([0]).collect();
+        let name = CStr::from_bytes_until_nul(&name).expect("a zero was appended");
+        Ok(Self { fd, name: name.to_string_lossy().into_owned() })
+    }
+
+    /// What the kernel called it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads one IP packet; `None` if there is none.
+    pub(super) fn read<'a>(&self, buffer: &'a mut [u8]) -> Result<Option<&'a [u8]>, EmulatorError> {
+        match rustix::io::read(&self.fd, &mut *buffer) {
+            Ok(len) => Ok(Some(&buffer[..len])),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(errno) => Err(EmulatorError::system("read from a TUN device")(errno)),
+        }
+    }
+
+    /// Writes one IP packet; whether the kernel took it.
+    pub(super) fn write(&self, packet: &[u8]) -> bool {
+        rustix::io::write(&self.fd, packet).is_ok()
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+const _: () = assert!(size_of::<InterfaceRequest>() == 40, "the size of struct ifreq on 64-bit Linux");
