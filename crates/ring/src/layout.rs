@@ -157,6 +157,7 @@ impl Geometry {
     }
 
     /// Where the zone begins, in words.
+    #[cfg(not(loom))]
     pub(crate) fn zone_at(&self) -> usize {
         self.zone_at
     }

@@ -52,6 +52,8 @@ mod direct;
 mod error;
 #[cfg(all(test, not(loom)))]
 mod figures;
+#[cfg(all(test, not(loom)))]
+mod hostile;
 mod index;
 mod layout;
 #[allow(unsafe_code, reason = "the one room that turns addresses into references")]

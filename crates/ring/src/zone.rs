@@ -5,8 +5,10 @@
 
 #![allow(unsafe_code, reason = "a buffer not yet handed over is filled in place")]
 
+#[cfg(not(loom))]
 use std::io;
 use std::ops::Range;
+#[cfg(not(loom))]
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,0 +1,205 @@
+//! A producer that writes anything anywhere: the consumer says so, and nothing worse happens.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use timeous_core::{AduMeta, AduSeq, DropReason, Instant, Queue, Rng};
+
+use crate::create::create_at;
+use crate::layout::{Config, Shared};
+use crate::sync::Ordering;
+use crate::{Consumer, Producer, Violation, create};
+
+const SLOTS: u32 = 8;
+
+/// A value that is likely to do harm: near something true, at an edge, or anything.
+fn nasty(rng: &mut Rng, shared: &Shared, words: u64) -> u64 {
+    let other = shared.memory.word(rng.below(words) as usize).load(Ordering::Relaxed);
+    match rng.below(8) {
+        0 => 0,
+        1 => u64::MAX,
+        2 => rng.below(2 * u64::from(SLOTS)),
+        3 => other,
+        4 => other.wrapping_add(rng.below(5)).wrapping_sub(2),
+        5 => other ^ 1 << rng.below(64),
+        6 => rng.below(1 << 20) << 32 | rng.below(1 << 20),
+        _ => rng.next_u64(),
+    }
+}
+
+/// All that may be asked of a consumer. What it answers after a violation is the violation.
+fn exercise(consumer: &mut Consumer, rng: &mut Rng, tokens: &mut Vec<u64>, bytes: &mut Vec<u8>) {
+    let known = consumer.violation();
+    let token = if tokens.is_empty() { rng.next_u64() } else { tokens[rng.below(tokens.len() as u64) as usize] };
+    match rng.below(8) {
+        0 | 1 => match consumer.claim_within(Instant::from_nanos(rng.below(100)), 5000) {
+            Ok(Some(claimed)) => {
+                bytes.clear();
+                assert!(consumer.copy_payload(claimed.token, bytes));
+                assert_eq!(bytes.len(), claimed.len);
+                assert!(claimed.len <= 4096);
+                tokens.push(claimed.token);
+            }
+            Ok(None) => {}
+            Err(violation) => assert_eq!(consumer.violation(), Some(violation)),
+        },
+        2 => {
+            if let Ok(mut queue) = consumer.queued() {
+                assert!(queue.len() < SLOTS as usize, "N-1 packets at most");
+                for place in 0..queue.len() {
+                    if queue.get(place).is_some() && rng.below(2) == 0 {
+                        queue.drop_at(place, DropReason::Policy);
+                        assert!(queue.get(place).is_none());
+                    }
+                }
+            }
+        }
+        3 => consumer.sent(token),
+        4 => consumer.acked(token),
+        5 => consumer.lost(token),
+        6 => consumer.dropped(token, DropReason::TooLate),
+        _ => {
+            consumer.stop_polling();
+        }
+    }
+    if known.is_some() {
+        assert_eq!(consumer.violation(), known, "the first violation stays");
+        assert_eq!(consumer.claim(Instant::ZERO).err(), known, "and nothing comes after it");
+        assert!(!consumer.has_queued());
+    }
+}
+
+fn feed(producer: &mut Producer, rng: &mut Rng) {
+    let meta = AduMeta { seq: AduSeq(rng.next_u64()), ..AduMeta::default() };
+    match rng.below(5) {
+        0..=2 => {
+            let _whatever = producer.enqueue(&meta, &[5; 100][..rng.below(100) as usize]);
+        }
+        3 => {
+            if let Ok(mut pulled) = producer.pull_back(3) {
+                pulled.swap(0, 1);
+                let _whatever = pulled.rewrite(0, &meta, b"other");
+            }
+        }
+        _ => {
+            producer.poll_completion();
+        }
+    }
+}
+
+fn kind(violation: Violation) -> &'static str {
+    match violation {
+        Violation::KernMoved { .. } => "kern moved",
+        Violation::UmodOutside { .. } => "umod outside",
+        Violation::UserWentBack { .. } => "user back",
+        Violation::TooManyPackets { .. } => "too many",
+        Violation::Torn { .. } => "torn",
+        Violation::BadRecord { .. } => "bad record",
+        Violation::BadPlace { .. } => "bad place",
+        Violation::BadCompletionIndex { .. } => "completion index",
+        Violation::Contended { .. } => "contended",
+    }
+}
+
+/// One ring's life: `(what the consumer found)`.
+fn one_life(seed: u64) -> Option<Violation> {
+    let mut rng = Rng::from_seed(seed);
+    let origin = if seed.is_multiple_of(2) { 0 } else { u64::from(u32::MAX) - rng.below(20) };
+    let (mut producer, mut consumer) = create_at(&Config::new(SLOTS).completions(4), origin).unwrap();
+    let shared = Arc::clone(&producer.shared);
+    let control = shared.geometry.zone_at() as u64;
+    let (mut tokens, mut bytes) = (Vec::new(), Vec::new());
+    // Half of the seeds attack one word only, so that each kind of damage is found by the check meant for it.
+    let target = rng.below(control) as usize;
+    for _ in 0..200 {
+        feed(&mut producer, &mut rng);
+        exercise(&mut consumer, &mut rng, &mut tokens, &mut bytes);
+        if rng.below(4) == 0 {
+            let at = if seed % 4 < 2 { target } else { rng.below(control) as usize };
+            let value = nasty(&mut rng, &shared, control);
+            shared.memory.word(at).store(value, Ordering::Relaxed);
+        }
+    }
+    consumer.settle_all();
+    assert_eq!(consumer.unsettled_len(), 0);
+    consumer.violation()
+}
+
+#[test]
+fn any_word_with_any_value_at_any_time() {
+    let found: BTreeSet<&str> = (0..6000).filter_map(one_life).map(kind).collect();
+    let every =
+        ["bad place", "bad record", "completion index", "kern moved", "too many", "torn", "umod outside", "user back"];
+    assert!(found.iter().eq(every.iter()), "not every check was reached: {found:?}");
+}
+
+#[test]
+fn each_word_of_the_ring_with_each_edge() {
+    let geometry = create(&Config::new(SLOTS)).unwrap().0.shared.geometry;
+    for at in 0..geometry.zone_at() {
+        for value in [0, 1, 7, 8, 1 << 31, 1 << 32, u64::MAX - 1, u64::MAX] {
+            let (mut producer, mut consumer) = create(&Config::new(SLOTS)).unwrap();
+            let mut rng = Rng::from_seed(value);
+            for seq in 0..5 {
+                producer.enqueue(&AduMeta { seq: AduSeq(seq), ..AduMeta::default() }, b"payload").unwrap();
+            }
+            let (mut tokens, mut bytes) = (Vec::new(), Vec::new());
+            for _ in 0..2 {
+                producer.shared.memory.word(at).store(value, Ordering::Relaxed);
+                for _ in 0..20 {
+                    exercise(&mut consumer, &mut rng, &mut tokens, &mut bytes);
+                }
+                feed(&mut producer, &mut rng);
+            }
+        }
+    }
+}
+
+/// The same with a thread that writes while the consumer reads. In turn it attacks everything, the records, and the
+/// packed word alone, which it keeps changing between plausible values.
+#[test]
+fn a_thread_that_writes_everywhere_all_the_time() {
+    let mut violations = 0;
+    for seed in 0..300 {
+        let (mut producer, mut consumer) = create(&Config::new(SLOTS).completions(4)).unwrap();
+        let shared = Arc::clone(&producer.shared);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let enemy = thread::spawn(move || {
+            let mut rng = Rng::from_seed(seed);
+            let control = shared.geometry.zone_at() as u64;
+            while !stopped.load(Ordering::Relaxed) {
+                match seed % 3 {
+                    0 => {
+                        let at = rng.below(shared.geometry.words() as u64) as usize;
+                        shared.memory.word(at).store(nasty(&mut rng, &shared, control), Ordering::Relaxed);
+                    }
+                    1 => {
+                        let words = shared.record(rng.below(SLOTS.into()) as usize);
+                        let at = rng.below(words.len() as u64) as usize;
+                        words[at].store(nasty(&mut rng, &shared, control), Ordering::Relaxed);
+                    }
+                    _ => {
+                        let word = shared.packed();
+                        let seen = word.load(Ordering::Relaxed);
+                        let moved = u64::from(seen as u32) | (seen & 0xffff_ffff).wrapping_add(rng.below(3)) << 32;
+                        let _lost_to_the_consumer =
+                            word.compare_exchange(seen, moved, Ordering::Relaxed, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        let mut rng = Rng::from_seed(!seed);
+        let (mut tokens, mut bytes) = (Vec::new(), Vec::new());
+        for _ in 0..400 {
+            feed(&mut producer, &mut rng);
+            exercise(&mut consumer, &mut rng, &mut tokens, &mut bytes);
+        }
+        stop.store(true, Ordering::Relaxed);
+        enemy.join().unwrap();
+        violations += u32::from(consumer.violation().is_some());
+    }
+    assert!(violations > 0, "the attack was never noticed");
+}

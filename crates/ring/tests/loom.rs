@@ -1,0 +1,236 @@
+//! The races of the ring, explored by a model checker: `RUSTFLAGS="--cfg loom" cargo test -p timeous-ring --test loom --release`.
+#![cfg(loom)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use loom::thread;
+use timeous_core::{AduMeta, AduSeq, DropReason, Fate, Instant, Queue};
+use timeous_ring::{Config, Consumer, PAGE, Producer, create};
+
+fn adu(seq: u64) -> AduMeta {
+    AduMeta { seq: AduSeq(seq), ..AduMeta::default() }
+}
+
+fn payload(seq: u64) -> [u8; 8] {
+    seq.wrapping_mul(0x0101_0101_0101_0101).to_ne_bytes()
+}
+
+fn ring(slots: u32, queued: u64) -> (Producer, Consumer) {
+    let config = Config::new(slots).buffer_size(PAGE as u32).completions(slots);
+    let (mut producer, consumer) = create(&config).unwrap();
+    for seq in 1..=queued {
+        producer.enqueue(&adu(seq), &payload(seq)).unwrap();
+    }
+    (producer, consumer)
+}
+
+/// Claims up to `times` packets and confirms them; every one must be whole.
+fn take(consumer: &mut Consumer, times: usize) -> Vec<u64> {
+    let mut seqs = Vec::new();
+    for _ in 0..times {
+        let Some(claimed) = consumer.claim(Instant::ZERO).unwrap() else { break };
+        let mut bytes = Vec::new();
+        consumer.copy_payload(claimed.token, &mut bytes);
+        assert_eq!(bytes, payload(claimed.meta.seq.0), "the payload is that of the record");
+        consumer.sent(claimed.token);
+        seqs.push(claimed.meta.seq.0);
+    }
+    seqs
+}
+
+fn model(body: impl Fn() + Sync + Send + 'static) {
+    explore(loom::model::Builder::new(), body);
+}
+
+fn explore(mut builder: loom::model::Builder, body: impl Fn() + Sync + Send + 'static) {
+    builder.max_branches = 100_000;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    builder.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        body();
+    });
+    println!("{} executions explored", runs.load(Ordering::Relaxed));
+}
+
+/// The paper's figure 6, exhaustively: whatever the timing, each packet is either sent as it was or pulled back.
+#[test]
+fn pull_back_against_claim() {
+    model(|| {
+        let (mut producer, mut consumer) = ring(4, 3);
+        let transport = thread::spawn(move || {
+            let seqs = take(&mut consumer, 2);
+            (consumer, seqs)
+        });
+        let mut pulled = producer.pull_back(2).unwrap();
+        let owned: Vec<u64> = (0..pulled.len()).map(|place| pulled.get(place).unwrap().0.seq.0).collect();
+        assert!(owned.iter().eq([2, 3][2 - owned.len()..].iter()), "the newest, in order: {owned:?}");
+        for (place, seq) in owned.iter().enumerate() {
+            pulled.rewrite(place, &adu(seq + 10), &payload(seq + 10)).unwrap();
+        }
+        pulled.release();
+        let (mut consumer, mut seqs) = transport.join().unwrap();
+        seqs.extend(take(&mut consumer, 4));
+        let expected: Vec<u64> = (1..=3).map(|seq| if owned.contains(&seq) { seq + 10 } else { seq }).collect();
+        assert_eq!(seqs, expected);
+    });
+}
+
+/// Pulling all back and turning the order round, against a transport that takes all it can.
+#[test]
+fn reorder_against_claim() {
+    model(|| {
+        let (mut producer, mut consumer) = ring(4, 2);
+        let transport = thread::spawn(move || {
+            let seqs = take(&mut consumer, 2);
+            (consumer, seqs)
+        });
+        let mut pulled = producer.pull_back_all().unwrap();
+        let turned = pulled.swap(0, 1);
+        pulled.release();
+        let (mut consumer, mut seqs) = transport.join().unwrap();
+        seqs.extend(take(&mut consumer, 4));
+        assert_eq!(seqs, if turned { [2, 1] } else { [1, 2] });
+    });
+}
+
+/// A ring of two slots, wrapped: a slot and its buffer are used again only when the packet before has left.
+#[test]
+fn slots_are_reused_only_after_they_left() {
+    model(|| {
+        let (mut producer, mut consumer) = ring(2, 0);
+        let transport = thread::spawn(move || {
+            let seqs = take(&mut consumer, 2);
+            (consumer, seqs)
+        });
+        let sent: Vec<u64> = (1..=3).filter(|seq| producer.enqueue(&adu(*seq), &payload(*seq)).is_ok()).collect();
+        let (mut consumer, mut seqs) = transport.join().unwrap();
+        seqs.extend(take(&mut consumer, 3));
+        assert_eq!(seqs, sent);
+    });
+}
+
+/// `kern_notify`: after the transport has decided to sleep, a packet is seen by it or it is woken.
+#[test]
+fn no_wake_up_is_lost() {
+    model(|| {
+        let (mut producer, mut consumer) = ring(2, 0);
+        let transport = thread::spawn(move || {
+            let awake = consumer.stop_polling();
+            (consumer, awake)
+        });
+        producer.enqueue(&adu(1), &payload(1)).unwrap();
+        let notify = producer.needs_notify();
+        let (mut consumer, awake) = transport.join().unwrap();
+        assert!(awake || notify, "a packet waits, and nobody knows");
+        assert_eq!(take(&mut consumer, 2), [1]);
+    });
+}
+
+/// A packet marked dead while it is claimed has one fate, and it is the true one.
+#[test]
+fn mark_dead_against_claim() {
+    model(|| {
+        let (mut producer, mut consumer) = ring(2, 1);
+        let transport = thread::spawn(move || {
+            let claimed = consumer.claim(Instant::ZERO).unwrap();
+            if let Some(claimed) = claimed {
+                consumer.acked(claimed.token);
+            }
+            claimed.is_some()
+        });
+        let index = producer.queued().next().map(|queued| queued.index);
+        let marked = index.is_some_and(|index| producer.mark_dead(index));
+        let sent = transport.join().unwrap();
+        assert!(sent || marked);
+        let fates: Vec<Fate> = std::iter::from_fn(|| producer.poll_completion()).map(|done| done.fate).collect();
+        assert_eq!(fates, [if sent { Fate::Acked } else { Fate::Dropped(DropReason::Withdrawn) }]);
+    });
+}
+
+/// The consumer's view while the producer rewrites: each packet is seen whole or not at all, and a decision made on
+/// the old packet never hits the new one.
+///
+/// Up to three preemptions, unless `LOOM_MAX_PREEMPTIONS` says otherwise: without a bound there are four million
+/// executions, which hold as well and take minutes.
+#[test]
+fn consumer_side_choice_against_rewrite() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    explore(builder, || {
+        let (mut producer, mut consumer) = ring(2, 0);
+        producer.enqueue(&adu(8), &payload(8)).unwrap();
+        let transport = thread::spawn(move || {
+            let mut queue = consumer.queued().unwrap();
+            if let Some((meta, len)) = queue.get(0) {
+                assert_eq!(len as u64, meta.seq.0, "length and number were written together");
+                if meta.seq.0 == 8 {
+                    queue.drop_at(0, DropReason::Policy);
+                }
+            }
+            let first = consumer.claim(Instant::ZERO).unwrap().map(|claimed| claimed.meta.seq.0);
+            (consumer, first)
+        });
+        let mut pulled = producer.pull_back_all().unwrap();
+        let mine = pulled.rewrite(0, &adu(9), &[9; 9]).is_ok();
+        pulled.release();
+        let (mut consumer, first) = transport.join().unwrap();
+        let sent = first.or_else(|| consumer.claim(Instant::ZERO).unwrap().map(|claimed| claimed.meta.seq.0));
+        assert!(if mine { sent == Some(9) } else { sent != Some(9) }, "sent {sent:?}, rewritten: {mine}");
+    });
+}
+
+/// Fates pass the completion ring whole, also when it wraps.
+#[test]
+fn completions_against_polling() {
+    model(|| {
+        let (mut producer, mut consumer) = ring(2, 1);
+        let transport = thread::spawn(move || {
+            let claimed = consumer.claim(Instant::ZERO).unwrap().unwrap();
+            consumer.acked(claimed.token);
+        });
+        let mut fates: Vec<_> = producer.poll_completion().into_iter().collect();
+        transport.join().unwrap();
+        fates.extend(std::iter::from_fn(|| producer.poll_completion()));
+        assert!(fates.iter().map(|done| (done.seq.0, done.fate)).eq([(1, Fate::Acked)]));
+    });
+}
+
+/// An urgent packet, put before what waits: it is overtaken only by what the transport took before, as reported.
+#[test]
+fn enqueue_front_against_claim() {
+    model(|| {
+        let (mut producer, mut consumer) = ring(4, 2);
+        let transport = thread::spawn(move || {
+            let seqs = take(&mut consumer, 3);
+            (consumer, seqs)
+        });
+        let front = producer.enqueue_front(&adu(7), &payload(7)).unwrap();
+        let (mut consumer, mut seqs) = transport.join().unwrap();
+        seqs.extend(take(&mut consumer, 4));
+        let mut expected = vec![1, 2];
+        expected.insert(2 - front.overtook, 7);
+        assert_eq!(seqs, expected);
+    });
+}
+
+/// Pulled back twice and added to, while the transport takes what it can: each packet goes out once, in order.
+#[test]
+fn pull_back_twice_against_claim() {
+    model(|| {
+        let (mut producer, mut consumer) = ring(4, 1);
+        let transport = thread::spawn(move || {
+            let seqs = take(&mut consumer, 2);
+            (consumer, seqs)
+        });
+        let mut pulled = producer.pull_back_all().unwrap();
+        pulled.push(&adu(2), &payload(2)).unwrap();
+        pulled.release();
+        producer.pull_back(1).unwrap().release();
+        let (mut consumer, mut seqs) = transport.join().unwrap();
+        seqs.extend(take(&mut consumer, 4));
+        assert_eq!(seqs, [1, 2]);
+        assert_eq!((producer.broken(), consumer.violation()), (None, None));
+    });
+}

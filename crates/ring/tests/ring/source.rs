@@ -1,0 +1,132 @@
+//! The ring as a transport's source: choice at the instant of sending, deadlines, closing.
+
+use timeous_core::{AduMeta, AduSeq, AduSource, DropReason, Duration, Fate, Instant, PathState, Queue};
+use timeous_ring::{Completion, Config, EnqueueError, LateChoice, Producer, RingSource, create};
+
+use crate::adu;
+
+fn fates(producer: &mut Producer) -> Vec<(u64, Fate)> {
+    std::iter::from_fn(|| producer.poll_completion()).map(|Completion { seq, fate }| (seq.0, fate)).collect()
+}
+
+fn pull(source: &mut RingSource, now: Instant) -> Option<(u64, Vec<u8>)> {
+    let mut packet = Vec::new();
+    let pulled = source.pull(now, &PathState::default(), 1000, &mut packet)?;
+    assert_eq!(pulled.len, packet.len());
+    source.sent(pulled.token);
+    Some((pulled.meta.seq.0, packet))
+}
+
+/// Keeps the newest.
+struct Newest;
+
+impl LateChoice for Newest {
+    fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
+        for place in 0..queue.len() - 1 {
+            queue.drop_at(place, DropReason::Policy);
+        }
+    }
+}
+
+#[test]
+fn nothing_leaves_after_its_deadline_or_larger_than_the_room() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    for (seq, deadline, len) in [(0, Some(10), 5), (1, Some(20), 5), (2, None, 1001), (3, None, 1000)] {
+        let meta = AduMeta { seq: AduSeq(seq), deadline: deadline.map(at), ..AduMeta::default() };
+        producer.enqueue(&meta, &vec![7; len]).unwrap();
+    }
+    let mut source = RingSource::new(consumer);
+    assert!(source.has_queued(at(20)));
+    assert_eq!(pull(&mut source, at(20)).unwrap().0, 1, "an ADU may leave at its deadline");
+    assert_eq!(pull(&mut source, at(20)).unwrap(), (3, vec![7; 1000]));
+    assert_eq!(pull(&mut source, at(20)), None);
+    let dropped = |reason| Fate::Dropped(reason);
+    assert_eq!(fates(&mut producer), [(0, dropped(DropReason::Expired)), (2, dropped(DropReason::TooLarge))]);
+}
+
+#[test]
+fn the_choice_runs_at_the_instant_of_sending() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let mut source = RingSource::with_choice(consumer, Box::new(Newest));
+    producer.enqueue(&adu(1), b"one").unwrap();
+    assert_eq!(pull(&mut source, Instant::ZERO), Some((1, b"one".to_vec())));
+    for seq in 2..5 {
+        producer.enqueue(&adu(seq), b"more").unwrap();
+    }
+    assert_eq!((source.queued_len(), source.queued_bytes()), (3, 12));
+    assert_eq!(pull(&mut source, Instant::ZERO).unwrap().0, 4);
+    let policy = Fate::Dropped(DropReason::Policy);
+    assert_eq!(fates(&mut producer), [(2, policy), (3, policy)]);
+    assert_eq!((source.queued_len(), source.queued_bytes()), (0, 0));
+}
+
+#[test]
+fn what_the_choice_gave_up_lives_on_if_the_application_rewrites_it() {
+    let (mut producer, mut consumer) = create(&Config::new(8)).unwrap();
+    for seq in 0..2 {
+        producer.enqueue(&adu(seq), b"old").unwrap();
+    }
+    let mut queue = consumer.queued().unwrap();
+    queue.drop_at(0, DropReason::Policy);
+    queue.drop_at(1, DropReason::Policy);
+    assert_eq!((queue.get(0), queue.len()), (None, 2));
+    producer.pull_back(1).unwrap().rewrite(0, &adu(1), b"new").unwrap();
+    let mut source = RingSource::new(consumer);
+    assert_eq!(pull(&mut source, Instant::ZERO), Some((1, b"new".to_vec())));
+    assert_eq!(fates(&mut producer), [(0, Fate::Dropped(DropReason::Policy))]);
+}
+
+#[test]
+fn closing_gives_everything_queued_its_fate_and_refuses_more() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let mut source = RingSource::new(consumer);
+    for seq in 0..4 {
+        producer.enqueue(&adu(seq), b"payload").unwrap();
+    }
+    let mut packet = Vec::new();
+    let sent = source.pull(Instant::ZERO, &PathState::default(), 1000, &mut packet).unwrap();
+    source.sent(sent.token);
+    let unsent = source.pull(Instant::ZERO, &PathState::default(), 1000, &mut packet).unwrap();
+    let mut pulled = producer.pull_back(1).unwrap();
+    pulled.withdraw(5);
+    source.close();
+    pulled.release();
+    assert!(producer.is_closed());
+    assert_eq!(producer.enqueue(&adu(9), b"late"), Err(EnqueueError::Closed));
+    assert!(!source.has_queued(Instant::ZERO));
+    let closed = Fate::Dropped(DropReason::Closed);
+    assert_eq!(fates(&mut producer), [(2, closed), (3, closed)]);
+    source.settle_all();
+    assert_eq!(fates(&mut producer), [(0, Fate::Lost), (1, closed)]);
+    source.acked(sent.token);
+    source.dropped(unsent.token, DropReason::Expired);
+    assert_eq!(fates(&mut producer), []);
+}
+
+#[test]
+fn the_consumer_asks_to_be_woken_once() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let mut source = RingSource::new(consumer);
+    assert!(!source.stop_polling());
+    producer.enqueue(&adu(1), b"").unwrap();
+    assert!(producer.needs_notify());
+    producer.enqueue(&adu(2), b"").unwrap();
+    assert!(!producer.needs_notify(), "it was told");
+    assert!(source.stop_polling(), "there is work: stay");
+    assert!(!producer.needs_notify());
+}
+
+#[test]
+fn the_newest_can_go_first() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let mut source = RingSource::new(consumer);
+    for seq in 0..3 {
+        producer.enqueue(&adu(seq), b"queued").unwrap();
+    }
+    let front = producer.enqueue_front(&adu(7), b"urgent").unwrap();
+    assert!(front.made_it());
+    assert_eq!(front.overtook, 3);
+    let order: Vec<u64> = std::iter::from_fn(|| pull(&mut source, Instant::ZERO)).map(|(seq, _)| seq).collect();
+    assert_eq!(order, [7, 0, 1, 2]);
+}
