@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod ack_vector;
+mod ccid2;
+pub mod connection;
 pub mod features;
 pub mod options;
 pub mod packet;
@@ -11,6 +13,7 @@ pub mod seq;
 pub mod service;
 
 pub use ack_vector::{AckVector, PacketState};
+pub use connection::{CloseReason, Config, Connection, Event, State, Statistics, Target};
 pub use features::{Feature, Features, Location, NegotiationError, Role};
 pub use options::{ListFull, Opt, OptionError, OptionItem, OptionList, Options, Side, Ticks};
 pub use packet::{Body, EmitError, Encapsulation, Header, Packet, PacketType, WireError};

@@ -1,0 +1,135 @@
+//! Congestion control of the acknowledgements: losses of the peer's packets, and the Ack Ratio (RFC 4341 §6.1).
+
+use super::NUMDUPACK;
+use crate::seq::Seq;
+
+/// Gaps in what the peer sent that may still be filled. A longer list than this is cut: one loss is enough to know.
+const MAX_GAPS: usize = 16;
+
+/// Watches the peer's sequence numbers for packets that do not come (RFC 4341 §6.1.1).
+///
+/// "The sender SHOULD assume, for the purpose of Ack Ratio calculation, that every lost packet was a non-data packet"
+/// unless NDP Counts say better.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PeerGaps {
+    /// First and last number that is missing, and how many later packets have come.
+    gaps: Vec<(Seq, Seq, usize)>,
+}
+
+impl PeerGaps {
+    /// A packet has come; `newest` is the greatest number before it. Says whether a loss is certain now.
+    pub(crate) fn on_packet(&mut self, seq: Seq, newest: Seq) -> bool {
+        self.gaps.retain(|&(first, last, _)| !(first == seq && last == seq));
+        for (first, last, later) in &mut self.gaps {
+            if seq == *first {
+                *first = first.next();
+            } else if seq == *last {
+                *last = last.prev();
+            } else if seq.is_after(*last) {
+                *later += 1;
+            }
+        }
+        if seq.is_after(newest.next()) && self.gaps.len() < MAX_GAPS {
+            self.gaps.push((newest.next(), seq.prev(), 1));
+        }
+        let before = self.gaps.len();
+        self.gaps.retain(|&(_, _, later)| later < NUMDUPACK);
+        self.gaps.len() < before
+    }
+}
+
+/// The sender's choice of how many data packets the peer acknowledges at once.
+#[derive(Clone, Debug)]
+pub(crate) struct AckRatio {
+    ratio: u64,
+    /// Windows in a row without a lost acknowledgement.
+    clean_windows: u64,
+    lost_in_window: bool,
+}
+
+impl AckRatio {
+    /// The ratio of new connections.
+    pub(crate) const INITIAL: u64 = 2;
+
+    pub(crate) fn new() -> Self {
+        Self { ratio: Self::INITIAL, clean_windows: 0, lost_in_window: false }
+    }
+
+    /// A packet of the peer's was lost, or an Ack of its came with a congestion mark.
+    pub(crate) fn on_lost_ack(&mut self) {
+        self.lost_in_window = true;
+    }
+
+    /// A window's worth of data, `window` packets, was acknowledged. Gives the new ratio if it has changed
+    /// (RFC 4341 §6.1.2).
+    pub(crate) fn on_window(&mut self, window: u64) -> Option<u64> {
+        let old = self.ratio;
+        if std::mem::take(&mut self.lost_in_window) {
+            self.ratio = old.saturating_mul(2);
+            self.clean_windows = 0;
+        } else if old > Self::INITIAL {
+            self.clean_windows += 1;
+            if self.clean_windows >= window / (old * old - old) {
+                self.ratio -= 1;
+                self.clean_windows = 0;
+            }
+        }
+        // "Ack Ratio does not exceed cwnd/2, rounded up, except that Ack Ratio 2 is always acceptable"; two is also
+        // the least that we use.
+        self.ratio = self.ratio.min(window.div_ceil(2)).clamp(Self::INITIAL, u64::from(u16::MAX));
+        (self.ratio != old).then_some(self.ratio)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_certain_after_three_later_packets() {
+        let mut gaps = PeerGaps::default();
+        let seq = Seq::new;
+        assert!(!gaps.on_packet(seq(5), seq(3)), "4 is missing");
+        assert!(!gaps.on_packet(seq(6), seq(5)));
+        assert!(gaps.on_packet(seq(7), seq(6)));
+        assert!(!gaps.on_packet(seq(8), seq(7)), "told once");
+    }
+
+    #[test]
+    fn a_gap_that_is_filled_in_time_is_none() {
+        let mut gaps = PeerGaps::default();
+        let seq = Seq::new;
+        gaps.on_packet(seq(6), seq(3));
+        assert!(!gaps.on_packet(seq(4), seq(6)));
+        assert!(!gaps.on_packet(seq(5), seq(6)));
+        for n in 7..20 {
+            assert!(!gaps.on_packet(seq(n), seq(n - 1)));
+        }
+    }
+
+    #[test]
+    fn lost_acknowledgements_double_the_ratio_and_clean_windows_lower_it() {
+        let mut ratio = AckRatio::new();
+        ratio.on_lost_ack();
+        assert_eq!(ratio.on_window(24), Some(4));
+        // cwnd / (R² - R) = 24 / 12 windows.
+        assert_eq!(ratio.on_window(24), None);
+        assert_eq!(ratio.on_window(24), Some(3));
+        for _ in 0..3 {
+            assert_eq!(ratio.on_window(24), None);
+        }
+        assert_eq!(ratio.on_window(24), Some(2));
+        assert_eq!(ratio.on_window(24), None);
+    }
+
+    #[test]
+    fn the_ratio_never_exceeds_half_the_window() {
+        let mut ratio = AckRatio::new();
+        for _ in 0..9 {
+            ratio.on_lost_ack();
+            ratio.on_window(15);
+        }
+        assert_eq!(ratio.ratio, 8);
+        assert_eq!(ratio.on_window(3), Some(2), "two is always acceptable");
+    }
+}

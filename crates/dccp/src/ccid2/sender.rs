@@ -1,0 +1,227 @@
+//! The scoreboard: what was sent, what is known of it, and what that says about congestion (RFC 4341 §5).
+
+use std::collections::VecDeque;
+
+use timeous_core::{Duration, Instant};
+
+use super::NUMDUPACK;
+use crate::ack_vector::{PacketState, Report};
+use crate::seq::Seq;
+
+/// A packet that may still be acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Instant,
+    /// What it carries for the application; `None` for an Ack and the like, which counts for the order only.
+    data: Option<Data>,
+    arrived: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Data {
+    token: u64,
+    /// What the Congestion Manager was told of it.
+    bytes: u64,
+}
+
+impl Sent {
+    fn outstanding(&self) -> Option<Data> {
+        self.data.filter(|_| !self.arrived)
+    }
+}
+
+/// What became of an ADU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PacketFate {
+    Acked { token: u64, marked: bool },
+    Lost { token: u64 },
+}
+
+/// What an acknowledgement or a timeout has taught.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Feedback {
+    /// Bytes that arrived, each counted once.
+    pub(crate) acked: u64,
+    /// Bytes that are taken for lost, each counted once.
+    pub(crate) lost: u64,
+    /// When the newest packet was sent that is taken for lost.
+    pub(crate) newest_lost: Option<Instant>,
+    /// When the newest packet was sent that arrived with a mark.
+    pub(crate) newest_marked: Option<Instant>,
+    /// A round-trip time, if the packet that the peer acknowledges is newly so.
+    pub(crate) rtt: Option<Duration>,
+    /// In the order in which they were found out.
+    pub(crate) fates: Vec<PacketFate>,
+}
+
+impl Feedback {
+    fn count_acked(&mut self, at: Instant, data: Data, marked: bool) {
+        self.acked += data.bytes;
+        if marked {
+            self.newest_marked = self.newest_marked.max(Some(at));
+        }
+        self.fates.push(PacketFate::Acked { token: data.token, marked });
+    }
+}
+
+/// The scoreboard of one half-connection.
+///
+/// It holds consecutive packets from the oldest one with data outstanding on. What is before that is decided: an
+/// acknowledgement that comes late for it changes nothing, as the Congestion Manager has been told (RFC 4341 §5:
+/// "MUST NOT decrement pipe again upon receiving acknowledgement of a packet previously inferred as lost").
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    /// The number of the first packet in `sent`.
+    first: Seq,
+    sent: VecDeque<Sent>,
+    /// The greatest numbers known to have arrived, greatest first.
+    arrived: [Option<Seq>; NUMDUPACK],
+    outstanding: usize,
+}
+
+impl Sender {
+    pub(crate) fn new() -> Self {
+        Self { first: Seq::new(0), sent: VecDeque::new(), arrived: [None; NUMDUPACK], outstanding: 0 }
+    }
+
+    /// Data packets whose fate is open.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    /// How many sequence numbers the open packets span.
+    pub(crate) fn span(&self) -> u64 {
+        self.sent.len() as u64
+    }
+
+    /// The packet `seq` was sent with data. Every packet must be told, in order.
+    pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, token: u64, bytes: u64) {
+        self.push(seq, Sent { at: now, data: Some(Data { token, bytes }), arrived: false });
+        self.outstanding += 1;
+    }
+
+    /// The packet `seq` was sent without data.
+    pub(crate) fn sent_other(&mut self, now: Instant, seq: Seq) {
+        // Before the first open packet it would tell nothing.
+        if self.outstanding > 0 {
+            self.push(seq, Sent { at: now, data: None, arrived: false });
+        }
+    }
+
+    fn push(&mut self, seq: Seq, sent: Sent) {
+        if self.sent.is_empty() {
+            self.first = seq;
+        }
+        debug_assert_eq!(self.first + self.sent.len() as u64, seq, "a packet was sent without telling the scoreboard");
+        self.sent.push_back(sent);
+    }
+
+    /// The peer has acknowledged `ack`, with these reports, having held it for `elapsed`.
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: Seq,
+        elapsed: Duration,
+        reports: impl Iterator<Item = Report>,
+    ) -> Feedback {
+        let mut feedback = Feedback::default();
+        // Only data make the peer answer at once: for another packet the time that it held it may be unknown.
+        let fresh = self.get(ack).filter(|sent| sent.outstanding().is_some()).map(|sent| sent.at);
+        for report in reports.filter(|report| report.state.has_arrived()) {
+            self.mark_range(&report, &mut feedback);
+        }
+        if self.get(ack).is_some_and(|sent| sent.arrived) {
+            feedback.rtt = fresh.map(|at| round_trip(now, at, elapsed));
+        }
+        self.declare_lost(&mut feedback);
+        self.trim();
+        feedback
+    }
+
+    fn get(&self, seq: Seq) -> Option<&Sent> {
+        self.sent.get(usize::try_from(seq.distance_from(self.first)).ok()?)
+    }
+
+    /// Marks the packets of a report as arrived, as far as they are still on the board.
+    fn mark_range(&mut self, report: &Report, feedback: &mut Feedback) {
+        let len = self.sent.len() as u64;
+        let newest = report.newest.offset_from(self.first);
+        if newest < 0 {
+            return;
+        }
+        let oldest = report.oldest.offset_from(self.first).max(0) as u64;
+        for index in (oldest..=newest as u64).rev().filter(|&index| index < len) {
+            let sent = &mut self.sent[index as usize];
+            if sent.arrived {
+                continue;
+            }
+            sent.arrived = true;
+            let (at, data) = (sent.at, sent.data);
+            self.note_arrived(self.first + index);
+            if let Some(data) = data {
+                self.outstanding -= 1;
+                feedback.count_acked(at, data, report.state == PacketState::Marked);
+            }
+        }
+    }
+
+    /// Keeps the greatest numbers that arrived.
+    fn note_arrived(&mut self, seq: Seq) {
+        let mut seq = Some(seq);
+        for place in &mut self.arrived {
+            match (*place, seq) {
+                (Some(old), Some(new)) if !new.is_after(old) => {}
+                _ => std::mem::swap(place, &mut seq),
+            }
+            if seq.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// What was sent before the `NUMDUPACK` greatest numbers that arrived, and is not among what arrived, is lost.
+    fn declare_lost(&mut self, feedback: &mut Feedback) {
+        let Some(third) = self.arrived[NUMDUPACK - 1] else { return };
+        while !self.sent.is_empty() && self.first.is_before(third) {
+            self.decide_first(feedback);
+        }
+    }
+
+    /// Takes the first packet off the board; if it was open, it is lost.
+    fn decide_first(&mut self, feedback: &mut Feedback) {
+        let Some(sent) = self.sent.pop_front() else { return };
+        self.first = self.first.next();
+        if let Some(data) = sent.outstanding() {
+            self.outstanding -= 1;
+            feedback.lost += data.bytes;
+            feedback.newest_lost = feedback.newest_lost.max(Some(sent.at));
+            feedback.fates.push(PacketFate::Lost { token: data.token });
+        }
+    }
+
+    /// Drops what is decided from the front.
+    fn trim(&mut self) {
+        while self.sent.front().is_some_and(|sent| sent.outstanding().is_none()) {
+            self.sent.pop_front();
+            self.first = self.first.next();
+        }
+    }
+
+    /// Nothing came back in time, or nothing can come any more: all that is open is lost.
+    pub(crate) fn give_up(&mut self) -> Feedback {
+        let mut feedback = Feedback::default();
+        while !self.sent.is_empty() {
+            self.decide_first(&mut feedback);
+        }
+        feedback
+    }
+}
+
+/// The peer's word for how long it held the acknowledgement is taken unless it is longer than the whole round trip.
+fn round_trip(now: Instant, sent: Instant, elapsed: Duration) -> Duration {
+    let whole = now.saturating_since(sent);
+    if elapsed < whole { whole - elapsed } else { whole }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Scoreboards step by step.
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Ten data packets of 100 bytes from number `first`, a millisecond apart, with their index as token.
+fn ten(first: u64) -> Sender {
+    let mut sender = Sender::new();
+    for n in 0..10 {
+        sender.sent_data(Instant::ZERO + MS * n, Seq::new(first + n), n, 100);
+    }
+    sender
+}
+
+fn arrived(newest: u64, oldest: u64) -> Report {
+    Report { newest: Seq::new(newest), oldest: Seq::new(oldest), state: PacketState::Received }
+}
+
+fn ack(sender: &mut Sender, reports: &[Report]) -> Feedback {
+    sender.on_ack(Instant::ZERO + MS * 100, reports[0].newest, Duration::ZERO, reports.iter().copied())
+}
+
+fn lost(feedback: &Feedback) -> Vec<u64> {
+    let token = |fate: &PacketFate| if let PacketFate::Lost { token } = *fate { Some(token) } else { None };
+    feedback.fates.iter().filter_map(token).collect()
+}
+
+#[test]
+fn three_later_packets_make_a_loss() {
+    let mut sender = ten(50);
+    assert_eq!(lost(&ack(&mut sender, &[arrived(52, 51)])), []);
+    let feedback = ack(&mut sender, &[arrived(53, 53)]);
+    assert_eq!(lost(&feedback), [0]);
+    assert_eq!((feedback.acked, feedback.lost), (100, 100));
+    assert_eq!(feedback.newest_lost, Some(Instant::ZERO));
+    assert_eq!(sender.outstanding(), 6);
+}
+
+#[test]
+fn packets_without_data_count_as_later_ones_but_not_as_bytes() {
+    let mut sender = Sender::new();
+    sender.sent_data(Instant::ZERO, Seq::new(1), 7, 100);
+    for seq in 2..5 {
+        sender.sent_other(Instant::ZERO, Seq::new(seq));
+    }
+    let feedback = ack(&mut sender, &[arrived(4, 2)]);
+    assert_eq!(lost(&feedback), [7]);
+    assert_eq!((feedback.acked, feedback.lost, feedback.rtt), (0, 100, None));
+    assert_eq!(sender.span(), 0);
+}
+
+#[test]
+fn what_was_acknowledged_or_lost_is_not_counted_again() {
+    let mut sender = ten(50);
+    ack(&mut sender, &[arrived(54, 51)]);
+    let again = ack(&mut sender, &[arrived(54, 50)]);
+    assert_eq!((again.acked, again.lost), (0, 0), "50 was declared lost, and comes too late");
+    assert!(again.fates.is_empty() && again.rtt.is_none());
+}
+
+#[test]
+fn numbers_may_wrap() {
+    let first = Seq::MODULUS - 4;
+    let mut sender = Sender::new();
+    for n in 0..10 {
+        sender.sent_data(Instant::ZERO, Seq::new(first + n), n, 10);
+    }
+    let feedback = ack(&mut sender, &[arrived(5, 0), Report { newest: Seq::new(first + 2), ..arrived(0, first + 1) }]);
+    assert_eq!(lost(&feedback), [0, 3]);
+    assert_eq!(sender.outstanding(), 0);
+}
+
+#[test]
+fn the_time_that_the_peer_held_the_acknowledgement_is_not_round_trip_time() {
+    let mut sender = ten(50);
+    let now = Instant::ZERO + MS * 80;
+    let feedback = sender.on_ack(now, Seq::new(50), MS * 20, std::iter::once(arrived(50, 50)));
+    assert_eq!(feedback.rtt, Some(MS * 60));
+    let feedback = sender.on_ack(now, Seq::new(51), MS * 500, std::iter::once(arrived(51, 51)));
+    assert_eq!(feedback.rtt, Some(MS * 79), "more than the whole is not believed");
+}
+
+#[test]
+fn marks_are_reported_with_the_time_of_sending() {
+    let mut sender = ten(50);
+    let marked = Report { state: PacketState::Marked, ..arrived(52, 52) };
+    let feedback = ack(&mut sender, &[marked, arrived(51, 50)]);
+    assert_eq!(feedback.newest_marked, Some(Instant::ZERO + MS * 2));
+    assert_eq!(feedback.acked, 300);
+    assert!(feedback.fates.contains(&PacketFate::Acked { token: 2, marked: true }));
+}
+
+#[test]
+fn giving_up_loses_all_that_is_open_and_nothing_else() {
+    let mut sender = ten(50);
+    ack(&mut sender, &[arrived(55, 55)]);
+    let feedback = sender.give_up();
+    assert_eq!(lost(&feedback), [0, 1, 2, 3, 4, 6, 7, 8, 9]);
+    assert_eq!(feedback.newest_lost, Some(Instant::ZERO + MS * 9));
+    assert_eq!((sender.outstanding(), sender.span()), (0, 0));
+}

@@ -1,0 +1,154 @@
+//! What the peer's acknowledgements say, and what follows from it: fates, congestion, the pace of the peer's own
+//! acknowledgements (RFC 4341 §5, §6).
+
+use timeous_cm::{Loss, Manager, Update};
+use timeous_core::{Duration, Instant};
+
+use super::{Connection, Event, Timer, told};
+use crate::ack_vector::{PacketState, Report, Reports, vectors_of};
+use crate::ccid2::{Feedback, PacketFate};
+use crate::features::{Feature, Location};
+use crate::packet::{Header, Packet, PacketType};
+use crate::seq::Seq;
+
+/// A window as large as anything needs: 2^22 packets of 1200 bytes are 5 GB in flight. More would only help an attacker
+/// who guesses numbers (RFC 4340 §7.5.5).
+pub(super) const MAX_SEQUENCE_WINDOW: u64 = 1 << 22;
+
+/// One window of data, from its first packet until that has been acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    /// Its first packet.
+    start: Option<Seq>,
+    /// Data packets sent in it.
+    data: u64,
+}
+
+impl Round {
+    pub(super) fn on_data_sent(&mut self, seq: Seq) {
+        self.start.get_or_insert(seq);
+        self.data += 1;
+    }
+}
+
+impl Connection {
+    /// The acknowledgement part of step 8 of RFC 4340 §8.5.
+    pub(super) fn process_acknowledgement(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        packet: &Packet<'_>,
+        header: &Header,
+        elapsed: Duration,
+    ) {
+        // "receivers MUST NOT assume that a packet was processed simply because it appears in the Acknowledgement
+        // Number field of a DCCP-Sync packet" (§5.7).
+        let Some(ack) = header.ack().filter(|_| header.packet_type() != PacketType::Sync) else { return };
+        self.vector.on_ack(ack);
+        if self.flow.is_none() {
+            return;
+        }
+        let feedback = match Reports::new(ack, self.sequence.iss(), vectors_of(packet.options())) {
+            // Without a vector the number itself is all that is said.
+            Ok(mut reports) => match reports.next() {
+                None => {
+                    let only = Report { newest: ack, oldest: ack, state: PacketState::Received };
+                    self.sender.on_ack(now, ack, elapsed, std::iter::once(only))
+                }
+                Some(first) => self.sender.on_ack(now, ack, elapsed, std::iter::once(first).chain(reports)),
+            },
+            // Vectors about packets that were never sent are ignored, as §11.4 lets us.
+            Err(_) => {
+                self.statistics.unexpected += 1;
+                return;
+            }
+        };
+        if !feedback.fates.is_empty() {
+            self.apply(now, cm, &feedback, Loss::Transient);
+            self.silences = 0;
+            if self.sender.outstanding() > 0 {
+                self.set_feedback_timer(now, cm);
+            }
+        }
+        self.end_round(ack);
+    }
+
+    /// Tells the Congestion Manager and the driver.
+    pub(super) fn apply(&mut self, now: Instant, cm: &mut Manager, feedback: &Feedback, lost_by: Loss) {
+        self.report_fates(&feedback.fates);
+        let Some(flow) = self.flow else { return };
+        // A loss weighs more than a mark; both of one window are one congestion event (RFC 4341 §5).
+        let loss = match (feedback.newest_lost, feedback.newest_marked) {
+            (Some(lost), marked) => Some((lost_by, marked.map_or(lost, |marked| marked.max(lost)))),
+            (None, Some(marked)) => Some((Loss::Ecn, marked)),
+            (None, None) => None,
+        };
+        let update = Update { acked: feedback.acked, lost: feedback.lost, loss, rtt: feedback.rtt };
+        told(cm.update(now, flow, update));
+        if let Some(srtt) = told(cm.query(flow)).and_then(|path| path.srtt) {
+            self.rtt = srtt;
+        }
+    }
+
+    pub(super) fn report_fates(&mut self, fates: &[PacketFate]) {
+        for fate in fates {
+            match *fate {
+                PacketFate::Acked { token, marked } => {
+                    self.statistics.acked += 1;
+                    self.statistics.ce_acked += u64::from(marked);
+                    self.events.push_back(Event::Acked { token });
+                }
+                PacketFate::Lost { token } => {
+                    self.statistics.lost += 1;
+                    self.events.push_back(Event::Lost { token });
+                }
+            }
+        }
+    }
+
+    /// Once a window of data: adapts the Ack Ratio (RFC 4341 §6.1.2) and the Sequence Window (RFC 4340 §7.5.2).
+    fn end_round(&mut self, ack: Seq) {
+        let Some(start) = self.round.start.filter(|start| !ack.is_before(*start)) else { return };
+        let packets = self.sequence.gss().distance_from(start) + 1;
+        let data = self.round.data;
+        self.round = Round::default();
+        if let Some(ratio) = self.ack_ratio.on_window(data) {
+            self.announce(Feature::AckRatio, ratio);
+        }
+        // "about five times the maximum number of packets it expects to send in a round-trip time". It never shrinks:
+        // a pause is no reason to fall out of step later.
+        let wanted = (packets * 5).next_power_of_two().min(MAX_SEQUENCE_WINDOW);
+        if packets * 5 > self.features.local(Feature::SequenceWindow) && wanted > self.announced_window {
+            self.announced_window = wanted;
+            self.announce(Feature::SequenceWindow, wanted);
+        }
+    }
+
+    fn announce(&mut self, feature: Feature, value: u64) {
+        self.features.propose(feature, Location::Local, &[value], false).expect("a legal value of our own feature");
+    }
+
+    /// Whether so many packets are open that their acknowledgements could fall out of the window (§7.5.1).
+    pub(super) fn is_sequence_window_full(&self) -> bool {
+        self.sender.span() >= self.sequence.window_sent * 3 / 4
+    }
+
+    /// An acknowledgement leaves, alone or with data.
+    pub(super) fn acknowledged(&mut self, now: Instant) {
+        self.receiver.on_acknowledged();
+        self.timers.stop(Timer::AckDelay);
+        self.owes_ack = false;
+        self.acked_at = now;
+    }
+
+    /// Whether a data packet should carry an acknowledgement: of data always, and "at least once per congestion
+    /// window" of acknowledgements (RFC 4341 §6.2).
+    pub(super) fn should_piggyback(&self, now: Instant) -> bool {
+        self.receiver.has_unacknowledged() || self.owes_old_ack(now)
+    }
+
+    /// Whether the peer has not heard for a round trip that its packets arrive.
+    pub(super) fn owes_old_ack(&self, now: Instant) -> bool {
+        self.owes_ack && now - self.acked_at >= self.rtt
+    }
+}

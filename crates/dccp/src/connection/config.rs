@@ -1,0 +1,78 @@
+//! What a connection can be told beforehand.
+
+use timeous_core::Duration;
+
+use crate::packet::Encapsulation;
+use crate::seq::Seq;
+
+/// The settings of a connection. [`Config::default`] is DCCP in UDP with the RFC's timers.
+///
+/// ```
+/// use timeous_dccp::Config;
+/// let config = Config { mps: 1_400, ..Config::default() };
+/// assert_eq!(config.max_payload(), 1_400 - Config::HEADER_ROOM);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How packets travel, which decides what their checksum is worth.
+    pub encapsulation: Encapsulation,
+    /// The maximum packet size: the most bytes of one DCCP packet, header and options included (RFC 4340 §14). The
+    /// path's own limit lowers it later.
+    pub mps: usize,
+    /// The maximum segment lifetime (RFC 4340 §3.4): TIMEWAIT lasts two of them, a half-open connection four.
+    pub msl: Duration,
+    /// How long a client asks before it gives up (RFC 4340 §8.1.1).
+    pub connect_timeout: Duration,
+    /// How long a peer may leave data or a Close unanswered before the link is taken for dead.
+    pub silence: Duration,
+    /// How long the acknowledgement of a data packet may wait for company (RFC 4340 §11.3).
+    ///
+    /// The RFC's 200 ms suit bulk data. A sender of data that goes stale wants to hear of a loss while something can
+    /// still be done about it, and at two packets an acknowledgement a shorter wait costs only slow flows a few more.
+    pub ack_delay: Duration,
+    /// The Sequence Window at the start (RFC 4340 §7.5.2): five times the packets that are sent in a round trip. It
+    /// grows with the rate.
+    pub sequence_window: u64,
+    /// Whether the peer is asked for NDP Count options, which tell whether a gap held application data (§7.7).
+    pub ndp_count: bool,
+    /// Whether the host can read and write ECN marks (RFC 4340 §12).
+    pub ecn: bool,
+    /// Whether a server that closes keeps the TIMEWAIT state itself, instead of asking its client to (§8.3).
+    pub server_holds_timewait: bool,
+    /// The first sequence number; `None`, as it should be outside of tests, takes a random one (§7.2).
+    pub initial_seq: Option<Seq>,
+}
+
+impl Config {
+    /// What a data packet needs beside its payload: the longest header of one (24 bytes) and room for options. Options
+    /// that need more travel on a packet of their own (RFC 4340 §11.2).
+    pub const HEADER_ROOM: usize = 24 + Self::OPTION_ROOM;
+    /// The room for options that every data packet is sure to leave.
+    pub(crate) const OPTION_ROOM: usize = 40;
+    /// The least maximum packet size: what IPv4 hosts must take (RFC 791), less the headers of IP and UDP.
+    pub const MIN_MPS: usize = 576 - 60 - 8;
+
+    /// The largest payload that fits into every data packet.
+    pub fn max_payload(&self) -> usize {
+        self.mps.saturating_sub(Self::HEADER_ROOM)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            encapsulation: Encapsulation::Udp,
+            // Fits into the least MTU of IPv6 (1280) with room for a tunnel.
+            mps: 1_200,
+            msl: Duration::from_secs(120),
+            connect_timeout: Duration::from_secs(60),
+            silence: Duration::from_secs(30),
+            ack_delay: Duration::from_millis(20),
+            sequence_window: 1_024,
+            ndp_count: true,
+            ecn: true,
+            server_holds_timewait: false,
+            initial_seq: None,
+        }
+    }
+}

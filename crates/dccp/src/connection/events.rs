@@ -1,0 +1,105 @@
+//! What a connection tells its driver, and what it counts.
+
+use crate::reset::ResetReason;
+use crate::service::ServiceCode;
+
+/// What happened on a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A client has connected to a listening port; from an [`Endpoint`](crate::Endpoint) only, before `Connected`.
+    Incoming {
+        /// The local DCCP port.
+        port: u16,
+        /// The service that the client asked for.
+        service: ServiceCode,
+    },
+    /// The handshake is complete: data may flow.
+    Connected,
+    /// A datagram of the peer's application.
+    Received(Vec<u8>),
+    /// The ADU that was pulled as `token` has arrived.
+    Acked {
+        /// The source's name for it.
+        token: u64,
+    },
+    /// The ADU that was pulled as `token` is taken for lost.
+    Lost {
+        /// The source's name for it.
+        token: u64,
+    },
+    /// The connection has ended. Every ADU that was under way has had its `Acked` or `Lost`.
+    Closed {
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// This end closed it.
+    #[error("closed by this end")]
+    Local,
+    /// The peer closed it normally.
+    #[error("closed by the peer")]
+    Peer,
+    /// The peer reset it.
+    #[error("reset by the peer: {}", .0.code)]
+    Reset(ResetReason),
+    /// This end reset it, for what the peer sent.
+    #[error("reset by this end, code {}: the peer broke the protocol", .0.code.number())]
+    Misbehaved(ResetReason),
+    /// The peer fell silent, or never answered.
+    #[error("the peer does not answer")]
+    Timeout,
+}
+
+/// What a connection has counted since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Packets sent, of every type.
+    pub packets_sent: u64,
+    /// Packets with application data sent.
+    pub data_sent: u64,
+    /// Application bytes sent.
+    pub bytes_sent: u64,
+    /// Valid packets received, of every type.
+    pub packets_received: u64,
+    /// Packets with application data received.
+    pub data_received: u64,
+    /// Application bytes received.
+    pub bytes_received: u64,
+    /// Data packets that the peer has acknowledged.
+    pub acked: u64,
+    /// Data packets that are taken for lost.
+    pub lost: u64,
+    /// Packets that arrived with a congestion mark.
+    pub ce_received: u64,
+    /// Acknowledged data packets that the peer saw marked.
+    pub ce_acked: u64,
+    /// Times that no feedback came in time (RFC 4341 §5).
+    pub timeouts: u64,
+    /// Gaps in what was received in which application data was lost for sure (RFC 4340 §7.7.1).
+    pub data_gaps: u64,
+    /// Times that the peer asked not to be sent more (RFC 4340 §11.6).
+    pub slow_receiver: u64,
+    /// Datagrams that are no DCCP packets of this connection.
+    pub malformed: u64,
+    /// Packets with sequence or acknowledgement numbers out of range (RFC 4340 §7.5.3).
+    pub sequence_invalid: u64,
+    /// Packets that had arrived before.
+    pub duplicates: u64,
+    /// Packets of a type that this end cannot get in its state (RFC 4340 §8.5, steps 4 and 7).
+    pub unexpected: u64,
+    /// Sync packets sent.
+    pub syncs_sent: u64,
+    /// Sync packets received.
+    pub syncs_received: u64,
+}
+
+impl Statistics {
+    /// Packets that a well-behaved peer on a sane path does not send.
+    pub fn violations(&self) -> u64 {
+        self.malformed + self.sequence_invalid + self.unexpected
+    }
+}

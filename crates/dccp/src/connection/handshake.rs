@@ -1,0 +1,182 @@
+//! How a connection begins: Request, Response, and the Ack that completes the handshake (RFC 4340 §8.1).
+
+use timeous_cm::Manager;
+use timeous_core::{Duration, Instant};
+
+use super::transmit::Control;
+use super::{Config, Connection, Event, State, Timer};
+use crate::features::{Feature, Features, Location, Role};
+use crate::packet::{Body, Header};
+use crate::reset::{ResetCode, ResetReason};
+use crate::seq::Seq;
+use crate::service::ServiceCode;
+
+/// "The first retransmission should occur after approximately one second" (RFC 4340 §8.1.1).
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// "a roughly 200-millisecond timer" (RFC 4340 §8.1.5).
+const PARTOPEN_TIMEOUT: Duration = Duration::from_millis(200);
+/// The longest interval of anything that is repeated (RFC 4340 §8.1.1, §8.3).
+const MAX_BACKOFF: Duration = Duration::from_secs(64);
+
+/// `first`, doubled `times` times, 64 seconds at most.
+pub(super) fn backed_off(first: Duration, times: u32) -> Duration {
+    (first * (1 << times.min(32))).min(MAX_BACKOFF)
+}
+
+/// What this end asks for from the first packet on.
+pub(super) fn features(role: Role, config: &Config) -> Features {
+    let mut features = Features::new(role);
+    // We can live with a peer that cannot read marks, whether or not we can.
+    let mut ask = |feature, location, values: &[u64], mandatory| {
+        features.propose(feature, location, values, mandatory).expect("a legal value of a feature of ours");
+    };
+    // CCID 2 is where connections start (RFC 4340 §10); saying so spares an end that could do more a negotiation.
+    if role == Role::Client {
+        ask(Feature::Ccid, Location::Local, &[2], false);
+        ask(Feature::Ccid, Location::Remote, &[2], false);
+        ask(Feature::SendAckVector, Location::Local, &[1], false);
+        // "Use of the Ack Vector is MANDATORY on CCID 2 half-connections" (RFC 4341 §4).
+        ask(Feature::SendAckVector, Location::Remote, &[1], true);
+    }
+    let window = config.sequence_window.clamp(32, super::acks::MAX_SEQUENCE_WINDOW);
+    ask(Feature::SequenceWindow, Location::Local, &[window], false);
+    if config.ndp_count {
+        ask(Feature::SendNdpCount, Location::Remote, &[1], false);
+    }
+    if !config.ecn {
+        ask(Feature::EcnIncapable, Location::Local, &[1], true);
+    }
+    features.prefer(Feature::EcnIncapable, Location::Remote, &[0, 1]).expect("both are legal");
+    features
+}
+
+impl Connection {
+    /// CLOSED to REQUEST.
+    pub(super) fn begin_request(&mut self, now: Instant) {
+        self.state = State::Request;
+        self.queue(Control::Request);
+        self.timers.set(Timer::Resend, now + REQUEST_TIMEOUT);
+        self.timers.set(Timer::GiveUp, now + self.config.connect_timeout);
+    }
+
+    /// The Request was not answered in time: another one, with a number of its own.
+    pub(super) fn repeat_request(&mut self, now: Instant) {
+        self.resends += 1;
+        self.features.retransmit();
+        self.queue(Control::Request);
+        self.timers.set(Timer::Resend, now + backed_off(REQUEST_TIMEOUT, self.resends));
+    }
+
+    /// LISTEN to RESPOND (step 3 of RFC 4340 §8.5), or a Reset for what is no proper Request. Says whether to go on.
+    pub(super) fn process_listen(&mut self, now: Instant, header: &Header) -> bool {
+        let Body::Request { service } = header.body else {
+            self.refuse(now, header, ResetReason::plain(ResetCode::NoConnection));
+            return false;
+        };
+        if header.dest_port != self.target.local_port {
+            self.refuse(now, header, ResetReason::plain(ResetCode::ConnectionRefused));
+            return false;
+        }
+        if !self.accepts(service) {
+            self.refuse(now, header, ResetReason::plain(ResetCode::BadServiceCode));
+            return false;
+        }
+        self.target.service = service;
+        self.target.remote_port = header.source_port;
+        self.sequence.begin_receiving(header.seq);
+        self.state = State::Respond;
+        // "after a timeout of not less than 4MSL" (RFC 4340 §8.1.3).
+        self.timers.set(Timer::GiveUp, now + self.config.msl * 4);
+        true
+    }
+
+    fn accepts(&self, service: ServiceCode) -> bool {
+        service.is_valid() && self.services.contains(&service)
+    }
+
+    /// Step 4 of RFC 4340 §8.5: in REQUEST only a Response or a Reset that acknowledges a Request counts.
+    pub(super) fn prepare_request_state(&mut self, now: Instant, header: &Header) -> bool {
+        let answers = header.ack().is_some_and(|ack| self.sequence.is_ack_valid(ack));
+        let expected = match header.body {
+            Body::Response { service, .. } => answers && service == self.target.service,
+            Body::Reset { .. } => answers,
+            _ => false,
+        };
+        let is_reset = matches!(header.body, Body::Reset { .. });
+        if expected {
+            // A Reset must come after GSR to be valid (§7.5.3).
+            self.sequence.begin_receiving(if is_reset { header.seq.prev() } else { header.seq });
+        } else {
+            self.statistics.unexpected += 1;
+            let with = ResetReason::packet_error(header.packet_type().number());
+            // The peer may be half-open from an earlier life of ours: tell it (§7.5.6), but go on asking.
+            if !is_reset && self.answers.take(now) {
+                self.queue(Control::Reset { with, ack: Some(header.seq) });
+            }
+        }
+        expected
+    }
+
+    /// REQUEST to PARTOPEN (step 10 of RFC 4340 §8.5).
+    pub(super) fn enter_partopen(&mut self, now: Instant, cm: &mut Manager) {
+        self.state = State::PartOpen;
+        self.resends = 0;
+        self.timers.set(Timer::GiveUp, now + self.config.msl * 4);
+        self.establish(cm);
+    }
+
+    /// A packet was sent in PARTOPEN: unless the server shows that it got one, another will follow (§8.1.5).
+    pub(super) fn watch_partopen(&mut self, now: Instant) {
+        if self.state == State::PartOpen {
+            self.timers.set(Timer::Resend, now + backed_off(PARTOPEN_TIMEOUT, self.resends));
+        }
+    }
+
+    /// The server has not shown yet that it got one of our packets.
+    pub(super) fn repeat_handshake_ack(&mut self) {
+        self.resends += 1;
+        self.features.retransmit();
+        self.queue(Control::Ack);
+    }
+
+    /// To OPEN, from RESPOND or PARTOPEN (steps 11 and 12 of RFC 4340 §8.5).
+    pub(super) fn enter_open(&mut self, cm: &mut Manager, by: Seq) {
+        let was = self.state;
+        self.state = State::Open;
+        self.sequence.opened = Some(by);
+        self.timers.stop(Timer::Resend);
+        self.timers.stop(Timer::GiveUp);
+        self.received.cookies.clear();
+        if was == State::Respond {
+            self.unconfirmed = Some(self.sequence.upcoming());
+            self.establish(cm);
+        }
+    }
+
+    /// A client stays in PARTOPEN until it gets something other than a Response (§8.1.5). A server that has nothing to
+    /// send says so by an Ack, until the client acknowledges that.
+    pub(super) fn confirm_open(&mut self, header: &Header) {
+        if let Some(first) = self.unconfirmed {
+            if header.ack().is_some_and(|ack| !ack.is_before(first)) {
+                self.unconfirmed = None;
+            } else if self.state == State::Open {
+                self.queue(Control::Ack);
+            }
+        }
+    }
+
+    /// Both directions are known to work: data may flow.
+    fn establish(&mut self, cm: &mut Manager) {
+        self.flow = Some(cm.open(self.target.destination, self.config.mps as u64));
+        self.events.push_back(Event::Connected);
+    }
+
+    /// Asks the client for Ack Vectors, should it not have offered them by itself (RFC 4341 §4).
+    pub(super) fn ask_for_vectors(&mut self) {
+        if self.features.remote(Feature::SendAckVector) == 0 {
+            self.features
+                .propose(Feature::SendAckVector, Location::Remote, &[1], true)
+                .expect("a legal value of a negotiable feature");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The options of a packet that arrived, and what they ask this end to say (RFC 4340 §5.8).
+
+use timeous_core::{Duration, Instant};
+
+use super::{Connection, State};
+use crate::features::Feature;
+use crate::options::{Opt, OptionItem, Ticks};
+use crate::packet::{Body, Header, Packet, PacketType};
+use crate::reset::ResetReason;
+use crate::seq::Seq;
+
+/// What a packet of this end will say because the peer's options asked for it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ToAnswer {
+    /// A Timestamp to be echoed, and when it came (RFC 4340 §13.3).
+    pub(super) timestamp: Option<(Ticks, Instant)>,
+    /// The server's Init Cookies, to be repeated until it shows that the handshake is complete (§8.1.4).
+    pub(super) cookies: Vec<Vec<u8>>,
+    /// A packet whose application data were refused: to be reported with Drop Code 0 (§8.1.3, §11.7).
+    pub(super) refused: Option<Seq>,
+}
+
+/// What the other rooms want to know of a packet's options.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heard {
+    /// How long the peer held the packet that it acknowledges (RFC 4340 §13.2).
+    pub(super) elapsed: Duration,
+    /// Packets without data right before this one (§7.7).
+    pub(super) ndp_count: u64,
+}
+
+impl Connection {
+    /// Processes the options of a valid packet (step 8 of RFC 4340 §8.5).
+    pub(super) fn process_options(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        header: &Header,
+    ) -> Result<Heard, ResetReason> {
+        let mut heard = Heard::default();
+        if self.state == State::Request {
+            self.received.cookies.clear();
+        }
+        self.features.begin_packet(header.seq, header.ack());
+        for item in packet.options() {
+            let item = item.map_err(|error| error.reset())?;
+            self.process_option(now, header, &item, &mut heard)?;
+        }
+        if let Some(ack) = header.ack().filter(|_| header.packet_type() != PacketType::Sync) {
+            self.features.on_ack(ack);
+        }
+        self.sequence.window_sent = self.features.local(Feature::SequenceWindow);
+        self.sequence.window_received = self.features.remote(Feature::SequenceWindow);
+        Ok(heard)
+    }
+
+    fn process_option(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        item: &OptionItem<'_>,
+        heard: &mut Heard,
+    ) -> Result<(), ResetReason> {
+        match item.opt {
+            Opt::Change { .. } | Opt::Confirm { .. } => {
+                self.features.on_option(&item.opt, item.mandatory).map_err(|error| error.reset())?;
+            }
+            // "after the connection has been established … MUST be ignored" (§8.1.4).
+            Opt::InitCookie(cookie) => {
+                if self.state == State::Request && matches!(header.body, Body::Response { .. }) {
+                    self.received.cookies.push(cookie.to_vec());
+                }
+            }
+            Opt::Timestamp(value) => self.received.timestamp = Some((value, now)),
+            Opt::ElapsedTime(elapsed) => heard.elapsed = elapsed.to_duration(),
+            Opt::NdpCount(count) => heard.ndp_count = count,
+            Opt::SlowReceiver => self.statistics.slow_receiver += 1,
+            // Read with the acknowledgement that they belong to; the echo of a Timestamp that we never send is idle.
+            Opt::AckVector { .. } | Opt::DataDropped(_) | Opt::TimestampEcho { .. } => {}
+            // Not understood here, or not checked: an error only if the peer insists (§5.8.2, §9.3).
+            Opt::DataChecksum(_) | Opt::CcidSpecific { .. } | Opt::Padding | Opt::Mandatory if item.mandatory => {
+                return Err(item.refusal());
+            }
+            Opt::DataChecksum(_) | Opt::CcidSpecific { .. } | Opt::Padding | Opt::Mandatory => {}
+        }
+        Ok(())
+    }
+}

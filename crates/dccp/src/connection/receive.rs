@@ -1,0 +1,208 @@
+//! What happens to a packet that arrives: the steps of RFC 4340 §8.5.
+
+use timeous_cm::Manager;
+use timeous_core::{Ecn, Instant};
+
+use super::options::Heard;
+use super::transmit::Control;
+use super::{CloseReason, Connection, Event, State, Timer};
+use crate::ack_vector::{Arrival, PacketState};
+use crate::ccid2::DataArrival;
+use crate::features::{Feature, Role};
+use crate::packet::{Body, Header, Packet, PacketType};
+use crate::reset::{ResetCode, ResetReason};
+use crate::seq::Seq;
+
+/// How a packet relates to those before it.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    /// GSR before it.
+    after: Seq,
+    arrival: Arrival,
+}
+
+impl Connection {
+    /// Steps 1 to 7: is it ours, is it valid, is it expected?
+    pub(super) fn receive(&mut self, now: Instant, cm: &mut Manager, datagram: &[u8], ecn: Ecn) {
+        let Ok(packet) = Packet::parse(datagram, self.config.encapsulation) else {
+            self.statistics.malformed += 1;
+            return;
+        };
+        let header = packet.header;
+        if !self.state.is_alive() {
+            self.refuse(now, &header, ResetReason::plain(ResetCode::NoConnection));
+            return;
+        }
+        if self.state == State::Listen {
+            if !self.process_listen(now, &header) {
+                return;
+            }
+        } else if (header.dest_port, header.source_port) != (self.target.local_port, self.target.remote_port) {
+            self.statistics.malformed += 1;
+            return;
+        }
+        if self.state == State::Request && !self.prepare_request_state(now, &header) {
+            return;
+        }
+        if !header.extended && self.features.remote(Feature::AllowShortSeqnos) == 0 {
+            self.statistics.unexpected += 1;
+            return;
+        }
+        let header = header.widened(self.sequence.gsr(), self.sequence.gss());
+        if !self.sequence.is_valid(header.packet_type(), header.seq, header.ack(), self.is_active(now)) {
+            self.answer_invalid(now, &header);
+        } else if self.is_unexpected(&header) {
+            self.statistics.unexpected += 1;
+            self.sync(now, header.seq);
+        } else {
+            self.process(now, cm, &packet, &header, ecn);
+        }
+    }
+
+    /// "a connection is considered active if it has received valid packets from the other endpoint within the last
+    /// three round-trip times" (§7.5.3).
+    fn is_active(&self, now: Instant) -> bool {
+        self.heard_at.is_some_and(|at| now - at <= self.rtt * 3)
+    }
+
+    /// Sequence-invalid packets change nothing, and are answered by a Sync perhaps (§7.5.4).
+    fn answer_invalid(&mut self, now: Instant, header: &Header) {
+        self.statistics.sequence_invalid += 1;
+        match header.packet_type() {
+            PacketType::Sync | PacketType::SyncAck => {}
+            PacketType::Reset => self.sync(now, self.sequence.gsr()),
+            _ => self.sync(now, header.seq),
+        }
+    }
+
+    fn sync(&mut self, now: Instant, ack: Seq) {
+        if self.answers.take(now) {
+            self.queue(Control::Sync { ack });
+        }
+    }
+
+    /// Step 7.
+    fn is_unexpected(&self, header: &Header) -> bool {
+        let is_server = self.role == Role::Server;
+        // What is older than the packet that opened the connection is a leftover of the handshake.
+        let after_opening =
+            self.state >= State::Open && self.sequence.opened.is_some_and(|opened| !header.seq.is_before(opened));
+        match header.packet_type() {
+            PacketType::CloseReq => is_server,
+            PacketType::Response => is_server || after_opening,
+            PacketType::Request => !is_server || after_opening,
+            PacketType::Data => self.state == State::Respond,
+            _ => false,
+        }
+    }
+
+    /// Step 8 and on: the packet is acknowledgeable, unless it was here before.
+    fn process(&mut self, now: Instant, cm: &mut Manager, packet: &Packet<'_>, header: &Header, ecn: Ecn) {
+        let state = if ecn == Ecn::Ce { PacketState::Marked } else { PacketState::Received };
+        let order = Order { after: self.sequence.gsr(), arrival: self.vector.record(header.seq, state) };
+        if matches!(order.arrival, Arrival::Duplicate | Arrival::TooOld) {
+            self.statistics.duplicates += 1;
+            return;
+        }
+        self.sequence.accept(header.packet_type(), header.seq, header.ack());
+        let heard = match self.process_options(now, packet, header) {
+            Ok(heard) => heard,
+            Err(with) => return self.reset(with, CloseReason::Misbehaved(with)),
+        };
+        self.hear(now, header, ecn, order, heard);
+        self.process_acknowledgement(now, cm, packet, header, heard.elapsed);
+        self.process_type(now, cm, packet, header);
+        if self.state.is_alive() {
+            self.confirm_open(header);
+            self.process_data(now, packet, header, ecn, order);
+            self.watch_silence(now);
+        }
+    }
+
+    /// Takes note that the peer lives, and of what it must have sent before this.
+    fn hear(&mut self, now: Instant, header: &Header, ecn: Ecn, order: Order, heard: Heard) {
+        let is_data = header.packet_type().carries_data();
+        self.heard_at = Some(now);
+        self.owes_ack = true;
+        self.statistics.packets_received += 1;
+        self.statistics.ce_received += u64::from(ecn == Ecn::Ce);
+        if order.arrival == Arrival::Newest {
+            self.receiver.on_newest(now);
+        }
+        let gap = header.seq.offset_from(order.after).max(1) as u64 - 1;
+        let counts = self.features.remote(Feature::SendNdpCount) == 1;
+        if counts && gap > heard.ndp_count {
+            self.statistics.data_gaps += 1;
+        }
+        // With NDP Counts a single packet is known for what it was (RFC 4341 §6.1.1).
+        let was_data = counts && gap == 1 && heard.ndp_count == 0;
+        let lost = self.gaps.on_packet(header.seq, if was_data { header.seq.prev() } else { order.after });
+        if lost || (ecn == Ecn::Ce && !is_data) {
+            self.ack_ratio.on_lost_ack();
+        }
+    }
+
+    /// Steps 9 to 15.
+    fn process_type(&mut self, now: Instant, cm: &mut Manager, packet: &Packet<'_>, header: &Header) {
+        if let Body::Reset { code, data, .. } = header.body {
+            return self.process_reset(now, ResetReason { code, data });
+        }
+        match self.state {
+            State::Request => {
+                self.enter_partopen(now, cm);
+                self.queue(Control::Ack);
+            }
+            State::Respond if matches!(header.body, Body::Request { .. }) => {
+                if !packet.payload.is_empty() {
+                    self.received.refused = Some(header.seq);
+                }
+                self.ask_for_vectors();
+                self.features.retransmit();
+                self.queue(Control::Response);
+            }
+            State::Respond => self.enter_open(cm, header.seq),
+            State::PartOpen if matches!(header.body, Body::Response { .. }) => self.queue(Control::Ack),
+            State::PartOpen if !matches!(header.body, Body::Sync { .. }) => self.enter_open(cm, header.seq),
+            _ => {}
+        }
+        match header.body {
+            Body::CloseReq { .. } if self.state < State::CloseReq => self.process_close_req(now),
+            Body::Close { .. } => self.process_close(),
+            Body::Sync { .. } => {
+                self.statistics.syncs_received += 1;
+                self.queue(Control::SyncAck { ack: header.seq });
+            }
+            _ => {}
+        }
+    }
+
+    /// Step 16.
+    fn process_data(&mut self, now: Instant, packet: &Packet<'_>, header: &Header, ecn: Ecn, order: Order) {
+        match header.packet_type() {
+            PacketType::Data | PacketType::DataAck => {}
+            PacketType::Response if !packet.payload.is_empty() => {
+                self.received.refused = Some(header.seq);
+                return;
+            }
+            _ => return,
+        }
+        let arrival = DataArrival {
+            out_of_order: order.arrival != Arrival::Newest || header.seq != order.after.next(),
+            marked: ecn == Ecn::Ce,
+            ack_ratio: self.features.remote(Feature::AckRatio),
+            rtt: self.rtt,
+        };
+        self.receiver.on_data(now, arrival);
+        if !self.receiver.is_due() && !self.timers.is_set(Timer::AckDelay) {
+            self.timers.set(Timer::AckDelay, now + self.config.ack_delay);
+        }
+        // "it MUST NOT accept any data until the other endpoint sends Confirm R(ECN Incapable, 1)" (§12.1).
+        if !self.config.ecn && self.features.local(Feature::EcnIncapable) == 0 {
+            self.received.refused = Some(header.seq);
+            return;
+        }
+        self.statistics.data_received += 1;
+        self.statistics.bytes_received += packet.payload.len() as u64;
+        self.events.push_back(Event::Received(packet.payload.to_vec()));
+    }
+}

@@ -1,0 +1,108 @@
+//! What happens when a timer goes off.
+
+use timeous_cm::{Loss, Manager};
+use timeous_core::{Duration, Instant};
+
+use super::handshake::backed_off;
+use super::transmit::Control;
+use super::{CloseReason, Connection, State, Timer, told};
+use crate::reset::{ResetCode, ResetReason};
+
+impl Connection {
+    pub(super) fn expire_timers(&mut self, now: Instant, cm: &mut Manager) {
+        for timer in Timer::ALL {
+            if self.timers.expired(timer, now) {
+                self.expire(timer, now, cm);
+            }
+        }
+    }
+
+    fn expire(&mut self, timer: Timer, now: Instant, cm: &mut Manager) {
+        match timer {
+            Timer::Resend => match self.state {
+                State::Request => self.repeat_request(now),
+                State::PartOpen => self.repeat_handshake_ack(),
+                State::CloseReq | State::Closing => self.repeat_close(now),
+                _ => {}
+            },
+            // "The sending endpoint gave up on the connection because of lack of progress" (§5.6).
+            Timer::GiveUp | Timer::Silence => {
+                self.reset(ResetReason::plain(ResetCode::Aborted), CloseReason::Timeout);
+            }
+            Timer::Feedback => self.feedback_timeout(now, cm),
+            Timer::AckDelay => self.receiver.on_delay_over(),
+            Timer::Features => {
+                if now >= self.features_at {
+                    self.features.retransmit();
+                    self.feature_resends += 1;
+                }
+            }
+            Timer::TimeWait => self.state = State::Closed,
+        }
+    }
+
+    /// No feedback came: everything under way is lost, and the window with it (RFC 4341 §5). If nothing is under way
+    /// and the peer still has not shown that it lives, it is asked to.
+    fn feedback_timeout(&mut self, now: Instant, cm: &mut Manager) {
+        if self.sender.outstanding() > 0 {
+            self.statistics.timeouts += 1;
+            let feedback = self.sender.give_up();
+            self.apply(now, cm, &feedback, Loss::Persistent);
+        } else if self.timers.is_set(Timer::Silence) {
+            // "if DCCP B wants to elicit an acknowledgement, it can send a DCCP-Sync" (RFC 4340 §11.2).
+            self.queue(Control::Sync { ack: self.sequence.gsr() });
+        } else {
+            return;
+        }
+        self.silences += 1;
+        self.set_feedback_timer(now, cm);
+    }
+
+    /// Starts the wait for feedback anew, backed off as TCP does it.
+    pub(super) fn set_feedback_timer(&mut self, now: Instant, cm: &Manager) {
+        let Some(timeout) = self.flow.and_then(|flow| told(cm.timeout(flow))) else { return };
+        self.timers.set(Timer::Feedback, now + backed_off(timeout, self.silences));
+    }
+
+    /// Data were sent: from now on the peer owes a sign of life.
+    pub(super) fn watch_for_feedback(&mut self, now: Instant, cm: &Manager) {
+        if !self.timers.is_set(Timer::Feedback) {
+            self.set_feedback_timer(now, cm);
+        }
+        if !self.timers.is_set(Timer::Silence) {
+            self.timers.set(Timer::Silence, now + self.config.silence);
+        }
+    }
+
+    /// The peer has shown that it lives.
+    pub(super) fn watch_silence(&mut self, now: Instant) {
+        if self.sender.outstanding() > 0 {
+            self.timers.set(Timer::Silence, now + self.config.silence);
+        } else {
+            self.timers.stop(Timer::Silence);
+            self.timers.stop(Timer::Feedback);
+        }
+    }
+
+    /// Sees to it that feature negotiation goes on (RFC 4340 §6.6.3). Says whether a packet is to be made for it now;
+    /// it is made at most once a round trip (§6.6.1).
+    pub(super) fn must_negotiate(&mut self, now: Instant) -> bool {
+        if !self.features.is_negotiating() {
+            self.feature_resends = 0;
+            self.timers.stop(Timer::Features);
+        }
+        if self.features.wants_to_send() {
+            if now >= self.features_at {
+                return true;
+            }
+            self.timers.set(Timer::Features, self.features_at);
+        } else if self.features.is_negotiating() && !self.timers.is_set(Timer::Features) {
+            let wait = backed_off(self.rtt.max(MIN_NEGOTIATION_TIMEOUT), self.feature_resends);
+            self.timers.set(Timer::Features, now + wait);
+        }
+        false
+    }
+}
+
+/// Delayed acknowledgements may make an answer later than a round trip on a fast path.
+const MIN_NEGOTIATION_TIMEOUT: Duration = Duration::from_millis(100);

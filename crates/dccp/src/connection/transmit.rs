@@ -1,0 +1,290 @@
+//! What leaves, and in which order: control packets, then data, chosen at this instant, then acknowledgements.
+
+use timeous_cm::Manager;
+use timeous_core::{AduSource, Ecn, Instant, PulledAdu, Transmit};
+
+use super::refusal::write_bare;
+use super::{Config, Connection, State, told};
+use crate::features::Feature;
+use crate::options::{Opt, OptionList, Ticks};
+use crate::packet::{Body, Header, PacketType, begin_encoded, finish};
+use crate::reset::ResetReason;
+use crate::seq::Seq;
+
+/// A packet without data that is to leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Control {
+    Request,
+    Response,
+    Ack,
+    CloseReq,
+    Close,
+    Sync {
+        ack: Seq,
+    },
+    SyncAck {
+        ack: Seq,
+    },
+    Reset {
+        with: ResetReason,
+        ack: Option<Seq>,
+    },
+    /// A Reset outside of any connection's numbers.
+    Refusal(Header),
+}
+
+/// As many control packets wait at most; a peer that provokes more does not get them.
+const MAX_CONTROL: usize = 16;
+
+impl Connection {
+    /// Has a control packet sent; one that waits already is not sent twice.
+    pub(super) fn queue(&mut self, control: Control) {
+        if self.control.len() < MAX_CONTROL && !self.control.contains(&control) {
+            self.control.push_back(control);
+        }
+    }
+
+    pub(super) fn transmit(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if let Some(control) = self.control.pop_front() {
+            return Some(self.send_control(now, control, packet));
+        }
+        if !self.state.is_alive() || self.state < State::PartOpen {
+            return None;
+        }
+        if let Some(transmit) = self.send_data(now, cm, source, packet) {
+            return Some(transmit);
+        }
+        if self.receiver.is_due() || self.must_negotiate(now) {
+            return Some(self.send_control(now, Control::Ack, packet));
+        }
+        None
+    }
+
+    fn send_control(&mut self, now: Instant, control: Control, packet: &mut Vec<u8>) -> Transmit {
+        let gsr = self.sequence.gsr();
+        let service = self.target.service;
+        let body = match control {
+            Control::Request => Body::Request { service },
+            Control::Response => Body::Response { ack: gsr, service },
+            Control::Ack => Body::Ack { ack: gsr },
+            Control::CloseReq => Body::CloseReq { ack: gsr },
+            Control::Close => Body::Close { ack: gsr },
+            Control::Sync { ack } => Body::Sync { ack },
+            Control::SyncAck { ack } => Body::SyncAck { ack },
+            Control::Reset { with, ack } => Body::Reset { ack: ack.unwrap_or(gsr), code: with.code, data: with.data },
+            Control::Refusal(header) => {
+                write_bare(&header, self.config.encapsulation, packet);
+                return Transmit { ecn: Ecn::NotEct, adu: None };
+            }
+        };
+        let room = OptionList::MAX_BYTES.min(self.config.mps - body.packet_type().header_len(true)) / 4 * 4;
+        self.write_options(now, &body, room);
+        let start = self.write_header(body, packet);
+        self.complete(now, body.packet_type(), start, packet);
+        self.statistics.syncs_sent += u64::from(matches!(control, Control::Sync { .. }));
+        Transmit { ecn: self.mark_for(body.packet_type()), adu: None }
+    }
+
+    /// A data packet, if the Congestion Manager grants one and the source has one worth sending.
+    fn send_data(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let flow = self.flow.filter(|_| self.may_send_data())?;
+        if !source.has_queued(now) {
+            if cm.has_grant(flow) {
+                told(cm.notify(now, flow, 0));
+            }
+            return None;
+        }
+        if !cm.has_grant(flow) && !cm.is_waiting(flow) {
+            told(cm.request(now, flow));
+        }
+        if !cm.has_grant(flow) {
+            return None;
+        }
+        let body = match self.plan_data(now) {
+            Plan::Data => Body::Data,
+            Plan::DataAck => Body::DataAck { ack: self.sequence.gsr() },
+            // The next call finds the grant still there.
+            Plan::AckFirst => return Some(self.send_control(now, Control::Ack, packet)),
+            Plan::Wait => return None,
+        };
+        let path = told(cm.query(flow))?;
+        self.write_options(now, &body, Config::OPTION_ROOM);
+        let start = self.write_header(body, packet);
+        let room = self.config.mps.saturating_sub(packet.len());
+        match source.pull(now, &path, room, packet) {
+            Some(adu) => {
+                let bytes = packet.len() as u64;
+                told(cm.notify(now, flow, bytes));
+                self.complete_data(now, body.packet_type(), start, &adu, packet);
+                self.watch_for_feedback(now, cm);
+                Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: Some(adu) })
+            }
+            None => {
+                told(cm.notify(now, flow, 0));
+                packet.clear();
+                // What was to go with the data goes alone; a packet without any was as good as never begun.
+                let ack = body.ack()?;
+                let start = self.write_header(Body::Ack { ack }, packet);
+                self.complete(now, PacketType::Ack, start, packet);
+                Some(Transmit { ecn: self.mark_for(PacketType::Ack), adu: None })
+            }
+        }
+    }
+
+    /// Data flow in PARTOPEN and OPEN, once the peer has agreed to send Ack Vectors (RFC 4341 §4).
+    fn may_send_data(&self) -> bool {
+        self.state.is_established()
+            && self.features.remote(Feature::SendAckVector) == 1
+            && !self.is_sequence_window_full()
+    }
+
+    /// Whether data travel alone, with an acknowledgement, or behind one (RFC 4340 §11.2).
+    fn plan_data(&mut self, now: Instant) -> Plan {
+        let in_partopen = self.state == State::PartOpen;
+        let negotiates = self.features.wants_to_send() && self.must_negotiate(now);
+        if !in_partopen && !negotiates && !self.should_piggyback(now) {
+            return Plan::Data;
+        }
+        if negotiates {
+            Plan::AckFirst
+        } else if self.acknowledgement_len() <= Config::OPTION_ROOM {
+            Plan::DataAck
+        } else if in_partopen {
+            // "that Init Cookie MUST be included on every packet sent in PARTOPEN" (§8.1.5): data wait for OPEN.
+            Plan::Wait
+        } else if self.receiver.is_due() || self.owes_old_ack(now) {
+            Plan::AckFirst
+        } else {
+            Plan::Data
+        }
+    }
+
+    /// An upper bound of what the options of an acknowledgement take.
+    fn acknowledgement_len(&self) -> usize {
+        // Timestamp Echo (10), Elapsed Time (6), NDP Count (8).
+        let small = usize::from(self.received.timestamp.is_some()) * 10 + 6 + usize::from(self.ndp_run > 0) * 3;
+        let cookies: usize = self.received.cookies.iter().map(|cookie| cookie.len() + 2).sum();
+        small + cookies + self.vector.vector_len() + 2
+    }
+
+    /// Collects the options of the next packet in at most `room` bytes.
+    fn write_options(&mut self, now: Instant, body: &Body, room: usize) {
+        let packet = body.packet_type();
+        let seq = self.sequence.upcoming();
+        let mut options = std::mem::take(&mut self.options);
+        options.reset(room);
+        // What does not fit is left to a later packet: none of these must arrive, or arrive on this one.
+        if self.ndp_run > 0 && self.features.local(Feature::SendNdpCount) == 1 {
+            let _ = options.push(&Opt::NdpCount(self.ndp_run));
+        }
+        if self.state == State::PartOpen && packet != PacketType::Reset {
+            for cookie in &self.received.cookies {
+                let _ = options.push(&Opt::InitCookie(cookie));
+            }
+        }
+        if let Some((echo, at)) = self.received.timestamp
+            && options.push(&Opt::TimestampEcho { echo, elapsed: Ticks::elapsed(now - at) }).is_ok()
+        {
+            self.received.timestamp = None;
+        }
+        if let Some(ack) = body.ack()
+            && !matches!(packet, PacketType::Sync | PacketType::SyncAck)
+        {
+            self.write_acknowledgement(now, seq, ack, &mut options);
+        }
+        if packet != PacketType::Reset {
+            self.features.poll_options(seq, packet, &mut options);
+        }
+        self.options = options;
+    }
+
+    fn write_acknowledgement(&mut self, now: Instant, seq: Seq, ack: Seq, options: &mut OptionList) {
+        if self.received.refused == Some(ack) {
+            // One Drop Block of one packet, Drop Code 0, "Protocol Constraints" (RFC 4340 §11.7).
+            let _ = options.push(&Opt::DataDropped(&[0x80]));
+            self.received.refused = None;
+        }
+        let elapsed = Ticks::elapsed(self.receiver.elapsed(now));
+        if elapsed != Ticks::ZERO {
+            let _ = options.push(&Opt::ElapsedTime(elapsed));
+        }
+        let agreed = self.features.local(Feature::SendAckVector) == 1;
+        if agreed && self.vector.ack_number() == Some(ack) {
+            self.vector.push_options(seq, options);
+        }
+    }
+
+    fn write_header(&self, body: Body, packet: &mut Vec<u8>) -> usize {
+        let seq = self.sequence.upcoming();
+        let header = Header::new(self.target.local_port, self.target.remote_port, seq, body);
+        begin_encoded(&header, self.options.as_bytes(), packet).expect("the option list keeps to a header's limits")
+    }
+
+    /// A packet without data leaves.
+    fn complete(&mut self, now: Instant, sent: PacketType, start: usize, packet: &mut [u8]) {
+        let seq = self.depart(now, sent, start, packet);
+        // A Request and a Response count as data packets here, though ours carry none (RFC 4340 §7.7).
+        self.ndp_run = if sent.carries_data() { 0 } else { self.ndp_run + 1 };
+        self.sender.sent_other(now, seq);
+    }
+
+    /// A packet with data leaves.
+    fn complete_data(&mut self, now: Instant, sent: PacketType, start: usize, adu: &PulledAdu, packet: &mut [u8]) {
+        let seq = self.depart(now, sent, start, packet);
+        self.ndp_run = 0;
+        // Bytes of the DCCP packet, as the Congestion Manager was told: an empty datagram weighs something, too.
+        self.sender.sent_data(now, seq, adu.token, packet.len() as u64);
+        self.round.on_data_sent(seq);
+        self.statistics.data_sent += 1;
+        self.statistics.bytes_sent += adu.len as u64;
+    }
+
+    /// What every packet of the connection does when it leaves. Gives its number.
+    fn depart(&mut self, now: Instant, sent: PacketType, start: usize, packet: &mut [u8]) -> Seq {
+        finish(packet, start, self.config.encapsulation).expect("the checksum covers all, whatever there is");
+        let seq = self.sequence.next();
+        self.statistics.packets_sent += 1;
+        if sent.has_ack() && !matches!(sent, PacketType::Sync | PacketType::SyncAck) {
+            self.acknowledged(now);
+        }
+        if sent != PacketType::Data && !self.features.wants_to_send() {
+            self.features_at = now + self.rtt;
+        }
+        self.watch_partopen(now);
+        seq
+    }
+
+    /// Everything but the packets that begin and end a connection can be marked instead of dropped, if the peer reads
+    /// marks (RFC 4340 §12.1). ECT(0) always: the nonce has become historic (RFC 8311 §6).
+    fn mark_for(&self, packet: PacketType) -> Ecn {
+        let capable = self.config.ecn && self.features.remote(Feature::EcnIncapable) == 0;
+        match packet {
+            PacketType::Request | PacketType::Response | PacketType::Reset => Ecn::NotEct,
+            _ if capable => Ecn::Ect0,
+            _ => Ecn::NotEct,
+        }
+    }
+}
+
+/// How the next data packet travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plan {
+    Data,
+    DataAck,
+    /// The acknowledgement needs a packet of its own, before the data.
+    AckFirst,
+    /// No data now.
+    Wait,
+}

@@ -1,0 +1,6 @@
+//! Connections as their drivers and their peers see them.
+
+mod link;
+mod pair;
+mod source;
+mod transfer;

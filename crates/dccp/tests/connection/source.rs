@@ -1,0 +1,98 @@
+//! A scripted send queue that keeps books on every ADU.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use timeous_core::{AduMeta, AduSource, DropReason, Instant, PathState, PulledAdu};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Pulled,
+    Sent,
+    Acked,
+    Lost,
+    Dropped(DropReason),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    queue: VecDeque<(Instant, u64, Vec<u8>)>,
+    next_token: u64,
+    pub(crate) fates: BTreeMap<u64, Vec<Step>>,
+    /// Says that it has something and then gives nothing, as a queue does whose ADUs expire, so many times.
+    pub(crate) false_promises: u32,
+}
+
+impl Script {
+    pub(crate) fn push(&mut self, ready: Instant, bytes: Vec<u8>) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.queue.push_back((ready, token, bytes));
+        token
+    }
+
+    pub(crate) fn next_ready(&self) -> Option<Instant> {
+        self.queue.front().map(|entry| entry.0)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    fn note(&mut self, token: u64, step: Step) {
+        self.fates.entry(token).or_default().push(step);
+    }
+
+    pub(crate) fn count(&self, step: Step) -> usize {
+        self.fates.values().filter(|steps| steps.contains(&step)).count()
+    }
+
+    /// Every ADU that was pulled was sent, and then acked or lost, once.
+    #[track_caller]
+    pub(crate) fn assert_one_fate_each(&self) {
+        for (token, steps) in &self.fates {
+            let fine =
+                matches!(steps.as_slice(), [Step::Pulled, Step::Sent, Step::Acked | Step::Lost] | [Step::Dropped(_)]);
+            assert!(fine, "ADU {token}: {steps:?}");
+        }
+    }
+}
+
+impl AduSource for Script {
+    fn has_queued(&mut self, now: Instant) -> bool {
+        self.false_promises > 0 || self.queue.front().is_some_and(|entry| entry.0 <= now)
+    }
+
+    fn pull(&mut self, now: Instant, _: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        if self.false_promises > 0 {
+            self.false_promises -= 1;
+            return None;
+        }
+        loop {
+            self.queue.front().filter(|entry| entry.0 <= now)?;
+            let (_, token, bytes) = self.queue.pop_front()?;
+            if bytes.len() > room {
+                self.note(token, Step::Dropped(DropReason::TooLarge));
+                continue;
+            }
+            self.note(token, Step::Pulled);
+            packet.extend_from_slice(&bytes);
+            return Some(PulledAdu { token, len: bytes.len(), meta: AduMeta::default() });
+        }
+    }
+
+    fn sent(&mut self, token: u64) {
+        self.note(token, Step::Sent);
+    }
+
+    fn acked(&mut self, token: u64) {
+        self.note(token, Step::Acked);
+    }
+
+    fn lost(&mut self, token: u64) {
+        self.note(token, Step::Lost);
+    }
+
+    fn dropped(&mut self, token: u64, reason: DropReason) {
+        self.note(token, Step::Dropped(reason));
+    }
+}
