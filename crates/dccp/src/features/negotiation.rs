@@ -30,6 +30,12 @@ pub(super) struct Negotiation {
     /// Ours, most preferred first; none if we do not support the feature. A non-negotiable feature has one: the value
     /// that its location wants.
     pub(super) preferences: Vec<u64>,
+    /// Every value of a negotiable feature that we ever supported on this connection: at most 256, of one byte each.
+    once_supported: Vec<u64>,
+    /// Whether we ever told the peer our wishes, in a Change or a Confirm.
+    has_spoken: bool,
+    /// Whether we ever told the peer other wishes than those of now.
+    pub(super) has_changed_its_mind: bool,
     /// Whether our Change is marked mandatory.
     pub(super) mandatory: bool,
     pub(super) state: State,
@@ -44,7 +50,43 @@ impl Negotiation {
             _ => vec![feature.initial()],
         };
         let state = State::Stable { announce: false };
-        Self { feature, value: feature.initial(), preferences, mandatory: false, state }
+        let mut once_supported = preferences.clone();
+        once_supported.push(feature.initial());
+        Self {
+            feature,
+            value: feature.initial(),
+            preferences,
+            once_supported,
+            has_spoken: false,
+            has_changed_its_mind: false,
+            mandatory: false,
+            state,
+        }
+    }
+
+    /// Takes new wishes in.
+    pub(super) fn wish(&mut self, preferences: &[u64]) {
+        if self.preferences == preferences {
+            return;
+        }
+        self.preferences = preferences.to_vec();
+        self.has_changed_its_mind |= self.has_spoken;
+        if self.feature.rule() == Rule::ServerPriority {
+            for &value in preferences {
+                if !self.once_supported.contains(&value) {
+                    self.once_supported.push(value);
+                }
+            }
+        }
+        // "an endpoint that changes its preference list while in the CHANGING state MUST transition to … UNSTABLE"
+        // (§6.6.5).
+        match &mut self.state {
+            State::Changing { .. } => self.state = State::Unstable,
+            // The old wishes may still be on their way in a Confirm, next to one with the new; only an answer to a
+            // Change of our own tells which of them the peer took.
+            State::Stable { announce } => *announce |= self.has_changed_its_mind,
+            State::Unstable => {}
+        }
     }
 
     /// The next Change to send is due, because it is new, or changed, or must be repeated.
@@ -60,17 +102,36 @@ impl Negotiation {
     pub(super) fn change_sent(&mut self, seq: Seq) -> bool {
         let is_new = !matches!(self.state, State::Changing { .. });
         self.state = State::Changing { last: seq, again: false };
+        self.has_spoken = true;
         is_new
     }
 
+    /// Notes that a Change of the peer's came, which answers ours, if there is one (§6.6.6).
+    ///
+    /// An end that changed its mind asks on all the same ("can then transition", says §6.6.6): an older Change of its
+    /// own may still be counted at the peer, and the two values would differ unnoticed.
+    pub(super) fn answered_by_change(&mut self) {
+        self.has_spoken = true;
+        if !self.has_changed_its_mind {
+            self.state = State::Stable { announce: false };
+        }
+    }
+
     /// Whether a Confirm of these values follows from what we asked for (§6.3, §6.6.8).
+    ///
+    /// With nothing shared it "will confirm the feature's previous value" (§6.3.1): the peer's, which may have moved
+    /// on from ours by a Confirm that came while we were UNSTABLE and ignored it. So any value that we once supported
+    /// will do; to insist on ours would reset a connection whose ends both keep the rules.
     pub(super) fn is_confirmed_by(&self, role: Role, values: &[u64]) -> bool {
         let Some((&value, theirs)) = values.split_first() else { return false };
         match self.feature.rule() {
             Rule::NonNegotiable => values == self.preferences.as_slice(),
-            // The list is optional: "the selected Value, and then possibly the sender's preference list" (§6.2).
-            Rule::ServerPriority if theirs.is_empty() => self.preferences.contains(&value) || value == self.value,
-            Rule::ServerPriority => value == self.reconciled(role, theirs).unwrap_or(self.value),
+            // The list is optional: "the selected Value, and then possibly the sender's preference list" (§6.2); an
+            // empty one shares nothing.
+            Rule::ServerPriority => match self.reconciled(role, theirs) {
+                Some(shared) => value == shared,
+                None => self.once_supported.contains(&value),
+            },
         }
     }
 

@@ -110,7 +110,7 @@ impl Features {
     }
 
     /// Sets what we want of a negotiable feature, most preferred first, without asking for it: it counts once the peer
-    /// asks. Should we be asking already, the new list is announced.
+    /// asks. Once we have told the peer another list, the new one is announced.
     ///
     /// # Errors
     /// [`ProposeError`] if the values are illegal, or the feature is non-negotiable.
@@ -151,15 +151,8 @@ impl Features {
     }
 
     fn wish(&mut self, feature: Feature, location: Location, values: &[u64]) {
-        if let Some(negotiation) = self.table.get_mut(&(feature, location))
-            && negotiation.preferences != values
-        {
-            negotiation.preferences = values.to_vec();
-            // "an endpoint that changes its preference list while in the CHANGING state MUST transition to … UNSTABLE"
-            // (§6.6.5).
-            if matches!(negotiation.state, State::Changing { .. }) {
-                negotiation.state = State::Unstable;
-            }
+        if let Some(negotiation) = self.table.get_mut(&(feature, location)) {
+            negotiation.wish(values);
         }
     }
 
@@ -285,7 +278,7 @@ impl Features {
                 }
                 // The value counts from here, before the Confirm is sent: the options that follow in this packet may
                 // be the new CCID's (§10.3).
-                negotiation.state = State::Stable { announce: false };
+                negotiation.answered_by_change();
                 std::iter::once(negotiation.value).chain(negotiation.preferences.iter().copied()).collect()
             }
         };
@@ -317,6 +310,11 @@ impl Features {
         } else {
             let values = feature.decode(bytes).filter(|values| negotiation.is_confirmed_by(role, values));
             let Some(values) = values else {
+                // It may answer an older Change of ours, though it acknowledges a later packet than the newest one:
+                // that packet may have arrived where the Change was lost. The repeated Change will be answered.
+                if negotiation.has_changed_its_mind {
+                    return Ok(None);
+                }
                 return Err(NegotiationError::WrongConfirm { kind, feature, first: bytes[0] });
             };
             negotiation.value = values[0];
