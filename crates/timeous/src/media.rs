@@ -1,0 +1,51 @@
+//! H.264 video as application data units, and back: byte stream → frames → RTP → frames that can be shown in time.
+//!
+//! Sending: [`FrameReader`] cuts an Annex B stream into [`Frame`]s and says what each depends on; [`Packetizer`] makes
+//! RTP packets (RFC 6184) of them, each with the [`AduMeta`](timeous_core::AduMeta) that late choice works on.
+//! Receiving: [`Playout`] puts packets together again and gives out what is whole, decodable and in time.
+//! [`Mp4Writer`](mp4::Mp4Writer) keeps what came for a browser.
+//!
+//! Everything is sans-IO: bytes and instants come in, bytes come out.
+//!
+//! ```
+//! use timeous::media::{FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig};
+//! use timeous_core::{Duration, Instant};
+//!
+//! # let clip = include_bytes!("../../../assets/clip.h264");
+//! let mut reader = FrameReader::new(None);
+//! let mut packetizer = Packetizer::new(PacketizerConfig::default())?;
+//! let latency = Duration::from_millis(200);
+//! let mut playout = Playout::new(PlayoutConfig::new(latency));
+//! reader.push(&clip[..200_000])?;
+//! while let Some(frame) = reader.next_frame() {
+//!     let now = Instant::ZERO + frame.handover;
+//!     for mut adu in packetizer.packetize(&frame) {
+//!         adu.meta.enqueued = now;
+//!         adu.meta.deadline = Some(Instant::ZERO + adu.capture + latency);
+//!         playout.handle_packet(now, &adu.rtp)?; // in place of a network
+//!     }
+//! }
+//! let first = playout.poll_frame().expect("nothing was lost, so that the first frame can be shown");
+//! assert!(first.annexb.starts_with(&[0, 0, 0, 1]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod access_unit;
+pub mod annexb;
+mod depacketize;
+mod error;
+mod frame;
+pub mod mp4;
+mod packetize;
+mod parameters;
+mod playout;
+mod poc;
+mod slice;
+
+pub use error::{MediaError, PacketizeError, RtpError};
+pub use frame::{Ending, Frame, FrameKind, FrameRate, FrameReader};
+pub use packetize::{MediaAdu, Packetizer, PacketizerConfig};
+pub use playout::{FrameFate, FrameReport, PacketStats, Playout, PlayoutConfig, PlayoutFrame};
+
+/// Ticks a second of the RTP clock for video (RFC 6184 §8.2.1).
+pub const RTP_CLOCK_HZ: u32 = 90_000;

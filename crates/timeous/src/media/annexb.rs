@@ -1,0 +1,226 @@
+//! The byte stream format of H.264 Annex B: cutting it into NAL units, and writing them again.
+
+use std::collections::VecDeque;
+
+use super::error::MediaError;
+
+/// Four bytes, as before the first NAL unit of an access unit (H.264 B.1.2).
+pub const START_CODE: [u8; 4] = [0, 0, 0, 1];
+
+/// The largest NAL unit taken unless told otherwise, in bytes: far above what any level needs for one slice.
+pub const DEFAULT_NAL_LIMIT: usize = 4 << 20;
+
+/// Cuts a byte stream into NAL units, in whatever chunks it comes.
+///
+/// ```
+/// use timeous::media::annexb::NalSplitter;
+/// let mut splitter = NalSplitter::default();
+/// splitter.push(&[0, 0, 0, 1, 0x67, 1, 0])?;
+/// splitter.push(&[0, 1, 0x68, 2])?;
+/// splitter.finish()?;
+/// assert_eq!(splitter.next_nal(), Some(vec![0x67, 1]));
+/// assert_eq!(splitter.next_nal(), Some(vec![0x68, 2]));
+/// assert_eq!(splitter.next_nal(), None);
+/// # Ok::<(), timeous::media::MediaError>(())
+/// ```
+#[derive(Debug)]
+pub struct NalSplitter {
+    limit: usize,
+    started: bool,
+    /// Zero bytes seen and not yet known to be part of a NAL unit or of a start code.
+    zeros: usize,
+    current: Vec<u8>,
+    ready: VecDeque<Vec<u8>>,
+    bytes: u64,
+}
+
+impl Default for NalSplitter {
+    fn default() -> Self {
+        Self::new(DEFAULT_NAL_LIMIT)
+    }
+}
+
+impl NalSplitter {
+    /// A splitter that takes NAL units of at most `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, started: false, zeros: 0, current: Vec::new(), ready: VecDeque::new(), bytes: 0 }
+    }
+
+    /// Takes the next bytes of the stream.
+    ///
+    /// # Errors
+    /// [`MediaError::NotAnnexB`] at its beginning, [`MediaError::TooLarge`] later. Neither can be recovered from.
+    pub fn push(&mut self, chunk: &[u8]) -> Result<(), MediaError> {
+        for &byte in chunk {
+            self.bytes += 1;
+            match byte {
+                0 => self.zeros = self.zeros.saturating_add(1),
+                1 if self.zeros >= 2 => self.start_code(),
+                _ if !self.started => return Err(self.not_annexb(byte)),
+                _ => self.extend(byte)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream has ended: what is left is the last NAL unit. Gives whether the end is visibly torn, which it is
+    /// inside of a start code; a cut within a NAL unit cannot be seen here.
+    ///
+    /// # Errors
+    /// [`MediaError::NoPicture`] if there was not a single start code.
+    pub fn finish(&mut self) -> Result<bool, MediaError> {
+        if !self.started {
+            return Err(MediaError::NoPicture { bytes: self.bytes });
+        }
+        let torn = self.current.is_empty();
+        self.start_code();
+        Ok(torn)
+    }
+
+    /// The next NAL unit, header first, without start code and trailing zeros.
+    pub fn next_nal(&mut self) -> Option<Vec<u8>> {
+        self.ready.pop_front()
+    }
+
+    /// How many bytes were taken.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn start_code(&mut self) {
+        self.started = true;
+        self.zeros = 0;
+        if !self.current.is_empty() {
+            self.ready.push_back(std::mem::take(&mut self.current));
+        }
+    }
+
+    fn extend(&mut self, byte: u8) -> Result<(), MediaError> {
+        let len = self.current.len().saturating_add(self.zeros).saturating_add(1);
+        if len > self.limit {
+            return Err(MediaError::TooLarge { limit: self.limit });
+        }
+        self.current.resize(len - 1, 0);
+        self.current.push(byte);
+        self.zeros = 0;
+        Ok(())
+    }
+
+    fn not_annexb(&self, byte: u8) -> MediaError {
+        let mut found = vec![0; self.zeros.min(7)];
+        found.push(byte);
+        MediaError::NotAnnexB { found }
+    }
+}
+
+/// Appends NAL units to `out` as a byte stream, each with a start code of four bytes.
+pub fn write<'a>(nals: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    for nal in nals {
+        out.extend_from_slice(&START_CODE);
+        out.extend_from_slice(nal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn split(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
+        let mut splitter = NalSplitter::default();
+        for chunk in chunks {
+            splitter.push(chunk).unwrap();
+        }
+        splitter.finish().unwrap();
+        std::iter::from_fn(|| splitter.next_nal()).collect()
+    }
+
+    #[test]
+    fn both_start_codes_and_trailing_zeros() {
+        let stream = [0, 0, 1, 9, 0xf0, 0, 0, 0, 1, 0x65, 0, 0, 3, 0, 0, 0, 0, 0, 1, 0x41];
+        assert_eq!(split(&[&stream]), [vec![9, 0xf0], vec![0x65, 0, 0, 3], vec![0x41]]);
+    }
+
+    #[test]
+    fn an_mp4_file_is_refused_at_its_first_box() {
+        let mut splitter = NalSplitter::default();
+        let err = splitter.push(b"\0\0\0\x20ftypisom").unwrap_err();
+        assert_eq!(err, MediaError::NotAnnexB { found: vec![0, 0, 0, 0x20] });
+    }
+
+    #[test]
+    fn nothing_and_only_zeros_hold_no_picture() {
+        assert_eq!(NalSplitter::default().finish(), Err(MediaError::NoPicture { bytes: 0 }));
+        let mut splitter = NalSplitter::default();
+        splitter.push(&[0; 100]).unwrap();
+        assert_eq!(splitter.finish(), Err(MediaError::NoPicture { bytes: 100 }));
+    }
+
+    #[test]
+    fn a_nal_unit_beyond_the_limit_is_an_error_whatever_it_holds() {
+        for filling in [0xff, 0] {
+            let mut splitter = NalSplitter::new(1000);
+            splitter.push(&[0, 0, 1, 0x65]).unwrap();
+            splitter.push(&[filling; 999]).unwrap();
+            assert_eq!(splitter.push(&[7]), Err(MediaError::TooLarge { limit: 1000 }));
+        }
+    }
+
+    #[test]
+    fn an_end_inside_a_start_code_is_seen() {
+        let mut splitter = NalSplitter::default();
+        splitter.push(&[0, 0, 1, 0x65, 1, 0, 0, 1]).unwrap();
+        assert_eq!(splitter.finish(), Ok(true));
+    }
+
+    /// A NAL unit as an encoder may write it: no start code within, no zero at its end.
+    fn nal() -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(3), any::<u8>()], 0..40).prop_map(|mut body| {
+            body.insert(0, 0x41);
+            body.push(0x80);
+            let mut zeros = 0;
+            for byte in &mut body {
+                if zeros >= 2 && *byte < 3 {
+                    *byte = 3;
+                }
+                zeros = if *byte == 0 { zeros + 1 } else { 0 };
+            }
+            body
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_make_no_difference(
+            nals in proptest::collection::vec((nal(), any::<bool>(), 0usize..3), 1..12),
+            cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20),
+        ) {
+            let mut stream = Vec::new();
+            for (nal, long, trailing) in &nals {
+                stream.extend_from_slice(if *long { &START_CODE } else { &START_CODE[1..] });
+                stream.extend_from_slice(nal);
+                stream.resize(stream.len() + trailing, 0);
+            }
+            let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
+            at.extend([0, stream.len()]);
+            at.sort_unstable();
+            let chunks: Vec<&[u8]> = at.windows(2).map(|pair| &stream[pair[0]..pair[1]]).collect();
+            let expected: Vec<Vec<u8>> = nals.into_iter().map(|(nal, ..)| nal).collect();
+            prop_assert_eq!(split(&chunks), expected);
+        }
+
+        #[test]
+        fn no_input_makes_it_panic(chunks in proptest::collection::vec(proptest::collection::vec(0u8..4, 0..50), 0..8)) {
+            let mut splitter = NalSplitter::new(64);
+            for chunk in &chunks {
+                if splitter.push(chunk).is_err() {
+                    return Ok(());
+                }
+            }
+            let _ = splitter.finish();
+            while let Some(nal) = splitter.next_nal() {
+                prop_assert!(!nal.is_empty() && nal.len() <= 64);
+            }
+        }
+    }
+}

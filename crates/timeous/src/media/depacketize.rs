@@ -1,0 +1,173 @@
+//! RTP payloads into NAL units (RFC 6184 §5.6–§5.8).
+
+use super::error::RtpError;
+use super::packetize::{FU_A, FU_END, FU_START, STAP_A};
+use super::parameters::{nal_type, type_of};
+use super::slice::is_slice;
+
+/// What a checked payload carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Single,
+    Stap,
+    Fragment { start: bool, end: bool },
+}
+
+/// A payload that keeps the form of RFC 6184.
+#[derive(Clone, Debug)]
+pub(super) struct Payload {
+    shape: Shape,
+    bytes: Vec<u8>,
+}
+
+fn broken(section: &'static str, what: &'static str) -> RtpError {
+    RtpError::Payload { section, what }
+}
+
+impl Payload {
+    /// Checks `bytes` and takes a copy.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, RtpError> {
+        let &first = bytes.first().ok_or(broken("5.3", "there is no payload"))?;
+        let shape = match type_of(first) {
+            1..=23 => Shape::Single,
+            STAP_A => {
+                check_aggregate(&bytes[1..])?;
+                Shape::Stap
+            }
+            FU_A => check_fragment(bytes)?,
+            _ => return Err(broken("5.4", "the packet type is not one of packetization mode 1")),
+        };
+        Ok(Self { shape, bytes: bytes.to_vec() })
+    }
+
+    /// How many bytes it holds.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether an access unit begins with it: what stands before slices, or the slice with the first macroblock.
+    pub(super) fn starts_access_unit(&self) -> bool {
+        match self.shape {
+            Shape::Single => starts_with(&self.bytes),
+            Shape::Stap => starts_with(self.bytes.get(3..).unwrap_or_default()),
+            Shape::Fragment { start, .. } => {
+                start && starts(self.bytes[1] & 0x1f, self.bytes.get(2).copied())
+            }
+        }
+    }
+
+    /// The parameter sets that are whole in it.
+    pub(super) fn parameter_sets(&self) -> impl Iterator<Item = &[u8]> {
+        self.whole_nals().filter(|nal| matches!(type_of(nal[0]), nal_type::SPS | nal_type::PPS))
+    }
+
+    /// The front of the first slice that begins in it.
+    pub(super) fn slice_start(&self) -> Option<Vec<u8>> {
+        if let Shape::Fragment { start, .. } = self.shape {
+            let header = unfragmented(&self.bytes);
+            return (start && is_slice(&[header])).then(|| [&[header], &self.bytes[2..]].concat());
+        }
+        self.whole_nals().find(|nal| is_slice(nal)).map(<[u8]>::to_vec)
+    }
+
+    fn whole_nals(&self) -> impl Iterator<Item = &[u8]> {
+        let (single, stap) = match self.shape {
+            Shape::Single => (Some(self.bytes.as_slice()), &[][..]),
+            Shape::Stap => (None, &self.bytes[1..]),
+            Shape::Fragment { .. } => (None, &[][..]),
+        };
+        single.into_iter().chain(aggregated(stap))
+    }
+
+    /// Whether a part of an IDR picture is in it.
+    pub(super) fn is_idr(&self) -> bool {
+        match self.shape {
+            Shape::Fragment { .. } => type_of(self.bytes[1]) == nal_type::IDR,
+            _ => self.whole_nals().any(|nal| type_of(nal[0]) == nal_type::IDR),
+        }
+    }
+}
+
+fn starts_with(nal: &[u8]) -> bool {
+    nal.first().is_some_and(|&header| starts(type_of(header), nal.get(1).copied()))
+}
+
+/// `first_mb_in_slice` is zero exactly if its code is the single bit 1 (H.264 §9.1).
+fn starts(kind: u8, body: Option<u8>) -> bool {
+    match kind {
+        nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR => body.is_some_and(|byte| byte & 0x80 != 0),
+        nal_type::SEI..=nal_type::AUD | nal_type::PREFIX..=nal_type::RESERVED_18 => true,
+        _ => false,
+    }
+}
+
+fn check_aggregate(mut rest: &[u8]) -> Result<(), RtpError> {
+    if rest.is_empty() {
+        return Err(broken("5.7.1", "a STAP-A holds nothing"));
+    }
+    while let Some((size, after)) = rest.split_first_chunk() {
+        let size = usize::from(u16::from_be_bytes(*size));
+        if size == 0 || size > after.len() {
+            return Err(broken("5.7.1", "a size in a STAP-A goes beyond its end"));
+        }
+        if !(1..=23).contains(&type_of(after[0])) {
+            return Err(broken("5.7.1", "a STAP-A holds something other than NAL units"));
+        }
+        rest = &after[size..];
+    }
+    if rest.is_empty() { Ok(()) } else { Err(broken("5.7.1", "a STAP-A ends inside of a size")) }
+}
+
+fn check_fragment(bytes: &[u8]) -> Result<Shape, RtpError> {
+    let &[_, header, _, ..] = bytes else { return Err(broken("5.8", "an FU-A holds nothing")) };
+    let (start, end) = (header & FU_START != 0, header & FU_END != 0);
+    if start && end {
+        return Err(broken("5.8", "an FU-A is both start and end"));
+    }
+    if !(1..=23).contains(&type_of(header)) {
+        return Err(broken("5.8", "an FU-A is part of something other than a NAL unit"));
+    }
+    Ok(Shape::Fragment { start, end })
+}
+
+/// The header of the NAL unit that an FU-A is part of: F and NRI of its first byte, type of its second.
+fn unfragmented(bytes: &[u8]) -> u8 {
+    (bytes[0] & 0xe0) | type_of(bytes[1])
+}
+
+/// The NAL units of a checked STAP-A.
+fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (size, after) = rest.split_first_chunk()?;
+        let (nal, more) = after.split_at_checked(usize::from(u16::from_be_bytes(*size)))?;
+        rest = more;
+        Some(nal)
+    })
+}
+
+/// The NAL units of a whole access unit's payloads, in sequence, or `None` if fragments do not fit together.
+pub(super) fn assemble<'a>(payloads: impl Iterator<Item = &'a Payload>) -> Option<Vec<Vec<u8>>> {
+    let mut nals: Vec<Vec<u8>> = Vec::new();
+    let mut open = false;
+    for payload in payloads {
+        let bytes = &payload.bytes;
+        match payload.shape {
+            Shape::Fragment { start, end } => {
+                if start == open {
+                    return None;
+                }
+                let header = unfragmented(bytes);
+                if start {
+                    nals.push(vec![header]);
+                }
+                let nal = nals.last_mut().filter(|nal| nal[0] == header)?;
+                nal.extend_from_slice(&bytes[2..]);
+                open = !end;
+            }
+            _ if open => return None,
+            Shape::Single => nals.push(bytes.clone()),
+            Shape::Stap => nals.extend(aggregated(&bytes[1..]).map(<[u8]>::to_vec)),
+        }
+    }
+    (!open).then_some(nals)
+}

@@ -1,0 +1,170 @@
+//! Packets that wait to become frames: by timestamp, and in order of their sequence numbers.
+
+use std::collections::BTreeMap;
+
+use timeous_core::Instant;
+
+use crate::media::depacketize::{Payload, assemble};
+
+/// A packet of a frame. Its payload is let go of when the frame cannot be shown any more.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) payload: Option<Payload>,
+    pub(super) starts: bool,
+    pub(super) idr: bool,
+    pub(super) marker: bool,
+    pub(super) len: usize,
+}
+
+impl Piece {
+    pub(super) fn new(payload: Payload, marker: bool) -> Self {
+        let (starts, idr, len) = (payload.starts_access_unit(), payload.is_idr(), payload.len());
+        Self { payload: Some(payload), starts, idr, marker, len }
+    }
+}
+
+/// The packets with one timestamp that have come so far. There is at least one.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pieces: BTreeMap<u64, Piece>,
+    pub(super) bytes: usize,
+    pub(super) last_arrival: Instant,
+}
+
+impl Parts {
+    pub(super) fn insert(&mut self, seq: u64, piece: Piece, now: Instant) {
+        self.bytes += piece.len;
+        self.last_arrival = now.max(self.last_arrival);
+        self.pieces.insert(seq, piece);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    pub(super) fn first(&self) -> u64 {
+        self.pieces.first_key_value().map_or(0, |(&seq, _)| seq)
+    }
+
+    pub(super) fn last(&self) -> u64 {
+        self.pieces.last_key_value().map_or(0, |(&seq, _)| seq)
+    }
+
+    /// How many packets between its first and its last have not come.
+    pub(super) fn holes(&self) -> u64 {
+        self.last() + 1 - self.first() - self.pieces.len() as u64
+    }
+
+    pub(super) fn is_idr(&self) -> bool {
+        self.pieces.values().any(|piece| piece.idr)
+    }
+
+    /// Whether the frame is here from its beginning, which is known by its content or since it is `joined` to what
+    /// came before it, to its end, which is marked or known by what `follows`.
+    pub(super) fn is_whole(&self, joined: bool, follows: bool) -> bool {
+        let starts = || self.pieces.values().next().is_some_and(|piece| piece.starts);
+        let ends = || self.pieces.values().next_back().is_some_and(|piece| piece.marker);
+        self.holes() == 0 && (joined || starts()) && (follows || ends())
+    }
+
+    pub(super) fn payloads(&self) -> impl Iterator<Item = &Payload> {
+        self.pieces.values().filter_map(|piece| piece.payload.as_ref())
+    }
+
+    pub(super) fn assemble(&self) -> Option<Vec<Vec<u8>>> {
+        assemble(self.payloads())
+    }
+
+    /// Lets go of the payloads; what came and what did not stays known.
+    pub(super) fn strip(mut self) -> Self {
+        for piece in self.pieces.values_mut() {
+            piece.payload = None;
+        }
+        self
+    }
+}
+
+/// What stands at a place in decoding order.
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    /// A frame, by its timestamp.
+    Waiting(i64),
+    /// A frame that is settled already, by its last sequence number.
+    Settled(u64),
+}
+
+/// All that waits.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    frames: BTreeMap<i64, Parts>,
+    order: BTreeMap<u64, Entry>,
+    bytes: usize,
+    packets: usize,
+}
+
+impl Buffer {
+    pub(super) fn insert(&mut self, seq: u64, ticks: i64, piece: Piece, now: Instant) {
+        self.bytes += piece.len;
+        self.packets += 1;
+        let parts = self.frames.entry(ticks).or_default();
+        if parts.len() > 0 {
+            self.order.remove(&parts.first());
+        }
+        parts.insert(seq, piece, now);
+        self.order.insert(parts.first(), Entry::Waiting(ticks));
+    }
+
+    /// The first frame in decoding order. Those that were settled before their turn are passed over, their first and
+    /// last sequence numbers given to `passed`.
+    pub(super) fn head(&mut self, mut passed: impl FnMut(u64, u64)) -> Option<i64> {
+        loop {
+            let (&first, &entry) = self.order.first_key_value()?;
+            match entry {
+                Entry::Waiting(ticks) => return Some(ticks),
+                Entry::Settled(last) => {
+                    passed(first, last);
+                    self.order.remove(&first);
+                }
+            }
+        }
+    }
+
+    pub(super) fn get(&self, ticks: i64) -> Option<&Parts> {
+        self.frames.get(&ticks)
+    }
+
+    /// Whether the packet with this number is the first of a frame.
+    pub(super) fn begins_at(&self, seq: u64) -> bool {
+        self.order.contains_key(&seq)
+    }
+
+    /// The frame with the earliest timestamp.
+    pub(super) fn earliest(&self) -> Option<i64> {
+        self.frames.first_key_value().map(|(&ticks, _)| ticks)
+    }
+
+    /// The frame with the earliest timestamp but `except`.
+    pub(super) fn earliest_but(&self, except: i64) -> Option<i64> {
+        self.frames.keys().copied().find(|&ticks| ticks != except)
+    }
+
+    /// Takes a frame out.
+    pub(super) fn remove(&mut self, ticks: i64) -> Option<Parts> {
+        let parts = self.frames.remove(&ticks)?;
+        self.order.remove(&parts.first());
+        self.bytes -= parts.bytes;
+        self.packets -= parts.len();
+        Some(parts)
+    }
+
+    /// Takes a frame out before its turn; its place stays known.
+    pub(super) fn remove_early(&mut self, ticks: i64) -> Option<Parts> {
+        let parts = self.remove(ticks)?;
+        self.order.insert(parts.first(), Entry::Settled(parts.last()));
+        Some(parts)
+    }
+
+    pub(super) fn exceeds(&self, bytes: usize, packets: usize) -> bool {
+        self.bytes > bytes || self.packets > packets || self.order.len() > packets
+    }
+}
