@@ -186,7 +186,7 @@ impl Ends for RelayEnds {
         let received = port.receive(&mut buffers, &mut metas);
         let result = received.and_then(|count| {
             metas[..count].iter().zip(&buffers).try_for_each(|(meta, buffer)| {
-                let Some((direction, client)) = self.admit(index, meta, clock)? else { return Ok(()) };
+                let Some((direction, client)) = self.admit(index, meta, clock) else { return Ok(()) };
                 let at = clock.arrival(meta.timestamp);
                 let whole = &buffer[..meta.len];
                 // Should the kernel have put several datagrams together, each is a packet of its own.
@@ -224,32 +224,28 @@ impl Ends for RelayEnds {
 
 impl RelayEnds {
     /// Whose packet this is and where it goes, if it may go anywhere.
-    fn admit(
-        &mut self,
-        index: usize,
-        meta: &RecvMeta,
-        clock: &Clock,
-    ) -> Result<Option<(Direction, SocketAddr)>, EmulatorError> {
+    fn admit(&mut self, index: usize, meta: &RecvMeta, clock: &Clock) -> Option<(Direction, SocketAddr)> {
         if let Some(place) = index.checked_sub(1) {
             if meta.addr == self.target {
-                return Ok(Some((Direction::Back, self.clients[place].address)));
+                return Some((Direction::Back, self.clients[place].address));
             }
             self.counters.foreign += 1;
-            return Ok(None);
+            return None;
         }
         let now = clock.now();
         let place = match self.places.get(&meta.addr) {
             Some(place) => *place,
-            None => match self.make_room(now) {
-                Some(place) => self.welcome(place, meta, now)?,
+            // Without a descriptor left for it, a client is refused as it is without a place.
+            None => match self.make_room(now).and_then(|place| self.welcome(place, meta, now).ok()) {
+                Some(place) => place,
                 None => {
                     self.counters.refused += 1;
-                    return Ok(None);
+                    return None;
                 }
             },
         };
         self.clients[place].last_heard = now;
-        Ok(Some((Direction::Forward, meta.addr)))
+        Some((Direction::Forward, meta.addr))
     }
 
     /// The place of a new client: at the end, or that of the one that has been quiet the longest.

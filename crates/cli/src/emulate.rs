@@ -1,0 +1,460 @@
+//! `timeous emulate`: a link with a rate, a delay, a queue and loss, between real programs.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use timeous_core::{Duration, Instant, Rate};
+use timeous_net::capture::{Capture, CaptureError};
+use timeous_net::emulator::router::Ipv4Interface;
+use timeous_net::emulator::{Emulator, EmulatorError, Ended, Relay, RelayConfig, Router, RouterConfig, Snapshot, Stop};
+use timeous_net::link::trace::TraceError;
+use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
+use timeous_net::units::{parse_duration, parse_rate, parse_share};
+use timeous_net::{Direction, LinkConfig};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Emulates a link in real time: between two UDP ports (--listen, --to) or two network namespaces (--netns)
+///
+/// Without options the path has no limits but a queue of 1000 packets; the options without "back" are for the
+/// direction from the clients to the target, or from the left namespace to the right one.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct EmulateArgs {
+    /// Where clients send to, such as 127.0.0.1:7000
+    #[arg(long, value_name = "ADDR", requires = "to", required_unless_present = "netns", conflicts_with = "netns")]
+    listen: Option<SocketAddr>,
+    /// Where it goes, such as 127.0.0.1:6511
+    #[arg(long, value_name = "ADDR", requires = "listen")]
+    to: Option<SocketAddr>,
+    /// How many clients there may be
+    #[arg(long, value_name = "N", default_value_t = 256, conflicts_with = "netns")]
+    max_clients: usize,
+    /// Two network namespaces, made (and removed at the end) if they do not exist; needs root
+    #[arg(long, value_name = "LEFT,RIGHT", value_parser = parse_pair::<String>)]
+    netns: Option<Pair<String>>,
+    /// Their addresses
+    #[arg(long, value_name = "LEFT,RIGHT", value_parser = parse_pair::<Ipv4Interface>, requires = "netns")]
+    #[arg(default_value = "10.77.0.1/24,10.77.0.2/24")]
+    addresses: Pair<Ipv4Interface>,
+    /// The largest IP packet between them, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1_500, requires = "netns")]
+    mtu: u16,
+    #[command(flatten)]
+    forward: ForwardArgs,
+    /// Seed of the random losses: the same seed and the same packets give the same losses
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Write each packet as it entered and as it left to a pcapng file
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
+    /// Stop after this time; otherwise at Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Write the counters of each second, as json or csv
+    #[arg(long, num_args = 2, value_names = ["json|csv", "FILE"])]
+    stats: Option<Vec<String>>,
+    #[command(flatten)]
+    back: BackArgs,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct ForwardArgs {
+    /// Bits per second, such as 400k or 1.5M
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<Rate>,
+    /// A rate that changes: a file of "seconds kbps" lines, or a mahimahi trace
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    trace: Option<PathBuf>,
+    /// How long a packet is under way once it has been sent
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0")]
+    delay: Duration,
+    /// How much may wait to be sent: a time (100ms, at the link's rate), packets (30p) or bytes (64k)
+    #[arg(long, value_name = "LIMIT", default_value = "1000p")]
+    queue: Limit,
+    /// The share of packets lost, each for itself, such as 1%
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    loss: Option<f64>,
+    /// Loss in bursts (Gilbert-Elliott): into the bad state, out of it, loss in it, loss outside
+    #[arg(long, value_name = "P[,R[,1-H[,1-K]]]", value_parser = Loss::parse_burst, conflicts_with = "loss")]
+    loss_burst: Option<Loss>,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "The way back")]
+struct BackArgs {
+    /// As --rate
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    back_rate: Option<Rate>,
+    /// As --trace
+    #[arg(long, value_name = "FILE", conflicts_with = "back_rate")]
+    back_trace: Option<PathBuf>,
+    /// As --delay
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0")]
+    back_delay: Duration,
+    /// As --queue
+    #[arg(long, value_name = "LIMIT", default_value = "1000p")]
+    back_queue: Limit,
+    /// As --loss
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    back_loss: Option<f64>,
+    /// As --loss-burst
+    #[arg(long, value_name = "P[,R[,1-H[,1-K]]]", value_parser = Loss::parse_burst, conflicts_with = "back_loss")]
+    back_loss_burst: Option<Loss>,
+}
+
+impl From<BackArgs> for ForwardArgs {
+    fn from(back: BackArgs) -> Self {
+        Self {
+            rate: back.back_rate,
+            trace: back.back_trace,
+            delay: back.back_delay,
+            queue: back.back_queue,
+            loss: back.back_loss,
+            loss_burst: back.back_loss_burst,
+        }
+    }
+}
+
+impl TryFrom<ForwardArgs> for LinkConfig {
+    type Error = EmulateError;
+
+    fn try_from(args: ForwardArgs) -> Result<Self, EmulateError> {
+        let capacity = match (&args.trace, args.rate) {
+            (Some(path), _) => Capacity::Trace(RateTrace::load(path)?),
+            (None, Some(rate)) => Capacity::Fixed(rate),
+            (None, None) => Capacity::Unlimited,
+        };
+        let loss = match (args.loss_burst, args.loss) {
+            (Some(burst), _) => burst,
+            (None, Some(p)) => Loss::Bernoulli { p },
+            (None, None) => Loss::None,
+        };
+        Ok(Self { capacity, delay: args.delay, queue: args.queue, loss })
+    }
+}
+
+/// Why the emulation cannot begin, or ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EmulateError {
+    /// The emulator's own reasons.
+    #[error(transparent)]
+    Emulator(#[from] EmulatorError),
+    /// A rate trace is wrong.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The capture cannot be made.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The caller wants statistics in a form that there is not.
+    #[error("{0:?} is no form of statistics: say json or csv")]
+    StatsForm(String),
+    /// The statistics cannot be written.
+    #[error("cannot write the statistics to {path}: {source}")]
+    Stats {
+        /// Where to.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The system refused to pass on signals.
+    #[error("cannot listen for signals: {0}")]
+    Signals(io::Error),
+}
+
+/// Two values of one kind, as in `left,right`.
+type Pair<T> = [T; 2];
+
+fn parse_pair<T: std::str::FromStr>(text: &str) -> Result<Pair<T>, String>
+where
+    T::Err: fmt::Display,
+{
+    let (left, right) = text.split_once(',').ok_or("two values with a comma between them are needed")?;
+    let parse = |one: &str| one.parse().map_err(|error: T::Err| error.to_string());
+    Ok([parse(left)?, parse(right)?])
+}
+
+/// Runs the emulation until its time is up, or until SIGINT, SIGTERM or SIGHUP.
+pub(crate) fn run(args: EmulateArgs) -> Result<(), EmulateError> {
+    let stats = args.stats.as_deref().map(StatsFile::from_arguments).transpose()?;
+    let duration = args.duration;
+    let stop = listen_for_signals().map_err(EmulateError::Signals)?;
+    let mut emulator = open(args)?;
+    let mut report = Report::new();
+    let ran = carry(emulator.as_mut(), duration, &stop, &mut report);
+    // Whatever happened, what was seen until then is kept.
+    let flushed = emulator.flush();
+    report.finish(emulator.as_ref());
+    drop(emulator);
+    let written = stats.map_or(Ok(()), |stats| stats.write(&report));
+    ran?;
+    flushed?;
+    written
+}
+
+fn open(args: EmulateArgs) -> Result<Box<dyn Emulator>, EmulateError> {
+    let forward = LinkConfig::try_from(args.forward)?;
+    let back = LinkConfig::try_from(ForwardArgs::from(args.back))?;
+    let capture = args.capture.as_deref().map(Capture::create).transpose()?;
+    if let (Some(listen), Some(to)) = (args.listen, args.to) {
+        let (seed, max_clients) = (args.seed, args.max_clients);
+        let relay = Relay::bind(RelayConfig { listen, target: to, forward, back, seed, max_clients, capture })?;
+        eprintln!("{} -> {to}", relay.local_addr());
+        return Ok(Box::new(relay));
+    }
+    // Otherwise the namespaces would outlive a script that started us and died.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+    let [left, right] = args.netns.unwrap_or_default();
+    let mut config = RouterConfig::new(&left, &right);
+    [config.left.address, config.right.address] = args.addresses;
+    let router = Router::open(RouterConfig { mtu: args.mtu, forward, back, seed: args.seed, capture, ..config })?;
+    eprintln!("namespaces {left} ({}) and {right} ({})", args.addresses[0], args.addresses[1]);
+    Ok(Box::new(router))
+}
+
+fn listen_for_signals() -> io::Result<Stop> {
+    let stop = Stop::new()?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, stop.stopper()?)?;
+    }
+    Ok(stop)
+}
+
+fn carry(
+    emulator: &mut dyn Emulator,
+    duration: Option<Duration>,
+    stop: &Stop,
+    report: &mut Report,
+) -> Result<(), EmulatorError> {
+    let end = duration.map_or(Instant::FAR_FUTURE, |duration| emulator.now() + duration);
+    let mut next = emulator.now();
+    while next < end {
+        next = (next + SECOND).min(end);
+        if emulator.run_until(next, stop)? == Ended::Stopped {
+            break;
+        }
+        if next < end {
+            report.tick(emulator);
+        }
+    }
+    Ok(())
+}
+
+/// The counters of one direction at one moment, all since the beginning.
+#[derive(Clone, Debug, Serialize)]
+struct Sample {
+    seconds: f64,
+    direction: &'static str,
+    packets_in: u64,
+    bytes_in: u64,
+    packets_out: u64,
+    bytes_out: u64,
+    queue_drops: u64,
+    losses: u64,
+    queue_packets: usize,
+    queue_bytes: u64,
+    in_flight: usize,
+    max_queue_packets: usize,
+    max_queue_delay_ms: f64,
+    /// Of both directions: packets that no link saw, or that could not be passed on behind it.
+    strays: u64,
+}
+
+impl Sample {
+    fn new(emulator: &dyn Emulator, direction: Direction) -> Self {
+        let Snapshot { counters, queue_len, queue_bytes, in_flight } = emulator.snapshot(direction);
+        Self {
+            seconds: (emulator.now() - Instant::ZERO).as_secs_f64(),
+            direction: match direction {
+                Direction::Forward => "forward",
+                Direction::Back => "back",
+            },
+            packets_in: counters.packets_in,
+            bytes_in: counters.bytes_in,
+            packets_out: counters.packets_out,
+            bytes_out: counters.bytes_out,
+            queue_drops: counters.queue_drops,
+            losses: counters.losses,
+            queue_packets: queue_len,
+            queue_bytes,
+            in_flight,
+            max_queue_packets: counters.max_queue_len,
+            max_queue_delay_ms: counters.max_queue_delay.as_secs_f64() * 1e3,
+            strays: emulator.strays(),
+        }
+    }
+
+    /// What passed between an earlier sample and this one.
+    fn rate_since(&self, earlier: Option<&Self>) -> Rate {
+        let (bytes, seconds) = earlier.map_or((0, 0.0), |earlier| (earlier.bytes_out, earlier.seconds));
+        Rate::from_bytes_in(self.bytes_out - bytes, Duration::from_secs_f64(self.seconds - seconds))
+    }
+}
+
+/// What is shown while it runs, and kept for the end: two samples, one each way, a second.
+struct Report {
+    samples: Vec<Sample>,
+    in_place: bool,
+}
+
+impl Report {
+    fn new() -> Self {
+        Self { samples: Vec::new(), in_place: io::stderr().is_terminal() }
+    }
+
+    fn tick(&mut self, emulator: &dyn Emulator) {
+        if self.in_place && !self.samples.is_empty() {
+            // Back over the two lines of the second before.
+            eprint!("\x1b[2A");
+        }
+        let before = self.samples.len().checked_sub(2);
+        for (index, direction) in Direction::ALL.into_iter().enumerate() {
+            let sample = Sample::new(emulator, direction);
+            let rate = sample.rate_since(before.map(|before| &self.samples[before + index]));
+            let clear = if self.in_place { "\x1b[2K" } else { "" };
+            eprintln!(
+                "{clear}{:>6.0}s {:>7} {:>13}  in {}  out {}  dropped {}  lost {}  queue {}",
+                sample.seconds,
+                sample.direction,
+                rate.to_string(),
+                sample.packets_in,
+                sample.packets_out,
+                sample.queue_drops,
+                sample.losses,
+                sample.queue_packets,
+            );
+            self.samples.push(sample);
+        }
+    }
+
+    /// The summary, on standard output.
+    fn finish(&mut self, emulator: &dyn Emulator) {
+        for direction in Direction::ALL {
+            let sample = Sample::new(emulator, direction);
+            println!(
+                "{:>7}: {} packets in ({} bytes), {} out ({} bytes), {} dropped, {} lost, {} left; \
+                 mean {}, longest wait {:.1} ms",
+                sample.direction,
+                sample.packets_in,
+                sample.bytes_in,
+                sample.packets_out,
+                sample.bytes_out,
+                sample.queue_drops,
+                sample.losses,
+                sample.queue_packets + sample.in_flight,
+                sample.rate_since(None),
+                sample.max_queue_delay_ms,
+            );
+            self.samples.push(sample);
+        }
+        if emulator.strays() > 0 {
+            println!("{} packets could not be put on the link or passed on behind it", emulator.strays());
+        }
+    }
+}
+
+/// Where the samples go in the end.
+#[derive(Debug)]
+struct StatsFile {
+    json: bool,
+    path: PathBuf,
+}
+
+impl StatsFile {
+    fn from_arguments(arguments: &[String]) -> Result<Self, EmulateError> {
+        let [form, path] = arguments else { return Err(EmulateError::StatsForm(arguments.join(" "))) };
+        let json = match form.as_str() {
+            "json" => true,
+            "csv" => false,
+            _ => return Err(EmulateError::StatsForm(form.clone())),
+        };
+        Ok(Self { json, path: Path::new(path).to_owned() })
+    }
+
+    fn write(&self, report: &Report) -> Result<(), EmulateError> {
+        let write = || {
+            let mut file = BufWriter::new(File::create(&self.path)?);
+            if self.json {
+                serde_json::to_writer_pretty(&mut file, &report.samples)?;
+                writeln!(file)?;
+            } else {
+                let mut rows = csv::Writer::from_writer(&mut file);
+                report.samples.iter().try_for_each(|sample| rows.serialize(sample))?;
+                rows.flush()?;
+            }
+            file.flush()
+        };
+        write().map_err(|source| EmulateError::Stats { path: self.path.clone(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Tool {
+        #[command(flatten)]
+        emulate: EmulateArgs,
+    }
+
+    fn parse(line: &str) -> Result<EmulateArgs, String> {
+        let words = ["emulate"].into_iter().chain(line.split_whitespace());
+        Tool::try_parse_from(words).map(|tool| tool.emulate).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_whole_command_line_is_read() {
+        let args = parse(
+            "--listen 127.0.0.1:7000 --to 127.0.0.1:6511 --rate 1.5M --delay 40ms --queue 100ms --loss 1% --seed 1 \
+             --back-rate 400k --back-delay 20ms --back-queue 30p --back-loss-burst 1%,25% --duration 30s \
+             --stats json out.json --capture out.pcapng",
+        )
+        .unwrap();
+        let forward = LinkConfig::try_from(args.forward).unwrap();
+        assert_eq!(forward.capacity, Capacity::Fixed(Rate::from_kbps(1_500)));
+        assert_eq!(forward.delay, Duration::from_millis(40));
+        assert_eq!(forward.queue, Limit::Time(Duration::from_millis(100)));
+        assert_eq!(forward.loss, Loss::Bernoulli { p: 0.01 });
+        let back = LinkConfig::try_from(ForwardArgs::from(args.back)).unwrap();
+        assert_eq!(back.queue, Limit::Packets(30));
+        assert_eq!(back.loss, Loss::GilbertElliott { p: 0.01, r: 0.25, bad_loss: 1.0, good_loss: 0.0 });
+        assert_eq!(args.duration, Some(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn namespaces_are_read_as_pairs() {
+        let args = parse("--netns left,right --addresses 10.1.0.1/30,10.1.0.2/30 --mtu 1280").unwrap();
+        assert_eq!(args.netns, Some(["left".to_owned(), "right".to_owned()]));
+        assert_eq!(args.addresses.map(|address| address.to_string()), ["10.1.0.1/30", "10.1.0.2/30"]);
+        assert_eq!(args.mtu, 1_280);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_an_example() {
+        let relay = "--listen 127.0.0.1:1 --to 127.0.0.1:2";
+        let cases = [
+            (format!("{relay} --rate fast"), "400k, 1.5M"),
+            (format!("{relay} --delay 40"), "40ms"),
+            (format!("{relay} --queue much"), "30p (packets)"),
+            (format!("{relay} --loss 1"), "1% or 0.01"),
+            (format!("{relay} --rate 1M --trace x"), "--trace"),
+            ("--listen 127.0.0.1:1".to_owned(), "--to"),
+            (String::new(), "--listen"),
+            ("--netns left".to_owned(), "comma"),
+            (format!("{relay} --netns left,right"), "--netns"),
+        ];
+        for (line, expected) in cases {
+            let error = parse(&line).expect_err(&line);
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+        let stats = StatsFile::from_arguments(&["xml".to_owned(), "x".to_owned()]).unwrap_err();
+        assert_eq!(stats.to_string(), "\"xml\" is no form of statistics: say json or csv");
+    }
+}

@@ -1,0 +1,28 @@
+//! Ctrl-C and SIGTERM: a stream ends in order, and what it has is kept.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Whether the user wants to stop. A second signal ends the process at once.
+#[derive(Clone, Debug)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Listens for the signals from now on.
+    pub fn new() -> io::Result<Self> {
+        let wanted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 130, wanted.clone())?;
+            signal_hook::flag::register(signal, wanted.clone())?;
+        }
+        Ok(Self(wanted))
+    }
+
+    /// Whether it has come.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

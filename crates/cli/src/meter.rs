@@ -1,0 +1,152 @@
+//! Statistics while a stream runs: a line on a terminal, and JSON or CSV in a file.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value};
+use timeous::core::units::parse_duration;
+use timeous::core::{Duration, Instant};
+use timeous::clock;
+
+use crate::failure::Failure;
+
+/// What is written about a stream, and where.
+#[derive(Args, Clone, Debug)]
+pub struct MeterArgs {
+    /// Write statistics to this file, a record each interval and one at the end; '-' is standard error
+    #[arg(long, value_name = "FILE")]
+    stats: Option<String>,
+    /// How they are written: JSON, a line each, or CSV with a header
+    #[arg(long, value_enum, default_value = "json", value_name = "FORMAT")]
+    stats_format: Format,
+    /// How often
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_duration)]
+    stats_interval: Duration,
+    /// No line of progress on the terminal
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Json,
+    Csv,
+}
+
+/// How often the line on the terminal is drawn anew.
+const REDRAW: Duration = Duration::from_millis(250);
+
+/// Writes statistics when they are due.
+pub struct Meter {
+    out: Option<Box<dyn Write>>,
+    format: Format,
+    interval: Duration,
+    next_record: Instant,
+    header_written: bool,
+    terminal: bool,
+    next_line: Instant,
+    line_width: usize,
+}
+
+impl Meter {
+    /// A meter as the arguments say.
+    pub fn new(args: &MeterArgs) -> Result<Self, Failure> {
+        let out: Option<Box<dyn Write>> = match args.stats.as_deref() {
+            None => None,
+            Some("-") => Some(Box::new(io::stderr())),
+            Some(path) => {
+                let file = File::create(path).map_err(|error| Failure::file(path, &error))?;
+                Some(Box::new(BufWriter::new(file)))
+            }
+        };
+        let terminal = !args.quiet && io::stderr().is_terminal() && args.stats.as_deref() != Some("-");
+        let now = clock::now();
+        Ok(Self {
+            out,
+            format: args.stats_format,
+            interval: args.stats_interval,
+            next_record: now + args.stats_interval,
+            header_written: false,
+            terminal,
+            next_line: now,
+            line_width: 0,
+        })
+    }
+
+    /// Whether [`write`](Self::write) would write anything now.
+    pub fn is_due(&self) -> bool {
+        let now = clock::now();
+        (self.out.is_some() && now >= self.next_record) || (self.terminal && now >= self.next_line)
+    }
+
+    /// Writes what is due.
+    pub fn write(&mut self, record: &Map<String, Value>, line: &str) -> Result<(), Failure> {
+        let now = clock::now();
+        if self.out.is_some() && now >= self.next_record {
+            self.next_record = now + self.interval;
+            self.record(record)?;
+        }
+        if self.terminal && now >= self.next_line {
+            self.next_line = now + REDRAW;
+            self.draw(line);
+        }
+        Ok(())
+    }
+
+    /// Writes the last record and leaves the last line standing.
+    pub fn finish(&mut self, record: &Map<String, Value>, line: &str) -> Result<(), Failure> {
+        self.record(record)?;
+        if self.terminal {
+            self.draw(line);
+            eprintln!();
+        }
+        Ok(())
+    }
+
+    fn draw(&mut self, line: &str) {
+        let width = line.chars().count();
+        eprint!("\r{line}{:pad$}", "", pad = self.line_width.saturating_sub(width));
+        self.line_width = width;
+    }
+
+    fn record(&mut self, record: &Map<String, Value>) -> Result<(), Failure> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        let written = match self.format {
+            Format::Json => serde_json::to_writer(&mut *out, record).map_err(io::Error::from).and_then(|()| writeln!(out)),
+            Format::Csv => {
+                let header = (!self.header_written).then(|| record.keys().map(String::as_str).collect::<Vec<_>>().join(","));
+                self.header_written = true;
+                let row = record.values().map(Value::to_string).collect::<Vec<_>>().join(",");
+                header.map_or(Ok(()), |header| writeln!(out, "{header}")).and_then(|()| writeln!(out, "{row}"))
+            }
+        };
+        written.and_then(|()| out.flush()).map_err(|error| Failure::file("statistics", &error))
+    }
+}
+
+/// A record out of several serialisable parts.
+pub fn record(parts: &[&dyn erased::Record]) -> Map<String, Value> {
+    parts.iter().flat_map(|part| part.fields()).collect()
+}
+
+/// Serialisable structures behind one type.
+pub mod erased {
+    use serde::Serialize;
+    use serde_json::{Map, Value};
+
+    /// Something with named fields.
+    pub trait Record {
+        /// Its fields, in alphabetical order.
+        fn fields(&self) -> Map<String, Value>;
+    }
+
+    impl<T: Serialize> Record for T {
+        fn fields(&self) -> Map<String, Value> {
+            match serde_json::to_value(self) {
+                Ok(Value::Object(fields)) => fields,
+                _ => Map::new(),
+            }
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! `timeous send`: H.264 from a file, a pipe or RTP, to a Timeous receiver, in time or not at all.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+use clap::Args;
+use serde::Serialize;
+use timeous::core::{AduSeq, DropReason, Duration, Fate, Instant};
+use timeous::media::{Frame, FrameRate, MediaAdu, Packetizer, PacketizerConfig};
+use timeous::{Hints, SendError, Sender, clock};
+
+use crate::failure::Failure;
+use crate::input::{self, Input};
+use crate::interrupt::Interrupt;
+use crate::journal::Journal;
+use crate::meter::{Meter, MeterArgs, record};
+use crate::place::{Peer, Place};
+use crate::plain::PlainSender;
+
+/// Sends live H.264 video
+///
+/// SOURCE is a raw H.264 (Annex B) file, '-' for standard input, or udp://:port for RTP. A file is sent at the speed
+/// at which it plays. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without congestion control.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = crate::help::uri_and_exit_codes())]
+pub struct SendArgs {
+    /// Where the video comes from
+    source: String,
+    /// Where it goes
+    uri: String,
+    /// Frames a second, where the video does not say or says it wrong, such as 25 or 30000/1001
+    #[arg(long, value_name = "RATE", value_parser = parse_frame_rate)]
+    fps: Option<FrameRate>,
+    /// Write a line for each packet to this CSV file: its times, its deadline, and what became of it
+    #[arg(long, value_name = "FILE")]
+    journal: Option<String>,
+    #[command(flatten)]
+    meter: MeterArgs,
+}
+
+/// How often deliveries and statistics are looked at while nothing else happens.
+const TICK: Duration = Duration::from_millis(20);
+
+fn parse_frame_rate(text: &str) -> Result<FrameRate, String> {
+    let expected = || format!("'{text}' is not a frame rate such as 25 or 30000/1001");
+    let (frames, seconds) = text.split_once('/').unwrap_or((text, "1"));
+    let parse = |part: &str| part.parse::<u32>().map_err(|_| expected());
+    FrameRate::new(parse(frames)?, parse(seconds)?).ok_or_else(expected)
+}
+
+/// Runs the command.
+pub fn run(args: &SendArgs) -> Result<(), Failure> {
+    let place = Place::parse(&args.source)?;
+    let peer = Peer::parse(&args.uri)?;
+    // The first frame is waited for before anybody is called: a source that is none should not trouble a receiver.
+    let mut source = Source::new(input::open(&place, args.fps)?)?;
+    match peer {
+        Peer::Timeous(uri) => {
+            let sender = Sender::open(&uri)?;
+            Streaming::new(args, sender)?.run(&mut source)
+        }
+        Peer::Udp(to) => send_plainly(args, to, &mut source),
+    }
+}
+
+/// Frames in the order of sending, each not before its time.
+struct Source {
+    input: Receiver<Input>,
+    next: Option<(Box<Frame>, Instant)>,
+    start: Option<Instant>,
+    /// What is wrong with the input, told when all that was whole has been sent.
+    flaw: Option<Failure>,
+}
+
+/// A frame whose time has come, and when it was captured.
+struct Due {
+    frame: Box<Frame>,
+    captured: Instant,
+}
+
+enum Next {
+    Frame(Due),
+    NotYet,
+    End,
+}
+
+impl Source {
+    fn new(input: Receiver<Input>) -> Result<Self, Failure> {
+        let mut source = Self { input, next: None, start: None, flaw: None };
+        while source.next.is_none() && source.listen(None) {}
+        match source.flaw.take() {
+            Some(failure) if source.next.is_none() => Err(failure),
+            flaw => Ok(Self { flaw, ..source }),
+        }
+    }
+
+    /// Waits for the next frame; `false` at the end.
+    fn listen(&mut self, limit: Option<Duration>) -> bool {
+        let input = match limit {
+            Some(limit) => self.input.recv_timeout(limit.into()),
+            None => self.input.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match input {
+            Ok(Input::Frame(frame, at)) => self.next = Some((frame, at)),
+            Ok(Input::End(ending)) => {
+                if ending.truncated || ending.unreadable_slices > 0 {
+                    self.flaw = Some(Failure::Input(format!(
+                        "the source is damaged or breaks off: {} frames were whole and have been sent, \
+                         {} slices could not be read",
+                        ending.frames, ending.unreadable_slices
+                    )));
+                }
+                return false;
+            }
+            Ok(Input::Broken(failure)) => {
+                self.flaw = Some(failure);
+                return false;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        true
+    }
+
+    /// The next frame if it is due within `limit`.
+    fn next(&mut self, limit: Duration) -> Next {
+        if self.next.is_none() && !self.listen(Some(limit)) {
+            return Next::End;
+        }
+        let Some((frame, there)) = self.next.take() else { return Next::NotYet };
+        let now = clock::now();
+        let start = *self.start.get_or_insert(now);
+        let due = (start + frame.handover).max(there);
+        if due > now + limit {
+            std::thread::sleep(limit.into());
+            self.next = Some((frame, there));
+            return Next::NotYet;
+        }
+        std::thread::sleep(due.saturating_since(now).into());
+        let captured = due.saturating_sub(frame.handover - frame.capture);
+        Next::Frame(Due { frame, captured })
+    }
+}
+
+/// The RTP packet size for DCCP packets of `mtu` bytes.
+fn packetizer(largest: usize) -> Result<Packetizer, Failure> {
+    // RFC 3550 wants them to be hard to guess; the moment of the start is.
+    let seed = clock::now().as_nanos() ^ u64::from(std::process::id()).rotate_left(40);
+    let mut rng = timeous::core::Rng::from_seed(seed);
+    Ok(Packetizer::new(PacketizerConfig {
+        ssrc: rng.next_u32(),
+        first_sequence: rng.next_u32() as u16,
+        first_timestamp: rng.next_u32(),
+        mtu: largest,
+        ..PacketizerConfig::default()
+    })?)
+}
+
+const JOURNAL: &str = "rtp_timestamp,rtp_sequence,frame,kind,bytes,captured,enqueued,deadline,fate";
+
+/// A packet in the journal, until its fate is known.
+struct Entry {
+    row: String,
+}
+
+impl Entry {
+    fn new(adu: &MediaAdu, due: &Due, enqueued: Instant, deadline: Option<Instant>, unix: &dyn Fn(Instant) -> u64) -> Self {
+        let (sequence, timestamp) = rtp_numbers(&adu.rtp);
+        let deadline = deadline.map(|at| unix(at).to_string()).unwrap_or_default();
+        let (frame, captured, enqueued) = (&due.frame, unix(due.captured), unix(enqueued));
+        let (index, kind, bytes) = (frame.index, frame.kind, adu.rtp.len());
+        Self { row: format!("{timestamp},{sequence},{index},{kind:?},{bytes},{captured},{enqueued},{deadline}") }
+    }
+}
+
+/// Sequence number and timestamp of an RTP packet (RFC 3550 §5.1).
+fn rtp_numbers(rtp: &[u8]) -> (u16, u32) {
+    (u16::from_be_bytes([rtp[2], rtp[3]]), u32::from_be_bytes([rtp[4], rtp[5], rtp[6], rtp[7]]))
+}
+
+fn fate_name(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Acked => "acked",
+        Fate::Lost => "lost",
+        Fate::Dropped(DropReason::Expired) => "expired",
+        Fate::Dropped(DropReason::TooLate) => "too_late",
+        Fate::Dropped(DropReason::ReferenceLost) => "reference_lost",
+        Fate::Dropped(DropReason::Policy) => "policy",
+        Fate::Dropped(DropReason::Withdrawn) => "withdrawn",
+        Fate::Dropped(DropReason::TooLarge) => "too_large",
+        Fate::Dropped(DropReason::Closed) => "closed",
+    }
+}
+
+/// What is counted beside the stream's own statistics.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Counts {
+    frames_sent: u64,
+    frames_by_kind: [u64; 3],
+}
+
+/// A stream under way.
+struct Streaming<'a> {
+    sender: Sender,
+    packetizer: Packetizer,
+    meter: Meter,
+    journal: Journal,
+    entries: BTreeMap<AduSeq, Entry>,
+    interrupt: Interrupt,
+    counts: Counts,
+    args: &'a SendArgs,
+}
+
+impl<'a> Streaming<'a> {
+    fn new(args: &'a SendArgs, sender: Sender) -> Result<Self, Failure> {
+        Ok(Self {
+            packetizer: packetizer(sender.max_payload())?,
+            meter: Meter::new(&args.meter)?,
+            journal: Journal::new(args.journal.as_deref(), JOURNAL)?,
+            entries: BTreeMap::new(),
+            interrupt: Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))?,
+            counts: Counts::default(),
+            sender,
+            args,
+        })
+    }
+
+    fn run(mut self, source: &mut Source) -> Result<(), Failure> {
+        let ended = self.stream(source);
+        let closed = self.finish();
+        ended?;
+        closed?;
+        source.flaw.take().map_or(Ok(()), Err)
+    }
+
+    fn stream(&mut self, source: &mut Source) -> Result<(), Failure> {
+        while !self.interrupt.is_set() {
+            match source.next(TICK) {
+                Next::Frame(due) => self.send(&due)?,
+                Next::NotYet => {}
+                Next::End => break,
+            }
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, due: &Due) -> Result<(), Failure> {
+        self.counts.frames_sent += 1;
+        for adu in self.packetizer.packetize(&due.frame) {
+            let deadline = self.sender.options().has_deadlines().then(|| due.captured + self.sender.options().latency);
+            let seq = self.queue(&adu, deadline)?;
+            let entries = &mut self.entries;
+            if self.args.journal.is_some() {
+                let unix = |at: Instant| (at + clock::unix_offset()).as_nanos();
+                entries.insert(seq, Entry::new(&adu, due, clock::now(), deadline, &unix));
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues a packet. A full ring holds up the source, as a full socket would.
+    fn queue(&mut self, adu: &MediaAdu, deadline: Option<Instant>) -> Result<AduSeq, Failure> {
+        let meta = &adu.meta;
+        let hints = Hints {
+            deadline,
+            priority: meta.priority,
+            substream: meta.substream,
+            frame: meta.frame,
+            references: meta.references,
+        };
+        loop {
+            match self.sender.send(&adu.rtp, hints) {
+                Err(SendError::Full) if !self.interrupt.is_set() => {
+                    self.sender.wait(Some(clock::now() + TICK));
+                    self.look()?;
+                }
+                done => return Ok(done?),
+            }
+        }
+    }
+
+    /// Hears of deliveries, and writes the statistics that are due.
+    fn look(&mut self) -> Result<(), Failure> {
+        self.hear()?;
+        if self.meter.is_due() {
+            let stats = self.sender.stats();
+            self.meter.write(&record(&[&stats, &self.counts]), &line(&stats))?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<(), Failure> {
+        while let Some(delivery) = self.sender.poll_delivery() {
+            if let Some(entry) = self.entries.remove(&delivery.seq) {
+                self.journal.row(|_| format!("{},{}", entry.row, fate_name(delivery.fate)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the stream in order, and writes down what there is even if it ended otherwise.
+    fn finish(mut self) -> Result<(), Failure> {
+        self.sender.begin_finish();
+        let closed = loop {
+            let status = self.sender.status();
+            self.look()?;
+            if let timeous::Status::Closed(reason) = status {
+                break reason;
+            }
+            self.sender.wait(Some(clock::now() + TICK));
+        };
+        for entry in self.entries.values() {
+            self.journal.row(|_| format!("{},unknown", entry.row))?;
+        }
+        self.journal.finish()?;
+        let stats = self.sender.stats();
+        self.meter.finish(&record(&[&stats, &self.counts]), &line(&stats))?;
+        match closed {
+            timeous::CloseReason::Local => Ok(()),
+            reason => Err(timeous::Error::Closed(reason).into()),
+        }
+    }
+}
+
+fn line(stats: &timeous::Stats) -> String {
+    format!(
+        "{:6.1} s  {:7.0} kbit/s of {:7.0}  rtt {:4.0} ms  queued {:4} ({:4.0} ms)  acked {}  lost {}  repaired {}  \
+         given up {} (expired {})",
+        stats.ms_time_stamp as f64 / 1e3,
+        stats.mbps_send_rate * 1e3,
+        stats.mbps_bandwidth * 1e3,
+        stats.ms_rtt,
+        stats.pkt_snd_buf,
+        stats.ms_snd_buf,
+        stats.pkt_acked_total,
+        stats.pkt_snd_loss_total,
+        stats.pkt_retrans_total,
+        stats.pkt_snd_drop_total,
+        stats.pkt_snd_expired_total,
+    )
+}
+
+/// RTP over plain UDP, each frame spread evenly until the next one: a constant rate, whatever the path bears.
+fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source) -> Result<(), Failure> {
+    let mut plain = PlainSender::new(to)?;
+    let mut packetizer = packetizer(plain.largest())?;
+    let mut journal = Journal::new(args.journal.as_deref(), JOURNAL)?;
+    let mut meter = Meter::new(&args.meter)?;
+    let interrupt = Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))?;
+    while !interrupt.is_set() {
+        match source.next(TICK) {
+            Next::Frame(due) => {
+                let adus = packetizer.packetize(&due.frame);
+                for adu in &adus {
+                    let at = plain.send(&adu.rtp, adus.len())?;
+                    journal.row(|unix| format!("{},sent", Entry::new(adu, &due, at, None, unix).row))?;
+                }
+            }
+            Next::NotYet => {}
+            Next::End => break,
+        }
+        if meter.is_due() {
+            meter.write(&record(&[plain.stats()]), &plain.stats().line())?;
+        }
+    }
+    journal.finish()?;
+    meter.finish(&record(&[plain.stats()]), &plain.stats().line())?;
+    source.flaw.take().map_or(Ok(()), Err)
+}
