@@ -1,10 +1,12 @@
 //! Options: what they are, and where they may stand (RFC 4340 §5.8).
 
+mod data_dropped;
 mod list;
 mod parse;
 
 use timeous_core::{Duration, Instant};
 
+pub use data_dropped::{DropBlock, DropCode, drop_blocks, encode_drops};
 pub use list::{ListFull, OptionList};
 pub use parse::{OptionError, OptionItem, Options};
 
@@ -126,7 +128,7 @@ pub enum Opt<'a> {
         /// State and run length bytes.
         vector: &'a [u8],
     },
-    /// 40: which packets' data did not reach the application (§11.7).
+    /// 40: which packets' data did not reach the application; read it with [`drop_blocks`] (§11.7).
     DataDropped(&'a [u8]),
     /// 41: when this packet was sent, by its sender's clock (§13.1).
     Timestamp(Ticks),
