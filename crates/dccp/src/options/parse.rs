@@ -122,6 +122,8 @@ impl<'a> Iterator for Options<'a> {
                     let data = data.unwrap_or(&[]);
                     match opt {
                         Some(opt) => return Some(Ok(OptionItem { opt, mandatory, data })),
+                        // "Confirm options behave identically … whether or not they are Mandatory" (§6.6.9).
+                        None if matches!(kind, kind::CONFIRM_L | kind::CONFIRM_R) => mandatory = false,
                         None if mandatory => return self.fail(OptionError::mandatory(kind, data)),
                         None => {}
                     }
