@@ -274,7 +274,12 @@ impl Connection {
 
     /// Whether nothing more will happen: closed, with everything sent and every event heard.
     pub fn is_finished(&self) -> bool {
-        self.state == State::Closed && self.control.is_empty() && self.events.is_empty() && self.flow.is_none()
+        self.state == State::Closed && self.is_drained()
+    }
+
+    /// Whether it is over and has nothing more to send or to tell.
+    pub(crate) fn is_drained(&self) -> bool {
+        !self.state.is_alive() && self.control.is_empty() && self.events.is_empty() && self.flow.is_none()
     }
 
     /// Ends the connection on this end. Whatever is under way is lost.

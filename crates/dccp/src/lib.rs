@@ -5,6 +5,7 @@
 pub mod ack_vector;
 mod ccid2;
 pub mod connection;
+pub mod endpoint;
 pub mod features;
 pub mod options;
 pub mod packet;
@@ -14,6 +15,9 @@ pub mod service;
 
 pub use ack_vector::{AckVector, PacketState};
 pub use connection::{CloseReason, Config, Connection, Event, State, Statistics, Target};
+pub use endpoint::{
+    CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Outgoing, Sources,
+};
 pub use features::{Feature, Features, Location, NegotiationError, Role};
 pub use options::{ListFull, Opt, OptionError, OptionItem, OptionList, Options, Side, Ticks};
 pub use packet::{Body, EmitError, Encapsulation, Header, Packet, PacketType, WireError};

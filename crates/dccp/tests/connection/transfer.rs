@@ -75,3 +75,287 @@ fn a_pair_connects_transfers_and_closes() {
     assert_eq!(pair.client.connection.state(), State::Closed);
     assert!(pair.client.connection.is_finished() && pair.server.connection.is_finished());
 }
+
+/// Loss, reordering and duplication all at once.
+fn bad() -> LinkConfig {
+    LinkConfig { loss: 0.03, duplicate: 0.02, reorder: 0.05, ..LinkConfig::default() }
+}
+
+#[test]
+fn ten_thousand_adus_each_way_over_a_bad_link_have_one_fate_each() {
+    let mut pair = Pair::new(bad(), 2);
+    exchange(&mut pair, 10_000, 200);
+    for end in [&pair.client, &pair.server] {
+        let (lost, acked) = (end.source.count(Step::Lost), end.source.count(Step::Acked));
+        assert_eq!(lost + acked, 10_000);
+        assert!((100..1_200).contains(&lost), "{lost} lost of 10000, at 3 % loss and some reordering");
+        assert!(end.connection.statistics().duplicates > 50);
+    }
+    close_from_client(&mut pair);
+}
+
+#[test]
+fn a_server_that_closes_leaves_timewait_to_its_client() {
+    let mut pair = Pair::new(bad(), 3);
+    exchange(&mut pair, 100, 200);
+    pair.server.connection.close(pair.now).unwrap();
+    assert_eq!(pair.server.connection.state(), State::CloseReq);
+    assert!(pair.run_until(SEC * 60, |pair| pair.client.closed.is_some() && pair.server.closed.is_some()));
+    assert_eq!((pair.client.closed, pair.server.closed), (Some(CloseReason::Peer), Some(CloseReason::Local)));
+    assert_eq!(pair.client.connection.state(), State::TimeWait);
+    assert_eq!(pair.server.connection.state(), State::Closed);
+}
+
+#[test]
+fn a_server_may_hold_timewait_itself() {
+    let server = Config { server_holds_timewait: true, ..Config::default() };
+    let link = LinkConfig::default();
+    let mut pair = Pair::with(Config::default(), server, [link.clone(), link], 4);
+    exchange(&mut pair, 10, 200);
+    pair.server.connection.close(pair.now).unwrap();
+    pair.run_for(SEC);
+    assert_eq!(pair.server.connection.state(), State::TimeWait);
+    assert_eq!(pair.client.connection.state(), State::Closed);
+    assert_eq!((pair.client.closed, pair.server.closed), (Some(CloseReason::Peer), Some(CloseReason::Local)));
+}
+
+#[test]
+fn both_may_close_at_once() {
+    for server_holds_timewait in [false, true] {
+        let server = Config { server_holds_timewait, ..Config::default() };
+        let link = LinkConfig::default();
+        let mut pair = Pair::with(Config::default(), server, [link.clone(), link], 5);
+        exchange(&mut pair, 10, 200);
+        pair.client.connection.close(pair.now).unwrap();
+        pair.server.connection.close(pair.now).unwrap();
+        pair.run_for(SEC * 2);
+        assert_eq!((pair.client.closed, pair.server.closed), (Some(CloseReason::Local), Some(CloseReason::Local)));
+    }
+}
+
+#[test]
+fn what_is_under_way_at_the_close_still_gets_its_fate() {
+    let mut pair = Pair::new(bad(), 6);
+    pair.connect();
+    let now = pair.now;
+    fill(&mut pair.client, 5_000, 400, now, Duration::ZERO);
+    fill(&mut pair.server, 5_000, 400, now, Duration::ZERO);
+    pair.run_for(SEC);
+    close_from_client(&mut pair);
+    for end in [&pair.client, &pair.server] {
+        end.source.assert_one_fate_each();
+        assert!(!end.source.is_empty(), "the close came in the middle");
+        assert!(end.source.count(Step::Acked) > 50);
+    }
+    assert_delivered_once(&pair.client, &pair.server);
+    assert_delivered_once(&pair.server, &pair.client);
+}
+
+#[test]
+fn sequence_numbers_may_wrap_in_mid_transfer() {
+    let at = |before: u64| Config { initial_seq: Some(Seq::new(Seq::MODULUS - before)), ..Config::default() };
+    for before in [1, 2, 100, 700] {
+        let mut pair = Pair::with(at(before), at(before + 1), [bad(), bad()], before);
+        exchange(&mut pair, 1_000, 200);
+        close_from_client(&mut pair);
+    }
+}
+
+#[test]
+fn features_are_negotiated_although_packets_are_lost() {
+    use timeous_dccp::Feature;
+    for seed in 0..40 {
+        let link = LinkConfig { loss: 0.3, ..LinkConfig::default() };
+        let client = Config { sequence_window: 300, connect_timeout: SEC * 3_600, ..Config::default() };
+        let server = Config { sequence_window: 400, ecn: false, ..Config::default() };
+        let mut pair = Pair::with(client, server, [link.clone(), link], seed);
+        let open = |end: &End| end.connection.state() == State::Open;
+        assert!(pair.run_until(SEC * 3_600, |pair| open(&pair.client) && open(&pair.server)), "seed {seed}");
+        assert!(
+            pair.run_until(SEC * 3_600, |pair| {
+                !pair.client.connection.features().is_negotiating()
+                    && !pair.server.connection.features().is_negotiating()
+            }),
+            "seed {seed}"
+        );
+        let (client, server) = (pair.client.connection.features(), pair.server.connection.features());
+        for (here, there) in [(client, server), (server, client)] {
+            for feature in Feature::ALL {
+                assert_eq!(here.local(feature), there.remote(feature), "seed {seed}, {feature:?}");
+            }
+            assert_eq!((here.local(Feature::SendAckVector), here.local(Feature::SendNdpCount)), (1, 1));
+        }
+        assert_eq!((client.local(Feature::SequenceWindow), server.local(Feature::SequenceWindow)), (300, 400));
+        assert_eq!((client.local(Feature::EcnIncapable), server.local(Feature::EcnIncapable)), (0, 1));
+    }
+}
+
+#[test]
+fn aimd_fills_a_link_with_a_short_queue() {
+    let rate = Rate::from_kbps(1_000);
+    let link = LinkConfig { delay: MS * 40, rate: Some(rate), queue: MS * 100, ..LinkConfig::default() };
+    let mut pair = Pair::new(link, 7);
+    pair.connect();
+    let now = pair.now;
+    fill(&mut pair.client, 20_000, 1_000, now, Duration::ZERO);
+    pair.run_for(SEC * 60);
+    let goodput = Rate::from_bytes_in(pair.server.connection.statistics().bytes_received, SEC * 60);
+    assert!(goodput.as_bps() >= 800_000, "{goodput}");
+    let statistics = pair.client.connection.statistics();
+    let loss = statistics.lost as f64 / statistics.data_sent as f64;
+    assert!(loss <= 0.02, "{loss}");
+}
+
+#[test]
+fn marks_do_what_losses_do_and_lose_nothing() {
+    let rate = Rate::from_kbps(1_000);
+    let link = LinkConfig {
+        delay: MS * 40,
+        rate: Some(rate),
+        queue: MS * 300,
+        mark_above: Some(MS * 50),
+        ..LinkConfig::default()
+    };
+    let mut pair = Pair::new(link, 8);
+    pair.connect();
+    let now = pair.now;
+    fill(&mut pair.client, 20_000, 1_000, now, Duration::ZERO);
+    pair.run_for(SEC * 60);
+    let statistics = pair.client.connection.statistics();
+    assert_eq!(statistics.lost, 0);
+    assert!(statistics.ce_acked > 10, "{statistics:?}");
+    let goodput = Rate::from_bytes_in(pair.server.connection.statistics().bytes_received, SEC * 60);
+    assert!(goodput.as_bps() >= 800_000, "{goodput}");
+}
+
+#[test]
+fn one_way_data_keep_the_receivers_record_short() {
+    let up = LinkConfig { loss: 0.01, ..LinkConfig::default() };
+    let mut pair = Pair::with(Config::default(), Config::default(), [up, LinkConfig::default()], 9);
+    pair.connect();
+    let now = pair.now;
+    fill(&mut pair.client, 5_000, 200, now, MS);
+    pair.run_for(SEC * 8);
+    let server = pair.server.connection.statistics();
+    assert!(server.packets_sent > 2_000, "about one acknowledgement for two packets: {server:?}");
+    // Header 24, options: had the client not acknowledged acknowledgements, the vectors would have grown to 253 bytes.
+    let mean = pair.links[1].bytes as f64 / pair.links[1].sent as f64;
+    assert!(mean < 60.0, "{mean} bytes an acknowledgement");
+    assert_eq!(pair.client.source.count(Step::Acked) + pair.client.source.count(Step::Lost), 5_000);
+}
+
+#[test]
+fn an_ack_path_that_loses_raises_the_ack_ratio() {
+    use timeous_dccp::Feature;
+    let up = LinkConfig::default();
+    let down = LinkConfig { loss: 0.2, ..LinkConfig::default() };
+    let mut pair = Pair::with(Config::default(), Config::default(), [up, down], 10);
+    pair.connect();
+    let now = pair.now;
+    fill(&mut pair.client, 20_000, 500, now, Duration::ZERO);
+    let mut greatest = 2;
+    pair.run_until(SEC * 20, |pair| {
+        greatest = greatest.max(pair.server.connection.features().remote(Feature::AckRatio));
+        false
+    });
+    assert!(greatest > 2);
+    pair.client.source.assert_one_fate_each();
+}
+
+#[test]
+fn an_idle_connection_stays_open_and_a_dead_link_ends_it() {
+    let mut pair = Pair::new(LinkConfig::default(), 11);
+    exchange(&mut pair, 5, 100);
+    pair.run_for(SEC * 3_600);
+    assert_eq!(pair.client.connection.state(), State::Open, "silence is no fault when nothing is owed");
+    let sent = pair.links[0].sent;
+    pair.run_for(SEC * 3_600);
+    assert_eq!(pair.links[0].sent, sent, "and costs nothing");
+
+    pair.links[0] = crate::link::Link::new(LinkConfig { loss: 1.0, ..LinkConfig::default() }, 1);
+    pair.client.source.push(pair.now, vec![1; 100]);
+    let before = pair.now;
+    assert!(pair.run_until(SEC * 100, |pair| pair.client.closed.is_some()));
+    assert_eq!(pair.client.closed, Some(CloseReason::Timeout));
+    assert!(pair.now - before <= SEC * 31);
+    assert_eq!(pair.client.source.count(Step::Lost), 1);
+}
+
+#[test]
+fn a_single_lost_packet_does_not_end_an_idle_connection() {
+    let mut pair = Pair::new(LinkConfig::default(), 12);
+    exchange(&mut pair, 5, 100);
+    let good = std::mem::replace(
+        &mut pair.links[0],
+        crate::link::Link::new(LinkConfig { loss: 1.0, ..LinkConfig::default() }, 1),
+    );
+    pair.client.source.push(pair.now, vec![1; 100]);
+    pair.run_for(MS * 50);
+    pair.links[0] = good;
+    pair.run_for(SEC * 300);
+    assert_eq!(pair.client.closed, None);
+    assert_eq!(pair.client.source.count(Step::Lost), 1);
+    assert!(pair.client.connection.statistics().syncs_sent >= 1, "asked whether the peer lives");
+}
+
+#[test]
+fn nobody_there_is_a_timeout() {
+    let link = LinkConfig { loss: 1.0, ..LinkConfig::default() };
+    let mut pair = Pair::new(link, 13);
+    assert!(pair.run_until(SEC * 61, |pair| pair.client.closed.is_some()));
+    assert_eq!(pair.client.closed, Some(CloseReason::Timeout));
+    // At 0, 1, 3, 7, 15, 31 s, and the final Reset.
+    assert_eq!(pair.links[0].sent, 7);
+    assert_eq!(pair.server.connection.state(), State::Listen);
+}
+
+#[test]
+fn an_empty_datagram_is_a_datagram() {
+    let mut pair = Pair::new(LinkConfig::default(), 14);
+    pair.connect();
+    pair.client.source.push(pair.now, Vec::new());
+    pair.run_for(SEC);
+    assert_eq!(pair.server.received, [Vec::new()]);
+    assert_eq!(pair.client.source.count(Step::Acked), 1);
+}
+
+#[test]
+fn what_does_not_fit_is_passed_over_and_a_shorter_path_makes_less_fit() {
+    let mut pair = Pair::new(LinkConfig::default(), 15);
+    pair.connect();
+    let fits = pair.client.connection.max_payload();
+    pair.client.source.push(pair.now, vec![0; 1_400]);
+    pair.client.source.push(pair.now, vec![0; fits]);
+    pair.run_for(SEC);
+    pair.client.connection.path_mtu_exceeded(800);
+    pair.client.connection.path_mtu_exceeded(1_000);
+    assert_eq!(pair.client.connection.max_payload(), fits - 400);
+    pair.client.source.push(pair.now, vec![0; fits]);
+    pair.client.source.push(pair.now, vec![0; fits - 400]);
+    pair.run_for(SEC);
+    assert_eq!(pair.server.received.iter().map(Vec::len).collect::<Vec<_>>(), [fits, fits - 400]);
+    pair.client.source.assert_one_fate_each();
+}
+
+#[test]
+fn a_source_that_breaks_its_promise_costs_nothing() {
+    let mut pair = Pair::new(LinkConfig::default(), 16);
+    pair.connect();
+    pair.client.source.false_promises = 50;
+    (0..50).for_each(|_| pair.settle());
+    assert_eq!(pair.client.source.false_promises, 0);
+    pair.client.source.push(pair.now, vec![7; 10]);
+    pair.run_for(SEC);
+    assert_eq!(pair.server.received.len(), 1);
+    pair.client.source.assert_one_fate_each();
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = || {
+        let mut pair = Pair::new(bad(), 77);
+        exchange(&mut pair, 300, 100);
+        (pair.now, *pair.client.connection.statistics(), *pair.server.connection.statistics())
+    };
+    assert_eq!(run(), run());
+}

@@ -1,0 +1,461 @@
+//! An endpoint: many connections over one UDP socket, told apart by their 6-tuples (RFC 6773 §3.8).
+
+mod arrivals;
+mod config;
+mod lingering;
+mod schedule;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+use timeous_cm::{Destination, FlowId, Manager};
+use timeous_core::{AduSource, DriveOrder, Ecn, Instant, Misuse, NoAdus, Rng, Transmit, Transport};
+
+pub use config::EndpointConfig;
+
+use crate::connection::rate_limit::RateLimit;
+use crate::connection::refusal::write_bare;
+use crate::connection::{Connection, Event, State, Target};
+use crate::packet::Header;
+use crate::reset::ResetCode;
+use crate::service::ServiceCode;
+use lingering::Lingering;
+use schedule::Schedule;
+
+/// A connection of an endpoint. It is never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// What tells one connection from another on one UDP socket: the rest of RFC 6773's 6-tuple is the socket's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FlowKey {
+    remote: SocketAddr,
+    remote_port: u16,
+    local_port: u16,
+}
+
+/// The send queues of an endpoint's connections.
+pub trait Sources {
+    /// That of one connection; asked for connected ones only. [`NoAdus`] serves for one that never sends.
+    fn source(&mut self, connection: ConnectionId) -> &mut dyn AduSource;
+}
+
+/// A packet that leaves an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Where to.
+    pub to: SocketAddr,
+    /// The connection that it belongs to; a refusal belongs to none.
+    pub connection: Option<ConnectionId>,
+    /// How to send it, and which ADU it carries.
+    pub transmit: Transmit,
+}
+
+/// Why a connection could not be begun. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The endpoint holds all connections that it may.
+    #[error("{0} connections are open, which is the most: close some, or raise max_connections")]
+    TooMany(usize),
+    /// Every local port is in use towards this peer.
+    #[error("no DCCP port is free towards {0}: wait for TIMEWAIT to end")]
+    NoPort(SocketAddr),
+    /// The driver broke the order.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
+}
+
+/// The command names a connection that is not there (any more).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// It has ended, or never was.
+    #[error("there is no connection {0:?}: it has ended")]
+    Unknown(ConnectionId),
+    /// The driver broke the order.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
+}
+
+/// What an endpoint has counted besides its connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointStatistics {
+    /// Datagrams that are no DCCP packets.
+    pub malformed: u64,
+    /// Packets that belong to no connection and begin none.
+    pub stray: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Resets sent to packets of no connection.
+    pub resets_sent: u64,
+    /// Half-open connections given up for newcomers.
+    pub evicted: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    connection: Connection,
+    key: FlowKey,
+    flow: Option<FlowId>,
+    is_connected: bool,
+    since: Instant,
+}
+
+/// The connections of one UDP socket, sans-IO: datagrams and time in, datagrams and events out.
+///
+/// The driving order is that of [`Transport`]; the Congestion Manager's wake-ups are passed on by
+/// [`granted`](Self::granted), those of the application by [`wake`](Self::wake).
+///
+/// Several connections may share a UDP 4-tuple: the second method of RFC 6773 §3.8.
+///
+/// ```
+/// use timeous_core::{Instant, Rng};
+/// use timeous_dccp::{Endpoint, EndpointConfig, ServiceCode, State};
+/// let service = ServiceCode::from_bytes(*b"demo");
+/// let mut endpoint = Endpoint::new(EndpointConfig::default(), Rng::from_seed(1));
+/// endpoint.listen(7_000, &[service]);
+/// let id = endpoint.connect(Instant::ZERO, "192.0.2.1:6511".parse()?, 7_000, service)?;
+/// assert_eq!(endpoint.connection(id).unwrap().state(), State::Request);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Endpoint {
+    config: EndpointConfig,
+    rng: Rng,
+    order: DriveOrder,
+    slots: BTreeMap<ConnectionId, Slot>,
+    keys: BTreeMap<FlowKey, ConnectionId>,
+    flows: BTreeMap<FlowId, ConnectionId>,
+    listeners: BTreeMap<u16, Vec<ServiceCode>>,
+    /// Connections that a client has asked for and not completed, oldest first.
+    half_open: BTreeSet<ConnectionId>,
+    lingering: Lingering,
+    schedule: Schedule,
+    events: VecDeque<(ConnectionId, Event)>,
+    refusals: VecDeque<(SocketAddr, Header)>,
+    refusal_rate: RateLimit,
+    statistics: EndpointStatistics,
+    /// Those whose end was told: they are still there to be asked for their statistics.
+    ended: BTreeSet<ConnectionId>,
+    next_id: u64,
+}
+
+impl Endpoint {
+    /// The UDP port assigned to DCCP (RFC 6773 §3.8).
+    pub const UDP_PORT: u16 = 6511;
+
+    /// An endpoint without connections. `rng` makes sequence numbers and ports unguessable: seed it from the system.
+    pub fn new(config: EndpointConfig, rng: Rng) -> Self {
+        Self {
+            rng,
+            order: DriveOrder::default(),
+            slots: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            half_open: BTreeSet::new(),
+            lingering: Lingering::new(config.max_lingering),
+            schedule: Schedule::default(),
+            events: VecDeque::new(),
+            refusals: VecDeque::new(),
+            refusal_rate: RateLimit::per_second(config.resets_per_second),
+            statistics: EndpointStatistics::default(),
+            ended: BTreeSet::new(),
+            next_id: 0,
+            config,
+        }
+    }
+
+    /// Accepts connections to the DCCP port `port` that ask for one of `services`. A second call for a port replaces
+    /// the services.
+    pub fn listen(&mut self, port: u16, services: &[ServiceCode]) {
+        self.listeners.insert(port, services.to_vec());
+    }
+
+    /// Accepts no more connections to `port`; those that are there stay.
+    pub fn stop_listening(&mut self, port: u16) {
+        self.listeners.remove(&port);
+    }
+
+    /// Asks `remote`, a UDP address, for a connection to its DCCP port `remote_port`, from an ephemeral port.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if there is no room for another connection.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        remote_port: u16,
+        service: ServiceCode,
+    ) -> Result<ConnectionId, ConnectError> {
+        self.reap(now);
+        if self.slots.len() >= self.config.max_connections {
+            return Err(ConnectError::TooMany(self.slots.len()));
+        }
+        let local_port = self.ephemeral_port(remote, remote_port).ok_or(ConnectError::NoPort(remote))?;
+        self.order.fed(now)?;
+        let target = Target { destination: self.destination(remote), local_port, remote_port, service };
+        let connection = Connection::connect(now, self.config.connection.clone(), target, &mut self.rng);
+        Ok(self.add(now, FlowKey { remote, remote_port, local_port }, connection))
+    }
+
+    /// Closes a connection in good order, as [`Connection::close`].
+    ///
+    /// # Errors
+    /// [`CommandError`] if there is no such connection.
+    pub fn close(&mut self, now: Instant, id: ConnectionId) -> Result<(), CommandError> {
+        self.command(now, id, |connection| connection.close(now))
+    }
+
+    /// Ends a connection at once, as [`Connection::abort`].
+    ///
+    /// # Errors
+    /// [`CommandError`] if there is no such connection.
+    pub fn abort(&mut self, now: Instant, id: ConnectionId, code: ResetCode) -> Result<(), CommandError> {
+        self.command(now, id, |connection| connection.abort(now, code))
+    }
+
+    fn command(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        command: impl FnOnce(&mut Connection) -> Result<(), Misuse>,
+    ) -> Result<(), CommandError> {
+        let slot = self.slots.get_mut(&id).ok_or(CommandError::Unknown(id))?;
+        self.order.fed(now)?;
+        command(&mut slot.connection)?;
+        self.after(id);
+        Ok(())
+    }
+
+    /// The path to `remote` carries DCCP packets of `mps` bytes only, as an ICMP message said: see
+    /// [`Connection::path_mtu_exceeded`]. It holds for all connections there, since the message cannot tell them apart
+    /// (RFC 6773 §3.6).
+    pub fn path_mtu_exceeded(&mut self, remote: SocketAddr, mps: usize) {
+        for slot in self.slots.values_mut().filter(|slot| slot.key.remote == remote) {
+            slot.connection.path_mtu_exceeded(mps);
+        }
+    }
+
+    /// The Congestion Manager has granted `flow` a packet. Says whether the flow is one of this endpoint's.
+    pub fn granted(&mut self, flow: FlowId) -> bool {
+        let id = self.flows.get(&flow).copied();
+        if let Some(id) = id {
+            self.schedule.make_ready(id);
+        }
+        id.is_some()
+    }
+
+    /// The application has put something into the connection's source.
+    pub fn wake(&mut self, id: ConnectionId) {
+        if self.slots.contains_key(&id) {
+            self.schedule.make_ready(id);
+        }
+    }
+
+    /// A connection, until its end was told by [`poll_event`](Self::poll_event) and the next call is made.
+    pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
+        self.slots.get(&id).map(|slot| &slot.connection)
+    }
+
+    /// The UDP address of a connection's peer.
+    pub fn remote(&self, id: ConnectionId) -> Option<SocketAddr> {
+        self.slots.get(&id).map(|slot| slot.key.remote)
+    }
+
+    /// The connections there are, half-open ones included.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.slots.keys().copied()
+    }
+
+    /// How many connections a client has asked for and not completed.
+    pub fn half_open(&self) -> usize {
+        self.half_open.len()
+    }
+
+    /// How many ended connections' ports are in TIMEWAIT.
+    pub fn lingering(&self) -> usize {
+        self.lingering.len()
+    }
+
+    /// What was counted.
+    pub fn statistics(&self) -> &EndpointStatistics {
+        &self.statistics
+    }
+
+    /// Lets time pass: to be called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
+    ///
+    /// # Errors
+    /// [`Misuse`] if `now` is before an earlier call's.
+    pub fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) -> Result<(), Misuse> {
+        self.order.fed(now)?;
+        self.reap(now);
+        self.lingering.expire(now);
+        while let Some(id) = self.schedule.next_due(now) {
+            if let Some(slot) = self.slots.get_mut(&id) {
+                slot.connection.handle_timeout(now, cm)?;
+                self.after(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next packet to send now, appended to the empty `packet`, or `None`. Connections take turns.
+    ///
+    /// # Errors
+    /// [`Misuse`] if the driver broke the order.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        sources: &mut dyn Sources,
+        packet: &mut Vec<u8>,
+    ) -> Result<Option<Outgoing>, Misuse> {
+        if !packet.is_empty() {
+            return Err(Misuse::BufferNotEmpty { len: packet.len() });
+        }
+        self.order.advance(now)?;
+        let outgoing = match self.refusals.pop_front() {
+            Some((to, header)) => {
+                write_bare(&header, self.config.connection.encapsulation, packet);
+                Some(Outgoing { to, connection: None, transmit: Transmit { ecn: Ecn::NotEct, adu: None } })
+            }
+            None => self.poll_connections(now, cm, sources, packet)?,
+        };
+        self.order.polled(now, outgoing.is_some())?;
+        Ok(outgoing)
+    }
+
+    fn poll_connections(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        sources: &mut dyn Sources,
+        packet: &mut Vec<u8>,
+    ) -> Result<Option<Outgoing>, Misuse> {
+        while let Some(id) = self.schedule.next_ready() {
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            let mut nothing = NoAdus;
+            let source = if slot.is_connected { sources.source(id) } else { &mut nothing };
+            let transmit = slot.connection.poll_transmit(now, cm, source, packet)?;
+            let to = slot.key.remote;
+            match transmit {
+                Some(transmit) => {
+                    self.after(id);
+                    return Ok(Some(Outgoing { to, connection: Some(id), transmit }));
+                }
+                None => {
+                    let timeout = slot.connection.poll_timeout()?;
+                    self.schedule.set_timeout(id, timeout);
+                    self.settle(id);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due; `None`: not before something else happens.
+    ///
+    /// # Errors
+    /// [`Misuse::NotDrained`] while packets may wait.
+    pub fn poll_timeout(&mut self) -> Result<Option<Instant>, Misuse> {
+        self.order.may_sleep()?;
+        Ok(self.schedule.first_timeout())
+    }
+
+    /// The next event, or `None`.
+    pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
+        self.reap(self.order.now());
+        let (id, event) = self.events.pop_front()?;
+        if matches!(event, Event::Closed { .. }) {
+            self.ended.insert(id);
+        }
+        Some((id, event))
+    }
+
+    fn destination(&self, remote: SocketAddr) -> Destination {
+        Destination { addr: remote.ip(), dscp: self.config.dscp }
+    }
+
+    fn add(&mut self, now: Instant, key: FlowKey, connection: Connection) -> ConnectionId {
+        let id = ConnectionId(self.next_id);
+        self.next_id += 1;
+        self.keys.insert(key, id);
+        self.slots.insert(id, Slot { connection, key, flow: None, is_connected: false, since: now });
+        self.schedule.make_ready(id);
+        id
+    }
+
+    /// A port from the dynamic range (RFC 4340 §19.9) that is free towards this peer.
+    fn ephemeral_port(&mut self, remote: SocketAddr, remote_port: u16) -> Option<u16> {
+        const FIRST: u16 = 49_152;
+        const COUNT: u16 = u16::MAX - FIRST + 1;
+        let start = self.rng.below(u64::from(COUNT)) as u16;
+        (0..COUNT).map(|step| FIRST + (start + step) % COUNT).find(|&local_port| {
+            let key = FlowKey { remote, remote_port, local_port };
+            !self.keys.contains_key(&key) && !self.lingering.contains(&key) && !self.listeners.contains_key(&local_port)
+        })
+    }
+
+    /// Something happened on a connection: it may have packets to send, and events to tell.
+    fn after(&mut self, id: ConnectionId) {
+        self.schedule.make_ready(id);
+        self.settle(id);
+    }
+
+    /// Takes over what a connection has to tell.
+    fn settle(&mut self, id: ConnectionId) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let flow = slot.connection.flow();
+        if flow != slot.flow {
+            if let Some(old) = slot.flow.take() {
+                self.flows.remove(&old);
+            }
+            if let Some(new) = flow {
+                self.flows.insert(new, id);
+            }
+            slot.flow = flow;
+        }
+        let is_server = self.half_open.contains(&id);
+        while let Some(event) = slot.connection.poll_event() {
+            if event == Event::Connected {
+                slot.is_connected = true;
+                if self.half_open.remove(&id) {
+                    let &Target { local_port: port, service, .. } = slot.connection.target();
+                    self.events.push_back((id, Event::Incoming { port, service }));
+                }
+            }
+            // Nobody has heard of a connection that was never completed.
+            if slot.is_connected || !is_server {
+                self.events.push_back((id, event));
+            }
+        }
+        if self.half_open.contains(&id) && slot.connection.is_drained() {
+            self.remove(id);
+        }
+    }
+
+    /// Forgets the connections whose end was told, once they have said their last word.
+    fn reap(&mut self, now: Instant) {
+        let slots = &self.slots;
+        let drained = |id: &ConnectionId| slots.get(id).is_none_or(|slot| slot.connection.is_drained());
+        let over: Vec<ConnectionId> = self.ended.iter().copied().filter(drained).collect();
+        for id in over {
+            self.ended.remove(&id);
+            let Some(slot) = self.slots.get(&id) else { continue };
+            if slot.connection.state() == State::TimeWait {
+                self.lingering.insert(slot.key, now + self.config.connection.msl * 2);
+            }
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: ConnectionId) {
+        let Some(slot) = self.slots.remove(&id) else { return };
+        self.keys.remove(&slot.key);
+        if let Some(flow) = slot.flow {
+            self.flows.remove(&flow);
+        }
+        self.half_open.remove(&id);
+        self.schedule.forget(id);
+    }
+}

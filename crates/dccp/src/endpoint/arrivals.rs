@@ -1,0 +1,115 @@
+//! Whose packet it is that arrived, and what becomes of one that is nobody's (RFC 4340 §8.5 steps 2 and 3).
+
+use std::net::SocketAddr;
+
+use timeous_cm::Manager;
+use timeous_core::{Ecn, Instant, Misuse, Transport};
+
+use super::{ConnectionId, Endpoint, FlowKey};
+use crate::connection::Connection;
+use crate::connection::refusal::refusal;
+use crate::packet::{Body, Header, Packet};
+use crate::reset::{ResetCode, ResetReason};
+use crate::service::ServiceCode;
+
+/// The most refusals that wait for the socket.
+const MAX_REFUSALS: usize = 256;
+
+impl Endpoint {
+    /// Takes in a datagram that came from the UDP address `from`.
+    ///
+    /// # Errors
+    /// [`Misuse`] if `now` is before an earlier call's.
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        from: SocketAddr,
+        datagram: &[u8],
+        ecn: Ecn,
+    ) -> Result<(), Misuse> {
+        self.order.fed(now)?;
+        self.reap(now);
+        let Ok(packet) = Packet::parse(datagram, self.config.connection.encapsulation) else {
+            self.statistics.malformed += 1;
+            return Ok(());
+        };
+        let header = &packet.header;
+        let key = FlowKey { remote: from, remote_port: header.source_port, local_port: header.dest_port };
+        let id = match self.keys.get(&key) {
+            Some(&id) => id,
+            None => match self.admit(now, key, header) {
+                Ok(id) => id,
+                Err(code) => {
+                    self.refuse(now, from, header, code);
+                    return Ok(());
+                }
+            },
+        };
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.connection.handle_datagram(now, cm, datagram, ecn)?;
+            self.after(id);
+        }
+        Ok(())
+    }
+
+    /// Begins a connection for a packet of none, if it is a Request that can be accepted; else says why not.
+    fn admit(&mut self, now: Instant, key: FlowKey, header: &Header) -> Result<ConnectionId, ResetCode> {
+        let Body::Request { service } = header.body else {
+            self.statistics.stray += 1;
+            return Err(ResetCode::NoConnection);
+        };
+        if let Err(code) = self.admits(&key, service) {
+            self.statistics.refused += 1;
+            return Err(code);
+        }
+        if self.half_open.len() >= self.config.max_half_open && !self.evict(now) {
+            self.statistics.refused += 1;
+            return Err(ResetCode::TooBusy);
+        }
+        let config = self.config.connection.clone();
+        let destination = self.destination(key.remote);
+        let connection = Connection::listen(now, config, key.local_port, &[service], destination, &mut self.rng);
+        let id = self.add(now, key, connection);
+        self.half_open.insert(id);
+        Ok(id)
+    }
+
+    fn admits(&self, key: &FlowKey, service: ServiceCode) -> Result<(), ResetCode> {
+        // "If no socket, or S.state == TIMEWAIT, Generate Reset(No Connection)" (step 2).
+        if self.lingering.contains(key) {
+            return Err(ResetCode::NoConnection);
+        }
+        let services = self.listeners.get(&key.local_port).ok_or(ResetCode::ConnectionRefused)?;
+        if !service.is_valid() || !services.contains(&service) {
+            return Err(ResetCode::BadServiceCode);
+        }
+        if self.slots.len() >= self.config.max_connections {
+            return Err(ResetCode::TooBusy);
+        }
+        Ok(())
+    }
+
+    /// Makes room for a newcomer, if the oldest half-open connection has had its time.
+    /// It has no flow yet, and its client will be refused should it come back.
+    fn evict(&mut self, now: Instant) -> bool {
+        let oldest = self.half_open.first().and_then(|id| Some((*id, self.slots.get(id)?.since)));
+        let Some((oldest, _)) = oldest.filter(|&(_, since)| now - since >= self.config.half_open_patience) else {
+            return false;
+        };
+        self.statistics.evicted += 1;
+        self.remove(oldest);
+        true
+    }
+
+    /// Answers a packet that belongs to no connection, within the limits (§8.1.3, §8.3.1).
+    fn refuse(&mut self, now: Instant, to: SocketAddr, header: &Header, code: ResetCode) {
+        if let Some(reset) = refusal(header, ResetReason::plain(code))
+            && self.refusals.len() < MAX_REFUSALS
+            && self.refusal_rate.take(now)
+        {
+            self.statistics.resets_sent += 1;
+            self.refusals.push_back((to, reset));
+        }
+    }
+}
