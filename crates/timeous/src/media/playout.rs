@@ -246,9 +246,15 @@ impl Playout {
     fn store(&mut self, seq: u64, ticks: i64, piece: Piece, now: Instant) {
         self.stats.received += 1;
         self.clock.observe(ticks, now);
-        if self.expected.is_some_and(|expected| seq < expected) {
+        let passed = self.expected.is_some_and(|expected| seq < expected);
+        if passed || self.stragglers.know(ticks) {
             self.stats.late += 1;
-            self.stats.lost = self.stats.lost.saturating_sub(1);
+            if passed {
+                self.stats.lost = self.stats.lost.saturating_sub(1);
+            } else {
+                // The rest of a frame that was settled without it.
+                self.buffer.mark_settled(seq);
+            }
             let playout_at = self.playout_at(ticks);
             let until = now.max(playout_at) + self.config.latency;
             let reports = &mut self.reports;
@@ -262,6 +268,7 @@ impl Playout {
     /// The sender has started anew: what waited is settled, and nothing is known of what comes.
     fn restart(&mut self) {
         self.finish();
+        self.stragglers = Stragglers::default();
         self.chain = Chain::default();
         self.clock = MediaClock::default();
         self.sequence = Sequence::default();

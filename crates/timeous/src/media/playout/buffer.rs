@@ -164,6 +164,11 @@ impl Buffer {
         Some(parts)
     }
 
+    /// A packet that belongs to a frame that is settled.
+    pub(super) fn mark_settled(&mut self, seq: u64) {
+        self.order.insert(seq, Entry::Settled(seq));
+    }
+
     pub(super) fn exceeds(&self, bytes: usize, packets: usize) -> bool {
         self.bytes > bytes || self.packets > packets || self.order.len() > packets
     }

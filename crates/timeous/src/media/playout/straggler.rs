@@ -8,10 +8,12 @@ use super::buffer::{Parts, Piece};
 use super::{FrameFate, FrameReport};
 use crate::media::frame::FrameKind;
 
-/// How many frames are kept waiting, and how many that were reported are remembered.
-const MAX_WAITING: usize = 256;
-/// A frame with more packets is not followed further.
-const MAX_PACKETS: usize = 4096;
+/// How many frames are waited for.
+const MAX_WAITING: usize = 64;
+/// A frame with more packets is not waited for.
+const MAX_PACKETS: usize = 1024;
+/// How many frames that were reported are remembered.
+const MAX_REPORTED: usize = 256;
 
 /// A frame that has missed its instant, and is waited for `until` then.
 #[derive(Debug)]
@@ -43,6 +45,10 @@ pub(super) struct Stragglers {
 impl Stragglers {
     /// A frame has missed its instant.
     pub(super) fn wait_for(&mut self, ticks: i64, straggler: Straggler, mut report: impl FnMut(FrameReport)) {
+        if straggler.parts.len() > MAX_PACKETS {
+            report(self.close(ticks, straggler, FrameFate::Incomplete));
+            return;
+        }
         if let Some(older) = self.waiting.insert(ticks, straggler) {
             report(self.close(ticks, older, FrameFate::Incomplete));
         }
@@ -76,9 +82,14 @@ impl Stragglers {
     /// A frame was reported: what else comes of it is no news.
     pub(super) fn settled(&mut self, ticks: i64) {
         self.reported.insert(ticks);
-        if self.reported.len() > MAX_WAITING {
+        if self.reported.len() > MAX_REPORTED {
             self.reported.pop_first();
         }
+    }
+
+    /// Whether the frame has missed its instant or was reported.
+    pub(super) fn know(&self, ticks: i64) -> bool {
+        self.waiting.contains_key(&ticks) || self.reported.contains(&ticks)
     }
 
     /// Gives up those whose time is over.

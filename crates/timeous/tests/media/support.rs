@@ -1,7 +1,8 @@
 //! The clip, a network without a socket, and ffmpeg as the judge.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use timeous::media::{
     Frame, FrameFate, FrameKind, FrameReader, FrameReport, MediaAdu, Packetizer, PacketizerConfig, Playout, PlayoutConfig,
@@ -15,12 +16,16 @@ pub(crate) fn clip() -> Vec<u8> {
     std::fs::read(CLIP_PATH).expect("assets/clip.h264 is part of the repository")
 }
 
-pub(crate) fn frames() -> Vec<Frame> {
-    let mut reader = FrameReader::new(None);
-    reader.push(&clip()).unwrap();
-    let ending = reader.finish().unwrap();
-    assert!(!ending.truncated && ending.unreadable_slices == 0);
-    std::iter::from_fn(|| reader.next_frame()).collect()
+/// The frames of the clip, read once.
+pub(crate) fn frames() -> &'static [Frame] {
+    static FRAMES: OnceLock<Vec<Frame>> = OnceLock::new();
+    FRAMES.get_or_init(|| {
+        let mut reader = FrameReader::new(None);
+        reader.push(&clip()).unwrap();
+        let ending = reader.finish().unwrap();
+        assert!(!ending.truncated && ending.unreadable_slices == 0);
+        std::iter::from_fn(|| reader.next_frame()).collect()
+    })
 }
 
 pub(crate) fn adus(frames: &[Frame]) -> Vec<MediaAdu> {
@@ -91,12 +96,52 @@ impl Played {
         }
     }
 
-    /// ffmpeg has nothing to say about it, and finds every frame.
-    pub(crate) fn must_decode_cleanly(&self, test: &str) {
+    /// ffmpeg has nothing to say about it, and decodes every frame to the picture that it is in the whole clip.
+    pub(crate) fn must_decode_cleanly(&self, test: &str, truth: &Pictures) {
         let stream: Vec<u8> = self.frames.iter().flat_map(|frame| frame.annexb.iter().copied()).collect();
-        if let Some(complaint) = decode(test, &stream) {
-            assert_eq!(complaint, "", "ffmpeg complains");
+        let Some(decoded) = Pictures::of(test, &stream) else { return };
+        assert_eq!(decoded.complaint, "", "ffmpeg complains");
+        let mut shown: Vec<i64> = self.frames.iter().map(|frame| frame.ticks).collect();
+        shown.sort_unstable();
+        assert_eq!(decoded.hashes.len(), shown.len());
+        for (ticks, hash) in shown.into_iter().zip(&decoded.hashes) {
+            let index = ticks as usize / 3_000;
+            assert_eq!(hash, &truth.hashes[index], "the picture of frame {index} is another");
         }
+    }
+}
+
+/// What ffmpeg makes of a stream.
+#[derive(Default)]
+pub(crate) struct Pictures {
+    /// A hash of each picture, in the order on the screen.
+    pub(crate) hashes: Vec<String>,
+    /// What it says of errors.
+    pub(crate) complaint: String,
+}
+
+impl Pictures {
+    /// Of the whole clip; nothing if there is no ffmpeg.
+    pub(crate) fn of_clip(test: &str) -> &'static Self {
+        static PICTURES: OnceLock<Pictures> = OnceLock::new();
+        PICTURES.get_or_init(|| {
+            let pictures = Self::of(test, &clip()).unwrap_or_default();
+            assert_eq!(pictures.complaint, "");
+            pictures
+        })
+    }
+
+    /// `None` if there is no ffmpeg.
+    pub(crate) fn of(test: &str, stream: &[u8]) -> Option<Self> {
+        let output = decode(test, stream)?;
+        let mut complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() && complaint.is_empty() {
+            complaint = output.status.to_string();
+        }
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let hash = |line: &str| line.rsplit(',').next().map(|hash| hash.trim().to_owned());
+        let hashes = lines.lines().filter(|line| !line.starts_with('#')).filter_map(hash).collect();
+        Some(Self { hashes, complaint })
     }
 }
 
@@ -151,16 +196,12 @@ impl Network {
     }
 }
 
-/// What ffmpeg says on decoding `stream`; `None` if there is no ffmpeg.
-pub(crate) fn decode(test: &str, stream: &[u8]) -> Option<String> {
-    let args = ["-v", "error", "-xerror", "-err_detect", "explode", "-f", "h264", "-i", "-", "-f", "null", "-"];
-    let mut child = match Command::new("ffmpeg")
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-    {
+fn decode(test: &str, stream: &[u8]) -> Option<Output> {
+    let input = ["-v", "error", "-xerror", "-err_detect", "explode", "-f", "h264", "-i", "-"];
+    let output = ["-vsync", "passthrough", "-f", "framemd5", "-"];
+    let mut command = Command::new("ffmpeg");
+    command.args(input).args(output).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return skip(test, "ffmpeg", &error),
     };
@@ -172,11 +213,7 @@ pub(crate) fn decode(test: &str, stream: &[u8]) -> Option<String> {
     });
     let output = child.wait_with_output().unwrap();
     feeder.join().unwrap();
-    let mut said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if !output.status.success() && said.is_empty() {
-        said = output.status.to_string();
-    }
-    Some(said)
+    Some(output)
 }
 
 /// The standard output of a tool; `None` if it is not there.

@@ -1,0 +1,135 @@
+//! Whatever comes in, media answers with a typed error or with frames: never with a panic, and within its memory.
+
+use std::sync::OnceLock;
+
+use proptest::prelude::*;
+use timeous::media::{FrameReader, Playout, PlayoutConfig};
+use timeous_core::{Duration, Instant};
+
+use crate::support::{Played, adus, clip, frames, let_time_pass};
+
+/// The first packets of the clip, made once.
+fn packets() -> &'static [Vec<u8>] {
+    static PACKETS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    PACKETS.get_or_init(|| adus(&frames()[..70]).into_iter().map(|adu| adu.rtp).collect())
+}
+
+/// What a hostile sender does next.
+#[derive(Clone, Debug)]
+enum Act {
+    /// Sends a packet of the clip, some of its bytes changed.
+    Genuine { which: prop::sample::Index, changes: Vec<(prop::sample::Index, u8)> },
+    /// Sends a packet with a sound header and anything in it.
+    Made { number: u16, timestamp: u32, marker: bool, payload: Vec<u8> },
+    /// Sends rubbish.
+    Rubbish(Vec<u8>),
+    /// Waits.
+    Wait(u32),
+}
+
+fn payload() -> impl Strategy<Value = Vec<u8>> {
+    let first = prop_oneof![
+        Just(0x7c), Just(0x5c), Just(0x78), Just(0x67), Just(0x68), Just(0x65), Just(0x41), Just(0x01), any::<u8>()
+    ];
+    let second = prop_oneof![Just(0x85), Just(0x05), Just(0x45), Just(0x81), Just(0x88), Just(0x00), any::<u8>()];
+    (first, second, proptest::collection::vec(any::<u8>(), 0..60)).prop_map(|(first, second, mut rest)| {
+        rest.splice(0..0, [first, second]);
+        rest
+    })
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let change = (any::<prop::sample::Index>(), any::<u8>());
+    prop_oneof![
+        6 => (any::<prop::sample::Index>(), proptest::collection::vec(change, 0..3))
+            .prop_map(|(which, changes)| Act::Genuine { which, changes }),
+        6 => (0u16..40, 0u32..8, any::<bool>(), payload()).prop_map(|(number, timestamp, marker, payload)| {
+            Act::Made { number, timestamp: timestamp * 3_000, marker, payload }
+        }),
+        2 => (any::<u16>(), any::<u32>(), any::<bool>(), payload())
+            .prop_map(|(number, timestamp, marker, payload)| Act::Made { number, timestamp, marker, payload }),
+        1 => proptest::collection::vec(any::<u8>(), 0..40).prop_map(Act::Rubbish),
+        2 => (0u32..400_000_000).prop_map(Act::Wait),
+    ]
+}
+
+fn made(number: u16, timestamp: u32, marker: bool, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x80, 96 | (u8::from(marker) << 7)];
+    packet.extend_from_slice(&number.to_be_bytes());
+    packet.extend_from_slice(&timestamp.to_be_bytes());
+    packet.extend_from_slice(&[0; 4]);
+    packet.extend_from_slice(payload);
+    packet
+}
+
+/// Plays a hostile sender's acts; what is given out must be a byte stream.
+fn play(acts: &[Act], config: PlayoutConfig) {
+    let mut playout = Playout::new(config);
+    let mut played = Played::default();
+    let mut now = Instant::ZERO;
+    for act in acts {
+        let packet = match act {
+            Act::Genuine { which, changes } => {
+                let mut packet = which.get(packets()).clone();
+                for (place, value) in changes {
+                    let place = place.index(packet.len());
+                    packet[place] = *value;
+                }
+                packet
+            }
+            Act::Made { number, timestamp, marker, payload } => made(*number, *timestamp, *marker, payload),
+            Act::Rubbish(bytes) => bytes.clone(),
+            Act::Wait(nanos) => {
+                now += Duration::from_nanos(u64::from(*nanos));
+                let_time_pass(&mut playout, now, &mut played);
+                continue;
+            }
+        };
+        let _ = playout.handle_packet(now, &packet);
+        played.take(&mut playout);
+    }
+    let_time_pass(&mut playout, now + Duration::from_secs(3600), &mut played);
+    assert_eq!(playout.poll_timeout(), None, "all that waits has been given up");
+    let stats = playout.stats();
+    assert!(stats.received + stats.duplicate + stats.refused <= acts.len() as u64);
+    for frame in &played.frames {
+        assert!(frame.annexb.starts_with(&[0, 0, 0, 1]));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_hostile_sender_is_survived(acts in proptest::collection::vec(act(), 0..200)) {
+        play(&acts, PlayoutConfig::new(Duration::from_millis(200)));
+    }
+
+    #[test]
+    fn and_with_little_memory(acts in proptest::collection::vec(act(), 0..200)) {
+        let config = PlayoutConfig { buffer_bytes: 5_000, buffer_packets: 8, ..PlayoutConfig::new(Duration::from_secs(3)) };
+        play(&acts, config);
+    }
+
+    #[test]
+    fn a_damaged_file_is_survived(
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..30),
+        end in any::<prop::sample::Index>(),
+    ) {
+        static CLIP: OnceLock<Vec<u8>> = OnceLock::new();
+        let clip = CLIP.get_or_init(|| clip()[..60_000].to_vec());
+        let mut clip = clip[..1 + end.index(clip.len())].to_vec();
+        for (place, value) in changes {
+            // Parameter sets and slice headers are hit as often as slice data.
+            let near = place.index(clip.len());
+            let place = if value % 2 == 0 { near.min(near % 900) } else { near };
+            clip[place] = value;
+        }
+        let mut reader = FrameReader::with_limit(None, 50_000);
+        let whole = clip.chunks(977).try_for_each(|chunk| reader.push(chunk)).and_then(|()| reader.finish());
+        let frames: Vec<_> = std::iter::from_fn(|| reader.next_frame()).collect();
+        if let Ok(ending) = whole {
+            prop_assert_eq!(ending.frames, frames.len() as u64);
+        }
+    }
+}
