@@ -457,4 +457,22 @@ mod tests {
         let stats = StatsFile::from_arguments(&["xml".to_owned(), "x".to_owned()]).unwrap_err();
         assert_eq!(stats.to_string(), "\"xml\" is no form of statistics: say json or csv");
     }
+    #[test]
+    fn a_run_ends_by_itself_and_leaves_its_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name);
+        for (form, begins) in [("csv", "seconds,direction,packets_in,bytes_in,"), ("json", "[\n  {\n    \"seconds\"")] {
+            let (stats, capture) = (file(form), file("capture"));
+            let line = format!(
+                "--listen 127.0.0.1:0 --to 127.0.0.1:9 --duration 20ms --capture {} --stats {form} {}",
+                capture.display(),
+                stats.display()
+            );
+            run(parse(&line).unwrap()).unwrap();
+            let written = std::fs::read_to_string(&stats).unwrap();
+            assert!(written.starts_with(begins), "{written}");
+            assert_eq!(written.matches("forward").count(), 1);
+            assert!(capture.metadata().unwrap().len() > 0);
+        }
+    }
 }

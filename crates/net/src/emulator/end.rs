@@ -51,3 +51,26 @@ fn read(clock: ClockId) -> Duration {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
     Duration::from_secs(tv_sec as u64) + Duration::from_nanos(tv_nsec as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_came_when_the_kernel_says_unless_that_cannot_be() {
+        let clock = Clock { zero: read(ClockId::Monotonic) - Duration::from_secs(100) };
+        let stamp = |age: Duration| Some(StdDuration::from(read(ClockId::Realtime) - age));
+        let around = |arrival: &dyn Fn() -> Instant| (clock.now(), arrival(), clock.now());
+
+        let age = Duration::from_millis(500);
+        let (before, arrival, after) = around(&|| clock.arrival(stamp(age)));
+        assert!(arrival <= after.saturating_sub(age), "500 ms ago, or more where we were held up");
+        assert!(arrival + age + OLDEST >= before, "but not much more");
+
+        let impossible = [None, stamp(Duration::from_secs(5)), Some(StdDuration::from_secs(1 << 40))];
+        for stamp in impossible {
+            let (before, arrival, after) = around(&|| clock.arrival(stamp));
+            assert!(before <= arrival && arrival <= after, "{stamp:?} counts as now");
+        }
+    }
+}
