@@ -150,6 +150,10 @@ mod tests {
         assert!(top.is_before(Seq::new(3)));
         assert!(Seq::new(3).is_after(top));
         assert!(!top.is_before(top) && !top.is_after(top));
+        // Half the circle apart: as two's complement has it (RFC 4340 §3.1).
+        let (zero, half) = (Seq::new(0), Seq::new(HALF));
+        assert!(zero.is_before(half) && half.is_before(zero) && !zero.is_after(half) && !half.is_after(zero));
+        assert!(Seq::new(HALF - 1).is_after(zero) && Seq::new(HALF + 1).is_before(zero));
         assert_eq!(Seq::new(3).offset_from(top), 4);
         assert_eq!(top.offset_from(Seq::new(3)), -4);
         assert_eq!(top.max(Seq::new(0)), Seq::new(0));
