@@ -3,6 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use timeous_dccp::ack_vector::{Reports, vectors_of};
+use timeous_dccp::options::{DropCode, drop_blocks, encode_drops};
 use timeous_dccp::{Opt, OptionList, Options, PacketType, ResetCode, Seq};
 
 fuzz_target!(|data: &[u8]| {
@@ -34,7 +35,12 @@ fuzz_target!(|data: &[u8]| {
     let again: Vec<_> = list.iter(packet).map(|item| item.map(|item| (item.opt, item.mandatory)).unwrap()).collect();
     assert_eq!(again, read);
 
+    // The bytes as Data Dropped blocks: what was dropped, written anew, says the same.
     let ack = Seq::new(1 << 20);
+    let dropped = drops(ack, bytes);
+    let blocks = encode_drops(ack, dropped.iter().copied(), bytes.len());
+    assert_eq!(drops(ack, &blocks), dropped);
+
     if let Ok(reports) = Reports::new(ack, ack - 5_000, vectors_of(list.iter(packet))) {
         let mut next = ack;
         for report in reports {
@@ -44,3 +50,12 @@ fuzz_target!(|data: &[u8]| {
         assert!(ack.distance_from(next) <= 5_001);
     }
 });
+
+fn drops(ack: Seq, bytes: &[u8]) -> Vec<(Seq, DropCode)> {
+    let dropped = drop_blocks(ack, [bytes]).filter_map(|block| block.code.map(|code| (block, code)));
+    dropped
+        .flat_map(|(block, code)| {
+            (0..=block.newest.distance_from(block.oldest)).map(move |back| (block.newest - back, code))
+        })
+        .collect()
+}
