@@ -7,11 +7,11 @@ use timeous_core::{AduMeta, AduSource, DropReason, Instant, PathState, Priority,
 /// A source that keeps what it gave away until its fate is known, and offers it again if it was lost.
 ///
 /// The deadline is that of the first sending: what can no longer arrive in time is lost for good. Only ADUs of at
-/// least the given priority are kept.
+/// least the given priority are kept; with none given, nothing is.
 #[derive(Debug)]
 pub struct Repair<S> {
     inner: S,
-    least: Priority,
+    least: Option<Priority>,
     under_way: BTreeMap<u64, Kept>,
     /// Tokens of what is to leave again, in the order of the losses.
     again: VecDeque<u64>,
@@ -26,7 +26,7 @@ struct Kept {
 
 impl<S: AduSource> Repair<S> {
     /// Repairs what comes from `inner` and has at least the priority `least`.
-    pub fn new(inner: S, least: Priority) -> Self {
+    pub fn new(inner: S, least: Option<Priority>) -> Self {
         Self { inner, least, under_way: BTreeMap::new(), again: VecDeque::new(), repaired: 0 }
     }
 
@@ -76,7 +76,7 @@ impl<S: AduSource> AduSource for Repair<S> {
         }
         let start = packet.len();
         let pulled = self.inner.pull(now, path, room, packet)?;
-        if pulled.meta.priority >= self.least {
+        if self.least.is_some_and(|least| pulled.meta.priority >= least) {
             let payload = packet[start..].to_vec();
             self.under_way.insert(pulled.token, Kept { meta: pulled.meta, payload });
         }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_lost_packet_leaves_again_before_anything_fresh() {
-        let mut repair = Repair::new(Script::default(), Priority::LOWEST);
+        let mut repair = Repair::new(Script::default(), Some(Priority::LOWEST));
         assert_eq!(pull(&mut repair, at(0)), (0, vec![0]));
         assert_eq!(pull(&mut repair, at(0)), (1, vec![1]));
         repair.lost(0);
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn what_cannot_arrive_in_time_is_lost_for_good() {
         let script = Script { deadline: Some(at(100)), ..Script::default() };
-        let mut repair = Repair::new(script, Priority::LOWEST);
+        let mut repair = Repair::new(script, Some(Priority::LOWEST));
         pull(&mut repair, at(0));
         repair.lost(0);
         let slow = PathState { srtt: Some(Duration::from_millis(80)), ..path() };
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn what_is_worth_little_is_not_repaired() {
         let script = Script { priority: Priority::LOWEST, ..Script::default() };
-        let mut repair = Repair::new(script, Priority::NORMAL);
+        let mut repair = Repair::new(script, Some(Priority::NORMAL));
         pull(&mut repair, at(0));
         repair.lost(0);
         assert!(!repair.has_queued(at(1)));
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_connection_is_the_end_of_every_repair() {
-        let mut repair = Repair::new(Script::default(), Priority::LOWEST);
+        let mut repair = Repair::new(Script::default(), Some(Priority::LOWEST));
         pull(&mut repair, at(0));
         pull(&mut repair, at(0));
         repair.lost(1);

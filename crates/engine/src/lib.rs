@@ -3,9 +3,23 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+mod command;
+mod config;
+mod engine;
+mod error;
 mod inbox;
+mod port;
+mod session;
 mod socket;
-pub mod waker;
+mod stream;
+mod waker;
+mod worker;
 
+pub use config::{NewChoice, StreamConfig};
+pub use engine::{Engine, Listener};
+pub use error::EngineError;
 pub use inbox::Received;
+pub use stream::{ReceiveHalf, SendHalf, Snapshot, Status, Stream};
+pub use timeous_dccp::{CloseReason, Config as DccpConfig, ServiceCode, Statistics};
+pub use timeous_ring::{Completion, EnqueueError, Producer};
 pub use waker::Waker;

@@ -56,6 +56,8 @@ pub struct Consumer {
     seen: Vec<Seen>,
     unsettled: Unsettled,
     completions: Writer,
+    /// What the last claim passed over.
+    passed: Vec<(AduMeta, DropReason)>,
     violation: Option<Violation>,
 }
 
@@ -70,6 +72,7 @@ impl Consumer {
             seen: vec![Seen::default(); slots as usize],
             unsettled: Unsettled::new(slots),
             completions: Writer::default(),
+            passed: Vec::with_capacity(slots as usize),
             violation: None,
             shared,
         }
@@ -123,6 +126,7 @@ impl Consumer {
     /// # Errors
     /// As [`queued_len`](Self::queued_len).
     pub fn claim_within(&mut self, now: Instant, room: usize) -> Result<Option<Claimed>, Violation> {
+        self.passed.clear();
         // At most one round of the ring, so that an application that enqueues dead packets without end does not keep
         // the transport here.
         for _ in 0..self.flights.len() {
@@ -135,11 +139,17 @@ impl Consumer {
         Ok(None)
     }
 
+    /// What the last claim passed over, and why.
+    pub fn passed_over(&self) -> &[(AduMeta, DropReason)] {
+        &self.passed
+    }
+
     /// Gives up everything that is queued, for one and the same reason.
     ///
     /// # Errors
     /// As [`queued_len`](Self::queued_len).
     pub fn drop_queued(&mut self, reason: DropReason) -> Result<(), Violation> {
+        self.passed.clear();
         for _ in 0..self.flights.len() {
             if let Step::Empty = self.claim_one(|_| Some(reason))? {
                 break;
@@ -167,6 +177,7 @@ impl Consumer {
         match dead.or_else(|| unfit(&claimed)) {
             Some(reason) => {
                 self.dropped(token, reason);
+                self.passed.push((claimed.meta, reason));
                 Ok(Step::Passed)
             }
             None => Ok(Step::Taken(claimed)),
@@ -196,8 +207,8 @@ impl Consumer {
     fn take_over(&mut self, token: u64, record: &Record) -> Claimed {
         let slot = self.shared.geometry.slot_of(token);
         self.flights[slot] = Flight { place: record.place, left: false };
-        if let Some(seq) = self.unsettled.insert(token, record.meta.seq) {
-            self.complete(seq, Fate::Lost);
+        if let Some(evicted) = self.unsettled.insert(token, record.meta) {
+            self.complete(evicted.seq, Fate::Lost);
         }
         Claimed { token, meta: record.meta, len: record.place.len as usize }
     }
@@ -233,29 +244,29 @@ impl Consumer {
     }
 
     /// The peer has acknowledged the packet: sets `kern_acked` while its record is still there, and tells its fate.
-    /// An ADU has one fate: what comes after the first changes nothing.
-    pub fn acked(&mut self, token: u64) {
+    /// An ADU has one fate: what comes after the first changes nothing, and gives `None`.
+    pub fn acked(&mut self, token: u64) -> Option<AduMeta> {
         if self.unsettled.is_open(token) && self.record_is_there(token) {
             record::mark_acked(self.shared.record(self.shared.geometry.slot_of(token)), token);
         }
-        self.settle(token, Fate::Acked);
+        self.settle(token, Fate::Acked)
     }
 
     /// The packet is taken for lost.
-    pub fn lost(&mut self, token: u64) {
-        self.settle(token, Fate::Lost);
+    pub fn lost(&mut self, token: u64) -> Option<AduMeta> {
+        self.settle(token, Fate::Lost)
     }
 
     /// The packet was claimed and will not be sent after all.
-    pub fn dropped(&mut self, token: u64, reason: DropReason) {
-        self.settle(token, Fate::Dropped(reason));
+    pub fn dropped(&mut self, token: u64, reason: DropReason) -> Option<AduMeta> {
+        self.settle(token, Fate::Dropped(reason))
     }
 
-    fn settle(&mut self, token: u64, fate: Fate) {
+    fn settle(&mut self, token: u64, fate: Fate) -> Option<AduMeta> {
         self.sent(token);
-        if let Some(seq) = self.unsettled.settle(token) {
-            self.complete(seq, fate);
-        }
+        let meta = self.unsettled.settle(token)?;
+        self.complete(meta.seq, fate);
+        Some(meta)
     }
 
     fn complete(&mut self, seq: timeous_core::AduSeq, fate: Fate) {

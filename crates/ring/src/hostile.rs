@@ -57,9 +57,9 @@ fn exercise(consumer: &mut Consumer, rng: &mut Rng, tokens: &mut Vec<u64>, bytes
             }
         }
         3 => consumer.sent(token),
-        4 => consumer.acked(token),
-        5 => consumer.lost(token),
-        6 => consumer.dropped(token, DropReason::TooLate),
+        4 => drop(consumer.acked(token)),
+        5 => drop(consumer.lost(token)),
+        6 => drop(consumer.dropped(token, DropReason::TooLate)),
         _ => {
             consumer.stop_polling();
         }

@@ -67,7 +67,7 @@ mod sync;
 mod view;
 mod zone;
 
-pub use choose::{KeepAll, LateChoice};
+pub use choose::KeepAll;
 pub use completion::Completion;
 pub use consumer::{Claimed, Consumer};
 pub use create::create;

@@ -3,7 +3,7 @@
 //! A table of fixed size indexed by position, so that it never allocates. It remembers several rounds of the ring;
 //! a packet that is still open after that many newer ones gives way, and counts as lost.
 
-use timeous_core::AduSeq;
+use timeous_core::AduMeta;
 
 const ROUNDS: usize = 8;
 const AT_LEAST: usize = 1024;
@@ -11,7 +11,7 @@ const AT_LEAST: usize = 1024;
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     position: u64,
-    seq: AduSeq,
+    meta: AduMeta,
     open: bool,
 }
 
@@ -29,27 +29,27 @@ impl Unsettled {
         Self { entries: vec![Entry::default(); size], open: 0 }
     }
 
-    /// A packet was claimed. Gives the number of the one that had to give way, if any.
-    pub(crate) fn insert(&mut self, position: u64, seq: AduSeq) -> Option<AduSeq> {
+    /// A packet was claimed. Gives the one that had to give way, if any.
+    pub(crate) fn insert(&mut self, position: u64, meta: AduMeta) -> Option<AduMeta> {
         let entry = self.slot(position);
-        let evicted = std::mem::replace(entry, Entry { position, seq, open: true });
+        let evicted = std::mem::replace(entry, Entry { position, meta, open: true });
         if evicted.open {
-            return Some(evicted.seq);
+            return Some(evicted.meta);
         }
         self.open += 1;
         None
     }
 
-    /// Its fate is known: gives its number, the first time.
-    pub(crate) fn settle(&mut self, position: u64) -> Option<AduSeq> {
+    /// Its fate is known: gives what was known of it, the first time.
+    pub(crate) fn settle(&mut self, position: u64) -> Option<AduMeta> {
         let entry = self.slot(position);
         if !entry.open || entry.position != position {
             return None;
         }
         entry.open = false;
-        let seq = entry.seq;
+        let meta = entry.meta;
         self.open -= 1;
-        Some(seq)
+        Some(meta)
     }
 
     /// Whether its fate is still open.
@@ -76,16 +76,22 @@ impl Unsettled {
 
 #[cfg(test)]
 mod tests {
+    use timeous_core::AduSeq;
+
     use super::*;
+
+    fn meta(seq: u64) -> AduMeta {
+        AduMeta { seq: AduSeq(seq), ..AduMeta::default() }
+    }
 
     #[test]
     fn a_packet_settles_once_and_gives_way_after_eight_rounds() {
         let mut table = Unsettled::new(2);
-        assert_eq!(table.insert(5, AduSeq(50)), None);
+        assert_eq!(table.insert(5, meta(50)), None);
         assert_eq!(table.settle(5 + table.memory()), None, "another packet of the same entry");
-        assert_eq!(table.insert(5 + table.memory(), AduSeq(60)), Some(AduSeq(50)));
+        assert_eq!(table.insert(5 + table.memory(), meta(60)), Some(meta(50)));
         assert_eq!(table.settle(5), None);
-        assert_eq!(table.settle(5 + table.memory()), Some(AduSeq(60)));
+        assert_eq!(table.settle(5 + table.memory()), Some(meta(60)));
         assert_eq!(table.settle(5 + table.memory()), None);
         assert_eq!(table.len(), 0);
     }

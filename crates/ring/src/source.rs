@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use timeous_core::{AduSource, DropReason, Instant, PathState, PulledAdu, Queue};
+use timeous_core::{AduMeta, AduSource, DropReason, Fate, Instant, LateChoice, PathState, PulledAdu, Queue};
 
-use crate::choose::LateChoice;
 use crate::consumer::Consumer;
 use crate::error::Violation;
 
@@ -90,6 +89,12 @@ impl RingSource {
         &mut self.consumer
     }
 
+    fn tell(&mut self, settled: Option<AduMeta>, fate: Fate) {
+        if let (Some(choice), Some(meta)) = (&mut self.choice, settled) {
+            choice.on_fate(&meta, fate);
+        }
+    }
+
     fn choose(&mut self, now: Instant, path: &PathState) {
         let Some(choice) = &mut self.choice else { return };
         if let Ok(mut queue) = self.consumer.queued()
@@ -114,7 +119,13 @@ impl AduSource for RingSource {
             return None;
         }
         self.choose(now, path);
-        let claimed = self.consumer.claim_within(now, room).ok().flatten()?;
+        let claimed = self.consumer.claim_within(now, room);
+        if let Some(choice) = &mut self.choice {
+            for (meta, reason) in self.consumer.passed_over() {
+                choice.on_fate(meta, Fate::Dropped(*reason));
+            }
+        }
+        let claimed = claimed.ok().flatten()?;
         self.consumer.copy_payload(claimed.token, packet);
         Some(PulledAdu { token: claimed.token, len: claimed.len, meta: claimed.meta })
     }
@@ -124,15 +135,23 @@ impl AduSource for RingSource {
     }
 
     fn acked(&mut self, token: u64) {
-        self.consumer.acked(token);
+        let settled = self.consumer.acked(token);
+        self.tell(settled, Fate::Acked);
     }
 
     fn lost(&mut self, token: u64) {
-        self.consumer.lost(token);
+        let settled = self.consumer.lost(token);
+        self.tell(settled, Fate::Lost);
     }
 
     fn dropped(&mut self, token: u64, reason: DropReason) {
-        self.consumer.dropped(token, reason);
+        let settled = self.consumer.dropped(token, reason);
+        self.tell(settled, Fate::Dropped(reason));
+    }
+
+    fn close(&mut self) {
+        RingSource::close(self);
+        self.settle_all();
     }
 }
 

@@ -351,12 +351,15 @@ impl Pair {
     fn settle(&mut self, at: usize, fate: Fate) {
         let Some(token) = self.token(at) else { return };
         // The second word on it changes nothing.
+        let mut first = true;
         for fate in [fate, Fate::Lost] {
-            match fate {
+            let told = match fate {
                 Fate::Acked => self.consumer.acked(token),
                 Fate::Lost => self.consumer.lost(token),
                 Fate::Dropped(reason) => self.consumer.dropped(token, reason),
-            }
+            };
+            assert_eq!(told.is_some(), first, "an ADU has one fate");
+            first = false;
         }
         self.leave(token);
         let seq = self.open.remove(&token).expect("it was open");

@@ -1,7 +1,8 @@
 //! The ring as a transport's source: choice at the instant of sending, deadlines, closing.
 
+use timeous_core::LateChoice;
 use timeous_core::{AduMeta, AduSeq, AduSource, DropReason, Duration, Fate, Instant, PathState, Queue};
-use timeous_ring::{Completion, Config, EnqueueError, LateChoice, Producer, RingSource, create};
+use timeous_ring::{Completion, Config, EnqueueError, Producer, RingSource, create};
 
 use crate::adu;
 

@@ -1,0 +1,40 @@
+//! What a stream is told when it is opened.
+
+use std::fmt;
+use std::sync::Arc;
+
+use timeous_core::{LateChoice, Priority};
+use timeous_dccp::ServiceCode;
+
+/// Makes the late choice of a new connection: a listener makes one for each that comes in.
+pub type NewChoice = Arc<dyn Fn() -> Box<dyn LateChoice> + Send + Sync>;
+
+/// The settings of a stream.
+#[derive(Clone)]
+pub struct StreamConfig {
+    /// Those of the transport.
+    pub dccp: timeous_dccp::Config,
+    /// What the server offers, and the client asks for (RFC 4340 §8.1.2).
+    pub service: ServiceCode,
+    /// The DCCP port of the server, behind the UDP port.
+    pub dccp_port: u16,
+    /// Places in the packet ring.
+    pub slots: u32,
+    /// What is still worth sending.
+    pub choice: NewChoice,
+    /// Lost ADUs of at least this priority leave again if they can still arrive in time; `None`: nothing is repaired.
+    pub repair: Option<Priority>,
+}
+
+impl fmt::Debug for StreamConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dccp, service, dccp_port, slots, choice: _, repair } = self;
+        f.debug_struct("StreamConfig")
+            .field("dccp", dccp)
+            .field("service", service)
+            .field("dccp_port", dccp_port)
+            .field("slots", slots)
+            .field("repair", repair)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,133 @@
+//! The engine, as an application holds it: a thread that runs transports over real sockets.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use timeous_core::Instant;
+
+use crate::clock;
+use crate::command::{Command, Commands, Incoming, ListenerId};
+use crate::config::StreamConfig;
+use crate::error::EngineError;
+use crate::stream::Stream;
+use crate::waker::Waker;
+use crate::worker::Worker;
+
+/// A thread that runs the transports of this process, and their Congestion Manager.
+///
+/// One serves many connections. When it is dropped, its connections end.
+#[derive(Debug)]
+pub struct Engine {
+    commands: Commands,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Engine {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system's: no thread, no descriptor.
+    pub fn start() -> Result<Self, EngineError> {
+        let waker = Waker::new()?;
+        let (queue, orders) = mpsc::channel();
+        let commands = Commands::new(queue, waker.clone());
+        let worker = Worker::new(orders, commands.clone(), waker);
+        let thread = std::thread::Builder::new().name("timeous-engine".to_owned()).spawn(move || worker.run())?;
+        Ok(Self { commands, thread: Some(thread) })
+    }
+
+    /// Calls a listener. The handshake goes on while the stream can be filled already.
+    ///
+    /// # Errors
+    /// The environment's: no socket. That nobody answers is told by the stream's status.
+    pub fn connect(&self, remote: SocketAddr, config: StreamConfig) -> Result<Stream, EngineError> {
+        let (reply, answer) = mpsc::channel();
+        self.commands.send(Command::Connect { remote, config: Box::new(config), reply });
+        answer.recv().map_err(|_| EngineError::Stopped)?
+    }
+
+    /// Listens for callers.
+    ///
+    /// # Errors
+    /// The environment's: the port is taken, or not to be had.
+    pub fn listen(&self, local: SocketAddr, config: StreamConfig) -> Result<Listener, EngineError> {
+        let incoming = Incoming::new()?;
+        let (reply, answer) = mpsc::channel();
+        let order = Command::Listen { local, config: Box::new(config), incoming: incoming.clone(), reply };
+        self.commands.send(order);
+        let (id, local) = answer.recv().map_err(|_| EngineError::Stopped)??;
+        Ok(Listener { id, local, incoming, commands: self.commands.clone() })
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.commands.send(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed; there is nobody here to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A port on which callers are waited for. Dropping it refuses new ones; those that were accepted go on.
+#[derive(Debug)]
+pub struct Listener {
+    id: ListenerId,
+    local: SocketAddr,
+    incoming: Arc<Incoming>,
+    commands: Commands,
+}
+
+impl Listener {
+    /// Where it listens: with the real port, if port 0 was asked for.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// A connection that has come in, if any.
+    pub fn poll_accept(&mut self) -> Option<Stream> {
+        self.incoming.pop()
+    }
+
+    /// Waits for a connection, but not beyond `deadline`.
+    pub fn accept(&mut self, deadline: Option<Instant>) -> Option<Stream> {
+        loop {
+            if let Some(stream) = self.poll_accept() {
+                return Some(stream);
+            }
+            let left = deadline.map(|at| at.saturating_since(clock::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return None;
+            }
+            self.incoming.waker.wait(left);
+        }
+    }
+
+    /// Rings when a connection has come in.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        &self.incoming.waker
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.incoming.waker.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.commands.send(Command::StopListening(self.id));
+    }
+}
+
+/// Any local address of the family of `remote`, with a port of the system's choice.
+pub(crate) fn any_local(remote: SocketAddr) -> SocketAddr {
+    let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    (any, 0).into()
+}

@@ -1,0 +1,31 @@
+//! What can go wrong in the machine around a stream.
+
+use std::net::SocketAddr;
+
+/// The environment's and the caller's faults; what a peer does wrong ends its own connection only.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The local port is taken.
+    #[error("cannot use {0}: another program has that port; choose another one, or stop that program")]
+    PortInUse(SocketAddr),
+    /// A socket could not be made.
+    #[error("cannot open a UDP socket on {local}: {error}")]
+    Socket {
+        /// Where.
+        local: SocketAddr,
+        /// The system's words.
+        error: std::io::Error,
+    },
+    /// The system gave no thread, memory or descriptor.
+    #[error("the system refuses: {0}")]
+    System(#[from] std::io::Error),
+    /// A ring like that cannot be.
+    #[error("the packet ring: {0}")]
+    Ring(#[from] timeous_ring::ConfigError),
+    /// No further connection can be begun.
+    #[error(transparent)]
+    Connect(#[from] timeous_dccp::ConnectError),
+    /// The engine's thread has ended.
+    #[error("the engine has stopped")]
+    Stopped,
+}

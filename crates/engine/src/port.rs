@@ -1,0 +1,343 @@
+//! A UDP port: its socket, the endpoint behind it, and the streams that use it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use timeous_cm::{FlowId, Manager};
+use timeous_core::{AduSource, Ecn, Instant, Misuse, NoAdus, Rng};
+use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Sources};
+
+use crate::command::{Commands, Incoming, ListenerId, StreamId};
+use crate::config::StreamConfig;
+use crate::error::EngineError;
+use crate::session::Session;
+use crate::socket::Socket;
+use crate::stream::{Shared, Stream};
+
+/// No datagram is larger.
+const LARGEST_PACKET: usize = 65_535;
+
+/// Makes streams, and names them.
+pub(crate) struct Streams {
+    commands: Commands,
+    next: u64,
+}
+
+impl Streams {
+    pub(crate) fn new(commands: Commands) -> Self {
+        Self { commands, next: 0 }
+    }
+
+    /// Both sides of a new stream.
+    fn make(&mut self, config: &StreamConfig) -> Result<(Session, Stream), EngineError> {
+        let ring = timeous_ring::Config::new(config.slots).completions(config.slots.saturating_mul(16));
+        let (producer, consumer) = timeous_ring::create(&ring)?;
+        let shared = Shared::new()?;
+        let id = StreamId(self.next);
+        self.next += 1;
+        let session = Session::new(id, consumer, config, shared.clone());
+        Ok((session, Stream::new(id, producer, shared, self.commands.clone())))
+    }
+}
+
+/// Who is waited for on a port, and what they get.
+pub(crate) struct Listening {
+    pub(crate) id: ListenerId,
+    pub(crate) config: StreamConfig,
+    pub(crate) incoming: Arc<Incoming>,
+}
+
+pub(crate) struct Port {
+    socket: Socket,
+    endpoint: Endpoint,
+    sessions: Sessions,
+    listening: Option<Listening>,
+    /// A packet that the kernel had no room for, with the ADU in it.
+    blocked: Option<Blocked>,
+    packet: Vec<u8>,
+}
+
+struct Blocked {
+    connection: Option<ConnectionId>,
+    to: SocketAddr,
+    ecn: Ecn,
+    token: Option<u64>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    by_connection: BTreeMap<ConnectionId, Session>,
+    /// For a connection that the application has let go of.
+    nothing: NoAdus,
+}
+
+impl Sources for Sessions {
+    fn source(&mut self, id: ConnectionId) -> &mut dyn AduSource {
+        match self.by_connection.get_mut(&id) {
+            Some(session) => &mut session.source,
+            None => &mut self.nothing,
+        }
+    }
+}
+
+impl Port {
+    /// A port for streams like `config` says.
+    pub(crate) fn new(socket: Socket, config: &StreamConfig, rng: &mut Rng) -> Self {
+        let settings = EndpointConfig { connection: config.dccp.clone(), ..EndpointConfig::default() };
+        let endpoint = Endpoint::new(settings, rng.fork());
+        let packet = Vec::with_capacity(LARGEST_PACKET);
+        Self { socket, endpoint, sessions: Sessions::default(), listening: None, blocked: None, packet }
+    }
+
+    pub(crate) fn local_addr(&self) -> Result<SocketAddr, EngineError> {
+        Ok(self.socket.local_addr()?)
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Whether the kernel had no room for the last packet.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    /// Whether nobody needs it any more.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.listening.is_none()
+            && self.sessions.by_connection.is_empty()
+            && self.endpoint.connections().next().is_none()
+    }
+
+    pub(crate) fn has(&self, id: StreamId) -> bool {
+        self.connection(id).is_some()
+    }
+
+    fn connection(&self, id: StreamId) -> Option<ConnectionId> {
+        self.sessions.by_connection.iter().find(|(_, session)| session.id == id).map(|(&connection, _)| connection)
+    }
+
+    pub(crate) fn connect(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        config: &StreamConfig,
+        streams: &mut Streams,
+    ) -> Result<Stream, EngineError> {
+        let (session, stream) = streams.make(config)?;
+        let id = self.endpoint.connect(now, remote, config.dccp_port, config.service)?;
+        self.sessions.by_connection.insert(id, session);
+        Ok(stream)
+    }
+
+    pub(crate) fn listen(&mut self, listening: Listening) {
+        let config = &listening.config;
+        self.endpoint.listen(config.dccp_port, &[config.service]);
+        self.listening = Some(listening);
+    }
+
+    pub(crate) fn stop_listening(&mut self, id: ListenerId) {
+        if let Some(listening) = self.listening.take_if(|listening| listening.id == id) {
+            self.endpoint.stop_listening(listening.config.dccp_port);
+        }
+    }
+
+    pub(crate) fn notify(&mut self, id: StreamId) {
+        if let Some(connection) = self.connection(id) {
+            self.endpoint.wake(connection);
+        }
+    }
+
+    pub(crate) fn finish(&mut self, id: StreamId) {
+        if let Some(connection) = self.connection(id)
+            && let Some(session) = self.sessions.by_connection.get_mut(&connection)
+        {
+            session.finishing = true;
+            self.endpoint.wake(connection);
+        }
+    }
+
+    /// The application has let go of a stream: what it queued is of no use to anybody.
+    pub(crate) fn abandon(&mut self, now: Instant, id: StreamId) {
+        if let Some(connection) = self.connection(id)
+            && let Some(mut session) = self.sessions.by_connection.remove(&connection)
+        {
+            session.close(CloseReason::Local);
+            self.close(now, connection);
+        }
+    }
+
+    /// A connection that is gone is closed.
+    fn close(&mut self, now: Instant, connection: ConnectionId) {
+        if let Err(error) = self.endpoint.close(now, connection) {
+            tracing::debug!(%error, "closing");
+        }
+    }
+
+    pub(crate) fn close_all(&mut self, now: Instant) {
+        let connections: Vec<_> = self.endpoint.connections().collect();
+        for session in self.sessions.by_connection.values_mut() {
+            session.close(CloseReason::Local);
+        }
+        for connection in connections {
+            self.close(now, connection);
+        }
+    }
+
+    pub(crate) fn receive(&mut self, now: Instant, cm: &mut Manager) {
+        let endpoint = &mut self.endpoint;
+        loop {
+            let more = self.socket.receive(|from, ecn, datagram| {
+                kept(endpoint.handle_datagram(now, cm, from, datagram, ecn));
+            });
+            match more {
+                Ok(true) => {}
+                Ok(false) => break,
+                // What ICMP said of an earlier packet. Its connection's own timers decide what to make of it.
+                Err(error) => tracing::debug!(%error, "receiving"),
+            }
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
+        kept(self.endpoint.handle_timeout(now, cm));
+    }
+
+    pub(crate) fn granted(&mut self, flow: FlowId) {
+        self.endpoint.granted(flow);
+    }
+
+    /// Sends and hears until nothing more comes of it; whether anything came.
+    pub(crate) fn drain(&mut self, now: Instant, cm: &mut Manager, streams: &mut Streams) -> bool {
+        let mut progress = self.transmit(now, cm);
+        while let Some((connection, event)) = self.endpoint.poll_event() {
+            progress = true;
+            self.handle_event(now, cm, connection, event, streams);
+        }
+        progress | self.look_after_sources(now)
+    }
+
+    /// Closes what has nothing left to send, and asks the rest to say when there is something again.
+    fn look_after_sources(&mut self, now: Instant) -> bool {
+        let mut drained = Vec::new();
+        let mut progress = false;
+        for (&connection, session) in &mut self.sessions.by_connection {
+            if session.finishing && !session.closed && session.is_drained(now) {
+                session.finishing = false;
+                drained.push(connection);
+            } else if session.stop_polling() {
+                self.endpoint.wake(connection);
+                progress = true;
+            }
+        }
+        for &connection in &drained {
+            self.close(now, connection);
+        }
+        progress || !drained.is_empty()
+    }
+
+    fn transmit(&mut self, now: Instant, cm: &mut Manager) -> bool {
+        if !self.retry() {
+            return false;
+        }
+        let mut progress = false;
+        loop {
+            self.packet.clear();
+            let polled = kept(self.endpoint.poll_transmit(now, cm, &mut self.sessions, &mut self.packet));
+            let Some(Outgoing { to, connection, transmit }) = polled else { return progress };
+            progress = true;
+            let token = transmit.adu.map(|adu| adu.token);
+            if !self.send(Blocked { connection, to, ecn: transmit.ecn, token }) {
+                return progress;
+            }
+        }
+    }
+
+    /// Sends the packet that waits for the kernel, if there is one; `false` if it has to wait on.
+    fn retry(&mut self) -> bool {
+        match self.blocked.take() {
+            Some(blocked) => self.send(blocked),
+            None => true,
+        }
+    }
+
+    /// Gives the packet to the kernel; `false` if it has no room, and the packet waits.
+    fn send(&mut self, packet: Blocked) -> bool {
+        match self.socket.send(packet.to, packet.ecn, &self.packet) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.blocked = Some(packet);
+                return false;
+            }
+            // For the connection it is as if the packet was lost on the way, which it will learn in time.
+            Err(error) => tracing::debug!(%error, to = %packet.to, "sending"),
+            Ok(()) => {}
+        }
+        if let (Some(connection), Some(token)) = (packet.connection, packet.token)
+            && let Some(session) = self.sessions.by_connection.get_mut(&connection)
+        {
+            session.sent(token);
+        }
+        true
+    }
+
+    fn handle_event(
+        &mut self,
+        now: Instant,
+        cm: &Manager,
+        connection: ConnectionId,
+        event: Event,
+        streams: &mut Streams,
+    ) {
+        match event {
+            Event::Incoming { .. } => self.take_in(connection, streams),
+            // Before the application hears of the end.
+            Event::Closed { .. } => self.report(now, cm, connection, true),
+            _ => {}
+        }
+        if let Some(session) = self.sessions.by_connection.get_mut(&connection) {
+            session.handle_event(now, event);
+        }
+    }
+
+    fn take_in(&mut self, connection: ConnectionId, streams: &mut Streams) {
+        let Some(listening) = &self.listening else { return };
+        match streams.make(&listening.config) {
+            Ok((session, stream)) => {
+                self.sessions.by_connection.insert(connection, session);
+                listening.incoming.push(stream);
+            }
+            Err(error) => tracing::warn!(%error, "no stream for a caller"),
+        }
+    }
+
+    /// Wakes the applications for all that has happened, once.
+    pub(crate) fn wake_applications(&mut self, now: Instant, cm: &Manager) {
+        let connections: Vec<_> = self.sessions.by_connection.keys().copied().collect();
+        for connection in connections {
+            self.report(now, cm, connection, false);
+            if let Some(session) = self.sessions.by_connection.get_mut(&connection) {
+                session.wake();
+            }
+        }
+    }
+
+    fn report(&mut self, now: Instant, cm: &Manager, connection: ConnectionId, last: bool) {
+        let Some(state) = self.endpoint.connection(connection) else { return };
+        let path = state.flow().and_then(|flow| cm.query(flow).ok());
+        if let Some(session) = self.sessions.by_connection.get_mut(&connection) {
+            session.report(now, *state.statistics(), path, last);
+        }
+    }
+
+    /// When time has to pass. While the kernel has no room, room is waited for and not time.
+    pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
+        if self.is_blocked() { None } else { kept(self.endpoint.poll_timeout()) }
+    }
+}
+
+/// The engine's own promise to its transports.
+fn kept<T>(result: Result<T, Misuse>) -> T {
+    result.expect("the engine keeps the driving order, and its clock does not go back")
+}

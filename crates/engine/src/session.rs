@@ -1,0 +1,115 @@
+//! The engine's side of a stream: the source its transport pulls from, and what the application is told.
+
+use std::sync::Arc;
+
+use timeous_choice::Repair;
+use timeous_core::{AduSource, Instant, PathState};
+use timeous_dccp::{CloseReason, Event, Statistics};
+use timeous_ring::{Consumer, RingSource};
+
+use crate::command::StreamId;
+use crate::config::StreamConfig;
+use crate::inbox::Received;
+use crate::stream::{SNAPSHOT_INTERVAL, Shared, Snapshot, Status};
+
+pub(crate) struct Session {
+    pub(crate) id: StreamId,
+    pub(crate) source: Repair<RingSource>,
+    shared: Arc<Shared>,
+    /// To be closed when everything has its fate.
+    pub(crate) finishing: bool,
+    pub(crate) closed: bool,
+    /// Something has come that the application was not woken for.
+    readable: bool,
+    /// Fates are known, or the ring has room, that the application was not woken for.
+    writable: bool,
+    unread: u64,
+    /// The last that was known of the path: the Congestion Manager forgets it with the connection.
+    path: PathState,
+    next_snapshot: Instant,
+}
+
+impl Session {
+    pub(crate) fn new(id: StreamId, consumer: Consumer, config: &StreamConfig, shared: Arc<Shared>) -> Self {
+        let ring = RingSource::with_choice(consumer, (config.choice)());
+        Self {
+            id,
+            source: Repair::new(ring, config.repair),
+            shared,
+            finishing: false,
+            closed: false,
+            readable: false,
+            writable: false,
+            unread: 0,
+            path: PathState::default(),
+            next_snapshot: Instant::ZERO,
+        }
+    }
+
+    pub(crate) fn handle_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Incoming { .. } => {}
+            Event::Connected => self.shared.set_status(Status::Open),
+            Event::Received(bytes) => {
+                self.unread += self.shared.inbox.push(Received { bytes, at: now });
+                self.readable = true;
+            }
+            Event::Acked { token } => {
+                self.source.acked(token);
+                self.writable = true;
+            }
+            Event::Lost { token } => {
+                self.source.lost(token);
+                self.writable = true;
+            }
+            Event::Closed { reason } => self.close(reason),
+        }
+    }
+
+    pub(crate) fn close(&mut self, reason: CloseReason) {
+        if !self.closed {
+            self.closed = true;
+            self.source.close();
+            self.shared.set_status(Status::Closed(reason));
+        }
+    }
+
+    /// Something left: there may be room in the ring.
+    pub(crate) fn sent(&mut self, token: u64) {
+        self.source.sent(token);
+        self.writable = true;
+    }
+
+    /// Whether everything that was queued has its fate.
+    pub(crate) fn is_drained(&mut self, now: Instant) -> bool {
+        !self.source.has_queued(now) && self.source.inner_mut().consumer().unsettled_len() == 0
+    }
+
+    /// Asks to be told of new data, if there is none; `true` if some came in meanwhile.
+    pub(crate) fn stop_polling(&mut self) -> bool {
+        let ring = self.source.inner_mut();
+        !self.closed && !ring.consumer().has_queued() && ring.stop_polling()
+    }
+
+    /// Wakes the application for what has happened since it was last woken.
+    pub(crate) fn wake(&mut self) {
+        if std::mem::take(&mut self.readable) {
+            self.shared.readable.wake();
+        }
+        if std::mem::take(&mut self.writable) {
+            self.shared.writable.wake();
+        }
+    }
+
+    /// Writes down what is known, if somebody has asked and it was not done just now, or if it is the `last` time.
+    pub(crate) fn report(&mut self, now: Instant, transport: Statistics, path: Option<PathState>, last: bool) {
+        self.path = path.unwrap_or(self.path);
+        if last || (now >= self.next_snapshot && self.shared.wants_snapshot()) {
+            self.next_snapshot = now + SNAPSHOT_INTERVAL;
+            let ring = self.source.inner_mut();
+            let (queued_packets, queued_bytes) = (ring.queued_len(), ring.queued_bytes());
+            let (path, repaired, unread) = (self.path, self.source.repaired(), self.unread);
+            self.shared.set_snapshot(Snapshot { transport, path, queued_packets, queued_bytes, repaired, unread });
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The engine's thread: feeds the transports, drains them, hears them, sleeps; in that order, for ever.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use rustix::event::{PollFd, PollFlags};
+use timeous_cm::Manager;
+use timeous_core::{Instant, Rng};
+
+use crate::clock;
+use crate::command::{Command, Commands, Incoming, ListenReply, ListenerId, StreamId};
+use crate::config::StreamConfig;
+use crate::engine::any_local;
+use crate::error::EngineError;
+use crate::port::{Listening, Port, Streams};
+use crate::socket::Socket;
+use crate::stream::Stream;
+use crate::waker::{Waker, timespec};
+
+pub(crate) struct Worker {
+    orders: mpsc::Receiver<Command>,
+    waker: Waker,
+    cm: Manager,
+    ports: BTreeMap<u64, Port>,
+    next_port: u64,
+    next_listener: u64,
+    streams: Streams,
+    rng: Rng,
+}
+
+impl Worker {
+    pub(crate) fn new(orders: mpsc::Receiver<Command>, commands: Commands, waker: Waker) -> Self {
+        Self {
+            orders,
+            waker,
+            cm: Manager::default(),
+            ports: BTreeMap::new(),
+            next_port: 0,
+            next_listener: 0,
+            streams: Streams::new(commands),
+            rng: Rng::from_seed(seed()),
+        }
+    }
+
+    pub(crate) fn run(mut self) {
+        loop {
+            if !self.obey() {
+                break;
+            }
+            let now = clock::now();
+            self.receive(now);
+            self.pass_time(now);
+            self.drain(now);
+            self.ports.retain(|_, port| !port.is_idle());
+            self.sleep();
+        }
+        self.end();
+    }
+
+    /// Does what was asked for; `false` if that was to stop.
+    fn obey(&mut self) -> bool {
+        self.waker.clear();
+        loop {
+            let command = match self.orders.try_recv() {
+                Ok(command) => command,
+                Err(mpsc::TryRecvError::Empty) => return true,
+                Err(mpsc::TryRecvError::Disconnected) => return false,
+            };
+            let now = clock::now();
+            match command {
+                Command::Connect { remote, config, reply } => {
+                    // A caller that is gone wants no answer.
+                    let _ = reply.send(self.connect(now, remote, &config));
+                }
+                Command::Listen { local, config, incoming, reply } => {
+                    let _ = reply.send(self.listen(local, *config, incoming));
+                }
+                Command::Notify(id) => self.for_stream(id, |port| port.notify(id)),
+                Command::Finish(id) => self.for_stream(id, |port| port.finish(id)),
+                Command::Abandon(id) => self.for_stream(id, |port| port.abandon(now, id)),
+                Command::StopListening(id) => {
+                    for port in self.ports.values_mut() {
+                        port.stop_listening(id);
+                    }
+                }
+                Command::Stop => return false,
+            }
+        }
+    }
+
+    fn for_stream(&mut self, id: StreamId, act: impl FnOnce(&mut Port)) {
+        if let Some(port) = self.ports.values_mut().find(|port| port.has(id)) {
+            act(port);
+        }
+    }
+
+    fn connect(&mut self, now: Instant, remote: SocketAddr, config: &StreamConfig) -> Result<Stream, EngineError> {
+        let mut port = Port::new(bind(any_local(remote))?, config, &mut self.rng);
+        let stream = port.connect(now, remote, config, &mut self.streams)?;
+        self.add(port);
+        Ok(stream)
+    }
+
+    fn listen(&mut self, local: SocketAddr, config: StreamConfig, incoming: Arc<Incoming>) -> ListenReply {
+        let mut port = Port::new(bind(local)?, &config, &mut self.rng);
+        let local = port.local_addr()?;
+        let id = ListenerId(self.next_listener);
+        self.next_listener += 1;
+        port.listen(Listening { id, config, incoming });
+        self.add(port);
+        Ok((id, local))
+    }
+
+    fn add(&mut self, port: Port) {
+        self.ports.insert(self.next_port, port);
+        self.next_port += 1;
+    }
+
+    fn receive(&mut self, now: Instant) {
+        for port in self.ports.values_mut() {
+            port.receive(now, &mut self.cm);
+        }
+    }
+
+    fn pass_time(&mut self, now: Instant) {
+        self.cm.handle_timeout(now);
+        for port in self.ports.values_mut() {
+            port.handle_timeout(now, &mut self.cm);
+        }
+    }
+
+    /// Sends what may be sent, and tells the applications what has happened, until nothing more comes of it.
+    fn drain(&mut self, now: Instant) {
+        loop {
+            let mut progress = false;
+            while let Some(flow) = self.cm.poll_granted() {
+                for port in self.ports.values_mut() {
+                    port.granted(flow);
+                }
+            }
+            for port in self.ports.values_mut() {
+                progress |= port.drain(now, &mut self.cm, &mut self.streams);
+            }
+            if !progress {
+                break;
+            }
+        }
+        for port in self.ports.values_mut() {
+            port.wake_applications(now, &self.cm);
+        }
+    }
+
+    fn sleep(&mut self) {
+        let due = self.ports.values_mut().filter_map(Port::poll_timeout).chain(self.cm.poll_timeout()).min();
+        let timeout = due.map(|due| timespec(due.saturating_since(clock::now())));
+        let mut fds = vec![PollFd::new(&self.waker, PollFlags::IN)];
+        fds.extend(self.ports.values().map(|port| {
+            let writable = if port.is_blocked() { PollFlags::OUT } else { PollFlags::empty() };
+            PollFd::new(port.socket(), PollFlags::IN | writable)
+        }));
+        // Interrupted or not, the next round looks at everything.
+        let _ = rustix::event::poll(&mut fds, timeout.as_ref());
+    }
+
+    /// Says goodbye to every peer, once: nobody is left who could wait for an answer.
+    fn end(&mut self) {
+        let now = clock::now();
+        for port in self.ports.values_mut() {
+            port.close_all(now);
+        }
+        self.drain(now);
+    }
+}
+
+fn bind(local: SocketAddr) -> Result<Socket, EngineError> {
+    let error = match Socket::bind(local) {
+        Ok(socket) => return Ok(socket),
+        // A host without IPv6 has all of its addresses in IPv4.
+        Err(_) if local.ip() == Ipv6Addr::UNSPECIFIED => {
+            let local = SocketAddr::from((Ipv4Addr::UNSPECIFIED, local.port()));
+            match Socket::bind(local) {
+                Ok(socket) => return Ok(socket),
+                Err(error) => error,
+            }
+        }
+        Err(error) => error,
+    };
+    Err(match error.kind() {
+        std::io::ErrorKind::AddrInUse => EngineError::PortInUse(local),
+        _ => EngineError::Socket { local, error },
+    })
+}
+
+/// A seed that nobody can guess (RFC 4340 §7.2 wants initial sequence numbers like that).
+fn seed() -> u64 {
+    let mut bytes = [0; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(8) => u64::from_ne_bytes(bytes),
+        // Before the system has any randomness: what there is.
+        _ => clock::now().as_nanos() ^ (u64::from(std::process::id()) << 32),
+    }
+}
