@@ -1,2 +1,154 @@
-//! (measurements to come)
-fn main() {}
+//! What the ring costs beside a system call: each operation against `send()` of the same payload, in one run.
+
+use std::hint::black_box;
+use std::net::UdpSocket;
+
+use timeous_core::{AduMeta, AduSeq, DropReason, Duration, Instant, Queue};
+use timeous_ring::{Config, Consumer, Producer, create, create_shared};
+
+/// Operations between two looks at the clock.
+const BATCH: u64 = 64;
+/// Batches of each operation, taken in turn so that a disturbance hits all of them; the median counts.
+const ROUNDS: usize = 4000;
+
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a benchmark is there to read the clock")]
+fn clock() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+fn time(work: impl FnOnce()) -> f64 {
+    let start = clock();
+    work();
+    Duration::from(start.elapsed()).as_nanos() as f64
+}
+
+fn adu(seq: u64) -> AduMeta {
+    AduMeta { seq: AduSeq(seq), ..AduMeta::default() }
+}
+
+struct Bench {
+    producer: Producer,
+    consumer: Consumer,
+    payload: Vec<u8>,
+    packet: Vec<u8>,
+    socket: UdpSocket,
+}
+
+impl Bench {
+    fn new((producer, consumer): (Producer, Consumer), len: usize, socket: UdpSocket) -> Self {
+        Self { producer, consumer, payload: vec![0x5a; len], packet: Vec::with_capacity(2048), socket }
+    }
+
+    fn enqueue(&mut self) {
+        for seq in 0..BATCH {
+            self.producer.enqueue(black_box(&adu(seq)), black_box(&self.payload)).expect("there is room");
+        }
+    }
+
+    /// As much as the consumer does for a packet, from claim to acknowledgement.
+    fn take(&mut self) {
+        while let Some(claimed) = self.consumer.claim(Instant::ZERO).expect("an honest producer") {
+            self.packet.clear();
+            self.consumer.copy_payload(claimed.token, &mut self.packet);
+            black_box(&self.packet);
+            self.consumer.sent(claimed.token);
+            self.consumer.acked(claimed.token);
+        }
+    }
+
+    fn hear(&mut self) {
+        while let Some(done) = self.producer.poll_completion() {
+            black_box(done);
+        }
+    }
+
+    fn send(&mut self) {
+        for _ in 0..BATCH {
+            // A sink that nobody reads: once its buffer is full the kernel drops, which is the cheaper case for send.
+            self.socket.send(black_box(&self.payload)).expect("loopback takes datagrams");
+        }
+    }
+
+    /// What a late choice has to look at.
+    fn view(&mut self) {
+        let queue = self.consumer.queued().expect("an honest producer");
+        for place in 0..queue.len() {
+            black_box(queue.get(place));
+        }
+    }
+
+    /// One batch of each, in nanoseconds an operation (pull back: for all packets at once).
+    fn round(&mut self) -> [f64; 9] {
+        let each = BATCH as f64;
+        let send = time(|| self.send()) / each;
+        let enqueue = time(|| self.enqueue()) / each;
+        let pull = time(|| self.producer.pull_back_all().expect("an honest consumer").release());
+        let front = time(|| {
+            let mut pulled = self.producer.pull_back_all().expect("an honest consumer");
+            pulled.move_to_front(BATCH as usize - 1);
+        });
+        let view = time(|| self.view());
+        let again = time(|| self.view());
+        let take = time(|| self.take()) / each;
+        let hear = time(|| self.hear()) / each;
+        self.enqueue();
+        let drop = time(|| {
+            let mut pulled = self.producer.pull_back_all().expect("an honest consumer");
+            for place in 0..pulled.len() {
+                pulled.drop_at(place, DropReason::Withdrawn);
+            }
+        }) / each;
+        self.take();
+        self.hear();
+        [send, enqueue, pull, front, view, again, take, hear, drop]
+    }
+}
+
+const NAMES: [&str; 9] = [
+    "send() of the payload to a UDP sink",
+    "enqueue, payload copied",
+    "pull back and release, 64 packets at once",
+    "put the 64th packet first",
+    "consumer's view of 64 packets, all new",
+    "the same view again",
+    "claim, copy out, sent, acked",
+    "hear one fate",
+    "pull back and drop, each of 64",
+];
+
+fn report(title: &str, ring: (Producer, Consumer), len: usize, socket: UdpSocket) {
+    let mut bench = Bench::new(ring, len, socket);
+    let mut samples = vec![Vec::with_capacity(ROUNDS); NAMES.len()];
+    for _ in 0..ROUNDS {
+        for (taken, sample) in samples.iter_mut().zip(bench.round()) {
+            taken.push(sample);
+        }
+    }
+    let medians: Vec<f64> = samples.into_iter().map(median).collect();
+    println!("\n{title}, payload of {len} bytes\n{:<44}{:>10}{:>16}", "operation", "ns", "of one send()");
+    for (name, nanos) in NAMES.iter().zip(&medians) {
+        println!("{name:<44}{nanos:>10.1}{:>16.3}", nanos / medians[0]);
+    }
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+fn sender(sink: &UdpSocket) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port on loopback");
+    socket.connect(sink.local_addr().expect("it is bound")).expect("loopback is there");
+    socket
+}
+
+fn main() {
+    let sink = UdpSocket::bind("127.0.0.1:0").expect("a port on loopback");
+    for len in [64, 1400] {
+        let config = Config::new(256);
+        report("ring on the heap", create(&config).expect("a good configuration"), len, sender(&sink));
+        let (producer, fd) = create_shared(&config).expect("a sealed memfd");
+        let consumer = Consumer::open(&fd, &timeous_ring::Limits::default()).expect("a ring that was just made");
+        report("ring in a sealed memfd", (producer, consumer), len, sender(&sink));
+    }
+}

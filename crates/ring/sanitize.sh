@@ -1,0 +1,31 @@
+#!/bin/sh
+# The ring's tests under AddressSanitizer and ThreadSanitizer. Needs a nightly toolchain; its std is the precompiled one.
+# A name after the kind of sanitizer picks tests: sanitize.sh thread hostile
+set -eu
+cd "$(dirname "$0")"
+here=$(pwd)
+target=x86_64-unknown-linux-gnu
+which=${1:-both}
+[ $# -gt 0 ] && shift
+
+address() {
+    RUSTFLAGS="-Zsanitizer=address" \
+        cargo +nightly test --target "$target" --target-dir "${CARGO_TARGET_DIR:-../../target}/asan" \
+        -p timeous-ring --lib --test ring -- "$@"
+}
+
+# Left out are the tests in which this sanitizer sees nothing and takes minutes: the oracle (one thread) and the million
+# packets between processes (it watches one process). The ABI flag lets instrumented crates link with the precompiled std.
+thread() {
+    RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
+        TSAN_OPTIONS="suppressions=$here/tsan.supp" \
+        cargo +nightly test --target "$target" --target-dir "${CARGO_TARGET_DIR:-../../target}/tsan" \
+        -p timeous-ring --lib --test ring -- --skip model --skip million "$@"
+}
+
+case $which in
+    address) address "$@" ;;
+    thread) thread "$@" ;;
+    both) address "$@" && thread "$@" ;;
+    *) echo "usage: $0 [address|thread|both] [test name]" >&2 && exit 2 ;;
+esac
