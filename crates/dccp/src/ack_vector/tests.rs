@@ -190,6 +190,19 @@ fn hostile_gaps_cost_no_memory() {
 }
 
 #[test]
+fn the_memory_of_vectors_sent_is_bounded() {
+    let mut vector = AckVector::new(253, 0);
+    for n in 0..=512 {
+        vector.record(seq(n), Received);
+        sent_on(&mut vector, 1_000 + n);
+    }
+    vector.on_ack(seq(1_000));
+    assert_eq!(vector.coverage(), 513, "the first of 513 is forgotten");
+    vector.on_ack(seq(1_001));
+    assert_eq!(vector.coverage(), 511);
+}
+
+#[test]
 fn nothing_received_nothing_reported() {
     let mut vector = AckVector::new(253, 0);
     assert_eq!((vector.ack_number(), vector.state_of(seq(1))), (None, None));

@@ -305,6 +305,19 @@ fn a_mandatory_change_carries_the_mark() {
     assert_eq!(error.reset(), ResetReason { code: ResetCode::MandatoryError, data: [34, 9, 1] });
 }
 
+/// "retransmissions … MUST have exactly the same contents" (§6.6.4), so that a new mark makes a new Change.
+#[test]
+fn a_change_can_become_mandatory() {
+    let (mut client, _) = connected();
+    client.features.propose(CCID, Location::Remote, &[2], false).unwrap();
+    client.says(&[34, 4, 1, 2]);
+    client.features.propose(CCID, Location::Remote, &[2], false).unwrap();
+    client.says(&[]);
+    client.features.propose(CCID, Location::Remote, &[2], true).unwrap();
+    client.says(&[1, 34, 4, 1, 2]);
+    client.says(&[]);
+}
+
 /// §6.6.4: options of a packet at or before FGSR are ignored, but two options of one packet are not.
 #[test]
 fn reordered_options_are_ignored() {

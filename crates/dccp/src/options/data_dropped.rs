@@ -153,6 +153,15 @@ mod tests {
     }
 
     #[test]
+    fn runs_are_as_long_as_they_can_be() {
+        let run = |length| (0..length).map(|back| (seq(1_000 - back), DropCode::Corrupt));
+        assert_eq!(encode_drops(seq(1_000), run(16), 253), [0xbf]);
+        assert_eq!(encode_drops(seq(1_000), run(17), 253), [0xbf, 0xb0]);
+        assert_eq!(encode_drops(seq(1_128), run(1), 253), [0x7f, 0xb0]);
+        assert_eq!(encode_drops(seq(1_129), run(1), 253), [0x7f, 0, 0xb0]);
+    }
+
+    #[test]
     fn it_stops_where_the_room_ends_or_the_order() {
         let code = DropCode::NotListening;
         assert_eq!(encode_drops(seq(9), [(seq(9), code), (seq(7), code)], 2), [0x90]);

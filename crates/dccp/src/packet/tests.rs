@@ -228,6 +228,29 @@ fn the_checksum_covers_what_the_rfc_says() {
     }
 }
 
+/// IPv6's pseudo-header has 32 bits for the length (RFC 4340 §9.1).
+#[test]
+fn a_jumbogram_has_a_checksum_too() {
+    let header = Header { cscov: 1, ..Header::new(5001, 5002, seq(77), Body::Data) };
+    let bytes = packet(&header, &[], &[0; 0x2_0000], native6());
+    let addresses = [
+        [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+        [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2],
+    ];
+    let pseudo = [&addresses.concat()[..], &[0, 2, 0, 16, 0, 0, 0, 33]].concat();
+    assert_eq!(reference_sum(&[&pseudo, &bytes[..16]]), 0xffff);
+}
+
+#[test]
+fn a_packet_can_be_finished_again() {
+    let mut bytes = packet(&Header::new(1, 2, seq(3), Body::Data), &[], b"late", native());
+    let first = bytes.clone();
+    finish(&mut bytes, 0, native()).unwrap();
+    assert_eq!(bytes, first);
+    finish(&mut bytes, 0, UDP).unwrap();
+    assert_eq!(bytes[6..8], [0, 0]);
+}
+
 #[test]
 fn a_damaged_byte_is_noticed_where_it_is_covered() {
     let header = Header { cscov: 2, ..Header::new(5001, 5002, seq(77), Body::Data) };
