@@ -8,7 +8,7 @@ use timeous::{Culprit, SendError};
 
 /// What ended a command. Each kind has an exit code of its own.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The command line or a URI is wrong: 2.
     Usage(String),
     /// The input is not what it should be: 3.
@@ -20,7 +20,7 @@ pub enum Failure {
 }
 
 /// The exit codes, for `--help`.
-pub const EXIT_CODES: &str = "\
+pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   2  the command line or a URI is wrong
@@ -30,7 +30,7 @@ Exit codes:
 
 impl Failure {
     /// The exit code.
-    pub fn code(&self) -> ExitCode {
+    pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Usage(_) => 2,
             Self::Input(_) => 3,
@@ -40,7 +40,7 @@ impl Failure {
     }
 
     /// A file that cannot be used.
-    pub fn file(path: &str, error: &std::io::Error) -> Self {
+    pub(crate) fn file(path: &str, error: &std::io::Error) -> Self {
         Self::Environment(format!("{path}: {error}"))
     }
 }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::place::Place;
 
 /// What comes from a source.
-pub enum Input {
+pub(crate) enum Input {
     /// A frame, and when it was there to be sent.
     Frame(Box<Frame>, Instant),
     /// The end, with what there is to say about it.
@@ -34,7 +34,7 @@ const RTP_SILENCE: Duration = Duration::from_secs(5);
 const DELIMITER: [u8; 6] = [0, 0, 0, 1, 0x09, 0xf0];
 
 /// Starts to read.
-pub fn open(place: &Place, rate: Option<FrameRate>) -> Result<Receiver<Input>, Failure> {
+pub(crate) fn open(place: &Place, rate: Option<FrameRate>) -> Result<Receiver<Input>, Failure> {
     let (frames, input) = sync_channel(WAITING);
     match place {
         Place::Standard => spawn(frames, move |frames| read_all(io::stdin().lock(), rate, frames)),
@@ -51,7 +51,7 @@ pub fn open(place: &Place, rate: Option<FrameRate>) -> Result<Receiver<Input>, F
 }
 
 /// Binds a socket for plain RTP.
-pub fn bind(local: SocketAddr) -> Result<UdpSocket, Failure> {
+pub(crate) fn bind(local: SocketAddr) -> Result<UdpSocket, Failure> {
     UdpSocket::bind(local).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => Failure::Environment(format!(
             "cannot use {local}: another program has that port; choose another one, or stop that program"

@@ -8,11 +8,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Whether the user wants to stop. A second signal ends the process at once.
 #[derive(Clone, Debug)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Listens for the signals from now on.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let wanted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register_conditional_shutdown(signal, 130, wanted.clone())?;
@@ -22,7 +22,7 @@ impl Interrupt {
     }
 
     /// Whether it has come.
-    pub fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use timeous::clock;
-use timeous::core::{Duration, Instant};
+use timeous::core::{DropReason, Duration, Fate, Instant};
+use timeous::media::MediaAdu;
 
 use crate::failure::Failure;
+use crate::source::Due;
 
 /// A CSV file, or nothing where none was asked for.
-pub struct Journal {
+pub(crate) struct Journal {
     out: Option<BufWriter<File>>,
     path: String,
     unix_offset: Duration,
@@ -17,8 +19,9 @@ pub struct Journal {
 
 impl Journal {
     /// Begins a journal with these columns.
-    pub fn new(path: Option<&str>, header: &str) -> Result<Self, Failure> {
-        let mut journal = Self { out: None, path: path.unwrap_or_default().to_owned(), unix_offset: clock::unix_offset() };
+    pub(crate) fn new(path: Option<&str>, header: &str) -> Result<Self, Failure> {
+        let mut journal =
+            Self { out: None, path: path.unwrap_or_default().to_owned(), unix_offset: clock::unix_offset() };
         if let Some(path) = path {
             let file = File::create(path).map_err(|error| Failure::file(path, &error))?;
             journal.out = Some(BufWriter::new(file));
@@ -28,7 +31,7 @@ impl Journal {
     }
 
     /// Adds a row. It is made only if there is a journal; the function turns instants into Unix nanoseconds.
-    pub fn row(&mut self, make: impl FnOnce(&dyn Fn(Instant) -> u64) -> String) -> Result<(), Failure> {
+    pub(crate) fn row(&mut self, make: impl FnOnce(&dyn Fn(Instant) -> u64) -> String) -> Result<(), Failure> {
         let Some(out) = &mut self.out else { return Ok(()) };
         let offset = self.unix_offset;
         let row = make(&|at| (at + offset).as_nanos());
@@ -36,8 +39,54 @@ impl Journal {
     }
 
     /// Writes out what waits.
-    pub fn finish(&mut self) -> Result<(), Failure> {
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         let Some(out) = &mut self.out else { return Ok(()) };
         out.flush().map_err(|error| Failure::file(&self.path, &error))
+    }
+}
+
+/// The columns of a sender's journal.
+pub(crate) const JOURNAL: &str = "rtp_timestamp,rtp_sequence,frame,kind,bytes,captured,enqueued,deadline,fate";
+
+/// A packet in the journal, until its fate is known.
+pub(crate) struct Entry {
+    /// All but the fate.
+    pub(crate) row: String,
+}
+
+impl Entry {
+    /// A packet that was handed over at `enqueued`.
+    pub(crate) fn new(
+        adu: &MediaAdu,
+        due: &Due,
+        enqueued: Instant,
+        deadline: Option<Instant>,
+        unix: &dyn Fn(Instant) -> u64,
+    ) -> Self {
+        let (sequence, timestamp) = rtp_numbers(&adu.rtp);
+        let deadline = deadline.map(|at| unix(at).to_string()).unwrap_or_default();
+        let (frame, captured, enqueued) = (&due.frame, unix(due.captured), unix(enqueued));
+        let (index, kind, bytes) = (frame.index, frame.kind, adu.rtp.len());
+        Self { row: format!("{timestamp},{sequence},{index},{kind:?},{bytes},{captured},{enqueued},{deadline}") }
+    }
+}
+
+/// Sequence number and timestamp of an RTP packet (RFC 3550 §5.1).
+fn rtp_numbers(rtp: &[u8]) -> (u16, u32) {
+    (u16::from_be_bytes([rtp[2], rtp[3]]), u32::from_be_bytes([rtp[4], rtp[5], rtp[6], rtp[7]]))
+}
+
+/// A fate in a journal.
+pub(crate) fn fate_name(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Acked => "acked",
+        Fate::Lost => "lost",
+        Fate::Dropped(DropReason::Expired) => "expired",
+        Fate::Dropped(DropReason::TooLate) => "too_late",
+        Fate::Dropped(DropReason::ReferenceLost) => "reference_lost",
+        Fate::Dropped(DropReason::Policy) => "policy",
+        Fate::Dropped(DropReason::Withdrawn) => "withdrawn",
+        Fate::Dropped(DropReason::TooLarge) => "too_large",
+        Fate::Dropped(DropReason::Closed) => "closed",
     }
 }

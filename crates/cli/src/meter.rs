@@ -5,15 +5,15 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
+use timeous::clock;
 use timeous::core::units::parse_duration;
 use timeous::core::{Duration, Instant};
-use timeous::clock;
 
 use crate::failure::Failure;
 
 /// What is written about a stream, and where.
 #[derive(Args, Clone, Debug)]
-pub struct MeterArgs {
+pub(crate) struct MeterArgs {
     /// Write statistics to this file, a record each interval and one at the end; '-' is standard error
     #[arg(long, value_name = "FILE")]
     stats: Option<String>,
@@ -38,7 +38,7 @@ enum Format {
 const REDRAW: Duration = Duration::from_millis(250);
 
 /// Writes statistics when they are due.
-pub struct Meter {
+pub(crate) struct Meter {
     out: Option<Box<dyn Write>>,
     format: Format,
     interval: Duration,
@@ -51,7 +51,7 @@ pub struct Meter {
 
 impl Meter {
     /// A meter as the arguments say.
-    pub fn new(args: &MeterArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(args: &MeterArgs) -> Result<Self, Failure> {
         let out: Option<Box<dyn Write>> = match args.stats.as_deref() {
             None => None,
             Some("-") => Some(Box::new(io::stderr())),
@@ -75,13 +75,13 @@ impl Meter {
     }
 
     /// Whether [`write`](Self::write) would write anything now.
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         let now = clock::now();
         (self.out.is_some() && now >= self.next_record) || (self.terminal && now >= self.next_line)
     }
 
     /// Writes what is due.
-    pub fn write(&mut self, record: &Map<String, Value>, line: &str) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, record: &Map<String, Value>, line: &str) -> Result<(), Failure> {
         let now = clock::now();
         if self.out.is_some() && now >= self.next_record {
             self.next_record = now + self.interval;
@@ -95,7 +95,7 @@ impl Meter {
     }
 
     /// Writes the last record and leaves the last line standing.
-    pub fn finish(&mut self, record: &Map<String, Value>, line: &str) -> Result<(), Failure> {
+    pub(crate) fn finish(&mut self, record: &Map<String, Value>, line: &str) -> Result<(), Failure> {
         self.record(record)?;
         if self.terminal {
             self.draw(line);
@@ -113,9 +113,12 @@ impl Meter {
     fn record(&mut self, record: &Map<String, Value>) -> Result<(), Failure> {
         let Some(out) = &mut self.out else { return Ok(()) };
         let written = match self.format {
-            Format::Json => serde_json::to_writer(&mut *out, record).map_err(io::Error::from).and_then(|()| writeln!(out)),
+            Format::Json => {
+                serde_json::to_writer(&mut *out, record).map_err(io::Error::from).and_then(|()| writeln!(out))
+            }
             Format::Csv => {
-                let header = (!self.header_written).then(|| record.keys().map(String::as_str).collect::<Vec<_>>().join(","));
+                let header =
+                    (!self.header_written).then(|| record.keys().map(String::as_str).collect::<Vec<_>>().join(","));
                 self.header_written = true;
                 let row = record.values().map(Value::to_string).collect::<Vec<_>>().join(",");
                 header.map_or(Ok(()), |header| writeln!(out, "{header}")).and_then(|()| writeln!(out, "{row}"))
@@ -126,17 +129,17 @@ impl Meter {
 }
 
 /// A record out of several serialisable parts.
-pub fn record(parts: &[&dyn erased::Record]) -> Map<String, Value> {
+pub(crate) fn record(parts: &[&dyn erased::Record]) -> Map<String, Value> {
     parts.iter().flat_map(|part| part.fields()).collect()
 }
 
 /// Serialisable structures behind one type.
-pub mod erased {
+pub(crate) mod erased {
     use serde::Serialize;
     use serde_json::{Map, Value};
 
     /// Something with named fields.
-    pub trait Record {
+    pub(crate) trait Record {
         /// Its fields, in alphabetical order.
         fn fields(&self) -> Map<String, Value>;
     }

@@ -14,7 +14,7 @@ use crate::input::bind;
 use crate::place::Place;
 
 /// Where received frames go.
-pub enum Output {
+pub(crate) enum Output {
     /// An Annex B byte stream.
     Bytes(Box<dyn Write>, String),
     /// An MP4 file, written at the end.
@@ -24,7 +24,7 @@ pub enum Output {
 }
 
 /// RTP over plain UDP.
-pub struct RtpOutput {
+pub(crate) struct RtpOutput {
     socket: UdpSocket,
     to: SocketAddr,
     packetizer: Packetizer,
@@ -32,7 +32,7 @@ pub struct RtpOutput {
 
 impl Output {
     /// Opens a sink, so that a mistake shows before anything has come.
-    pub fn open(place: &Place) -> Result<Self, Failure> {
+    pub(crate) fn open(place: &Place) -> Result<Self, Failure> {
         match place {
             Place::Standard => Ok(Self::Bytes(Box::new(io::stdout().lock()), "standard output".to_owned())),
             Place::File(path) => {
@@ -52,7 +52,7 @@ impl Output {
     }
 
     /// Writes a frame.
-    pub fn write(&mut self, frame: &PlayoutFrame) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, frame: &PlayoutFrame) -> Result<(), Failure> {
         match self {
             Self::Bytes(out, name) => {
                 let written = out.write_all(&frame.annexb).and_then(|()| out.flush());
@@ -66,7 +66,7 @@ impl Output {
     }
 
     /// Completes what was written.
-    pub fn finish(self) -> Result<(), Failure> {
+    pub(crate) fn finish(self) -> Result<(), Failure> {
         match self {
             Self::Bytes(mut out, name) => out.flush().map_err(|error| Failure::file(&name, &error)),
             Self::Mp4(writer, name) if writer.frames() == 0 => {

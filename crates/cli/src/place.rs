@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 /// A SOURCE or a SINK.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// Standard input or output.
     Standard,
     /// A file.
@@ -19,7 +19,7 @@ pub enum Place {
 
 impl Place {
     /// Reads what the user wrote.
-    pub fn parse(text: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         match text.split_once("://") {
             None if text == "-" => Ok(Self::Standard),
             None => Ok(Self::File(text.to_owned())),
@@ -32,7 +32,7 @@ impl Place {
 
 /// The other end of a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Peer {
+pub(crate) enum Peer {
     /// A Timeous stream.
     Timeous(Uri),
     /// RTP over plain UDP, without congestion control: to compare with, or for a network of one's own.
@@ -41,7 +41,7 @@ pub enum Peer {
 
 impl Peer {
     /// Reads what the user wrote.
-    pub fn parse(text: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         match text.strip_prefix("udp://") {
             Some(address) => udp(address).map(Self::Udp),
             None => Ok(Self::Timeous(text.parse()?)),

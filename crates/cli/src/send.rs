@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use clap::Args;
 use serde::Serialize;
-use timeous::core::{AduSeq, DropReason, Duration, Fate, Instant};
-use timeous::media::{Frame, FrameRate, MediaAdu, Packetizer, PacketizerConfig};
+use timeous::core::{AduSeq, Duration, Instant};
+use timeous::media::{FrameRate, MediaAdu, Packetizer, PacketizerConfig};
 use timeous::{Hints, SendError, Sender, clock};
 
 use crate::failure::Failure;
-use crate::input::{self, Input};
+use crate::input;
 use crate::interrupt::Interrupt;
-use crate::journal::Journal;
+use crate::journal::{Entry, JOURNAL, Journal, fate_name};
 use crate::meter::{Meter, MeterArgs, record};
 use crate::place::{Peer, Place};
 use crate::plain::PlainSender;
+use crate::source::{Due, Next, Source};
 
 /// Sends live H.264 video
 ///
@@ -24,7 +24,7 @@ use crate::plain::PlainSender;
 /// at which it plays. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without congestion control.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = crate::help::uri_and_exit_codes())]
-pub struct SendArgs {
+pub(crate) struct SendArgs {
     /// Where the video comes from
     source: String,
     /// Where it goes
@@ -50,7 +50,7 @@ fn parse_frame_rate(text: &str) -> Result<FrameRate, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &SendArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     let place = Place::parse(&args.source)?;
     let peer = Peer::parse(&args.uri)?;
     // The first frame is waited for before anybody is called: a source that is none should not trouble a receiver.
@@ -64,86 +64,7 @@ pub fn run(args: &SendArgs) -> Result<(), Failure> {
     }
 }
 
-/// Frames in the order of sending, each not before its time.
-struct Source {
-    input: Receiver<Input>,
-    next: Option<(Box<Frame>, Instant)>,
-    start: Option<Instant>,
-    /// What is wrong with the input, told when all that was whole has been sent.
-    flaw: Option<Failure>,
-}
-
-/// A frame whose time has come, and when it was captured.
-struct Due {
-    frame: Box<Frame>,
-    captured: Instant,
-}
-
-enum Next {
-    Frame(Due),
-    NotYet,
-    End,
-}
-
-impl Source {
-    fn new(input: Receiver<Input>) -> Result<Self, Failure> {
-        let mut source = Self { input, next: None, start: None, flaw: None };
-        while source.next.is_none() && source.listen(None) {}
-        match source.flaw.take() {
-            Some(failure) if source.next.is_none() => Err(failure),
-            flaw => Ok(Self { flaw, ..source }),
-        }
-    }
-
-    /// Waits for the next frame; `false` at the end.
-    fn listen(&mut self, limit: Option<Duration>) -> bool {
-        let input = match limit {
-            Some(limit) => self.input.recv_timeout(limit.into()),
-            None => self.input.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match input {
-            Ok(Input::Frame(frame, at)) => self.next = Some((frame, at)),
-            Ok(Input::End(ending)) => {
-                if ending.truncated || ending.unreadable_slices > 0 {
-                    self.flaw = Some(Failure::Input(format!(
-                        "the source is damaged or breaks off: {} frames were whole and have been sent, \
-                         {} slices could not be read",
-                        ending.frames, ending.unreadable_slices
-                    )));
-                }
-                return false;
-            }
-            Ok(Input::Broken(failure)) => {
-                self.flaw = Some(failure);
-                return false;
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return false,
-        }
-        true
-    }
-
-    /// The next frame if it is due within `limit`.
-    fn next(&mut self, limit: Duration) -> Next {
-        if self.next.is_none() && !self.listen(Some(limit)) {
-            return Next::End;
-        }
-        let Some((frame, there)) = self.next.take() else { return Next::NotYet };
-        let now = clock::now();
-        let start = *self.start.get_or_insert(now);
-        let due = (start + frame.handover).max(there);
-        if due > now + limit {
-            std::thread::sleep(limit.into());
-            self.next = Some((frame, there));
-            return Next::NotYet;
-        }
-        std::thread::sleep(due.saturating_since(now).into());
-        let captured = due.saturating_sub(frame.handover - frame.capture);
-        Next::Frame(Due { frame, captured })
-    }
-}
-
-/// The RTP packet size for DCCP packets of `mtu` bytes.
+/// Makes RTP packets of at most `largest` bytes.
 fn packetizer(largest: usize) -> Result<Packetizer, Failure> {
     // RFC 3550 wants them to be hard to guess; the moment of the start is.
     let seed = clock::now().as_nanos() ^ u64::from(std::process::id()).rotate_left(40);
@@ -155,42 +76,6 @@ fn packetizer(largest: usize) -> Result<Packetizer, Failure> {
         mtu: largest,
         ..PacketizerConfig::default()
     })?)
-}
-
-const JOURNAL: &str = "rtp_timestamp,rtp_sequence,frame,kind,bytes,captured,enqueued,deadline,fate";
-
-/// A packet in the journal, until its fate is known.
-struct Entry {
-    row: String,
-}
-
-impl Entry {
-    fn new(adu: &MediaAdu, due: &Due, enqueued: Instant, deadline: Option<Instant>, unix: &dyn Fn(Instant) -> u64) -> Self {
-        let (sequence, timestamp) = rtp_numbers(&adu.rtp);
-        let deadline = deadline.map(|at| unix(at).to_string()).unwrap_or_default();
-        let (frame, captured, enqueued) = (&due.frame, unix(due.captured), unix(enqueued));
-        let (index, kind, bytes) = (frame.index, frame.kind, adu.rtp.len());
-        Self { row: format!("{timestamp},{sequence},{index},{kind:?},{bytes},{captured},{enqueued},{deadline}") }
-    }
-}
-
-/// Sequence number and timestamp of an RTP packet (RFC 3550 §5.1).
-fn rtp_numbers(rtp: &[u8]) -> (u16, u32) {
-    (u16::from_be_bytes([rtp[2], rtp[3]]), u32::from_be_bytes([rtp[4], rtp[5], rtp[6], rtp[7]]))
-}
-
-fn fate_name(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Acked => "acked",
-        Fate::Lost => "lost",
-        Fate::Dropped(DropReason::Expired) => "expired",
-        Fate::Dropped(DropReason::TooLate) => "too_late",
-        Fate::Dropped(DropReason::ReferenceLost) => "reference_lost",
-        Fate::Dropped(DropReason::Policy) => "policy",
-        Fate::Dropped(DropReason::Withdrawn) => "withdrawn",
-        Fate::Dropped(DropReason::TooLarge) => "too_large",
-        Fate::Dropped(DropReason::Closed) => "closed",
-    }
 }
 
 /// What is counted beside the stream's own statistics.
@@ -232,7 +117,7 @@ impl<'a> Streaming<'a> {
         let closed = self.finish();
         ended?;
         closed?;
-        source.flaw.take().map_or(Ok(()), Err)
+        source.take_flaw().map_or(Ok(()), Err)
     }
 
     fn stream(&mut self, source: &mut Source) -> Result<(), Failure> {
@@ -368,5 +253,5 @@ fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source) -> Result<
     }
     journal.finish()?;
     meter.finish(&record(&[plain.stats()]), &plain.stats().line())?;
-    source.flaw.take().map_or(Ok(()), Err)
+    source.take_flaw().map_or(Ok(()), Err)
 }

@@ -1,1 +1,45 @@
-//! (under construction)
+//! Timeous sends data that goes stale: video, audio, game state, sensor readings.
+//!
+//! The application keeps the last word on *what* leaves the host, up to the instant a packet is sent; congestion
+//! control decides *when*. A [`Sender`] queues ADUs in a packet ring and hears what became of each; a [`Receiver`]
+//! gets those that were worth sending. [`media`] turns H.264 into ADUs and back.
+//!
+//! ```no_run
+//! use timeous::{Arrival, Hints, Receiver, Sender};
+//! # fn sending() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut sender = Sender::open(&"timeous://receiver.example:7000?latency=200ms".parse()?)?;
+//! sender.send(b"worth something for 200 ms", Hints::default())?;
+//! # Ok(())
+//! # }
+//! # fn receiving() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut receiver = Receiver::open(&"timeous://:7000".parse()?)?;
+//! while let Arrival::Data(adu) = receiver.receive(None)? {
+//!     println!("{} bytes", adu.bytes.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "tokio")]
+pub mod asynchronous;
+pub mod error;
+pub mod media;
+mod open;
+pub mod options;
+pub mod receiver;
+pub mod sender;
+pub mod stats;
+pub mod uri;
+
+#[cfg(feature = "tokio")]
+pub use asynchronous::{AsyncReceiver, AsyncSender};
+pub use error::{Culprit, Error, SendError};
+pub use options::{Options, PolicyName, Role};
+pub use receiver::{Arrival, Receiver};
+pub use sender::{Delivery, Hints, Sender, open_both};
+pub use stats::{Fates, Stats};
+pub use timeous_core as core;
+pub use timeous_engine::{CloseReason, Received, Status, Waker, clock};
+pub use uri::{Uri, UriError};

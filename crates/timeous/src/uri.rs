@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use timeous_core::units::{UnitError, parse_bytes, parse_duration};
 use timeous_core::Duration;
+use timeous_core::units::{UnitError, parse_bytes, parse_duration};
 
 use crate::options::{Options, PolicyName, Role};
 use timeous_choice::QueueLimit;
@@ -197,10 +197,9 @@ fn number<N: TryFrom<u64>>(
 }
 
 fn policy(value: &str) -> Result<PolicyName, UriError> {
-    PolicyName::ALL
-        .into_iter()
-        .find(|policy| policy.as_str() == value)
-        .ok_or_else(|| bad("policy", value, format!("use one of {}", PolicyName::ALL.map(PolicyName::as_str).join(", "))))
+    PolicyName::ALL.into_iter().find(|policy| policy.as_str() == value).ok_or_else(|| {
+        bad("policy", value, format!("use one of {}", PolicyName::ALL.map(PolicyName::as_str).join(", ")))
+    })
 }
 
 fn queue(value: &str) -> Result<QueueLimit, UriError> {

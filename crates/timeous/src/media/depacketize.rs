@@ -50,9 +50,7 @@ impl Payload {
         match self.shape {
             Shape::Single => starts_with(&self.bytes),
             Shape::Stap => starts_with(self.bytes.get(3..).unwrap_or_default()),
-            Shape::Fragment { start, .. } => {
-                start && starts(self.bytes[1] & 0x1f, self.bytes.get(2).copied())
-            }
+            Shape::Fragment { start, .. } => start && starts(self.bytes[1] & 0x1f, self.bytes.get(2).copied()),
         }
     }
 

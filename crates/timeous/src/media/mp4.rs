@@ -166,9 +166,7 @@ fn decode_times(samples: &[Coded]) -> Vec<DecodeTime> {
     let usual = gaps.clone().filter(|&gap| gap > 0).min().unwrap_or(i64::from(RTP_CLOCK_HZ) / 25);
     let durations = gaps.chain([usual]);
     let decode = shown.iter().zip(durations).zip(samples);
-    decode
-        .map(|((at, duration), sample)| DecodeTime { duration, composition: sample.ticks - at + early })
-        .collect()
+    decode.map(|((at, duration), sample)| DecodeTime { duration, composition: sample.ticks - at + early }).collect()
 }
 
 fn sample_entry(sps: &SeqParameterSet, [raw_sps, raw_pps]: [&[u8]; 2]) -> Result<SampleEntry, Mp4Error> {

@@ -1,0 +1,150 @@
+//! The same streams for tokio: feature `tokio`.
+
+use timeous_engine::{Received, Waker};
+use tokio::io::unix::AsyncFd;
+
+use crate::error::{Error, SendError};
+use crate::receiver::{Arrival, Receiver};
+use crate::sender::{Delivery, Hints, Sender};
+use crate::stats::Stats;
+use crate::uri::Uri;
+use timeous_core::AduSeq;
+
+/// [`Sender`] for tokio.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use timeous::{AsyncSender, Hints};
+/// let mut sender = AsyncSender::open("timeous://receiver.example:7000".parse()?).await?;
+/// sender.send(b"position 17, 4", Hints::default()).await?;
+/// sender.finish().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AsyncSender {
+    inner: Sender,
+    ready: AsyncFd<Waker>,
+}
+
+impl AsyncSender {
+    /// Opens a stream to send on.
+    ///
+    /// # Errors
+    /// As [`Sender::open`].
+    pub async fn open(uri: Uri) -> Result<Self, Error> {
+        let inner = off_the_runtime(move || Sender::open(&uri)).await?;
+        let ready = AsyncFd::new(inner.waker().clone()).map_err(system)?;
+        Ok(Self { inner, ready })
+    }
+
+    /// Queues an ADU, waiting for room in the packet ring if it is full.
+    ///
+    /// # Errors
+    /// As [`Sender::send`], but never [`SendError::Full`].
+    pub async fn send(&mut self, bytes: &[u8], hints: Hints) -> Result<AduSeq, SendError> {
+        loop {
+            match self.inner.send(bytes, hints) {
+                Err(SendError::Full) => rung(&self.ready).await,
+                done => return done,
+            }
+        }
+    }
+
+    /// Waits for the next fate of an ADU.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when the connection is over and every fate has been told.
+    pub async fn delivery(&mut self) -> Result<Delivery, Error> {
+        loop {
+            let status = self.inner.status();
+            if let Some(delivery) = self.inner.poll_delivery() {
+                return Ok(delivery);
+            }
+            if let timeous_engine::Status::Closed(reason) = status {
+                return Err(Error::Closed(reason));
+            }
+            rung(&self.ready).await;
+        }
+    }
+
+    /// Lets everything that is queued have its fate, and closes the connection in order.
+    ///
+    /// # Errors
+    /// As [`Sender::finish`].
+    pub async fn finish(mut self) -> Result<Stats, Error> {
+        self.inner.begin_finish();
+        loop {
+            if let Some(ended) = self.inner.ended() {
+                return ended;
+            }
+            rung(&self.ready).await;
+        }
+    }
+
+    /// The blocking sender beneath: its ring, its statistics.
+    pub fn get_mut(&mut self) -> &mut Sender {
+        &mut self.inner
+    }
+}
+
+/// [`Receiver`] for tokio.
+#[derive(Debug)]
+pub struct AsyncReceiver {
+    inner: Receiver,
+    ready: AsyncFd<Waker>,
+}
+
+impl AsyncReceiver {
+    /// Opens a stream to receive from.
+    ///
+    /// # Errors
+    /// As [`Receiver::open`].
+    pub async fn open(uri: Uri) -> Result<Self, Error> {
+        let inner = off_the_runtime(move || Receiver::open(&uri)).await?;
+        let ready = AsyncFd::new(inner.waker().clone()).map_err(system)?;
+        Ok(Self { inner, ready })
+    }
+
+    /// Waits for a datagram; `None` when the peer has closed the stream in order.
+    ///
+    /// # Errors
+    /// As [`Receiver::receive`].
+    pub async fn receive(&mut self) -> Result<Option<Received>, Error> {
+        loop {
+            match self.inner.poll_receive()? {
+                Some(Arrival::Data(received)) => return Ok(Some(received)),
+                Some(Arrival::End) => return Ok(None),
+                Some(Arrival::Nothing) | None => rung(&self.ready).await,
+            }
+        }
+    }
+
+    /// The blocking receiver beneath.
+    pub fn get_mut(&mut self) -> &mut Receiver {
+        &mut self.inner
+    }
+}
+
+/// Opening resolves names and waits for a peer: not on a thread of the runtime.
+async fn off_the_runtime<T: Send + 'static>(
+    open: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(open).await {
+        Ok(opened) => opened,
+        Err(ended) => Err(system(std::io::Error::other(ended))),
+    }
+}
+
+fn system(error: std::io::Error) -> Error {
+    Error::Engine(error.into())
+}
+
+/// Waits until the waker rings, and forgets it.
+async fn rung(ready: &AsyncFd<Waker>) {
+    // An error means that the runtime is shutting down: the caller's next look decides.
+    if let Ok(mut guard) = ready.readable().await {
+        guard.get_inner().clear();
+        guard.clear_ready();
+    }
+}

@@ -1,0 +1,80 @@
+//! What can go wrong with a stream, by culprit.
+
+use std::net::SocketAddr;
+
+use timeous_core::Duration;
+use timeous_engine::{CloseReason, EngineError};
+
+use crate::uri::UriError;
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Culprit {
+    /// Whoever calls this library: the call or the URI has to be mended.
+    Caller,
+    /// The machine or the network: another port, another name, more rights.
+    Environment,
+    /// The other end of the stream.
+    Peer,
+}
+
+/// Why a stream cannot be opened, or has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The URI.
+    #[error(transparent)]
+    Uri(#[from] UriError),
+    /// The host of the URI has no address.
+    #[error("unknown host '{host}': {error}")]
+    UnknownHost {
+        /// The host.
+        host: String,
+        /// The resolver's words.
+        error: std::io::Error,
+    },
+    /// The machine refused.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Nobody answers there.
+    #[error("no answer from {remote} within {after:?}: is a receiver listening there, and does UDP pass?")]
+    NoAnswer {
+        /// Who was called.
+        remote: SocketAddr,
+        /// For how long.
+        after: Duration,
+    },
+    /// The connection is over.
+    #[error("the connection has ended: {0}")]
+    Closed(CloseReason),
+}
+
+impl Error {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn culprit(&self) -> Culprit {
+        match self {
+            Self::Uri(_) | Self::Engine(EngineError::Ring(_)) | Self::Closed(CloseReason::Local) => Culprit::Caller,
+            Self::UnknownHost { .. } | Self::Engine(_) => Culprit::Environment,
+            Self::NoAnswer { .. } | Self::Closed(_) => Culprit::Peer,
+        }
+    }
+}
+
+/// Why an ADU was not taken.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The packet ring is full: wait for room, or drop something of what is queued.
+    #[error("the packet ring is full: wait until something has left, or give something up")]
+    Full,
+    /// It does not fit into one packet.
+    #[error("{len} bytes do not fit into a packet: {max} is the most")]
+    TooLarge {
+        /// What was given.
+        len: usize,
+        /// What fits.
+        max: usize,
+    },
+    /// The connection is over.
+    #[error("the connection has ended: {0}")]
+    Closed(CloseReason),
+}

@@ -1,0 +1,201 @@
+//! The sending end of a stream.
+
+use std::sync::Arc;
+
+use timeous_core::{AduMeta, AduSeq, Duration, Fate, FrameId, Instant, Priority, References, SubStream};
+use timeous_engine::{Engine, EnqueueError, Producer, SendHalf, Status, Waker, clock};
+
+use crate::error::{Error, SendError};
+use crate::open::open;
+use crate::options::Options;
+use crate::receiver::Receiver;
+use crate::stats::{Fates, Stats};
+use crate::uri::Uri;
+
+/// What an application says about an ADU; [`Hints::default`] says nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints {
+    /// After this instant it must not leave; `None`: the stream's latency from now on.
+    pub deadline: Option<Instant>,
+    /// Its worth beside others.
+    pub priority: Priority,
+    /// Its sub-stream.
+    pub substream: SubStream,
+    /// The frame that it is part of.
+    pub frame: FrameId,
+    /// The frames without which it is useless.
+    pub references: References,
+}
+
+/// What became of an ADU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The number that [`Sender::send`] gave.
+    pub seq: AduSeq,
+    /// Its fate.
+    pub fate: Fate,
+}
+
+/// Sends ADUs that go stale.
+///
+/// ```no_run
+/// use timeous::{Hints, Sender};
+/// let mut sender = Sender::open(&"timeous://receiver.example:7000?latency=200ms".parse()?)?;
+/// let seq = sender.send(b"position 17, 4", Hints::default())?;
+/// while let Some(delivery) = sender.poll_delivery() {
+///     println!("{:?}: {:?}", delivery.seq, delivery.fate);
+/// }
+/// sender.finish()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Sender {
+    half: SendHalf,
+    options: Options,
+    next_seq: u64,
+    fates: Fates,
+    began: Instant,
+    /// Last, so that the stream ends before its engine does.
+    _engine: Arc<Engine>,
+}
+
+impl Sender {
+    /// Opens a stream to send on: calls, or waits to be called.
+    ///
+    /// # Errors
+    /// See [`Error`]; [`Error::culprit`] says who can mend it.
+    pub fn open(uri: &Uri) -> Result<Self, Error> {
+        Ok(open_both(uri)?.0)
+    }
+
+    /// Queues an ADU and returns at once. It leaves when congestion control allows it, unless it is given up before.
+    ///
+    /// # Errors
+    /// See [`SendError`]. Nothing that was queued before is lost.
+    pub fn send(&mut self, bytes: &[u8], hints: Hints) -> Result<AduSeq, SendError> {
+        if let Status::Closed(reason) = self.half.status() {
+            return Err(SendError::Closed(reason));
+        }
+        let max = self.max_payload();
+        if bytes.len() > max {
+            return Err(SendError::TooLarge { len: bytes.len(), max });
+        }
+        let seq = AduSeq(self.next_seq);
+        let meta = self.meta(seq, hints, clock::now());
+        self.half.enqueue(&meta, bytes).map_err(|error| self.explain(&error, bytes.len()))?;
+        self.next_seq += 1;
+        Ok(seq)
+    }
+
+    fn meta(&self, seq: AduSeq, hints: Hints, now: Instant) -> AduMeta {
+        let Hints { deadline, priority, substream, frame, references } = hints;
+        let deadline = self.options.has_deadlines().then(|| deadline.unwrap_or(now + self.options.latency));
+        AduMeta { seq, deadline, priority, substream, frame, references, enqueued: now }
+    }
+
+    fn explain(&self, error: &EnqueueError, len: usize) -> SendError {
+        match (error, self.half.status()) {
+            (_, Status::Closed(reason)) => SendError::Closed(reason),
+            (EnqueueError::TooLarge { .. }, _) => SendError::TooLarge { len, max: self.max_payload() },
+            _ => SendError::Full,
+        }
+    }
+
+    /// The largest ADU.
+    #[must_use]
+    pub fn max_payload(&self) -> usize {
+        self.options.mtu - timeous_engine::DccpConfig::HEADER_ROOM
+    }
+
+    /// What became of an ADU: each gets exactly one fate.
+    pub fn poll_delivery(&mut self) -> Option<Delivery> {
+        let done = self.half.poll_completion()?;
+        self.fates.count(done.fate);
+        Some(Delivery { seq: done.seq, fate: done.fate })
+    }
+
+    /// Sleeps until there is something to learn or room in the ring, but not beyond `deadline`.
+    pub fn wait(&self, deadline: Option<Instant>) -> bool {
+        self.half.wait(deadline)
+    }
+
+    /// The packet ring: to look over what is queued, pull it back, change, drop or reorder it until it leaves.
+    pub fn ring(&mut self) -> &mut Producer {
+        self.half.ring()
+    }
+
+    /// How many ADUs have no fate yet.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.next_seq - self.fates.total()
+    }
+
+    /// Where the connection stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.half.status()
+    }
+
+    /// The statistics so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::new(self.began, clock::now(), &self.half.snapshot(), &self.fates)
+    }
+
+    /// The options of the stream.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Rings when there is something to learn, or room in the ring: for an application with a loop of its own.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        self.half.waker()
+    }
+
+    /// Lets everything that is queued have its fate, closes the connection in order, and returns the statistics.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the peer was gone before.
+    pub fn finish(mut self) -> Result<Stats, Error> {
+        self.begin_finish();
+        loop {
+            if let Some(ended) = self.ended() {
+                return ended;
+            }
+            self.half.wait(Some(clock::now() + Duration::from_millis(200)));
+        }
+    }
+
+    /// Ends the stream in order as soon as everything that is queued has had its fate, without waiting for it:
+    /// [`status`](Self::status) tells when that is.
+    pub fn begin_finish(&self) {
+        self.half.finish();
+    }
+
+    /// The end of the stream, if it has come.
+    pub(crate) fn ended(&mut self) -> Option<Result<Stats, Error>> {
+        // Read first: what was written before the end is read below.
+        let status = self.half.status();
+        while self.poll_delivery().is_some() {}
+        let Status::Closed(reason) = status else { return None };
+        match reason {
+            timeous_engine::CloseReason::Local => Some(Ok(self.stats())),
+            other => Some(Err(Error::Closed(other))),
+        }
+    }
+}
+
+/// Opens a stream in both directions: each end may send.
+///
+/// # Errors
+/// See [`Error`].
+pub fn open_both(uri: &Uri) -> Result<(Sender, Receiver), Error> {
+    let opened = open(uri)?;
+    let began = clock::now();
+    let receiver = Receiver::new(opened.receiving, opened.engine.clone(), began);
+    let (options, fates) = (uri.options.clone(), Fates::default());
+    let sender = Sender { half: opened.sending, options, next_seq: 0, fates, began, _engine: opened.engine };
+    Ok((sender, receiver))
+}

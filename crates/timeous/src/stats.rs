@@ -1,0 +1,157 @@
+//! What a stream has counted, by the names that users of SRT know.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use timeous_core::{DropReason, Fate, Instant};
+use timeous_engine::Snapshot;
+
+/// What became of the ADUs that were handed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fates {
+    /// The receiver has acknowledged so many.
+    pub acked: u64,
+    /// So many left and did not arrive.
+    pub lost: u64,
+    /// So many never left, by reason.
+    pub dropped: BTreeMap<DropReason, u64>,
+}
+
+impl Fates {
+    pub(crate) fn count(&mut self, fate: Fate) {
+        match fate {
+            Fate::Acked => self.acked += 1,
+            Fate::Lost => self.lost += 1,
+            Fate::Dropped(reason) => *self.dropped.entry(reason).or_default() += 1,
+        }
+    }
+
+    /// How many never left for this reason.
+    #[must_use]
+    pub fn dropped_for(&self, reason: DropReason) -> u64 {
+        self.dropped.get(&reason).copied().unwrap_or(0)
+    }
+
+    /// How many have a fate.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.acked + self.lost + self.dropped.values().sum::<u64>()
+    }
+}
+
+/// Statistics of a stream since it began. The names are SRT's where it has one; what expired in the queue is kept
+/// apart from what was lost on the way, as WebTransport does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stats {
+    /// Milliseconds since the stream began.
+    pub ms_time_stamp: u64,
+    /// Data packets sent, repairs included.
+    pub pkt_sent_total: u64,
+    /// Application bytes sent, repairs included.
+    pub byte_sent_total: u64,
+    /// Packets that the receiver has acknowledged.
+    pub pkt_acked_total: u64,
+    /// Packets that were lost for good.
+    pub pkt_snd_loss_total: u64,
+    /// Packets that were sent again.
+    pub pkt_retrans_total: u64,
+    /// Packets that never left: the sum of the following.
+    pub pkt_snd_drop_total: u64,
+    /// Dropped because their deadline had passed.
+    pub pkt_snd_expired_total: u64,
+    /// Dropped because they could not have arrived in time.
+    pub pkt_snd_too_late_total: u64,
+    /// Dropped because what they refer to was lost or dropped.
+    pub pkt_snd_reference_lost_total: u64,
+    /// Dropped by the policy, in favour of others.
+    pub pkt_snd_policy_total: u64,
+    /// Dropped for other reasons: withdrawn, too large, or the connection was over.
+    pub pkt_snd_other_total: u64,
+    /// Data packets received.
+    pub pkt_recv_total: u64,
+    /// Application bytes received.
+    pub byte_recv_total: u64,
+    /// Datagrams received that nobody read in time.
+    pub pkt_rcv_drop_total: u64,
+    /// Packets that wait in the ring.
+    pub pkt_snd_buf: u64,
+    /// Bytes that wait in the ring.
+    pub byte_snd_buf: u64,
+    /// How long what waits will take to leave at the present rate, in milliseconds.
+    pub ms_snd_buf: f64,
+    /// Bytes under way.
+    pub byte_flight_size: u64,
+    /// Bytes that may be under way.
+    pub byte_congestion_window: u64,
+    /// Smoothed round-trip time, in milliseconds.
+    #[serde(rename = "msRTT")]
+    pub ms_rtt: f64,
+    /// The rate at which congestion control lets this stream send, in Mbit/s.
+    pub mbps_bandwidth: f64,
+    /// Average rate sent since the stream began, in Mbit/s.
+    pub mbps_send_rate: f64,
+    /// Average rate received since the stream began, in Mbit/s.
+    pub mbps_recv_rate: f64,
+}
+
+impl Stats {
+    /// What a stream that began at `began` has counted by `now`.
+    #[must_use]
+    pub fn new(began: Instant, now: Instant, snapshot: &Snapshot, fates: &Fates) -> Self {
+        let time = now.saturating_since(began);
+        let mbps = |bytes: u64| if time.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / time.as_secs_f64() };
+        let (transport, path) = (&snapshot.transport, &snapshot.path);
+        let known = [DropReason::Expired, DropReason::TooLate, DropReason::ReferenceLost, DropReason::Policy];
+        let [expired, too_late, reference, policy] = known.map(|reason| fates.dropped_for(reason));
+        let dropped: u64 = fates.dropped.values().sum();
+        let queue = path.rate.time_for(snapshot.queued_bytes as u64);
+        Self {
+            ms_time_stamp: time.as_millis(),
+            pkt_sent_total: transport.data_sent,
+            byte_sent_total: transport.bytes_sent,
+            pkt_acked_total: fates.acked,
+            pkt_snd_loss_total: fates.lost,
+            pkt_retrans_total: snapshot.repaired,
+            pkt_snd_drop_total: dropped,
+            pkt_snd_expired_total: expired,
+            pkt_snd_too_late_total: too_late,
+            pkt_snd_reference_lost_total: reference,
+            pkt_snd_policy_total: policy,
+            pkt_snd_other_total: dropped - expired - too_late - reference - policy,
+            pkt_recv_total: transport.data_received,
+            byte_recv_total: transport.bytes_received,
+            pkt_rcv_drop_total: snapshot.unread,
+            pkt_snd_buf: snapshot.queued_packets as u64,
+            byte_snd_buf: snapshot.queued_bytes as u64,
+            ms_snd_buf: if path.srtt.is_some() { queue.as_secs_f64() * 1e3 } else { 0.0 },
+            byte_flight_size: path.outstanding,
+            byte_congestion_window: path.window,
+            ms_rtt: path.srtt.map_or(0.0, |srtt| srtt.as_secs_f64() * 1e3),
+            mbps_bandwidth: path.rate.as_bps() as f64 / 1e6,
+            mbps_send_rate: mbps(transport.bytes_sent),
+            mbps_recv_rate: mbps(transport.bytes_received),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_add_up_and_names_are_srts() {
+        let mut fates = Fates::default();
+        fates.count(Fate::Acked);
+        for reason in [DropReason::Expired, DropReason::Policy, DropReason::Policy, DropReason::Withdrawn] {
+            fates.count(Fate::Dropped(reason));
+        }
+        assert_eq!(fates.total(), 5);
+        let stats = Stats::new(Instant::ZERO, Instant::ZERO, &Snapshot::default(), &fates);
+        assert_eq!((stats.pkt_snd_drop_total, stats.pkt_snd_policy_total, stats.pkt_snd_other_total), (4, 2, 1));
+        let json = serde_json::to_value(&stats).unwrap();
+        for name in ["pktSentTotal", "pktSndDropTotal", "msRTT", "mbpsBandwidth", "msSndBuf", "pktSndExpiredTotal"] {
+            assert!(json.get(name).is_some(), "{name} in {json}");
+        }
+    }
+}
