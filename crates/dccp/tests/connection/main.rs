@@ -1,6 +1,11 @@
 //! Connections as their drivers and their peers see them.
 
+mod endpoint;
+mod hostile;
 mod link;
 mod pair;
+mod script;
 mod source;
+mod timeline;
 mod transfer;
+mod world;

@@ -46,6 +46,18 @@ impl Script {
         self.fates.values().filter(|steps| steps.contains(&step)).count()
     }
 
+    /// No ADU has more than one fate, or one before it was sent.
+    #[track_caller]
+    pub(crate) fn assert_fates_in_order(&self) {
+        for (token, steps) in &self.fates {
+            let fine = matches!(
+                steps.as_slice(),
+                [Step::Pulled] | [Step::Pulled, Step::Sent] | [Step::Pulled, Step::Sent, Step::Acked | Step::Lost]
+            );
+            assert!(fine, "ADU {token}: {steps:?}");
+        }
+    }
+
     /// Every ADU that was pulled was sent, and then acked or lost, once.
     #[track_caller]
     pub(crate) fn assert_one_fate_each(&self) {

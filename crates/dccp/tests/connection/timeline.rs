@@ -1,0 +1,6 @@
+//! Scripted timelines: the state diagram of RFC 4340 §8.4, and each step of §8.5 that can change something.
+
+mod closing;
+mod data;
+mod handshake;
+mod validity;

@@ -1,0 +1,200 @@
+//! Data and their acknowledgements, and the options on them (RFC 4340 §8.2, §11, §13; RFC 4341).
+
+use timeous_core::{Duration, Ecn, Instant, Misuse, Transport};
+use timeous_dccp::{Body, Event, Feature, Header, Opt, PacketType, Seq, State, Ticks};
+
+use crate::pair::SERVICE;
+use crate::script::{ISS, LOCAL, PEER, Timeline};
+use crate::source::Step;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// An open client whose peer has agreed to send Ack Vectors.
+fn sender() -> Timeline {
+    let mut line = Timeline::client();
+    let request = line.expect(PacketType::Request);
+    line.send_agreeing(Body::Response { ack: request.header.seq, service: SERVICE }, &request);
+    line
+}
+
+fn open_sender() -> Timeline {
+    let mut line = sender();
+    let ack = line.expect(PacketType::Ack);
+    line.send(Body::Ack { ack: ack.header.seq });
+    assert_eq!(line.connection.state(), State::Open);
+    line.pass(MS * 150);
+    line.take();
+    line
+}
+
+fn push(line: &mut Timeline, count: usize) {
+    push_sized(line, count, 100);
+}
+
+fn push_sized(line: &mut Timeline, count: usize, len: usize) {
+    for _ in 0..count {
+        line.source.push(line.now, vec![7; len]);
+    }
+    line.drain();
+}
+
+#[test]
+fn no_data_are_sent_to_a_peer_that_does_not_send_ack_vectors() {
+    let mut line = Timeline::client();
+    let request = line.expect(PacketType::Request);
+    line.send(Body::Response { ack: request.header.seq, service: SERVICE });
+    push(&mut line, 1);
+    assert!(line.take().iter().all(|seen| !seen.header.packet_type().carries_data()));
+    assert!(line.source.fates.is_empty());
+}
+
+#[test]
+fn in_partopen_data_carry_an_acknowledgement() {
+    let mut line = sender();
+    line.expect(PacketType::Ack);
+    push(&mut line, 2);
+    line.expect(PacketType::DataAck);
+    line.expect(PacketType::DataAck);
+    assert_eq!(line.connection.state(), State::PartOpen);
+}
+
+#[test]
+fn the_initial_window_leaves_at_once_and_no_more() {
+    let mut line = open_sender();
+    push_sized(&mut line, 40, 1_100);
+    let data = line.take().iter().filter(|seen| seen.header.packet_type().carries_data()).count();
+    assert_eq!(data, 3, "RFC 3390: 4380 bytes");
+}
+
+#[test]
+fn three_later_packets_tell_a_loss_and_each_fate_is_told_once() {
+    let mut line = open_sender();
+    push(&mut line, 4);
+    let sent = line.take();
+    let data: Vec<u64> =
+        sent.iter().filter(|seen| seen.header.packet_type().carries_data()).map(|seen| seen.seq()).collect();
+    assert!(data.len() >= 3, "{data:?}");
+    line.pass(MS * 50);
+    line.source.push(line.now, vec![7; 100]);
+    line.drain();
+    // All but the first have arrived, with a packet that is not data in between, perhaps.
+    let newest = *data.last().unwrap();
+    let later = (newest - data[0] - 1) as u8;
+    let vector = [later, 0xc0];
+    for _ in 0..2 {
+        line.send_with(Body::Ack { ack: Seq::new(newest) }, &[Opt::AckVector { nonce: false, vector: &vector }], b"");
+    }
+    let acked = line.events.iter().filter(|event| matches!(event, Event::Acked { .. })).count();
+    let lost: Vec<&Event> = line.events.iter().filter(|event| matches!(event, Event::Lost { .. })).collect();
+    assert_eq!(acked, data.len() - 1);
+    assert_eq!(lost.len(), usize::from(data.len() > 3));
+}
+
+#[test]
+fn without_feedback_all_is_lost_and_the_timer_backs_off() {
+    let mut line = open_sender();
+    push(&mut line, 1);
+    line.take();
+    line.pass(Duration::from_secs(8));
+    assert_eq!(line.events.iter().filter(|event| matches!(event, Event::Lost { .. })).count(), 1);
+    assert_eq!(line.connection.statistics().timeouts, 1);
+    let probes: Vec<u64> = line
+        .take()
+        .iter()
+        .filter(|seen| seen.header.packet_type() == PacketType::Sync)
+        .map(|seen| (seen.at - Instant::ZERO).as_millis())
+        .collect();
+    // Sent at 150 ms, lost a second later; then the peer is asked for a sign of life after 2 and 4 s more.
+    assert_eq!(probes, [3_150, 7_150]);
+}
+
+#[test]
+fn every_second_data_packet_is_acknowledged_and_a_lone_one_soon() {
+    let mut line = Timeline::open_server();
+    line.send_with(Body::Data, &[], b"1");
+    line.expect_nothing();
+    line.send_with(Body::Data, &[], b"2");
+    assert_eq!(line.expect(PacketType::Ack).ack(), line.peer_seq() - 1);
+    line.send_with(Body::Data, &[], b"3");
+    line.pass(MS * 19);
+    line.expect_nothing();
+    line.pass(MS);
+    let ack = line.expect(PacketType::Ack);
+    assert!(ack.has(Opt::ElapsedTime(Ticks::new(2_000))), "20 ms");
+    line.pass(MS * 500);
+    line.expect_nothing();
+}
+
+#[test]
+fn a_gap_and_a_mark_are_acknowledged_at_once() {
+    let mut line = Timeline::open_server();
+    let seq = line.peer_seq();
+    line.send_at(seq + 1, Body::Data, &[], b"after a gap");
+    line.expect(PacketType::Ack);
+    let header = Header::new(PEER, LOCAL, Seq::new(seq + 2), Body::Data);
+    line.send_header(&header, &[], b"marked", Ecn::Ce);
+    let ack = line.expect(PacketType::Ack);
+    let vector = [0x40, 0x00, 0xc0, 0x02];
+    assert!(ack.has(Opt::AckVector { nonce: false, vector: &vector }), "marked, received, missing, three received");
+    assert_eq!(ack.ecn, Ecn::Ect0);
+}
+
+#[test]
+fn timestamps_are_echoed_with_the_time_they_lay_here() {
+    let mut line = Timeline::open_server();
+    line.send_with(Body::Data, &[Opt::Timestamp(Ticks::new(77))], b"x");
+    line.pass(MS * 20);
+    let ack = line.expect(PacketType::Ack);
+    assert!(ack.has(Opt::TimestampEcho { echo: Ticks::new(77), elapsed: Ticks::new(2_000) }));
+    line.send(Body::Sync { ack: Seq::new(ISS + 1) });
+    let next = line.expect(PacketType::SyncAck);
+    assert!(!next.has(Opt::TimestampEcho { echo: Ticks::new(77), elapsed: Ticks::new(2_000) }), "once");
+}
+
+#[test]
+fn ndp_counts_count_packets_without_data() {
+    let mut line = Timeline::server();
+    let wants = [Opt::Change { side: timeous_dccp::Side::R, feature: Feature::SendNdpCount.number(), values: &[1] }];
+    line.send_with(Body::Request { service: SERVICE }, &wants, b"");
+    let response = line.expect(PacketType::Response);
+    line.send(Body::Ack { ack: response.header.seq });
+    let first = line.expect(PacketType::Ack);
+    assert!(!first.has(Opt::NdpCount(1)), "a Response counts as data");
+    line.send(Body::Sync { ack: first.header.seq });
+    assert!(line.expect(PacketType::SyncAck).has(Opt::NdpCount(1)));
+    line.send(Body::Sync { ack: first.header.seq });
+    assert!(line.expect(PacketType::SyncAck).has(Opt::NdpCount(2)));
+}
+
+#[test]
+fn what_an_ack_carries_is_not_data() {
+    let mut line = Timeline::open_server();
+    line.send_with(Body::Ack { ack: Seq::new(ISS + 1) }, &[], b"padding");
+    line.send_with(Body::Sync { ack: Seq::new(ISS + 1) }, &[], b"padding");
+    assert!(line.events.is_empty());
+}
+
+#[test]
+fn a_driver_that_breaks_the_order_is_told_and_nothing_changes() {
+    let mut line = open_sender();
+    let mut cm = timeous_cm::Manager::default();
+    let before = line.connection.statistics().packets_received;
+    let late = line.now;
+    let early = Instant::ZERO;
+    let went_back = Err(Misuse::TimeWentBack { last: late, now: early });
+    line.connection.handle_timeout(late, &mut cm).unwrap();
+    assert_eq!(line.connection.poll_timeout(), Err(Misuse::NotDrained));
+    assert_eq!(line.connection.handle_timeout(early, &mut cm), went_back);
+    assert_eq!(line.connection.handle_datagram(early, &mut cm, b"x", Ecn::NotEct), went_back);
+    assert_eq!(line.connection.close(early), went_back);
+    let mut packet = vec![1, 2, 3];
+    assert_eq!(
+        line.connection.poll_transmit(late, &mut cm, &mut line.source, &mut packet),
+        Err(Misuse::BufferNotEmpty { len: 3 })
+    );
+    line.drain();
+    assert_eq!(line.connection.state(), State::Open);
+    assert_eq!(line.connection.statistics().packets_received, before);
+    assert!(line.connection.poll_timeout().is_ok());
+    assert_eq!(line.source.count(Step::Pulled), 0);
+}
