@@ -16,7 +16,12 @@ fn the_clip_is_what_the_demo_relies_on() {
     assert!(of(FrameKind::B) > 200 && of(FrameKind::P) > 100);
     for frame in frames {
         assert_eq!(frame.reference, frame.kind != FrameKind::B, "frame {}", frame.index);
-        assert!(frame.kind != FrameKind::Idr || frame.size() <= 62_000, "frame {}: {} bytes", frame.index, frame.size());
+        assert!(
+            frame.kind != FrameKind::Idr || frame.size() <= 62_000,
+            "frame {}: {} bytes",
+            frame.index,
+            frame.size()
+        );
     }
     for cut in [0, 90, 180, 270, 360, 450] {
         let frame = frames.iter().find(|frame| frame.display_index == cut).unwrap();
@@ -70,7 +75,8 @@ fn kinds_and_times_are_those_that_ffprobe_finds() {
     let mut ours = frames().to_vec();
     ours.sort_by_key(|frame| frame.display_index);
     let theirs: Vec<char> = lines.lines().filter_map(|line| line.chars().find(|c| "IPB".contains(*c))).collect();
-    let ours: Vec<char> = ours.iter().map(|frame| if frame.kind == FrameKind::Idr { 'I' } else { kind_letter(frame.kind) }).collect();
+    let ours: Vec<char> =
+        ours.iter().map(|frame| if frame.kind == FrameKind::Idr { 'I' } else { kind_letter(frame.kind) }).collect();
     assert_eq!(ours, theirs);
 }
 
@@ -119,7 +125,8 @@ fn an_undisturbed_stream_is_given_out_frame_by_frame() {
 #[test]
 fn sequence_numbers_and_timestamps_may_wrap() {
     let frames = frames();
-    let config = PacketizerConfig { first_sequence: 65_000, first_timestamp: u32::MAX - 500_000, ..PacketizerConfig::default() };
+    let config =
+        PacketizerConfig { first_sequence: 65_000, first_timestamp: u32::MAX - 500_000, ..PacketizerConfig::default() };
     let mut packetizer = Packetizer::new(config).unwrap();
     let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(200)));
     let mut count = 0;
@@ -218,8 +225,11 @@ fn after_a_lost_p_frame_nothing_is_decodable_until_the_next_idr() {
         let next_idr = (lost..540).find(|&i| frames[i].kind == FrameKind::Idr).unwrap_or(540);
         let played = play(|adu| adu.meta.frame.0 as usize != lost);
         let ticks: Vec<i64> = played.frames.iter().map(|frame| frame.ticks).collect();
-        let expected: Vec<i64> =
-            frames.iter().filter(|f| !(lost..next_idr).contains(&(f.index as usize))).map(|f| f.rtp_ticks as i64).collect();
+        let expected: Vec<i64> = frames
+            .iter()
+            .filter(|f| !(lost..next_idr).contains(&(f.index as usize)))
+            .map(|f| f.rtp_ticks as i64)
+            .collect();
         assert_eq!(ticks, expected, "frame {lost} lost, next IDR {next_idr}");
         let missing = played.reports.iter().filter(|report| report.fate == FrameFate::ReferenceMissing).count();
         assert_eq!(missing, next_idr - lost - 1);
@@ -236,7 +246,8 @@ fn ffmpeg_agrees_that_a_lost_p_frame_is_missed() {
     let lost = (195..540).find(|&i| frames[i].kind == FrameKind::P).unwrap();
     let next_idr = (lost..540).find(|&i| frames[i].kind == FrameKind::Idr).unwrap();
     // Without "-xerror" it would conceal; its complaint is no matter here.
-    let group: Vec<u8> = frames[181..next_idr].iter().filter(|f| f.index as usize != lost).flat_map(|f| f.annexb()).collect();
+    let group: Vec<u8> =
+        frames[181..next_idr].iter().filter(|f| f.index as usize != lost).flat_map(|f| f.annexb()).collect();
     assert_eq!(frames[181].kind, FrameKind::Idr);
     let Some(decoded) = Pictures::of(name, &group) else { return };
     let right = decoded.hashes.iter().filter(|hash| truth.hashes[181..next_idr].contains(hash)).count();
@@ -253,7 +264,9 @@ fn the_same_frame_num_in_another_group_is_not_taken_for_the_next() {
         // After a few frames of the first group, all is lost up to the very frame of the next that has the next number.
         let cut = first + 7;
         let number = frames[..=cut].iter().rev().find(|f| f.reference).unwrap().frame_num + 1;
-        let Some(same) = (second..540).find(|&i| frames[i].reference && frames[i].frame_num == number) else { continue };
+        let Some(same) = (second..540).find(|&i| frames[i].reference && frames[i].frame_num == number) else {
+            continue;
+        };
         let next = (second + 1..540).find(|&i| frames[i].kind == FrameKind::Idr).unwrap_or(540);
         if same >= next || cut + 1 >= second {
             continue;

@@ -29,7 +29,15 @@ enum Act {
 
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     let first = prop_oneof![
-        Just(0x7c), Just(0x5c), Just(0x78), Just(0x67), Just(0x68), Just(0x65), Just(0x41), Just(0x01), any::<u8>()
+        Just(0x7c),
+        Just(0x5c),
+        Just(0x78),
+        Just(0x67),
+        Just(0x68),
+        Just(0x65),
+        Just(0x41),
+        Just(0x01),
+        any::<u8>()
     ];
     let second = prop_oneof![Just(0x85), Just(0x05), Just(0x45), Just(0x81), Just(0x88), Just(0x00), any::<u8>()];
     (first, second, proptest::collection::vec(any::<u8>(), 0..60)).prop_map(|(first, second, mut rest)| {

@@ -73,7 +73,8 @@ fn a_missing_frame_makes_the_one_before_it_last_longer() {
     let b = |i: usize| all[i].kind == FrameKind::B;
     let frames = received(|i| b(i) && i % 4 < 3 || (200..230).contains(&i));
     assert!(frames.len() < 400);
-    let Some(packets) = packets_of("a_missing_frame_makes_the_one_before_it_last_longer", &file_of(&frames, None)) else {
+    let Some(packets) = packets_of("a_missing_frame_makes_the_one_before_it_last_longer", &file_of(&frames, None))
+    else {
         return;
     };
     let first = packets[0].0;
@@ -86,7 +87,8 @@ fn a_missing_frame_makes_the_one_before_it_last_longer() {
 fn a_missing_beginning_is_filled_by_the_first_frame() {
     let frames = received(|i| i < 30);
     assert_eq!(frames[0].ticks, 60 * 3_000);
-    let Some(packets) = packets_of("a_missing_beginning_is_filled_by_the_first_frame", &file_of(&frames, Some(0))) else {
+    let Some(packets) = packets_of("a_missing_beginning_is_filled_by_the_first_frame", &file_of(&frames, Some(0)))
+    else {
         return;
     };
     let first = packets[0].0;

@@ -5,8 +5,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use timeous::media::{
-    Frame, FrameFate, FrameKind, FrameReader, FrameReport, MediaAdu, Packetizer, PacketizerConfig, Playout, PlayoutConfig,
-    PlayoutFrame,
+    Frame, FrameFate, FrameKind, FrameReader, FrameReport, MediaAdu, Packetizer, PacketizerConfig, Playout,
+    PlayoutConfig, PlayoutFrame,
 };
 use timeous_core::{Duration, Instant, Rng};
 
