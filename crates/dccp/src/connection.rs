@@ -116,6 +116,8 @@ pub struct Connection {
     statistics: Statistics,
     flow: Option<FlowId>,
     rtt: Duration,
+    /// The longest time that the peer has said to have held an acknowledgement.
+    peer_delay: Duration,
     /// When the last valid packet came.
     heard_at: Option<Instant>,
     answers: RateLimit,
@@ -189,6 +191,7 @@ impl Connection {
             statistics: Statistics::default(),
             flow: None,
             rtt: DEFAULT_RTT,
+            peer_delay: Duration::ZERO,
             heard_at: None,
             answers: RateLimit::per_second(SYNCS_PER_SECOND),
             sender: Sender::new(),

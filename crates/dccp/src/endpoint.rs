@@ -102,8 +102,9 @@ struct Slot {
 
 /// The connections of one UDP socket, sans-IO: datagrams and time in, datagrams and events out.
 ///
-/// The driving order is that of [`Transport`]; the Congestion Manager's wake-ups are passed on by
-/// [`granted`](Self::granted), those of the application by [`wake`](Self::wake).
+/// The driving order is that of [`Transport`]. A connection is looked at only when it has a reason to send, so the driver
+/// has to pass on the Congestion Manager's wake-ups ([`Manager::poll_granted`], also between two packets) by
+/// [`granted`](Self::granted), and the application's by [`wake`](Self::wake).
 ///
 /// Several connections may share a UDP 4-tuple: the second method of RFC 6773 §3.8.
 ///

@@ -116,19 +116,21 @@ impl Sender {
         self.sent.push_back(sent);
     }
 
-    /// The peer has acknowledged `ack`, with these reports, having held it for `elapsed`.
+    /// The peer has acknowledged `ack`, with these reports, having held it for `elapsed`. It had no room for what is
+    /// in `overrun`.
     pub(crate) fn on_ack(
         &mut self,
         now: Instant,
         ack: Seq,
         elapsed: Duration,
+        overrun: &[(Seq, Seq)],
         reports: impl Iterator<Item = Report>,
     ) -> Feedback {
         let mut feedback = Feedback::default();
         // Only data make the peer answer at once: for another packet the time that it held it may be unknown.
         let fresh = self.get(ack).filter(|sent| sent.outstanding().is_some()).map(|sent| sent.at);
         for report in reports.filter(|report| report.state.has_arrived()) {
-            self.mark_range(&report, &mut feedback);
+            self.mark_range(&report, overrun, &mut feedback);
         }
         if self.get(ack).is_some_and(|sent| sent.arrived) {
             feedback.rtt = fresh.map(|at| round_trip(now, at, elapsed));
@@ -143,7 +145,7 @@ impl Sender {
     }
 
     /// Marks the packets of a report as arrived, as far as they are still on the board.
-    fn mark_range(&mut self, report: &Report, feedback: &mut Feedback) {
+    fn mark_range(&mut self, report: &Report, overrun: &[(Seq, Seq)], feedback: &mut Feedback) {
         let len = self.sent.len() as u64;
         let newest = report.newest.offset_from(self.first);
         if newest < 0 {
@@ -157,10 +159,14 @@ impl Sender {
             }
             sent.arrived = true;
             let (at, data) = (sent.at, sent.data);
-            self.note_arrived(self.first + index);
+            let seq = self.first + index;
+            self.note_arrived(seq);
             if let Some(data) = data {
                 self.outstanding -= 1;
-                feedback.count_acked(at, data, report.state == PacketState::Marked);
+                // A full buffer at the receiver ends slow start and lowers the window (RFC 4341 §5.2); we answer it as
+                // a mark, which does both, and is never less than the one packet that is asked for.
+                let is_overrun = overrun.iter().any(|&(newest, oldest)| seq.is_in_window(oldest, newest));
+                feedback.count_acked(at, data, report.state == PacketState::Marked || is_overrun);
             }
         }
     }

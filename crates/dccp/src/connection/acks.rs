@@ -6,14 +6,18 @@ use timeous_core::{Duration, Instant};
 
 use super::{Connection, Event, Timer, told};
 use crate::ack_vector::{PacketState, Report, Reports, vectors_of};
-use crate::ccid2::{Feedback, PacketFate};
+use crate::ccid2::{self, Feedback, PacketFate};
 use crate::features::{Feature, Location};
+use crate::options::Opt;
 use crate::packet::{Header, Packet, PacketType};
 use crate::seq::Seq;
 
 /// A window as large as anything needs: 2^22 packets of 1200 bytes are 5 GB in flight. More would only help an attacker
 /// who guesses numbers (RFC 4340 §7.5.5).
 pub(super) const MAX_SEQUENCE_WINDOW: u64 = 1 << 22;
+
+/// No peer is believed to hold its acknowledgements for longer.
+const MAX_PEER_DELAY: Duration = Duration::from_millis(500);
 
 /// One window of data, from its first packet until that has been acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,14 +52,21 @@ impl Connection {
         if self.flow.is_none() {
             return;
         }
+        let mut overrun = Vec::new();
+        let mut newest = ack;
+        for item in packet.options().flatten() {
+            if let Opt::DataDropped(blocks) = item.opt {
+                newest = ccid2::overrun(newest, blocks, &mut overrun);
+            }
+        }
         let feedback = match Reports::new(ack, self.sequence.iss(), vectors_of(packet.options())) {
             // Without a vector the number itself is all that is said.
             Ok(mut reports) => match reports.next() {
                 None => {
                     let only = Report { newest: ack, oldest: ack, state: PacketState::Received };
-                    self.sender.on_ack(now, ack, elapsed, std::iter::once(only))
+                    self.sender.on_ack(now, ack, elapsed, &overrun, std::iter::once(only))
                 }
-                Some(first) => self.sender.on_ack(now, ack, elapsed, std::iter::once(first).chain(reports)),
+                Some(first) => self.sender.on_ack(now, ack, elapsed, &overrun, std::iter::once(first).chain(reports)),
             },
             // Vectors about packets that were never sent are ignored, as §11.4 lets us.
             Err(_) => {
@@ -63,6 +74,7 @@ impl Connection {
                 return;
             }
         };
+        self.peer_delay = self.peer_delay.max(elapsed.min(MAX_PEER_DELAY));
         if !feedback.fates.is_empty() {
             self.apply(now, cm, &feedback, Loss::Transient);
             self.silences = 0;

@@ -61,7 +61,8 @@ impl Connection {
     /// Starts the wait for feedback anew, backed off as TCP does it.
     pub(super) fn set_feedback_timer(&mut self, now: Instant, cm: &Manager) {
         let Some(timeout) = self.flow.and_then(|flow| told(cm.timeout(flow))) else { return };
-        self.timers.set(Timer::Feedback, now + backed_off(timeout, self.silences));
+        // Round-trip times are measured without the time that the peer holds an acknowledgement, as it says itself.
+        self.timers.set(Timer::Feedback, now + backed_off(timeout + self.peer_delay, self.silences));
     }
 
     /// Data were sent: from now on the peer owes a sign of life.

@@ -18,7 +18,7 @@ fn arrived(newest: u64, oldest: u64) -> Report {
 }
 
 fn ack(sender: &mut Sender, reports: &[Report]) -> Feedback {
-    sender.on_ack(Instant::ZERO + MS * 100, reports[0].newest, Duration::ZERO, reports.iter().copied())
+    sender.on_ack(Instant::ZERO + MS * 100, reports[0].newest, Duration::ZERO, &[], reports.iter().copied())
 }
 
 fn lost(feedback: &Feedback) -> Vec<u64> {
@@ -75,9 +75,9 @@ fn numbers_may_wrap() {
 fn the_time_that_the_peer_held_the_acknowledgement_is_not_round_trip_time() {
     let mut sender = ten(50);
     let now = Instant::ZERO + MS * 80;
-    let feedback = sender.on_ack(now, Seq::new(50), MS * 20, std::iter::once(arrived(50, 50)));
+    let feedback = sender.on_ack(now, Seq::new(50), MS * 20, &[], std::iter::once(arrived(50, 50)));
     assert_eq!(feedback.rtt, Some(MS * 60));
-    let feedback = sender.on_ack(now, Seq::new(51), MS * 500, std::iter::once(arrived(51, 51)));
+    let feedback = sender.on_ack(now, Seq::new(51), MS * 500, &[], std::iter::once(arrived(51, 51)));
     assert_eq!(feedback.rtt, Some(MS * 79), "more than the whole is not believed");
 }
 
@@ -99,4 +99,14 @@ fn giving_up_loses_all_that_is_open_and_nothing_else() {
     assert_eq!(lost(&feedback), [0, 1, 2, 3, 4, 6, 7, 8, 9]);
     assert_eq!(feedback.newest_lost, Some(Instant::ZERO + MS * 9));
     assert_eq!((sender.outstanding(), sender.span()), (0, 0));
+}
+
+#[test]
+fn data_that_the_receiver_had_no_room_for_count_as_marked() {
+    let mut sender = ten(50);
+    let overrun = [(Seq::new(52), Seq::new(52))];
+    let feedback =
+        sender.on_ack(Instant::ZERO, Seq::new(53), Duration::ZERO, &overrun, std::iter::once(arrived(53, 50)));
+    assert_eq!(feedback.newest_marked, Some(Instant::ZERO + MS * 2));
+    assert_eq!(feedback.acked, 400, "they did arrive");
 }
