@@ -40,12 +40,11 @@ mod packetize;
 mod parameters;
 mod playout;
 mod poc;
+mod rtp_clock;
 mod slice;
 
 pub use error::{MediaError, PacketizeError, RtpError};
 pub use frame::{Ending, Frame, FrameKind, FrameRate, FrameReader};
 pub use packetize::{MediaAdu, Packetizer, PacketizerConfig};
 pub use playout::{FrameFate, FrameReport, PacketStats, Playout, PlayoutConfig, PlayoutFrame};
-
-/// Ticks a second of the RTP clock for video (RFC 6184 §8.2.1).
-pub const RTP_CLOCK_HZ: u32 = 90_000;
+pub use rtp_clock::RTP_CLOCK_HZ;

@@ -7,7 +7,8 @@ use super::access_unit::{AccessUnit, AccessUnits};
 use super::annexb::{DEFAULT_NAL_LIMIT, NalSplitter};
 use super::error::MediaError;
 use super::poc::PocState;
-use super::slice::{PocSyntax, SliceKind};
+use super::rtp_clock::RTP_CLOCK_HZ;
+use super::slice::{PocSyntax, SliceHeader, SliceKind};
 
 /// What a frame is predicted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,7 +78,7 @@ impl FrameRate {
 
     /// The same in ticks of the RTP clock, without its wrap-around.
     pub fn ticks_of(self, frame: u64) -> u64 {
-        let ticks = u128::from(frame) * u128::from(super::RTP_CLOCK_HZ) * u128::from(self.seconds);
+        let ticks = u128::from(frame) * u128::from(RTP_CLOCK_HZ) * u128::from(self.seconds);
         u64::try_from(ticks / u128::from(self.frames)).unwrap_or(u64::MAX)
     }
 
@@ -301,7 +302,7 @@ impl DisplayOrder {
     /// No level lets a picture wait for more than 16 others (H.264 §A.3.1): what is farther off is no such distance.
     const MAX_REORDER: u64 = 32;
 
-    fn place(&mut self, index: u64, header: &super::slice::SliceHeader) -> u64 {
+    fn place(&mut self, index: u64, header: &SliceHeader) -> u64 {
         let count = self.poc.count(header);
         let Some(count) = count.filter(|_| header.poc != PocSyntax::DecodingOrder) else { return index };
         if header.is_idr() || header.resets {

@@ -7,12 +7,13 @@ use shiguredo_mp4::boxes::{Avc1Box, AvccBox, SampleEntry, VisualSampleEntryField
 use shiguredo_mp4::mux::{Mp4FileMuxer, Mp4FileMuxerOptions, Sample, estimate_maximum_moov_box_size};
 use shiguredo_mp4::{TrackKind, Uint};
 
-use super::RTP_CLOCK_HZ;
 use super::annexb::NalSplitter;
 use super::error::MediaError;
 use super::frame::FrameKind;
 use super::parameters::{ParameterSets, nal_type, type_of};
 use super::playout::PlayoutFrame;
+use super::rtp_clock::RTP_CLOCK_HZ;
+use super::slice::SliceHeader;
 
 /// Why no file could be made.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +85,7 @@ impl Mp4Writer {
         for nal in &nals {
             self.sets.take(nal);
         }
-        let (sps, raw) = self.sets.of_picture(&nals).ok_or(Mp4Error::NoParameterSets)?;
+        let (sps, raw) = sets_of(&nals, &self.sets).ok_or(Mp4Error::NoParameterSets)?;
         let entry = sample_entry(sps, raw)?;
         if self.entries.last() != Some(&entry) {
             self.entries.push(entry);
@@ -145,6 +146,12 @@ impl Mp4Writer {
         }
         Ok(file)
     }
+}
+
+/// The parameter sets that the picture is read by, parsed and raw.
+fn sets_of<'a>(nals: &[Vec<u8>], sets: &'a ParameterSets) -> Option<(&'a SeqParameterSet, [&'a [u8]; 2])> {
+    let header = nals.iter().find_map(|nal| SliceHeader::read_if_slice(nal, sets))?;
+    Some((sets.of(header.pps_id)?.0, sets.raw_of(header.pps_id)?))
 }
 
 fn format(error: impl std::fmt::Debug) -> Mp4Error {

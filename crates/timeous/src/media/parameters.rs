@@ -7,19 +7,17 @@ use h264_reader::nal::pps::{PicParamSetId, PicParameterSet};
 use h264_reader::nal::sps::{PicOrderCntType, SeqParamSetId, SeqParameterSet};
 use h264_reader::nal::{Nal, RefNal};
 
-use super::slice::SliceHeader;
-
 /// NAL unit types (H.264 table 7-1) that the rooms of media tell apart.
 pub(super) mod nal_type {
-    pub(in crate::media) const SLICE: u8 = 1;
-    pub(in crate::media) const PARTITION_A: u8 = 2;
-    pub(in crate::media) const IDR: u8 = 5;
-    pub(in crate::media) const SEI: u8 = 6;
-    pub(in crate::media) const SPS: u8 = 7;
-    pub(in crate::media) const PPS: u8 = 8;
-    pub(in crate::media) const AUD: u8 = 9;
-    pub(in crate::media) const PREFIX: u8 = 14;
-    pub(in crate::media) const RESERVED_18: u8 = 18;
+    pub(crate) const SLICE: u8 = 1;
+    pub(crate) const PARTITION_A: u8 = 2;
+    pub(crate) const IDR: u8 = 5;
+    pub(crate) const SEI: u8 = 6;
+    pub(crate) const SPS: u8 = 7;
+    pub(crate) const PPS: u8 = 8;
+    pub(crate) const AUD: u8 = 9;
+    pub(crate) const PREFIX: u8 = 14;
+    pub(crate) const RESERVED_18: u8 = 18;
 }
 
 /// The type of a NAL unit by its first byte.
@@ -91,12 +89,6 @@ impl ParameterSets {
     pub(super) fn any_sps(&self) -> Option<&SeqParameterSet> {
         let id = *self.sps.keys().next()?;
         self.context.sps_by_id(SeqParamSetId::from_u32(id.into()).ok()?)
-    }
-
-    /// The parameter sets that the first slice among `nals` is read by, parsed and raw: SPS, its bytes, the PPS's.
-    pub(super) fn of_picture(&self, nals: &[Vec<u8>]) -> Option<(&SeqParameterSet, [&[u8]; 2])> {
-        let header = nals.iter().find_map(|nal| SliceHeader::read_if_slice(nal, self))?;
-        Some((self.of(header.pps_id)?.0, self.raw_of(header.pps_id)?))
     }
 }
 

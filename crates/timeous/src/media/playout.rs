@@ -10,6 +10,7 @@
 mod buffer;
 mod chain;
 mod clock;
+mod report;
 mod sequence;
 mod straggler;
 
@@ -21,12 +22,14 @@ use timeous_core::{Duration, Instant};
 use self::buffer::{Buffer, Parts, Piece};
 use self::chain::{Chain, Pace};
 use self::clock::MediaClock;
+pub use self::report::{FrameFate, FrameReport};
 use self::sequence::{Place, Sequence};
 use self::straggler::{Late, Straggler, Stragglers};
 use super::depacketize::Payload;
 use super::error::RtpError;
 use super::frame::FrameKind;
 use super::parameters::{ParameterSets, nal_type, type_of};
+use super::rtp_clock::RTP_CLOCK_HZ;
 use super::slice::{SliceHeader, SliceKind, is_slice};
 
 /// How a stream is played out.
@@ -68,42 +71,6 @@ pub struct PlayoutFrame {
     pub completed_at: Instant,
     /// When it is to be shown.
     pub playout_at: Instant,
-}
-
-/// What became of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FrameFate {
-    /// It was given out in time.
-    Decodable,
-    /// Packets of it never came.
-    Incomplete,
-    /// It became whole, but too late.
-    Late,
-    /// It was whole in time, but what it refers to was not.
-    ReferenceMissing,
-    /// It was whole, but it is nothing that could be understood.
-    Unreadable,
-}
-
-/// The fate of a frame of which at least one packet came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameReport {
-    /// Its RTP timestamp.
-    pub rtp_timestamp: u32,
-    /// The same without wrap-around.
-    pub ticks: i64,
-    /// What it is predicted from, if the packet that tells came in time.
-    pub kind: Option<FrameKind>,
-    /// What became of it.
-    pub fate: FrameFate,
-    /// When it became whole, if it did.
-    pub completed_at: Option<Instant>,
-    /// When it was, or would have been, to be shown.
-    pub playout_at: Instant,
-    /// How many packets of it came.
-    pub packets: usize,
-    /// How many bytes of payload came.
-    pub bytes: usize,
 }
 
 /// Counts of packets.
@@ -397,7 +364,7 @@ impl Playout {
     /// Two ticks of the VUI's clock make a frame, and so do two counts (H.264 §E.2.1, §8.2.1).
     fn declared_pace(&self, header: &SliceHeader) -> Option<Pace> {
         let timing = self.sets.of(header.pps_id)?.0.vui_parameters.as_ref()?.timing_info.as_ref()?;
-        let ticks = i64::from(timing.num_units_in_tick) * i64::from(super::RTP_CLOCK_HZ);
+        let ticks = i64::from(timing.num_units_in_tick) * i64::from(RTP_CLOCK_HZ);
         (ticks > 0 && timing.time_scale > 0).then_some(Pace { ticks, counts: timing.time_scale.into() })
     }
 

@@ -2,6 +2,8 @@
 
 use timeous_core::{Duration, Instant};
 
+use crate::media::rtp_clock::RTP_CLOCK_HZ;
+
 /// The least delay is looked for over one to two such spans: long enough to outlast a queue, short enough to follow
 /// two clocks that drift apart (100 ppm are 12 ms in two of them).
 const SPAN: Duration = Duration::from_secs(60);
@@ -41,7 +43,7 @@ impl MediaClock {
 }
 
 fn nanos(ticks: i64) -> i128 {
-    i128::from(ticks) * 1_000_000_000 / i128::from(crate::media::RTP_CLOCK_HZ)
+    i128::from(ticks) * 1_000_000_000 / i128::from(RTP_CLOCK_HZ)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use timeous_core::Instant;
 
 use super::buffer::{Parts, Piece};
-use super::{FrameFate, FrameReport};
+use super::report::{FrameFate, FrameReport};
 use crate::media::frame::FrameKind;
 
 /// How many frames are waited for.

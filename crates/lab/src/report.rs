@@ -1,0 +1,175 @@
+//! Reports: one HTML page with plots, tables and videos, that needs nothing but itself and the videos beside it.
+
+pub(crate) mod plot;
+
+use std::fmt::Write;
+
+/// A page, written from top to bottom.
+///
+/// Plots are drawn in the colours of the reader's theme, light or dark.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    title: String,
+    body: String,
+}
+
+/// A video beside the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Video {
+    /// Where it is, relative to the page.
+    pub(crate) path: String,
+    /// What it shows.
+    pub(crate) caption: String,
+}
+
+impl Page {
+    /// An empty page.
+    pub(crate) fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), body: String::new() }
+    }
+
+    /// A heading of a section.
+    pub(crate) fn heading(&mut self, text: &str) -> &mut Self {
+        self.element("h2", text)
+    }
+
+    /// A paragraph.
+    pub(crate) fn paragraph(&mut self, text: &str) -> &mut Self {
+        self.element("p", text)
+    }
+
+    /// A command or its output, as it is.
+    pub(crate) fn listing(&mut self, text: &str) -> &mut Self {
+        self.element("pre", text)
+    }
+
+    /// A table; its first column names the rows.
+    pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) -> &mut Self {
+        self.body.push_str("<div class=\"wide\"><table>\n<thead><tr>");
+        for cell in head {
+            self.element("th", cell);
+        }
+        self.body.push_str("</tr></thead>\n<tbody>\n");
+        for row in rows {
+            self.body.push_str("<tr>");
+            for (i, cell) in row.iter().enumerate() {
+                self.element(if i == 0 { "th" } else { "td" }, cell);
+            }
+            self.body.push_str("</tr>\n");
+        }
+        self.body.push_str("</tbody></table></div>\n");
+        self
+    }
+
+    /// A drawing, as [`plot::Lines`] and [`plot::Bars`] give it.
+    pub(crate) fn figure(&mut self, svg: &str, caption: &str) -> &mut Self {
+        self.body.push_str("<figure class=\"plot\">");
+        self.body.push_str(svg);
+        self.element("figcaption", caption);
+        self.body.push_str("</figure>\n");
+        self
+    }
+
+    /// Videos side by side, to be started together.
+    pub(crate) fn videos(&mut self, videos: &[Video]) -> &mut Self {
+        self.body.push_str("<div class=\"videos\">\n");
+        for Video { path, caption } in videos {
+            let path = escape(path);
+            let _ =
+                write!(self.body, "<figure><video src=\"{path}\" controls muted playsinline preload=\"auto\"></video>");
+            self.element("figcaption", caption);
+            self.body.push_str("</figure>\n");
+        }
+        self.body.push_str("</div>\n");
+        if videos.len() > 1 {
+            self.body.push_str(PLAY_ALL);
+        }
+        self
+    }
+
+    /// The page as HTML.
+    pub(crate) fn html(&self) -> String {
+        let (title, body) = (escape(&self.title), &self.body);
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}</body>\n</html>\n"
+        )
+    }
+
+    fn element(&mut self, name: &str, text: &str) -> &mut Self {
+        let text = escape(text);
+        let _ = writeln!(self.body, "<{name}>{text}</{name}>");
+        self
+    }
+}
+
+/// Text as it may stand in an element or in a quoted attribute.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+const PLAY_ALL: &str = "<p><button onclick=\"document.querySelectorAll('video').forEach(v => \
+                        { v.currentTime = 0; v.play(); })\">Play all from the beginning</button></p>\n";
+
+/// Black, white and grey belong to the reader's theme; the plots' own colours are chosen to be seen on either.
+const STYLE: &str = "\
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
+pre { overflow-x: auto; padding: .7rem; border: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
+th:first-child { text-align: left; } tbody th { font-weight: normal; }
+figure { margin: 1rem 0; } figcaption { font-size: .9rem; opacity: .8; }
+.plot svg { width: 100%; height: auto; }
+.plot svg text { fill: currentColor; font-family: inherit; }
+.plot svg [stroke='#000000'] { stroke: currentColor; }
+.videos { display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); gap: 1rem; }
+video { width: 100%; background: #000; }
+";
+
+#[cfg(test)]
+mod tests {
+    use super::plot::{Lines, Series};
+    use super::*;
+
+    #[test]
+    fn text_cannot_become_markup() {
+        let mut page = Page::new("a < b & \"c\"");
+        page.paragraph("<script>").table(&["x", "<y>"], &[vec!["1".into(), "</td>".into()]]);
+        let video = Video { path: "a\"b.mp4".into(), caption: "<i>".into() };
+        page.videos(&[video]);
+        let html = page.html();
+        assert!(!html.contains("<script>") && !html.contains("<y>") && !html.contains("<i>"));
+        assert!(html.contains("<title>a &lt; b &amp; &quot;c&quot;</title>"));
+        assert!(html.contains("src=\"a&quot;b.mp4\""));
+        assert!(!html.contains("Play all"), "one video has its own button");
+    }
+
+    #[test]
+    fn every_element_that_is_opened_is_closed() {
+        let lines = Lines { title: "t", x: "x", y: "y", series: vec![Series::new("a", vec![(0.0, 1.0), (1.0, 2.0)])] };
+        let mut page = Page::new("t");
+        page.heading("h").paragraph("p").listing("l").table(&["a"], &[vec!["b".into()]]);
+        page.figure(&lines.draw().unwrap(), "c");
+        let video = |path: &str| Video { path: path.into(), caption: "v".into() };
+        page.videos(&[video("a.mp4"), video("b.mp4")]);
+        let html = page.html();
+        for name in ["p", "h1", "h2", "pre", "table", "tr", "th", "td", "figure", "figcaption", "svg", "video", "div"] {
+            let opened = html.matches(&format!("<{name}>")).count() + html.matches(&format!("<{name} ")).count();
+            assert_eq!(opened, html.matches(&format!("</{name}>")).count(), "{name}");
+        }
+    }
+}
