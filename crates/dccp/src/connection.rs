@@ -303,7 +303,7 @@ impl Connection {
         let has_peer = self.state != State::Listen;
         self.tear_down(State::Closed, reason);
         if has_peer {
-            self.queue(Control::Reset { with, ack: None });
+            self.queue(Control::Reset { with });
         }
     }
 

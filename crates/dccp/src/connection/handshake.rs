@@ -107,12 +107,9 @@ impl Connection {
             // A Reset must come after GSR to be valid (§7.5.3).
             self.sequence.begin_receiving(if is_reset { header.seq.prev() } else { header.seq });
         } else {
-            self.statistics.unexpected += 1;
-            let with = ResetReason::packet_error(header.packet_type().number());
-            // The peer may be half-open from an earlier life of ours: tell it (§7.5.6), but go on asking.
-            if !is_reset && self.answers.take(now) {
-                self.queue(Control::Reset { with, ack: Some(header.seq) });
-            }
+            // The peer may be half-open from an earlier life of ours: tell it, with numbers of its own that it must
+            // believe (§7.5.4), but go on asking.
+            self.refuse(now, header, ResetReason::packet_error(header.packet_type().number()));
         }
         expected
     }

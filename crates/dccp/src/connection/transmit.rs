@@ -27,7 +27,6 @@ pub(super) enum Control {
     },
     Reset {
         with: ResetReason,
-        ack: Option<Seq>,
     },
     /// A Reset outside of any connection's numbers.
     Refusal(Header),
@@ -77,7 +76,7 @@ impl Connection {
             Control::Close => Body::Close { ack: gsr },
             Control::Sync { ack } => Body::Sync { ack },
             Control::SyncAck { ack } => Body::SyncAck { ack },
-            Control::Reset { with, ack } => Body::Reset { ack: ack.unwrap_or(gsr), code: with.code, data: with.data },
+            Control::Reset { with } => Body::Reset { ack: gsr, code: with.code, data: with.data },
             Control::Refusal(header) => {
                 write_bare(&header, self.config.encapsulation, packet);
                 return Transmit { ecn: Ecn::NotEct, adu: None };

@@ -359,3 +359,16 @@ fn the_same_seed_gives_the_same_run() {
     };
     assert_eq!(run(), run());
 }
+
+#[test]
+fn a_client_that_comes_back_from_a_crash_cleans_its_server_up() {
+    let mut pair = Pair::new(LinkConfig::default(), 17);
+    exchange(&mut pair, 20, 100);
+    let mut rng = timeous_core::Rng::from_seed(18);
+    let target = *pair.client.connection.target();
+    pair.client.connection = timeous_dccp::Connection::connect(pair.now, Config::default(), target, &mut rng);
+    pair.run_for(MS * 500);
+    let packet_error = timeous_dccp::ResetReason::packet_error(8);
+    assert_eq!(pair.server.closed, Some(CloseReason::Reset(packet_error)), "the third example of RFC 4340 §7.5.6");
+    assert_eq!(pair.client.connection.state(), State::Request);
+}
