@@ -34,7 +34,7 @@ ffmpeg -hide_banner -loglevel error -y -filter_complex "
         trim=duration=$scene,setpts=PTS-STARTPTS,format=yuv420p[pan];
     [zoom][card][life][spin][cells][pan]concat=n=6:v=1:a=0[v]" \
     -map '[v]' -c:v libx264 -preset slow -profile:v main -pix_fmt yuv420p \
-    -force_key_frames 'expr:gte(t,n_forced*'$scene')' -b:v 2300k -maxrate 2400k -bufsize 460k -threads 1 \
+    -force_key_frames 'expr:gte(t,n_forced*'$scene')' -b:v 2550k -maxrate 2700k -bufsize 470k -threads 1 \
     -x264-params "bframes=2:b-adapt=0:b-pyramid=none:weightp=0:weightb=0:ref=1:keyint=60:min-keyint=1:scenecut=40:\
 open-gop=0:sliced-threads=0:slices=1:repeat-headers=1:aud=0:force-cfr=1:rc-lookahead=60" \
     -f h264 clip.h264
