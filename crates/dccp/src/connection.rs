@@ -134,6 +134,8 @@ pub struct Connection {
     acked_at: Instant,
     options: OptionList,
     received: options::ToAnswer,
+    /// Whether the source, in this round of polling, had something and then gave nothing.
+    barren: bool,
     /// Packets without data that were sent in a row (RFC 4340 §7.7).
     ndp_run: u64,
     /// The first number that a server sends in OPEN, until its client has shown that it got there, too.
@@ -205,6 +207,7 @@ impl Connection {
             acked_at: now,
             options: OptionList::new(),
             received: options::ToAnswer::default(),
+            barren: false,
             ndp_run: 0,
             unconfirmed: None,
             closing_here: false,

@@ -62,6 +62,7 @@ impl Connection {
         if self.receiver.is_due() || self.must_negotiate(now) {
             return Some(self.send_control(now, Control::Ack, packet));
         }
+        self.barren = false;
         None
     }
 
@@ -119,6 +120,7 @@ impl Connection {
             Plan::Wait => return None,
         };
         let path = told(cm.query(flow))?;
+        let timestamp = self.received.timestamp;
         self.write_options(now, &body, Config::OPTION_ROOM);
         let start = self.write_header(body, packet);
         let room = self.config.mps.saturating_sub(packet.len());
@@ -133,8 +135,12 @@ impl Connection {
             None => {
                 told(cm.notify(now, flow, 0));
                 packet.clear();
-                // What was to go with the data goes alone; a packet without any was as good as never begun.
-                let ack = body.ack()?;
+                // What was to go with the data goes alone, once; a packet that says nothing else was never begun.
+                self.barren = true;
+                let Some(ack) = body.ack() else {
+                    self.received.timestamp = timestamp;
+                    return None;
+                };
                 let start = self.write_header(Body::Ack { ack }, packet);
                 self.complete(now, PacketType::Ack, start, packet);
                 Some(Transmit { ecn: self.mark_for(PacketType::Ack), adu: None })
@@ -152,6 +158,9 @@ impl Connection {
     /// Whether data travel alone, with an acknowledgement, or behind one (RFC 4340 §11.2).
     fn plan_data(&mut self, now: Instant) -> Plan {
         let in_partopen = self.state == State::PartOpen;
+        if in_partopen && self.barren {
+            return Plan::Wait;
+        }
         let negotiates = self.features.wants_to_send() && self.must_negotiate(now);
         if !in_partopen && !negotiates && !self.should_piggyback(now) {
             return Plan::Data;

@@ -59,6 +59,17 @@ fn in_partopen_data_carry_an_acknowledgement() {
 }
 
 #[test]
+fn a_source_that_never_keeps_its_promise_does_not_make_packets_without_end() {
+    let mut line = sender();
+    line.source.false_promises = 1_000;
+    line.drain();
+    assert!(line.take().len() <= 2, "the handshake's Ack, and what was begun for data");
+    line.send(Body::Ack { ack: Seq::new(ISS + 1) });
+    line.drain();
+    assert!(line.take().len() <= 2);
+}
+
+#[test]
 fn the_initial_window_leaves_at_once_and_no_more() {
     let mut line = open_sender();
     push_sized(&mut line, 40, 1_100);
