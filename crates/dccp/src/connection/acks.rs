@@ -118,19 +118,25 @@ impl Connection {
         }
     }
 
-    /// Once a window of data: adapts the Ack Ratio (RFC 4341 §6.1.2) and the Sequence Window (RFC 4340 §7.5.2).
+    /// Once a window of data: adapts the Ack Ratio (RFC 4341 §6.1.2).
     fn end_round(&mut self, ack: Seq) {
-        let Some(start) = self.round.start.filter(|start| !ack.is_before(*start)) else { return };
-        let packets = self.sequence.gss().distance_from(start) + 1;
-        let data = self.round.data;
-        self.round = Round::default();
-        if let Some(ratio) = self.ack_ratio.on_window(data) {
-            self.announce(Feature::AckRatio, ratio);
+        if self.round.start.is_some_and(|start| !ack.is_before(start)) {
+            let round = std::mem::take(&mut self.round);
+            if let Some(ratio) = self.ack_ratio.on_window(round.data) {
+                self.announce(Feature::AckRatio, ratio);
+            }
         }
-        // "about five times the maximum number of packets it expects to send in a round-trip time". It never shrinks:
-        // a pause is no reason to fall out of step later.
-        let wanted = (packets * 5).next_power_of_two().min(MAX_SEQUENCE_WINDOW);
-        if packets * 5 > self.features.local(Feature::SequenceWindow) && wanted > self.announced_window {
+    }
+
+    /// Keeps the Sequence Window at "about five times the maximum number of packets it expects to send in a round-trip
+    /// time" (RFC 4340 §7.5.2), acknowledgements included: what is not acknowledged yet is about a round trip's worth.
+    /// It grows early, as the answer takes a round trip, too, and never shrinks: a pause is no reason to fall out of
+    /// step later.
+    pub(super) fn grow_sequence_window(&mut self) {
+        let open = self.sequence.gss().distance_from(self.sequence.gar());
+        let wanted = (open * 5).next_power_of_two().min(MAX_SEQUENCE_WINDOW);
+        let current = self.features.local(Feature::SequenceWindow).max(self.announced_window);
+        if open * 4 > current && wanted > current {
             self.announced_window = wanted;
             self.announce(Feature::SequenceWindow, wanted);
         }

@@ -76,6 +76,11 @@ impl Sequence {
         self.sent.initial
     }
 
+    /// GAR.
+    pub(crate) fn gar(&self) -> Seq {
+        self.gar
+    }
+
     /// GSS.
     pub(crate) fn gss(&self) -> Seq {
         self.sent.greatest

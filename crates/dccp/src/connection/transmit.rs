@@ -263,6 +263,7 @@ impl Connection {
     fn depart(&mut self, now: Instant, sent: PacketType, start: usize, packet: &mut [u8]) -> Seq {
         finish(packet, start, self.config.encapsulation).expect("the checksum covers all, whatever there is");
         let seq = self.sequence.next();
+        self.grow_sequence_window();
         self.statistics.packets_sent += 1;
         if sent.has_ack() && !matches!(sent, PacketType::Sync | PacketType::SyncAck) {
             self.acknowledged(now);

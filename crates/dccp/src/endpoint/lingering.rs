@@ -49,3 +49,26 @@ impl Lingering {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(local_port: u16) -> FlowKey {
+        FlowKey { remote: ([192, 0, 2, 1], 6_511).into(), remote_port: 1, local_port }
+    }
+
+    #[test]
+    fn keys_are_held_until_their_time_and_the_first_to_end_makes_room() {
+        let at = Instant::from_nanos;
+        let mut lingering = Lingering::new(2);
+        lingering.insert(key(1), at(30));
+        lingering.insert(key(2), at(20));
+        lingering.insert(key(1), at(40));
+        assert_eq!(lingering.len(), 2, "the same key is held once");
+        lingering.insert(key(3), at(50));
+        assert!(!lingering.contains(&key(2)) && lingering.contains(&key(1)) && lingering.contains(&key(3)));
+        lingering.expire(at(40));
+        assert!(!lingering.contains(&key(1)) && lingering.contains(&key(3)));
+    }
+}

@@ -61,3 +61,37 @@ impl Schedule {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ConnectionId = ConnectionId(1);
+    const B: ConnectionId = ConnectionId(2);
+
+    #[test]
+    fn the_ready_take_turns_and_are_queued_once() {
+        let mut schedule = Schedule::default();
+        for id in [A, B, A] {
+            schedule.make_ready(id);
+        }
+        assert_eq!(schedule.next_ready(), Some(A));
+        schedule.make_ready(A);
+        assert_eq!([schedule.next_ready(), schedule.next_ready(), schedule.next_ready()], [Some(B), Some(A), None]);
+    }
+
+    #[test]
+    fn a_new_timeout_replaces_the_old_one() {
+        let at = Instant::from_nanos;
+        let mut schedule = Schedule::default();
+        schedule.set_timeout(A, Some(at(5)));
+        schedule.set_timeout(B, Some(at(7)));
+        schedule.set_timeout(A, Some(at(9)));
+        assert_eq!(schedule.first_timeout(), Some(at(7)));
+        assert_eq!(schedule.next_due(at(8)), Some(B));
+        assert_eq!(schedule.next_due(at(8)), None);
+        schedule.make_ready(A);
+        schedule.forget(A);
+        assert_eq!((schedule.first_timeout(), schedule.next_ready()), (None, None));
+    }
+}

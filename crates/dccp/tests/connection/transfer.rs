@@ -372,3 +372,54 @@ fn a_client_that_comes_back_from_a_crash_cleans_its_server_up() {
     assert_eq!(pair.server.closed, Some(CloseReason::Reset(packet_error)), "the third example of RFC 4340 §7.5.6");
     assert_eq!(pair.client.connection.state(), State::Request);
 }
+
+#[test]
+fn the_sequence_window_grows_with_the_rate() {
+    use timeous_dccp::Feature;
+    // 500 packets to a round trip, and a window of 100 to start with.
+    let rate = Rate::from_kbps(20_000);
+    let link = LinkConfig { delay: MS * 100, rate: Some(rate), queue: MS * 100, ..LinkConfig::default() };
+    let config = Config { sequence_window: 100, ..Config::default() };
+    let mut pair = Pair::with(config.clone(), config, [link.clone(), link], 20);
+    pair.connect();
+    let now = pair.now;
+    fill(&mut pair.client, 40_000, 1_000, now, Duration::ZERO);
+    pair.run_for(SEC * 15);
+    let (client, server) = (&pair.client.connection, &pair.server.connection);
+    assert!(client.features().local(Feature::SequenceWindow) >= 2_048);
+    assert_eq!((client.statistics().sequence_invalid, server.statistics().sequence_invalid), (0, 0));
+    let goodput = Rate::from_bytes_in(server.statistics().bytes_received, SEC * 15);
+    assert!(goodput.as_bps() >= 12_000_000, "{goodput}");
+}
+
+#[test]
+fn an_outage_of_many_round_trips_is_recovered_from() {
+    let config = Config { sequence_window: 32, silence: SEC * 60, ..Config::default() };
+    let link = LinkConfig::default();
+    let mut pair = Pair::with(config.clone(), config, [link.clone(), link], 21);
+    exchange(&mut pair, 50, 100);
+    // Nothing gets from the client to the server for twelve seconds.
+    let good = std::mem::replace(
+        &mut pair.links[0],
+        crate::link::Link::new(LinkConfig { loss: 1.0, ..LinkConfig::default() }, 1),
+    );
+    let now = pair.now;
+    fill(&mut pair.client, 200, 100, now, MS);
+    for _ in 0..120 {
+        // A peer that talks keeps this end sending acknowledgements into the void.
+        pair.server.source.push(pair.now, vec![9; 100]);
+        pair.server.source.push(pair.now, vec![9; 100]);
+        pair.run_for(MS * 100);
+    }
+    pair.links[0] = good;
+    pair.run_for(SEC * 40);
+    let before = pair.server.received.len();
+    pair.client.source.push(pair.now, vec![1; 100]);
+    pair.run_for(SEC * 10);
+    pair.client.source.push(pair.now, vec![2; 100]);
+    pair.run_for(SEC * 10);
+    assert!(pair.server.received.len() > before, "{:?}", pair.server.connection.statistics());
+    assert_eq!((pair.client.closed, pair.server.closed), (None, None));
+    pair.client.source.assert_one_fate_each();
+    pair.server.source.assert_one_fate_each();
+}
