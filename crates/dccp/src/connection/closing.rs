@@ -31,6 +31,7 @@ impl Connection {
     fn enter_closing(&mut self, now: Instant, state: State) {
         self.state = state;
         self.resends = 0;
+        self.timers.stop(Timer::KeepAlive);
         self.queue(if state == State::CloseReq { Control::CloseReq } else { Control::Close });
         // "The retransmission timer should initially be set to go off in two round-trip times" (§8.3).
         self.timers.set(Timer::Resend, now + self.rtt * 2);

@@ -25,6 +25,9 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// How long a peer may leave data or a Close unanswered before the link is taken for dead.
     pub silence: Duration,
+    /// After how long without a packet from the peer it is asked whether it still lives; `None`: never, so that an idle
+    /// connection costs nothing. It keeps the ports of a NAT open, and lets a server forget clients that have vanished.
+    pub keep_alive: Option<Duration>,
     /// How long the acknowledgement of a data packet may wait for company (RFC 4340 §11.3).
     ///
     /// The RFC's 200 ms suit bulk data. A sender of data that goes stale wants to hear of a loss while something can
@@ -67,6 +70,7 @@ impl Default for Config {
             msl: Duration::from_secs(120),
             connect_timeout: Duration::from_secs(60),
             silence: Duration::from_secs(30),
+            keep_alive: None,
             ack_delay: Duration::from_millis(20),
             sequence_window: 1_024,
             ndp_count: true,

@@ -79,7 +79,8 @@ pub struct Statistics {
     pub ce_acked: u64,
     /// Times that no feedback came in time (RFC 4341 §5).
     pub timeouts: u64,
-    /// Gaps in what was received in which application data was lost for sure (RFC 4340 §7.7.1).
+    /// Times that a packet came after a gap in which application data had been sent for sure: lost, or late
+    /// (RFC 4340 §7.7.1).
     pub data_gaps: u64,
     /// Times that the peer asked not to be sent more (RFC 4340 §11.6).
     pub slow_receiver: u64,

@@ -30,6 +30,10 @@ impl Connection {
                 self.reset(ResetReason::plain(ResetCode::Aborted), CloseReason::Timeout);
             }
             Timer::Feedback => self.feedback_timeout(now, cm),
+            Timer::KeepAlive => {
+                self.queue(Control::Sync { ack: self.sequence.gsr() });
+                self.watch_for_feedback(now, cm);
+            }
             Timer::AckDelay => self.receiver.on_delay_over(),
             Timer::Features => {
                 if now >= self.features_at {
@@ -77,6 +81,9 @@ impl Connection {
 
     /// The peer has shown that it lives.
     pub(super) fn watch_silence(&mut self, now: Instant) {
+        if let Some(after) = self.config.keep_alive.filter(|_| self.state.is_established()) {
+            self.timers.set(Timer::KeepAlive, now + after);
+        }
         if self.sender.outstanding() > 0 {
             self.timers.set(Timer::Silence, now + self.config.silence);
         } else {

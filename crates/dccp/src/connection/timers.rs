@@ -14,6 +14,8 @@ pub(crate) enum Timer {
     Feedback,
     /// The peer has been silent for too long.
     Silence,
+    /// Nothing has come for so long that the peer is asked whether it still lives.
+    KeepAlive,
     /// An acknowledgement has waited long enough (RFC 4340 §11.3).
     AckDelay,
     /// Send Change options again (RFC 4340 §6.6.3).
@@ -23,8 +25,16 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Resend, Self::GiveUp, Self::Feedback, Self::Silence, Self::AckDelay, Self::Features, Self::TimeWait];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Resend,
+        Self::GiveUp,
+        Self::Feedback,
+        Self::Silence,
+        Self::KeepAlive,
+        Self::AckDelay,
+        Self::Features,
+        Self::TimeWait,
+    ];
 }
 
 /// When each timer goes off.

@@ -423,3 +423,18 @@ fn an_outage_of_many_round_trips_is_recovered_from() {
     pair.client.source.assert_one_fate_each();
     pair.server.source.assert_one_fate_each();
 }
+
+#[test]
+fn a_server_that_keeps_alive_outlives_a_pause_but_not_its_client() {
+    let server = Config { keep_alive: Some(SEC * 15), ..Config::default() };
+    let link = LinkConfig::default();
+    let mut pair = Pair::with(Config::default(), server, [link.clone(), link], 22);
+    exchange(&mut pair, 5, 100);
+    let asked = pair.server.connection.statistics().syncs_sent;
+    pair.run_for(SEC * 150);
+    assert_eq!(pair.server.connection.state(), State::Open);
+    assert_eq!(pair.server.connection.statistics().syncs_sent - asked, 9, "one for each 15 s and a round trip");
+    pair.links[0] = crate::link::Link::new(LinkConfig { loss: 1.0, ..LinkConfig::default() }, 1);
+    assert!(pair.run_until(SEC * 46, |pair| pair.server.closed.is_some()));
+    assert_eq!(pair.server.closed, Some(CloseReason::Timeout));
+}
