@@ -45,16 +45,19 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
     let place = Place::parse(&args.sink)?;
     let peer = Peer::parse(&args.uri)?;
-    let interrupt = Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))?;
     let output = Output::open(&place)?;
+    // Until somebody has called there is nothing to keep, and a signal ends the process as usual.
+    let interrupt = || Interrupt::new().map_err(|error| Failure::Environment(error.to_string()));
     match peer {
         Peer::Timeous(uri) => {
             let mut receiver = Receiver::open(&uri)?;
+            let interrupt = interrupt()?;
             let screen = Screen::new(args, uri.options.latency, output)?;
             receive(&mut receiver, screen, &interrupt)
         }
         Peer::Udp(local) => {
             let mut receiver = PlainReceiver::new(local)?;
+            let interrupt = interrupt()?;
             let screen = Screen::new(args, args.latency, output)?;
             receive_plainly(&mut receiver, screen, &interrupt)
         }
