@@ -18,7 +18,9 @@ pub enum QueueLimit {
 ///
 /// The paper's packets are frames; here a frame may have many packets, and goes whole, with all that refers to it.
 /// The victim is the frame with the lowest priority; among equals the oldest, which is the stalest. A frame of which
-/// a part has left is spared as long as another can go: its bytes are spent.
+/// a part has left is spared as long as another can go: its bytes are spent. The dearest frame of all stays whatever
+/// the limit says: what is known of a path comes from what is sent, and where nothing is sent any more nothing is
+/// learnt. That is for deadlines to give up.
 #[derive(Clone, Debug)]
 pub struct Frames {
     limit: QueueLimit,
@@ -49,7 +51,7 @@ impl LateChoice for Frames {
             let mut victims = victims(queue, self.started);
             // The next to go is at the end.
             while let Some(victim) = victims.pop() {
-                if self.is_within(packets, bytes, path) {
+                if victims.is_empty() || self.is_within(packets, bytes, path) {
                     break;
                 }
                 let (gone_packets, gone_bytes) = give_up(queue, &victim);
@@ -189,6 +191,18 @@ mod tests {
         queue.push_frame(2, &[]);
         policy.choose(at(1), &path(), &mut queue);
         assert_eq!(queue.left(), [0]);
+    }
+
+    #[test]
+    fn the_dearest_frame_stays_when_the_path_seems_too_slow_for_any() {
+        let path = PathState { rate: Rate::from_kbps(8), srtt: Some(Duration::from_millis(50)), ..path() };
+        let mut queue = TestQueue::default();
+        for (frame, references, priority) in [(1, [].as_slice(), 255), (1, &[], 255), (2, &[1], 100), (3, &[2], 90)] {
+            queue.push_frame(frame, references);
+            queue.meta_mut(queue.len() - 1).priority = Priority(priority);
+        }
+        Frames::new(QueueLimit::Time(Duration::from_millis(100))).choose(at(0), &path, &mut queue);
+        assert_eq!(queue.left(), [0, 1]);
     }
 
     #[test]

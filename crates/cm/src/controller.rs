@@ -36,6 +36,11 @@ pub trait Controller: Send + std::fmt::Debug {
     /// Nothing was sent for longer than a retransmission timeout (RFC 5681 §4.1).
     fn on_idle(&mut self, now: Instant);
 
+    /// The rate that can be reckoned with for the next round trips, given the smoothed round-trip time.
+    fn rate(&self, srtt: Duration) -> Rate {
+        Rate::from_bytes_in(self.window(), srtt)
+    }
+
     /// The pace at which the window should leave, given the smoothed round-trip time.
     fn pace(&self, srtt: Duration) -> Rate;
 }

@@ -214,7 +214,7 @@ impl Macroflow {
 
     pub(crate) fn state(&self) -> PathState {
         let rate = match self.rtt.smoothed() {
-            Some(srtt) => Rate::from_bytes_in(self.controller.window(), srtt),
+            Some(srtt) => self.controller.rate(srtt),
             None => Rate::ZERO,
         };
         PathState {

@@ -296,6 +296,10 @@ impl Port {
             Event::Closed { .. } => self.report(now, cm, connection, true),
             _ => {}
         }
+        // What was lost may leave again.
+        if let Event::Lost { .. } = event {
+            self.endpoint.wake(connection);
+        }
         if let Some(session) = self.sessions.by_connection.get_mut(&connection) {
             session.handle_event(now, event);
         }

@@ -1,19 +1,19 @@
 //! Additive increase, multiplicative decrease, as TCP does it (RFC 5681), counting bytes (RFC 3465).
 //!
-//! Slow start ends as HyStart++ says (RFC 9406), when the round-trip time begins to grow, and not only when the
-//! queue overflows: half a window of fresh video lost at once is what a live stream can bear least.
+//! Slow start ends when packets begin to queue, and not only when the queue overflows: half a window of fresh video
+//! lost at once is what a live stream can bear least. HyStart++ (RFC 9406) compares the least round trips of whole
+//! rounds; where a path holds a dozen packets that tells a round too late, so that single samples are counted here.
 
 use timeous_core::{Duration, Instant, Rate};
 
 use super::{Acked, Controller};
 
-/// HyStart++ constants (RFC 9406 §4.3).
-const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
-const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
-const MIN_RTT_DIVISOR: u64 = 8;
-const N_RTT_SAMPLE: u32 = 8;
-const CSS_GROWTH_DIVISOR: u64 = 4;
-const CSS_ROUNDS: u32 = 5;
+/// So many acknowledgements in a row that tell of a queue end slow start.
+const QUEUEING_SAMPLES: u32 = 4;
+/// A round trip tells of a queue when it is longer than the least by a quarter, within these bounds.
+const QUEUEING_SHARE: u64 = 4;
+const MIN_QUEUEING: Duration = Duration::from_millis(8);
+const MAX_QUEUEING: Duration = Duration::from_millis(50);
 
 /// The most that one acknowledgement adds in slow start, in packets: `L` of RFC 3465 §2.2.
 const BYTE_COUNT_LIMIT: u64 = 2;
@@ -35,30 +35,27 @@ pub struct Aimd {
     threshold: u64,
     /// Bytes acknowledged since the window last grew in congestion avoidance.
     counted: u64,
-    rounds: Rounds,
+    queueing: Queueing,
 }
 
 impl Aimd {
     /// A controller for packets of at most `mtu` bytes, with the initial window of RFC 4341 §5 (which is RFC 3390's).
     pub fn new(mtu: u64) -> Self {
         let window = initial_window(mtu);
-        Self { mtu, window, threshold: u64::MAX, counted: 0, rounds: Rounds::default() }
+        Self { mtu, window, threshold: u64::MAX, counted: 0, queueing: Queueing::default() }
     }
 
     fn in_slow_start(&self) -> bool {
         self.window < self.threshold
     }
 
-    fn slow_start(&mut self, now: Instant, acked: Acked) {
-        if let Some(rtt) = acked.rtt
-            && self.rounds.sample(now, rtt)
-        {
+    fn slow_start(&mut self, acked: Acked) {
+        if acked.rtt.is_some_and(|rtt| self.queueing.sample(rtt)) {
             self.threshold = self.window;
             return;
         }
         let growth = acked.bytes.min(BYTE_COUNT_LIMIT * self.mtu);
-        let divisor = if self.rounds.is_conservative() { CSS_GROWTH_DIVISOR } else { 1 };
-        self.window = (self.window + growth / divisor).min(self.threshold.max(self.window));
+        self.window = (self.window + growth).min(self.threshold.max(self.window));
     }
 
     fn avoid_congestion(&mut self, bytes: u64) {
@@ -72,7 +69,7 @@ impl Aimd {
     fn halve(&mut self, outstanding: u64) {
         self.threshold = (outstanding / 2).max(2 * self.mtu);
         self.counted = 0;
-        self.rounds = Rounds::default();
+        self.queueing.in_a_row = 0;
     }
 }
 
@@ -89,12 +86,12 @@ impl Controller for Aimd {
         self.window
     }
 
-    fn on_acked(&mut self, now: Instant, acked: Acked) {
+    fn on_acked(&mut self, _: Instant, acked: Acked) {
         if !acked.window_limited {
             return;
         }
         if self.in_slow_start() {
-            self.slow_start(now, acked);
+            self.slow_start(acked);
         } else {
             self.avoid_congestion(acked.bytes);
         }
@@ -114,73 +111,34 @@ impl Controller for Aimd {
         self.window = self.window.min(initial_window(self.mtu));
     }
 
+    fn rate(&self, srtt: Duration) -> Rate {
+        // In slow start the window will have doubled by the time that a round trip is over.
+        let window = if self.in_slow_start() { 2 * self.window } else { self.window };
+        Rate::from_bytes_in(window, srtt)
+    }
+
     fn pace(&self, srtt: Duration) -> Rate {
-        let rate = Rate::from_bytes_in(self.window, srtt).as_bps();
         // Above the window's own rate, so that the window and not the pace is the limit.
-        let percent = if self.in_slow_start() { 200 } else { 120 };
-        Rate::from_bps((u128::from(rate) * percent / 100).min(u128::from(u64::MAX)) as u64)
+        let window = if self.in_slow_start() { 2 * self.window } else { self.window + self.window / 5 };
+        Rate::from_bytes_in(window, srtt)
     }
 }
 
-/// The rounds of HyStart++: one lasts until something that was sent in it has been acknowledged.
+/// Looks for a queue that builds up.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rounds {
-    start: Option<Instant>,
-    samples: u32,
-    min: Option<Duration>,
-    last_min: Option<Duration>,
-    /// In conservative slow start: the baseline, and rounds spent there.
-    conservative: Option<(Duration, u32)>,
+struct Queueing {
+    least: Option<Duration>,
+    in_a_row: u32,
 }
 
-impl Rounds {
-    fn is_conservative(&self) -> bool {
-        self.conservative.is_some()
-    }
-
-    /// Takes in a sample; `true` when slow start is over.
-    fn sample(&mut self, now: Instant, rtt: Duration) -> bool {
-        let sent = now.saturating_sub(rtt);
-        if self.start.is_none_or(|start| sent >= start) {
-            self.begin(now);
-            if self.conservative.is_some_and(|(_, rounds)| rounds >= CSS_ROUNDS) {
-                return true;
-            }
-        }
-        self.samples += 1;
-        let min = self.min.map_or(rtt, |min| min.min(rtt));
-        self.min = Some(min);
-        if self.samples >= N_RTT_SAMPLE {
-            self.judge(min);
-        }
-        false
-    }
-
-    fn begin(&mut self, now: Instant) {
-        if let Some((_, rounds)) = &mut self.conservative {
-            *rounds += 1;
-        }
-        if self.min.is_some() {
-            self.last_min = self.min;
-        }
-        self.start = Some(now);
-        self.samples = 0;
-        self.min = None;
-    }
-
-    fn judge(&mut self, min: Duration) {
-        match self.conservative {
-            // The delay was a passing one: back to slow start.
-            Some((baseline, _)) if min < baseline => self.conservative = None,
-            Some(_) => {}
-            None => {
-                let Some(last) = self.last_min else { return };
-                let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
-                if min >= last + threshold {
-                    self.conservative = Some((min, 0));
-                }
-            }
-        }
+impl Queueing {
+    /// Takes in a round-trip time; `true` when there is a queue for sure.
+    fn sample(&mut self, rtt: Duration) -> bool {
+        let least = self.least.map_or(rtt, |least| least.min(rtt));
+        self.least = Some(least);
+        let queued = rtt.saturating_sub(least) >= (least / QUEUEING_SHARE).clamp(MIN_QUEUEING, MAX_QUEUEING);
+        self.in_a_row = if queued { self.in_a_row + 1 } else { 0 };
+        self.in_a_row >= QUEUEING_SAMPLES
     }
 }
 
@@ -243,32 +201,38 @@ mod tests {
         assert_eq!(aimd.window(), start);
     }
 
-    #[test]
-    fn a_growing_round_trip_ends_slow_start_before_any_loss() {
-        let mut aimd = Aimd::new(MTU);
-        let mut now = Instant::ZERO + Duration::from_secs(1);
-        // Ten samples a round: 80 ms while the queue is empty, then 12 ms more each round.
-        for round in 0..10u64 {
-            let rtt = Duration::from_millis(80 + 12 * round.saturating_sub(2));
-            now += rtt;
-            for _ in 0..10 {
-                aimd.on_acked(now, Acked { bytes: MTU, rtt: Some(rtt), window_limited: true });
-            }
+    /// Round-trip times in milliseconds, an acknowledged packet each.
+    fn sample(aimd: &mut Aimd, rtts: &[u64]) {
+        for &rtt in rtts {
+            let rtt = Some(Duration::from_millis(rtt));
+            aimd.on_acked(Instant::ZERO, Acked { bytes: MTU, rtt, window_limited: true });
         }
-        assert!(!aimd.in_slow_start(), "{aimd:?}");
     }
 
     #[test]
-    fn a_steady_round_trip_keeps_slow_start() {
+    fn four_round_trips_in_a_row_with_a_queue_end_slow_start_before_any_loss() {
         let mut aimd = Aimd::new(MTU);
-        let rtt = Duration::from_millis(80);
-        let mut now = Instant::ZERO;
-        for _ in 0..10 {
-            now += rtt;
-            for _ in 0..10 {
-                aimd.on_acked(now, Acked { bytes: MTU, rtt: Some(rtt), window_limited: true });
-            }
-        }
+        sample(&mut aimd, &[80, 81, 80, 100, 110, 120]);
         assert!(aimd.in_slow_start());
+        let window = aimd.window();
+        sample(&mut aimd, &[130]);
+        assert!(!aimd.in_slow_start());
+        assert_eq!(aimd.window(), window, "the fourth adds nothing any more");
+    }
+
+    #[test]
+    fn single_late_packets_do_not_end_slow_start() {
+        let mut aimd = Aimd::new(MTU);
+        sample(&mut aimd, &[80, 150, 150, 150, 85, 150, 150, 80, 99, 99, 99, 99]);
+        assert!(aimd.in_slow_start());
+    }
+
+    #[test]
+    fn the_rate_in_slow_start_is_the_one_that_comes() {
+        let mut aimd = Aimd::new(MTU);
+        let rtt = Duration::from_millis(100);
+        assert_eq!(aimd.rate(rtt), Rate::from_bytes_in(8 * MTU, rtt));
+        aimd.on_congestion(Instant::ZERO, 8 * MTU);
+        assert_eq!(aimd.rate(rtt), Rate::from_bytes_in(4 * MTU, rtt));
     }
 }
