@@ -5,22 +5,27 @@ use std::collections::BTreeSet;
 use timeous_core::LateChoice;
 use timeous_core::{DropReason, Duration, FrameId, Instant, PathState, Priority, Queue};
 
-/// How long the queue may grow before frames are given up.
+/// How much may be queued before frames are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
     /// So many packets. The paper's policy has 2: it acts on three or more.
     Packets(usize),
     /// As much as the path carries in this time, at the rate that the Congestion Manager knows.
     Time(Duration),
+    /// What the path carries before the deadlines of what is queued: every frame that stays is thought to arrive whole
+    /// and in time, with a round trip to spare for a repair. The less a frame is worth, the earlier it has to: from half of its time at priority 0 to all of it
+    /// at 255, so that what is worth little makes room before what is worth much comes.
+    Deadlines,
 }
 
 /// Gives up B- and P-frames before I-frames when more is queued than `limit`.
 ///
 /// The paper's packets are frames; here a frame may have many packets, and goes whole, with all that refers to it.
-/// The victim is the frame with the lowest priority; among equals the oldest, which is the stalest. A frame of which
-/// a part has left is spared as long as another can go: its bytes are spent. The dearest frame of all stays whatever
-/// the limit says: what is known of a path comes from what is sent, and where nothing is sent any more nothing is
-/// learnt. That is for deadlines to give up.
+/// The victim is the frame with the lowest priority; among equals the largest, and among those the oldest. A frame of
+/// which a part has left is spared as long as another can go: its bytes are spent. The dearest frame of all stays
+/// whatever the limit says: what is known of a path comes from what is sent, and where nothing is sent any more
+/// nothing is learnt. It goes when its deadline has come. Under [`QueueLimit::Deadlines`] that holds for a frame of
+/// which a part has left, too: estimates come and go, and what a frame has cost is spent.
 #[derive(Clone, Debug)]
 pub struct Frames {
     limit: QueueLimit,
@@ -34,88 +39,128 @@ impl Frames {
         Self { limit, started: FrameId::NONE }
     }
 
-    fn is_within(&self, packets: usize, bytes: usize, path: &PathState) -> bool {
-        match self.limit {
-            QueueLimit::Packets(limit) => packets <= limit,
+    /// The frame that has to go for the others, if one has to.
+    fn victim(&self, now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usize> {
+        let least = |count: usize| (0..count).min_by_key(|&at| frames[at].worth()).filter(|_| frames.len() > 1);
+        let within = match self.limit {
+            QueueLimit::Packets(limit) => frames.iter().map(|frame| frame.packets).sum::<usize>() <= limit,
             // Before the first round trip nothing is known of the path, and nothing is given up.
-            QueueLimit::Time(_) if path.srtt.is_none() => true,
-            QueueLimit::Time(limit) => path.rate.time_for(bytes as u64) <= limit,
-        }
+            QueueLimit::Time(_) | QueueLimit::Deadlines if path.srtt.is_none() => true,
+            QueueLimit::Time(limit) => path.rate.time_for(frames.iter().map(|frame| frame.bytes).sum()) <= limit,
+            QueueLimit::Deadlines => return late_victim(now, path, frames),
+        };
+        if within { None } else { least(frames.len()) }
     }
 }
 
 impl LateChoice for Frames {
-    fn choose(&mut self, _: Instant, path: &PathState, queue: &mut dyn Queue) {
-        let (mut packets, mut bytes) = length(queue);
-        if !self.is_within(packets, bytes, path) {
-            let mut victims = victims(queue, self.started);
-            // The next to go is at the end.
-            while let Some(victim) = victims.pop() {
-                if victims.is_empty() || self.is_within(packets, bytes, path) {
-                    break;
-                }
-                let (gone_packets, gone_bytes) = give_up(queue, &victim);
-                packets -= gone_packets;
-                bytes -= gone_bytes;
-            }
+    fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
+        let mut frames = waiting(queue, self.started);
+        while let Some(victim) = self.victim(now, path, &frames) {
+            give_up(queue, &mut frames, victim);
         }
-        self.started = (0..queue.len()).find_map(|at| queue.get(at)).map_or(FrameId::NONE, |(meta, _)| meta.frame);
+        self.started = frames.first().map_or(FrameId::NONE, |frame| frame.id);
     }
 }
 
-/// How much is queued, in packets and in bytes.
-fn length(queue: &dyn Queue) -> (usize, usize) {
-    let live = (0..queue.len()).filter_map(|at| queue.get(at));
-    live.fold((0, 0), |(packets, bytes), (_, len)| (packets + 1, bytes + len))
-}
-
-/// A frame that may be given up, or a packet that is one by itself.
+/// A frame that waits, or a packet that is one by itself.
 #[derive(Clone, Copy, Debug)]
-struct Victim {
-    frame: FrameId,
+struct Waiting {
+    id: FrameId,
+    /// The place of its first packet.
     first: usize,
+    packets: usize,
+    bytes: u64,
     priority: Priority,
-    spared: bool,
+    enqueued: Instant,
+    deadline: Instant,
+    /// Whether a part of it has left.
+    started: bool,
 }
 
-/// What may be given up, the least dear at the end.
-fn victims(queue: &dyn Queue, started: FrameId) -> Vec<Victim> {
-    let mut victims: Vec<Victim> = Vec::new();
+impl Waiting {
+    /// What is worth least goes first.
+    fn worth(&self) -> impl Ord + use<> {
+        (self.started, self.priority, std::cmp::Reverse(self.bytes), self.first)
+    }
+
+    /// When it has to be there not to make others go: with `spare` time left for the repair of what is lost.
+    fn due(&self, spare: Duration) -> Instant {
+        if self.started {
+            return self.deadline;
+        }
+        let time = self.deadline.saturating_since(self.enqueued).saturating_sub(spare);
+        self.enqueued + time / 510 * (u64::from(self.priority.0) + 255)
+    }
+}
+
+/// The frames in a queue, in its order.
+fn waiting(queue: &dyn Queue, started: FrameId) -> Vec<Waiting> {
+    let mut frames: Vec<Waiting> = Vec::new();
     for at in 0..queue.len() {
-        let Some((meta, _)) = queue.get(at) else { continue };
-        let same = victims.iter_mut().rev().find(|v| v.frame == meta.frame && v.frame != FrameId::NONE);
+        let Some((meta, len)) = queue.get(at) else { continue };
+        let same = frames.iter_mut().rev().find(|frame| frame.id == meta.frame && frame.id != FrameId::NONE);
+        let deadline = meta.deadline.unwrap_or(Instant::FAR_FUTURE);
         match same {
-            Some(victim) => victim.priority = victim.priority.max(meta.priority),
-            None => victims.push(Victim {
-                frame: meta.frame,
+            Some(frame) => {
+                frame.packets += 1;
+                frame.bytes += len as u64;
+                frame.priority = frame.priority.max(meta.priority);
+                frame.deadline = frame.deadline.min(deadline);
+            }
+            None => frames.push(Waiting {
+                id: meta.frame,
                 first: at,
+                packets: 1,
+                bytes: len as u64,
                 priority: meta.priority,
-                spared: meta.frame == started && started != FrameId::NONE,
+                enqueued: meta.enqueued,
+                deadline,
+                started: meta.frame == started && started != FrameId::NONE,
             }),
         }
     }
-    victims.sort_by_key(|v| std::cmp::Reverse((v.spared, v.priority, v.first)));
-    victims
+    frames
 }
 
-/// Gives up a frame and all that refers to it, and says how much that was.
-fn give_up(queue: &mut dyn Queue, victim: &Victim) -> (usize, usize) {
-    let mut gone = BTreeSet::from([victim.frame]);
-    let (mut packets, mut bytes) = (0, 0);
-    for at in victim.first..queue.len() {
-        let Some((meta, len)) = queue.get(at) else { continue };
-        let frame = meta.frame;
-        let belongs = if frame == FrameId::NONE { at == victim.first } else { gone.contains(&frame) };
-        let refers = meta.references.iter().any(|reference| reference != FrameId::NONE && gone.contains(&reference));
-        if belongs || refers {
-            let reason = if belongs && frame == victim.frame { DropReason::Policy } else { DropReason::ReferenceLost };
-            queue.drop_at(at, reason);
-            gone.insert(frame);
-            packets += 1;
-            bytes += len;
+/// What has to go for the first frame that would otherwise be late. One for which nothing may go is let be: those
+/// behind it have to make room.
+fn late_victim(now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usize> {
+    let start = now + path.one_way();
+    let spare = path.srtt.unwrap_or(Duration::ZERO);
+    let dearest = frames.iter().map(|frame| frame.priority).max()?;
+    let mut bytes = 0;
+    let mut least: Option<usize> = None;
+    for (at, frame) in frames.iter().enumerate() {
+        bytes += frame.bytes;
+        let may_go = !frame.started && frame.priority < dearest;
+        if may_go && least.is_none_or(|least| frame.worth() < frames[least].worth()) {
+            least = Some(at);
+        }
+        if least.is_some() && start + path.rate.time_for(bytes) > frame.due(spare) {
+            return least;
         }
     }
-    (packets, bytes)
+    None
+}
+
+/// Gives up a frame and all that refers to it.
+fn give_up(queue: &mut dyn Queue, frames: &mut Vec<Waiting>, victim: usize) {
+    let Waiting { id, first, .. } = frames[victim];
+    let mut gone = BTreeSet::from([id]);
+    for at in first..queue.len() {
+        let Some((meta, _)) = queue.get(at) else { continue };
+        let frame = meta.frame;
+        let belongs = if frame == FrameId::NONE { at == first } else { frame == id };
+        let refers = meta.references.iter().any(|reference| reference != FrameId::NONE && gone.contains(&reference));
+        if belongs {
+            queue.drop_at(at, DropReason::Policy);
+        } else if refers || (frame != FrameId::NONE && gone.contains(&frame)) {
+            queue.drop_at(at, DropReason::ReferenceLost);
+            gone.insert(frame);
+        }
+    }
+    frames.retain(|frame| if frame.id == FrameId::NONE { frame.first != first } else { !gone.contains(&frame.id) });
 }
 
 #[cfg(test)]
@@ -191,6 +236,54 @@ mod tests {
         queue.push_frame(2, &[]);
         policy.choose(at(1), &path(), &mut queue);
         assert_eq!(queue.left(), [0]);
+    }
+
+    /// A path on which 100 bytes take 10 ms, and 20 ms on the way.
+    fn slow_path() -> PathState {
+        let rtt = Some(Duration::from_millis(40));
+        PathState { rate: Rate::from_kbps(80), srtt: rtt, min_rtt: rtt, ..path() }
+    }
+
+    /// Frames of one packet, each with its references, priority and deadline.
+    fn with_deadlines(frames: &[(u32, &[u32], u8, u64)]) -> TestQueue {
+        let mut queue = TestQueue::default();
+        for &(frame, references, priority, deadline) in frames {
+            queue.push_frame(frame, references);
+            let meta = queue.meta_mut(queue.len() - 1);
+            (meta.priority, meta.deadline) = (Priority(priority), Some(at(deadline)));
+        }
+        queue
+    }
+
+    #[test]
+    fn by_deadlines_only_what_cannot_arrive_in_time_makes_others_go() {
+        let frames: [(u32, &[u32], u8, u64); 5] =
+            [(1, &[], 255, 200), (2, &[1], 254, 200), (3, &[2], 10, 300), (4, &[2], 254, 95), (5, &[], 9, 400)];
+        let mut queue = with_deadlines(&frames);
+        Frames::new(QueueLimit::Deadlines).choose(at(0), &slow_path(), &mut queue);
+        assert_eq!(
+            queue.left(),
+            [0, 1, 3, 4],
+            "frame 4 would come at 60 ms: frame 3 goes for it, and frame 5 need not"
+        );
+    }
+
+    #[test]
+    fn what_is_worth_little_has_half_of_its_time() {
+        let mut queue = with_deadlines(&[(1, &[], 255, 200), (2, &[], 0, 118)]);
+        Frames::new(QueueLimit::Deadlines).choose(at(0), &slow_path(), &mut queue);
+        assert_eq!(queue.left(), [0], "frame 2 would come at 40 ms, and has 39");
+    }
+
+    #[test]
+    fn by_deadlines_a_frame_that_has_begun_ends() {
+        let mut policy = Frames::new(QueueLimit::Deadlines);
+        let mut queue = with_deadlines(&[(1, &[], 10, 200), (1, &[], 10, 200)]);
+        policy.choose(at(0), &slow_path(), &mut queue);
+        let frames: [(u32, &[u32], u8, u64); 3] = [(1, &[], 10, 200), (2, &[], 255, 300), (3, &[], 10, 200)];
+        let mut queue = with_deadlines(&frames);
+        policy.choose(at(175), &slow_path(), &mut queue);
+        assert_eq!(queue.left(), [0, 1], "frame 1 will be late as far as one knows, and leaves all the same");
     }
 
     #[test]

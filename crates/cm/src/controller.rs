@@ -33,8 +33,8 @@ pub trait Controller: Send + std::fmt::Debug {
     /// A timeout: nothing is known of what was under way.
     fn on_timeout(&mut self, now: Instant, outstanding: u64);
 
-    /// Nothing was sent for longer than a retransmission timeout (RFC 5681 §4.1).
-    fn on_idle(&mut self, now: Instant);
+    /// Nothing was sent for so many retransmission timeouts, one at least (RFC 5681 §4.1, RFC 2861).
+    fn on_idle(&mut self, now: Instant, timeouts: u32);
 
     /// The rate that can be reckoned with for the next round trips, given the smoothed round-trip time.
     fn rate(&self, srtt: Duration) -> Rate {

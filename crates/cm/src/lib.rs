@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod controller;
+mod delivery;
 pub mod flow;
 pub mod macroflow;
 pub mod manager;

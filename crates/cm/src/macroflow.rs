@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use timeous_core::{Duration, Instant, PathState, Rate};
 
 use crate::controller::{Acked, Controller};
+use crate::delivery::DeliveryRate;
 use crate::flow::{FlowId, Loss};
 use crate::rtt::RttEstimator;
 use crate::scheduler::RoundRobin;
@@ -37,6 +38,7 @@ const PACING_SLACK: Duration = Duration::from_millis(2);
 pub(crate) struct Macroflow {
     pub(crate) controller: Box<dyn Controller>,
     pub(crate) rtt: RttEstimator,
+    delivery: DeliveryRate,
     mtu: u64,
     /// Flows that are open.
     pub(crate) flows: u32,
@@ -47,6 +49,7 @@ pub(crate) struct Macroflow {
     /// The pace: the next packet leaves not before this.
     next_release: Instant,
     last_sent: Option<Instant>,
+    last_feedback: Instant,
     /// Losses of what was sent before this belong to a congestion event that has been answered.
     reduced_at: Option<Instant>,
     /// The last time that the window, not the application, was the limit.
@@ -59,6 +62,7 @@ impl Macroflow {
         Self {
             controller,
             rtt: RttEstimator::default(),
+            delivery: DeliveryRate::default(),
             mtu,
             flows: 0,
             requests: RoundRobin::default(),
@@ -66,6 +70,7 @@ impl Macroflow {
             outstanding: 0,
             next_release: Instant::ZERO,
             last_sent: None,
+            last_feedback: Instant::ZERO,
             reduced_at: None,
             limited_at: None,
             loss_share: 0.0,
@@ -82,9 +87,10 @@ impl Macroflow {
     }
 
     fn restart_after_idle(&mut self, now: Instant) {
-        let idle = self.last_sent.is_some_and(|last| now.saturating_since(last) > self.rtt.timeout());
-        if idle && self.outstanding == 0 && self.requests.is_empty() {
-            self.controller.on_idle(now);
+        let Some(last) = self.last_sent else { return };
+        let timeouts = now.saturating_since(last).as_nanos() / self.rtt.timeout().as_nanos().max(1);
+        if timeouts > 0 && self.outstanding == 0 && self.requests.is_empty() {
+            self.controller.on_idle(now, u32::try_from(timeouts).unwrap_or(u32::MAX));
             self.last_sent = None;
         }
     }
@@ -145,8 +151,12 @@ impl Macroflow {
     }
 
     pub(crate) fn acked(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>) {
+        self.last_feedback = now;
         if let Some(rtt) = rtt {
             self.rtt.sample(rtt);
+        }
+        if let Some(srtt) = self.rtt.smoothed() {
+            self.delivery.acked(now, bytes, srtt);
         }
         let window_limited = self.was_limited(now, bytes);
         self.outstanding = self.outstanding.saturating_sub(bytes);
@@ -162,6 +172,7 @@ impl Macroflow {
     }
 
     pub(crate) fn lost(&mut self, now: Instant, bytes: u64, loss: Loss, sent_at: Instant) {
+        self.last_feedback = now;
         let before = self.outstanding;
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.count_loss(0, bytes);
@@ -213,10 +224,10 @@ impl Macroflow {
     }
 
     pub(crate) fn state(&self) -> PathState {
-        let rate = match self.rtt.smoothed() {
-            Some(srtt) => self.controller.rate(srtt),
-            None => Rate::ZERO,
-        };
+        let rate = self.rtt.smoothed().map_or(Rate::ZERO, |srtt| {
+            let now = self.last_feedback;
+            self.controller.rate(srtt).max(self.delivery.best(now, srtt).unwrap_or(Rate::ZERO))
+        });
         PathState {
             rate: Rate::from_bps(rate.as_bps() / u64::from(self.flows.max(1))),
             srtt: self.rtt.smoothed(),

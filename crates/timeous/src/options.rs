@@ -61,13 +61,14 @@ pub struct Options {
     pub latency: Duration,
     /// What is given up when the path is too slow.
     pub policy: PolicyName,
-    /// How much may wait under [`PolicyName::Frames`]; half of the latency if `None`.
+    /// How much may wait under [`PolicyName::Frames`]; what can arrive before its deadline if `None`.
     pub queue: Option<QueueLimit>,
     /// How long an ADU may wait under [`PolicyName::Age`]; the latency if `None`.
     pub age: Option<Duration>,
     /// Whether what was lost and can still arrive in time is sent again. Never under [`PolicyName::Fifo`].
     pub repair: bool,
-    /// The largest UDP payload.
+    /// The largest UDP payload. The default passes wherever IPv6 passes, through a tunnel too: larger ones are not
+    /// probed for.
     pub mtu: usize,
     /// Places in the packet ring.
     pub slots: u32,
@@ -87,7 +88,7 @@ impl Default for Options {
             queue: None,
             age: None,
             repair: true,
-            mtu: 1400,
+            mtu: 1200,
             slots: 1024,
             timeout: Duration::from_secs(10),
             service: *b"RTPV",
@@ -110,7 +111,7 @@ impl Options {
                 Box::new(Chain::default().then(age).then(chain))
             }
             PolicyName::Frames => {
-                let limit = self.queue.unwrap_or(QueueLimit::Time(self.latency / 2));
+                let limit = self.queue.unwrap_or(QueueLimit::Deadlines);
                 Box::new(chain.then(Frames::new(limit)))
             }
         }

@@ -9,7 +9,7 @@ use timeous_core::{Duration, Instant, Rate};
 use super::{Acked, Controller};
 
 /// So many acknowledgements in a row that tell of a queue end slow start.
-const QUEUEING_SAMPLES: u32 = 4;
+const QUEUEING_SAMPLES: u32 = 3;
 /// A round trip tells of a queue when it is longer than the least by a quarter, within these bounds.
 const QUEUEING_SHARE: u64 = 4;
 const MIN_QUEUEING: Duration = Duration::from_millis(8);
@@ -50,7 +50,9 @@ impl Aimd {
     }
 
     fn slow_start(&mut self, acked: Acked) {
-        if acked.rtt.is_some_and(|rtt| self.queueing.sample(rtt)) {
+        if let Some(share) = acked.rtt.and_then(|rtt| self.queueing.sample(rtt)) {
+            // What the path holds without a queue, since the round trip grew with what was sent beyond that.
+            self.window = ((self.window as f64 * share) as u64).max(initial_window(self.mtu));
             self.threshold = self.window;
             return;
         }
@@ -107,8 +109,13 @@ impl Controller for Aimd {
         self.window = self.mtu;
     }
 
-    fn on_idle(&mut self, _: Instant) {
-        self.window = self.window.min(initial_window(self.mtu));
+    /// As RFC 2861 §3.2 does it: the window decays by half each timeout, but what it was is where slow start goes.
+    fn on_idle(&mut self, _: Instant, timeouts: u32) {
+        if self.threshold != u64::MAX {
+            self.threshold = self.threshold.max(self.window / 4 * 3);
+        }
+        let decayed = self.window.checked_shr(timeouts).unwrap_or(0);
+        self.window = decayed.max(self.window.min(initial_window(self.mtu)));
     }
 
     fn rate(&self, srtt: Duration) -> Rate {
@@ -132,13 +139,13 @@ struct Queueing {
 }
 
 impl Queueing {
-    /// Takes in a round-trip time; `true` when there is a queue for sure.
-    fn sample(&mut self, rtt: Duration) -> bool {
+    /// Takes in a round-trip time. When there is a queue for sure: the share of it that is not queueing.
+    fn sample(&mut self, rtt: Duration) -> Option<f64> {
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
         let queued = rtt.saturating_sub(least) >= (least / QUEUEING_SHARE).clamp(MIN_QUEUEING, MAX_QUEUEING);
         self.in_a_row = if queued { self.in_a_row + 1 } else { 0 };
-        self.in_a_row >= QUEUEING_SAMPLES
+        (self.in_a_row >= QUEUEING_SAMPLES).then(|| least.as_secs_f64() / rtt.as_secs_f64())
     }
 }
 
@@ -210,20 +217,32 @@ mod tests {
     }
 
     #[test]
-    fn four_round_trips_in_a_row_with_a_queue_end_slow_start_before_any_loss() {
+    fn three_round_trips_in_a_row_with_a_queue_end_slow_start_with_what_the_path_holds() {
         let mut aimd = Aimd::new(MTU);
-        sample(&mut aimd, &[80, 81, 80, 100, 110, 120]);
+        sample(&mut aimd, &[80; 8]);
+        sample(&mut aimd, &[100, 110]);
         assert!(aimd.in_slow_start());
         let window = aimd.window();
-        sample(&mut aimd, &[130]);
+        sample(&mut aimd, &[120]);
         assert!(!aimd.in_slow_start());
-        assert_eq!(aimd.window(), window, "the fourth adds nothing any more");
+        assert_eq!(aimd.window(), window * 80 / 120);
+    }
+
+    #[test]
+    fn an_idle_path_halves_the_window_each_timeout_and_remembers_where_it_was() {
+        let mut aimd = Aimd::new(MTU);
+        aimd.on_congestion(Instant::ZERO, 40 * MTU);
+        aimd.on_idle(Instant::ZERO, 1);
+        assert_eq!(aimd.window(), 10 * MTU);
+        assert!(aimd.in_slow_start());
+        aimd.on_idle(Instant::ZERO, 70);
+        assert_eq!(aimd.window(), initial_window(MTU));
     }
 
     #[test]
     fn single_late_packets_do_not_end_slow_start() {
         let mut aimd = Aimd::new(MTU);
-        sample(&mut aimd, &[80, 150, 150, 150, 85, 150, 150, 80, 99, 99, 99, 99]);
+        sample(&mut aimd, &[80, 150, 150, 85, 150, 150, 80, 99, 99, 99, 99]);
         assert!(aimd.in_slow_start());
     }
 

@@ -1,0 +1,75 @@
+//! The rate at which a path delivers, measured by what is acknowledged.
+
+use std::collections::VecDeque;
+
+use timeous_core::{Duration, Instant, Rate};
+
+/// How many rounds are remembered: the best of them counts, since what keeps the others below is mostly the sender.
+const ROUNDS: usize = 4;
+/// A round lasts a round trip, but not less than this: acknowledgements come in lumps.
+const MIN_ROUND: Duration = Duration::from_millis(40);
+/// What is older than this many rounds says nothing any more.
+const STALE_AFTER: u64 = 10;
+
+/// Measures the delivery rate.
+///
+/// A window over a round-trip time says the same while the path is full; but when the window was halved the smoothed
+/// round trip falls slower than the window, and the path goes on delivering what it delivered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeliveryRate {
+    began: Option<Instant>,
+    bytes: u64,
+    rounds: VecDeque<(Instant, Rate)>,
+}
+
+impl DeliveryRate {
+    /// Bytes were acknowledged.
+    pub(crate) fn acked(&mut self, now: Instant, bytes: u64, srtt: Duration) {
+        let Some(began) = self.began else {
+            // What came with the first acknowledgement was sent before the measurement began.
+            self.began = Some(now);
+            return;
+        };
+        self.bytes += bytes;
+        let lasted = now.saturating_since(began);
+        if lasted >= srtt.max(MIN_ROUND) {
+            self.rounds.push_back((now, Rate::from_bytes_in(self.bytes, lasted)));
+            if self.rounds.len() > ROUNDS {
+                self.rounds.pop_front();
+            }
+            self.began = Some(now);
+            self.bytes = 0;
+        }
+    }
+
+    /// The best rate of late, if any was measured.
+    pub(crate) fn best(&self, now: Instant, srtt: Duration) -> Option<Rate> {
+        let limit = srtt.max(MIN_ROUND) * STALE_AFTER;
+        self.rounds.iter().filter(|&&(at, _)| now.saturating_since(at) <= limit).map(|&(_, rate)| rate).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_of_four_rounds_counts_until_it_is_stale() {
+        let rtt = Duration::from_millis(100);
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut delivery = DeliveryRate::default();
+        assert_eq!(delivery.best(at(0), rtt), None);
+        delivery.acked(at(0), 9_999, rtt);
+        for n in 1..=10 {
+            delivery.acked(at(10 * n), 1_000, rtt);
+        }
+        assert_eq!(delivery.best(at(100), rtt), Some(Rate::from_kbps(800)));
+        delivery.acked(at(200), 5_000, rtt);
+        assert_eq!(delivery.best(at(200), rtt), Some(Rate::from_kbps(800)), "the sender had less to send");
+        assert_eq!(delivery.best(at(1_101), rtt), Some(Rate::from_kbps(400)), "the first round is stale");
+        for n in 3..=6 {
+            delivery.acked(at(100 * n), 2_500, rtt);
+        }
+        assert_eq!(delivery.best(at(600), rtt), Some(Rate::from_kbps(200)), "the path has become slower");
+    }
+}
