@@ -65,15 +65,18 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
 }
 
 fn receive(receiver: &mut Receiver, mut screen: Screen, interrupt: &Interrupt) -> Result<(), Failure> {
+    let mut closing = false;
     let ended = loop {
-        if interrupt.is_set() {
+        if interrupt.is_set() && !closing {
+            closing = true;
             receiver.close();
-            break Ok(());
         }
         match receiver.receive(Some(screen.due())) {
             Ok(Arrival::Data(received)) => screen.take(received.at, &received.bytes)?,
             Ok(Arrival::Nothing) => screen.pass_time()?,
             Ok(Arrival::End) => break Ok(()),
+            // Whether the sender has heard of it is no matter to one who has had enough.
+            Err(_) if closing => break Ok(()),
             Err(error) => break Err(Failure::from(error)),
         }
         if screen.meter.is_due() {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use serde::Serialize;
 use timeous::core::{AduSeq, Duration, Instant};
-use timeous::media::{FrameRate, MediaAdu, Packetizer, PacketizerConfig};
+use timeous::media::{FrameKind, FrameRate, MediaAdu, Packetizer, PacketizerConfig};
 use timeous::{Hints, SendError, Sender, clock};
 
 use crate::failure::Failure;
@@ -83,7 +83,7 @@ fn packetizer(largest: usize) -> Result<Packetizer, Failure> {
 #[serde(rename_all = "camelCase")]
 struct Counts {
     frames_sent: u64,
-    frames_by_kind: [u64; 3],
+    i_frames_sent: u64,
 }
 
 /// A stream under way.
@@ -134,6 +134,7 @@ impl<'a> Streaming<'a> {
 
     fn send(&mut self, due: &Due) -> Result<(), Failure> {
         self.counts.frames_sent += 1;
+        self.counts.i_frames_sent += u64::from(matches!(due.frame.kind, FrameKind::Idr | FrameKind::I));
         for adu in self.packetizer.packetize(&due.frame) {
             let deadline = self.sender.options().has_deadlines().then(|| due.captured + self.sender.options().latency);
             let seq = self.queue(&adu, deadline)?;

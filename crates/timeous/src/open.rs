@@ -90,7 +90,11 @@ fn config(options: &Options) -> StreamConfig {
     let dccp = timeous_engine::DccpConfig {
         mps: options.mtu,
         connect_timeout: options.timeout,
-        silence: options.timeout,
+        // A peer that has nothing to say is asked after half of the time, and has the other half to answer.
+        keep_alive: Some(options.timeout / 2),
+        silence: options.timeout / 2,
+        // A listener that ends may be gone before its caller could answer a CloseReq; a Close needs no more of it.
+        server_holds_timewait: true,
         msl: TIMEWAIT / 2,
         ..timeous_engine::DccpConfig::default()
     };

@@ -1,0 +1,135 @@
+//! Ends that die, links that fall silent, and users that have had enough: each is said, and what had come is kept.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::support::{
+    CLIP, Files, Running, assert_decodes, assert_is_beginning_of, clip, emulate, free_port, size, timeous, until,
+};
+
+/// Enough of the stream that something is worth keeping.
+const SOME: u64 = 200_000;
+
+/// A stream of the clip from one process to another that is well under way; on the sender's side the port `near`.
+struct Stream {
+    files: Files,
+    sender: Running,
+    receiver: Running,
+}
+
+impl Stream {
+    fn start(near: u16, far: u16) -> Self {
+        let files = Files::new();
+        let sink = files.path("out.h264");
+        let receiver = timeous(&["recv", &format!("timeous://:{far}?latency=3s&timeout=2s"), &sink]);
+        let sender = timeous(&["send", CLIP, &format!("timeous://127.0.0.1:{near}?latency=3s&timeout=2s")]);
+        let mut stream = Self { files, sender, receiver };
+        until("the stream is under way", || {
+            size(&sink) > SOME || !stream.sender.is_alive() || !stream.receiver.is_alive()
+        });
+        stream
+    }
+
+    fn direct() -> Self {
+        let port = free_port();
+        Self::start(port, port)
+    }
+
+    /// What had come is there, whole, and can be decoded.
+    #[track_caller]
+    fn assert_kept(&self, test: &str) {
+        let sink = self.files.path("out.h264");
+        assert!(size(&sink) > SOME);
+        assert!(assert_is_beginning_of(Path::new(&sink), &std::fs::read(CLIP).unwrap()) > 0);
+        assert_decodes(&sink, test);
+    }
+}
+
+#[test]
+fn nobody_answers() {
+    let files = Files::new();
+    let source = files.write("clip.h264", &clip(2));
+    let to = format!("127.0.0.1:{}", free_port());
+    let said = timeous(&["send", &source, &format!("timeous://{to}?timeout=1s")]).ends_with(5);
+    assert!(said.contains(&format!("no answer from {to} within 1s")), "{said}");
+    let sink = files.path("out.h264");
+    let said = timeous(&["recv", &format!("timeous://{to}?timeout=1s"), &sink]).ends_with(5);
+    assert!(said.contains("no answer"), "{said}");
+}
+
+#[test]
+fn a_receiver_that_is_killed_is_missed_by_its_sender() {
+    let mut stream = Stream::direct();
+    stream.receiver.signal(Signal::KILL);
+    stream.receiver.end();
+    let said = stream.sender.ends_with(5);
+    assert!(said.contains("does not answer"), "{said}");
+    stream.assert_kept("a_receiver_that_is_killed_is_missed_by_its_sender");
+}
+
+#[test]
+fn a_sender_that_is_killed_is_missed_by_its_receiver() {
+    let mut stream = Stream::direct();
+    stream.sender.signal(Signal::KILL);
+    stream.sender.end();
+    let said = stream.receiver.ends_with(5);
+    assert!(said.contains("does not answer"), "{said}");
+    stream.assert_kept("a_sender_that_is_killed_is_missed_by_its_receiver");
+}
+
+#[test]
+fn a_link_that_falls_silent_ends_both_ends() {
+    let (near, far) = (free_port(), free_port());
+    let mut link = emulate(near, far, &["--delay", "10ms", "--back-delay", "10ms"]);
+    let mut stream = Stream::start(near, far);
+    link.signal(Signal::KILL);
+    link.end();
+    let said = stream.sender.ends_with(5);
+    assert!(said.contains("does not answer"), "{said}");
+    let said = stream.receiver.ends_with(5);
+    assert!(said.contains("does not answer"), "{said}");
+    stream.assert_kept("a_link_that_falls_silent_ends_both_ends");
+}
+
+#[test]
+fn a_sender_that_is_interrupted_ends_in_order() {
+    let mut stream = Stream::direct();
+    stream.sender.signal(Signal::INT);
+    assert_eq!(stream.sender.ends_with(0), "");
+    assert_eq!(stream.receiver.ends_with(0), "");
+    stream.assert_kept("a_sender_that_is_interrupted_ends_in_order");
+}
+
+#[test]
+fn a_receiver_that_is_interrupted_ends_in_order() {
+    let mut stream = Stream::direct();
+    stream.receiver.signal(Signal::INT);
+    assert_eq!(stream.receiver.ends_with(0), "");
+    let said = stream.sender.ends_with(5);
+    assert!(said.contains("closed by the peer"), "the sender is told that nobody wants it any more: {said}");
+    stream.assert_kept("a_receiver_that_is_interrupted_ends_in_order");
+}
+
+#[test]
+fn a_reader_of_the_pipe_that_goes_away_is_told() {
+    let port = free_port();
+    let mut receive = crate::support::command(&["recv", &format!("timeous://:{port}?latency=3s&timeout=2s"), "-"]);
+    receive.stdout(std::process::Stdio::piped());
+    let mut receiver = Running::start(receive);
+    drop(receiver.output());
+    let mut sender = timeous(&["send", CLIP, &format!("timeous://127.0.0.1:{port}?latency=3s&timeout=2s")]);
+    let said = receiver.ends_with(4);
+    assert!(said.contains("standard output") && said.contains("Broken pipe"), "{said}");
+    sender.ends_with(5);
+}
+
+#[test]
+fn a_receiver_that_nobody_has_called_can_be_interrupted() {
+    let files = Files::new();
+    let port = free_port();
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}"), &files.path("out.h264")]);
+    until("it listens", || !crate::support::is_free(port) || !receiver.is_alive());
+    receiver.signal(Signal::INT);
+    receiver.end();
+}

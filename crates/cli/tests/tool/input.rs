@@ -1,0 +1,122 @@
+//! Bad input: each mistake has its words and its exit code, and what was whole is sent.
+
+use std::net::UdpSocket;
+use std::path::Path;
+
+use crate::support::{Files, assert_is_beginning_of, clip, frames, free_port, timeous};
+
+/// Runs a command that must fail like this, and say that.
+#[track_caller]
+fn fails(arguments: &[&str], code: i32, says: &[&str]) {
+    let said = timeous(arguments).ends_with(code);
+    for part in says {
+        assert!(said.contains(part), "{arguments:?} should say '{part}': {said}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+const NOBODY: &str = "timeous://127.0.0.1:9?timeout=1s";
+
+#[test]
+fn what_is_no_h264_is_refused_before_anybody_is_called() {
+    let files = Files::new();
+    let text = files.write("notes.txt", b"not a video at all\n");
+    fails(&["send", &text, NOBODY], 3, &["not a raw H.264", "ffmpeg -i"]);
+    let mp4 = files.write("film.mp4", b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41");
+    fails(&["send", &mp4, NOBODY], 3, &["not a raw H.264", "-c:v copy"]);
+    let zeros = files.write("zeros", &[0; 5_000]);
+    fails(&["send", &zeros, NOBODY], 3, &["no H.264 picture"]);
+    // HEVC begins with start codes as well.
+    let hevc = files.write("film.hevc", &[0, 0, 0, 1, 0x40, 1, 12, 1, 0, 0, 0, 1, 0x26, 1, 0xaf]);
+    fails(&["send", &hevc, NOBODY], 3, &["no H.264 picture"]);
+}
+
+#[test]
+fn an_empty_file_is_refused() {
+    let files = Files::new();
+    let empty = files.write("empty.h264", b"");
+    fails(&["send", &empty, NOBODY], 3, &["no H.264 picture was found in 0 bytes"]);
+    fails(&["send", "-", NOBODY], 3, &["0 bytes"]);
+}
+
+#[test]
+fn a_file_that_breaks_off_is_sent_as_far_as_it_is_whole() {
+    let whole = clip(40);
+    let last = frames(&clip(41)).0.pop().unwrap().annexb();
+    for (name, tail) in [("behind a start code", &last[..4]), ("in a slice header", &last[..6])] {
+        let files = Files::new();
+        let cut = [&whole[..], tail].concat();
+        let (source, sink, port) = (files.write("cut.h264", &cut), files.path("out.h264"), free_port());
+        let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=3s"), &sink]);
+        let said = timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=3s")]).ends_with(3);
+        assert!(said.contains("breaks off") && said.contains("40 frames were whole"), "cut {name}: {said}");
+        receiver.ends_with(0);
+        assert_eq!(assert_is_beginning_of(Path::new(&sink), &whole), 40, "cut {name}");
+    }
+}
+
+#[test]
+fn files_and_hosts_that_are_not_there() {
+    let files = Files::new();
+    let source = files.write("clip.h264", &clip(2));
+    fails(&["send", "no/such/file.h264", NOBODY], 4, &["no/such/file.h264", "No such file"]);
+    fails(&["send", &files.path(""), NOBODY], 4, &["directory"]);
+    fails(&["send", &source, "timeous://no-such-host.invalid:7000"], 4, &["unknown host 'no-such-host.invalid'"]);
+    fails(&["send", &source, "udp://no-such-host.invalid:7000"], 4, &["unknown host", "no-such-host.invalid"]);
+}
+
+#[test]
+fn a_port_that_is_taken() {
+    let taken = UdpSocket::bind("[::]:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    fails(&["recv", &format!("timeous://:{port}"), "-"], 4, &[&port.to_string(), "another program"]);
+    fails(&["recv", &format!("udp://:{port}"), "-"], 4, &[&port.to_string(), "another program"]);
+    let to = format!("127.0.0.1:{port}");
+    fails(&["emulate", "--listen", &to, "--to", "127.0.0.1:9"], 4, &[&port.to_string()]);
+}
+
+#[test]
+fn wrong_uris_say_what_to_write_instead() {
+    let source = "assets/clip.h264";
+    fails(&["send", source, "timeous://h:1?latencey=1s"], 2, &["'latencey'", "latency", "policy", "timeout", "dport"]);
+    fails(&["send", source, "timeous://h:1?latency=soon"], 2, &["latency=soon", "120ms"]);
+    fails(&["send", source, "timeous://h:1?policy=best"], 2, &["policy=best", "frames, deadline, age, fifo"]);
+    fails(&["send", source, "timeous://h:70000"], 2, &["70000", "65535"]);
+    fails(&["send", source, "timeous://:1?mode=caller"], 2, &["needs a host"]);
+    fails(&["send", source, "srt://h:1"], 2, &["timeous://"]);
+    fails(&["recv", "timeous://:1?mtu=9", "-"], 2, &["mtu=9", "200"]);
+    fails(&["recv", "timeous://:7000", "http://x"], 2, &["udp://host:port"]);
+    fails(&["send", source, NOBODY, "--fps", "0"], 2, &["30000/1001"]);
+    fails(&["send", source, NOBODY, "--stats-format", "xml"], 2, &["json", "csv"]);
+    fails(&["send", source], 2, &["<URI>"]);
+}
+
+#[test]
+fn sinks_and_logs_that_cannot_be_written() {
+    let files = Files::new();
+    let port = free_port();
+    let uri = format!("timeous://:{port}");
+    let nowhere = files.path("no/such/directory/x");
+    fails(&["recv", &uri, &nowhere], 4, &["no/such/directory/x", "No such file"]);
+    let source = files.write("clip.h264", &clip(2));
+    let to = format!("udp://127.0.0.1:{port}");
+    fails(&["send", &source, &to, "--journal", &nowhere], 4, &["no/such/directory/x"]);
+    fails(&["send", &source, &to, "--stats", &nowhere], 4, &["no/such/directory/x"]);
+    let link = ["emulate", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--capture", &nowhere];
+    fails(&link, 4, &["capture"]);
+}
+
+#[test]
+fn a_disk_that_is_full_ends_both_ends_with_a_word() {
+    if !Path::new("/dev/full").exists() {
+        return crate::support::skip("a_disk_that_is_full_ends_both_ends_with_a_word", "/dev/full");
+    }
+    let files = Files::new();
+    let (source, port) = (files.write("clip.h264", &clip(200)), free_port());
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=3s"), "/dev/full"]);
+    let mut sender = timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=3s&timeout=5s")]);
+    let said = receiver.ends_with(4);
+    assert!(said.contains("/dev/full") && said.contains("No space"), "{said}");
+    let said = sender.ends_with(5);
+    assert!(said.contains("ended"), "{said}");
+}

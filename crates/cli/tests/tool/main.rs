@@ -1,0 +1,9 @@
+//! The tool from outside: real processes, real sockets, other people's programs at both ends.
+
+mod deaths;
+mod input;
+mod pipeline;
+mod promise;
+mod roles;
+mod statistics;
+mod support;

@@ -1,0 +1,121 @@
+//! Between real programs: an encoder at one end and a decoder at the other, with a lossy link between them.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Files, Running, command, decoder, emulate, free_port, is_free, is_installed, skip, until};
+
+const LINK: [&str; 13] = [
+    "--rate",
+    "1500k",
+    "--delay",
+    "20ms",
+    "--back-delay",
+    "20ms",
+    "--queue",
+    "300ms",
+    "--loss",
+    "3%",
+    "--seed",
+    "7",
+    "--stats",
+];
+
+/// An encoder of a moving picture, in real time, to `output`.
+fn encoder(seconds: &str, output: &[&str]) -> Command {
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-nostdin", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25"]);
+    ffmpeg.args(["-t", seconds, "-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency"]);
+    ffmpeg.args(["-pix_fmt", "yuv420p", "-b:v", "400k", "-g", "25"]).args(output);
+    ffmpeg.stdin(Stdio::null()).stdout(Stdio::null());
+    ffmpeg
+}
+
+/// What the link lost on the way there.
+fn losses(stats: &str) -> u64 {
+    let samples: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(stats).unwrap()).unwrap();
+    let forward = samples.iter().rfind(|sample| sample["direction"] == "forward").unwrap();
+    forward["losses"].as_u64().unwrap()
+}
+
+/// How many frames a receiver's list says were shown, and how many there are in it.
+fn shown(list: &str) -> (usize, usize) {
+    let list = std::fs::read_to_string(list).unwrap();
+    let fates: Vec<&str> = list.lines().skip(1).map(|row| row.split(',').nth(2).unwrap()).collect();
+    (fates.iter().filter(|&&fate| fate == "Decodable").count(), fates.len())
+}
+
+#[test]
+fn an_encoder_s_pipe_reaches_a_decoder_s_pipe_over_a_lossy_link() {
+    if !is_installed("ffmpeg") {
+        return skip("an_encoder_s_pipe_reaches_a_decoder_s_pipe_over_a_lossy_link", "ffmpeg");
+    }
+    let files = Files::new();
+    let (near, far) = (free_port(), free_port());
+    let (stats, list) = (files.path("link.json"), files.path("frames.csv"));
+    let mut link = emulate(near, far, &[&LINK[..], &["json", &stats]].concat());
+
+    let from = format!("timeous://:{far}?latency=2s");
+    let mut receive = command(&["recv", &from, "-", "--frames", &list]);
+    receive.stdout(Stdio::piped());
+    let mut receiver = Running::start(receive);
+    let mut decode = decoder(&["-f", "h264", "-i", "-", "-f", "null", "-"]);
+    decode.stdin(receiver.output());
+    let mut decode = Running::start(decode);
+
+    let mut encode = encoder("4", &["-f", "h264", "-"]);
+    encode.stdout(Stdio::piped());
+    let mut encode = Running::start(encode);
+    let mut send = command(&["send", "-", &format!("timeous://127.0.0.1:{near}?latency=2s")]);
+    send.stdin(encode.output());
+    let mut sender = Running::start(send);
+
+    assert_eq!(encode.ends_with(0), "");
+    sender.ends_with(0);
+    receiver.ends_with(0);
+    assert_eq!(decode.ends_with(0), "", "ffmpeg has nothing to complain of");
+    link.signal(rustix::process::Signal::INT);
+    link.ends_with(0);
+    assert!(losses(&stats) > 0, "the link lost nothing: the test shows nothing");
+    let (decodable, all) = shown(&list);
+    assert!(decodable >= 50, "{decodable} of {all} frames reached the decoder, of 100 that were sent");
+}
+
+#[test]
+fn rtp_in_and_rtp_out_over_a_lossy_link() {
+    const TEST: &str = "rtp_in_and_rtp_out_over_a_lossy_link";
+    if !is_installed("ffmpeg") {
+        return skip(TEST, "ffmpeg");
+    }
+    let files = Files::new();
+    let [source, near, far, sink] = [free_port(), free_port(), free_port(), free_port()];
+    let stats = files.path("link.json");
+    let mut link = emulate(near, far, &[&LINK[..], &["json", &stats]].concat());
+    let sdp = format!(
+        "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=timeous\nc=IN IP4 127.0.0.1\nt=0 0\nm=video {sink} RTP/AVP 96\n\
+         a=rtpmap:96 H264/90000\na=fmtp:96 packetization-mode=1\n"
+    );
+    let sdp = files.write("stream.sdp", sdp.as_bytes());
+    // It reads for ever; so many frames are enough, and only then does it end by itself.
+    let input = ["-protocol_whitelist", "file,udp,rtp", "-i", &sdp, "-frames:v", "60", "-f", "null", "-"];
+    let mut player = Running::start(decoder(&input));
+    until("the player listens", || !is_free(sink) || !player.is_alive());
+
+    let (from, to) = (format!("timeous://:{far}?latency=1500ms"), format!("udp://127.0.0.1:{sink}"));
+    let mut receiver = Running::start(command(&["recv", &from, &to]));
+    let (from, to) = (format!("udp://127.0.0.1:{source}"), format!("timeous://127.0.0.1:{near}?latency=1500ms"));
+    let mut sender = Running::start(command(&["send", &from, &to]));
+    until("the sender listens", || !is_free(source) || !sender.is_alive());
+    let to = format!("rtp://127.0.0.1:{source}?pkt_size=1200");
+    let mut encode = Running::start(encoder("8", &["-payload_type", "96", "-f", "rtp", &to]));
+
+    assert_eq!(player.ends_with(0), "", "ffmpeg has nothing to complain of");
+    assert_eq!(encode.ends_with(0), "");
+    // A source that has fallen silent has ended: the stream ends in order.
+    sender.ends_with(0);
+    receiver.ends_with(0);
+    link.signal(rustix::process::Signal::INT);
+    link.ends_with(0);
+    assert!(losses(&stats) > 0, "the link lost nothing: the test shows nothing");
+}

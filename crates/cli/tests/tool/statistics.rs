@@ -1,0 +1,99 @@
+//! Statistics: machine-readable, with SRT's names, and what expired apart from what was lost.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::support::{Files, clip, emulate, free_port, timeous};
+
+/// Records of a file with a JSON object on each line.
+fn json(path: &str) -> Vec<Map<String, Value>> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+fn number(record: &Map<String, Value>, name: &str) -> u64 {
+    record.get(name).unwrap_or_else(|| panic!("{name} in {record:?}")).as_u64().unwrap()
+}
+
+/// Sends a second and a half of the clip over a link of a third of its rate; the sender's and the receiver's files,
+/// and the sender's journal.
+fn run(files: &Files, format: &str, policy: &str) -> [String; 3] {
+    let (near, far) = (free_port(), free_port());
+    let paths = ["sender", "receiver", "journal"].map(|name| files.path(name));
+    let [sent, received, journal] = &paths;
+    let source = files.write("clip.h264", &clip(60));
+    let _link = emulate(near, far, &["--rate", "700k", "--delay", "20ms", "--queue", "60ms", "--back-delay", "20ms"]);
+    let meter = ["--stats-format", format, "--stats-interval", "100ms", "--stats"];
+    let from = format!("timeous://:{far}?latency=300ms");
+    let mut receiver = timeous(&[&["recv", &from, &files.path("out.h264")], &meter[..], &[received]].concat());
+    let to = format!("timeous://127.0.0.1:{near}?latency=300ms&policy={policy}");
+    let mut sender = timeous(&[&["send", &source, &to, "--journal", journal], &meter[..], &[sent]].concat());
+    sender.ends_with(0);
+    receiver.ends_with(0);
+    paths
+}
+
+#[test]
+fn json_has_srt_s_names_and_tells_expired_from_lost() {
+    let files = Files::new();
+    let [sent, received, journal] = run(&files, "json", "deadline");
+    let records = json(&sent);
+    let last = records.last().unwrap();
+    for name in ["msTimeStamp", "pktSentTotal", "byteSentTotal", "pktSndLossTotal", "pktRetransTotal", "msRTT"] {
+        assert!(last.contains_key(name), "{name} in {last:?}");
+    }
+    for name in ["pktSndDropTotal", "mbpsBandwidth", "mbpsSendRate", "pktSndBuf", "byteSndBuf", "msSndBuf"] {
+        assert!(last.contains_key(name), "{name} in {last:?}");
+    }
+    let rows = std::fs::read_to_string(&journal).unwrap();
+    let fates = |wanted: &str| rows.lines().filter(|row| row.rsplit(',').next() == Some(wanted)).count() as u64;
+    for (name, fate) in [
+        ("pktAckedTotal", "acked"),
+        ("pktSndLossTotal", "lost"),
+        ("pktSndExpiredTotal", "expired"),
+        ("pktSndTooLateTotal", "too_late"),
+        ("pktSndReferenceLostTotal", "reference_lost"),
+    ] {
+        assert_eq!(number(last, name), fates(fate), "{name} is what the journal counts as {fate}");
+    }
+    let late = number(last, "pktSndExpiredTotal") + number(last, "pktSndTooLateTotal");
+    assert!(late > 0, "a third of the rate leaves no packet late: {last:?}");
+    let all = rows.lines().count() as u64 - 1;
+    let acked_or_lost = number(last, "pktAckedTotal") + number(last, "pktSndLossTotal");
+    assert_eq!(acked_or_lost + number(last, "pktSndDropTotal"), all, "each packet has one fate");
+    assert_eq!(number(last, "framesSent"), 60);
+    assert!((1..60).contains(&number(last, "iFramesSent")));
+
+    assert!(records.len() > 2, "there is a record each interval");
+    let times: Vec<u64> = records.iter().map(|record| number(record, "msTimeStamp")).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let received = json(&received);
+    let last = received.last().unwrap();
+    for name in ["pktRecvTotal", "byteRecvTotal", "pktRcvLossTotal", "pktRcvBelated", "mbpsRecvRate"] {
+        assert!(last.contains_key(name), "{name} in {last:?}");
+    }
+    assert!(number(last, "pktRecvTotal") > 0);
+}
+
+#[test]
+fn csv_has_the_same_columns_in_every_row() {
+    let files = Files::new();
+    let [sent, received, _] = run(&files, "csv", "frames");
+    for (path, known) in [(sent, "pktSndExpiredTotal"), (received, "framesDecodable")] {
+        let mut reader = csv::Reader::from_path(&path).unwrap();
+        let header: BTreeSet<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+        assert!(header.contains(known) && header.contains("msTimeStamp"), "{header:?}");
+        let rows: Vec<_> = reader.records().collect::<Result<_, _>>().expect("every row has all columns");
+        assert!(rows.len() > 2);
+        let time = reader.headers().unwrap().iter().position(|name| name == "msTimeStamp").unwrap();
+        let times: Vec<u64> = rows.iter().map(|row| row[time].parse().unwrap()).collect();
+        assert!(times.is_sorted(), "{times:?}");
+        for row in &rows {
+            for (name, field) in reader.headers().unwrap().iter().zip(row) {
+                let parsed: f64 = field.parse().unwrap_or_else(|error| panic!("{name}={field}: {error}"));
+                assert!(parsed.is_finite(), "{name}={field}");
+            }
+        }
+    }
+}
