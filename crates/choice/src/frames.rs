@@ -13,8 +13,9 @@ pub enum QueueLimit {
     /// As much as the path carries in this time, at the rate that the Congestion Manager knows.
     Time(Duration),
     /// What the path carries before the deadlines of what is queued: every frame that stays is thought to arrive whole
-    /// and in time, with a round trip to spare for a repair. The less a frame is worth, the earlier it has to: from half of its time at priority 0 to all of it
-    /// at 255, so that what is worth little makes room before what is worth much comes.
+    /// and in time, with the time for a repair to spare. The less a frame is worth, the earlier it has to: from half of
+    /// its time at priority 0 to all of it at 255, so that what is worth little makes room before what is worth much
+    /// comes.
     Deadlines,
 }
 
@@ -89,7 +90,8 @@ impl Waiting {
         if self.started {
             return self.deadline;
         }
-        let time = self.deadline.saturating_since(self.enqueued).saturating_sub(spare);
+        let time = self.deadline.saturating_since(self.enqueued);
+        let time = time.saturating_sub(spare).max(time / 2);
         self.enqueued + time / 510 * (u64::from(self.priority.0) + 255)
     }
 }
@@ -127,7 +129,8 @@ fn waiting(queue: &dyn Queue, started: FrameId) -> Vec<Waiting> {
 /// behind it have to make room.
 fn late_victim(now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usize> {
     let start = now + path.one_way();
-    let spare = path.srtt.unwrap_or(Duration::ZERO);
+    // Half a round trip until the loss shows, some more packets until it is sure, and the way there once more.
+    let spare = path.srtt.unwrap_or(Duration::ZERO) * 2;
     let dearest = frames.iter().map(|frame| frame.priority).max()?;
     let mut bytes = 0;
     let mut least: Option<usize> = None;
@@ -258,7 +261,7 @@ mod tests {
     #[test]
     fn by_deadlines_only_what_cannot_arrive_in_time_makes_others_go() {
         let frames: [(u32, &[u32], u8, u64); 5] =
-            [(1, &[], 255, 200), (2, &[1], 254, 200), (3, &[2], 10, 300), (4, &[2], 254, 95), (5, &[], 9, 400)];
+            [(1, &[], 255, 200), (2, &[1], 254, 200), (3, &[2], 10, 300), (4, &[2], 254, 135), (5, &[], 9, 400)];
         let mut queue = with_deadlines(&frames);
         Frames::new(QueueLimit::Deadlines).choose(at(0), &slow_path(), &mut queue);
         assert_eq!(
@@ -270,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_is_worth_little_has_half_of_its_time() {
-        let mut queue = with_deadlines(&[(1, &[], 255, 200), (2, &[], 0, 118)]);
+        let mut queue = with_deadlines(&[(1, &[], 255, 200), (2, &[], 0, 158)]);
         Frames::new(QueueLimit::Deadlines).choose(at(0), &slow_path(), &mut queue);
         assert_eq!(queue.left(), [0], "frame 2 would come at 40 ms, and has 39");
     }

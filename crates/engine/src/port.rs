@@ -12,7 +12,7 @@ use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, O
 use crate::command::{Commands, Incoming, ListenerId, StreamId};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
-use crate::session::Session;
+use crate::session::{PASS_INTERVAL, Session};
 use crate::socket::Socket;
 use crate::stream::{Shared, Stream};
 
@@ -57,6 +57,8 @@ pub(crate) struct Port {
     /// A packet that the kernel had no room for, with the ADU in it.
     blocked: Option<Blocked>,
     packet: Vec<u8>,
+    /// Whether some session has data that may not leave yet.
+    waits: bool,
 }
 
 struct Blocked {
@@ -88,7 +90,7 @@ impl Port {
         let settings = EndpointConfig { connection: config.dccp.clone(), ..EndpointConfig::default() };
         let endpoint = Endpoint::new(settings, rng.fork());
         let packet = Vec::with_capacity(LARGEST_PACKET);
-        Self { socket, endpoint, sessions: Sessions::default(), listening: None, blocked: None, packet }
+        Self { socket, endpoint, sessions: Sessions::default(), listening: None, blocked: None, packet, waits: false }
     }
 
     pub(crate) fn local_addr(&self) -> Result<SocketAddr, EngineError> {
@@ -318,6 +320,10 @@ impl Port {
 
     /// Wakes the applications for all that has happened, once.
     pub(crate) fn wake_applications(&mut self, now: Instant, cm: &Manager) {
+        self.waits = false;
+        for session in self.sessions.by_connection.values_mut() {
+            self.waits |= session.pass_expired(now);
+        }
         let connections: Vec<_> = self.sessions.by_connection.keys().copied().collect();
         for connection in connections {
             self.report(now, cm, connection, false);
@@ -336,8 +342,10 @@ impl Port {
     }
 
     /// When time has to pass. While the kernel has no room, room is waited for and not time.
-    pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
-        if self.is_blocked() { None } else { kept(self.endpoint.poll_timeout()) }
+    pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
+        let expiry = self.waits.then_some(now + PASS_INTERVAL);
+        let timeout = if self.is_blocked() { None } else { kept(self.endpoint.poll_timeout()) };
+        expiry.into_iter().chain(timeout).min()
     }
 }
 

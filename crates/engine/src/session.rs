@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use timeous_choice::Repair;
-use timeous_core::{AduSource, Instant, PathState};
+use timeous_core::{AduSource, Duration, Instant, PathState};
 use timeous_dccp::{CloseReason, Event, Statistics};
 use timeous_ring::{Consumer, RingSource};
 
@@ -27,7 +27,12 @@ pub(crate) struct Session {
     /// The last that was known of the path: the Congestion Manager forgets it with the connection.
     path: PathState,
     next_snapshot: Instant,
+    /// When it is looked for expired data in the ring again.
+    next_pass: Instant,
 }
+
+/// How often that is.
+pub(crate) const PASS_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Session {
     pub(crate) fn new(id: StreamId, consumer: Consumer, config: &StreamConfig, shared: Arc<Shared>) -> Self {
@@ -43,6 +48,7 @@ impl Session {
             unread: 0,
             path: PathState::default(),
             next_snapshot: Instant::ZERO,
+            next_pass: Instant::ZERO,
         }
     }
 
@@ -83,6 +89,19 @@ impl Session {
     /// Whether everything that was queued has its fate.
     pub(crate) fn is_drained(&mut self, now: Instant) -> bool {
         !self.source.has_queued(now) && self.source.inner_mut().consumer().unsettled_len() == 0
+    }
+
+    /// Frees the places of what has expired while nothing may be sent; `true` if something still waits.
+    pub(crate) fn pass_expired(&mut self, now: Instant) -> bool {
+        let ring = self.source.inner_mut();
+        let waits = ring.consumer().has_queued();
+        if waits && now >= self.next_pass {
+            self.next_pass = now + PASS_INTERVAL;
+            let before = ring.queued_len();
+            ring.pass_expired(now);
+            self.writable |= ring.queued_len() < before;
+        }
+        waits
     }
 
     /// Asks to be told of new data, if there is none; `true` if some came in meanwhile.

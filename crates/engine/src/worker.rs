@@ -153,8 +153,10 @@ impl Worker {
     }
 
     fn sleep(&mut self) {
-        let due = self.ports.values_mut().filter_map(Port::poll_timeout).chain(self.cm.poll_timeout()).min();
-        let timeout = due.map(|due| timespec(due.saturating_since(clock::now())));
+        let now = clock::now();
+        let ports = self.ports.values_mut().filter_map(|port| port.poll_timeout(now));
+        let due = ports.chain(self.cm.poll_timeout()).min();
+        let timeout = due.map(|due| timespec(due.saturating_since(now)));
         let mut fds = vec![PollFd::new(&self.waker, PollFlags::IN)];
         fds.extend(self.ports.values().map(|port| {
             let writable = if port.is_blocked() { PollFlags::OUT } else { PollFlags::empty() };

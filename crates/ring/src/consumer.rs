@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use timeous_core::{AduMeta, DropReason, Fate, Instant};
+use timeous_core::{AduMeta, DropReason, Fate, Instant, Queue};
 
 use crate::completion::{Completion, Writer};
 use crate::error::Violation;
 use crate::index::{Packed, at_or_after};
 use crate::layout::Shared;
 use crate::record::{self, Place, Record, Unreadable};
+use crate::seen::Seen;
 use crate::settle::Unsettled;
 use crate::sync::{Ordering, relax};
-use crate::view::{QueueView, Seen};
 
 /// How often `umod_i` may change between looking and claiming. An honest producer needs longer to move it than an
 /// attempt takes, so that more than a handful in a row is an attack.
@@ -56,6 +56,8 @@ pub struct Consumer {
     seen: Vec<Seen>,
     unsettled: Unsettled,
     completions: Writer,
+    /// Claimed already, and to be given out by the next claim.
+    held: Option<Claimed>,
     /// What the last claim passed over.
     passed: Vec<(AduMeta, DropReason)>,
     violation: Option<Violation>,
@@ -72,6 +74,7 @@ impl Consumer {
             seen: vec![Seen::default(); slots as usize],
             unsettled: Unsettled::new(slots),
             completions: Writer::default(),
+            held: None,
             passed: Vec::with_capacity(slots as usize),
             violation: None,
             shared,
@@ -80,7 +83,7 @@ impl Consumer {
 
     /// Whether packets may be waiting; dead ones count. `false` after a violation.
     pub fn has_queued(&mut self) -> bool {
-        self.umod().is_ok_and(|umod| umod > self.kern)
+        self.umod().is_ok_and(|umod| self.held.is_some() || umod > self.kern)
     }
 
     /// How many packets are queued, dead ones included.
@@ -91,17 +94,14 @@ impl Consumer {
         Ok((self.umod()? - self.kern) as usize)
     }
 
-    /// What is queued, for a choice at the instant of sending.
-    ///
-    /// # Errors
-    /// As [`queued_len`](Self::queued_len).
-    pub fn queued(&mut self) -> Result<QueueView<'_>, Violation> {
+    /// Brings the private copies up to date, and says how many packets are queued.
+    pub(crate) fn look_over(&mut self) -> Result<usize, Violation> {
         let len = self.queued_len()?;
         for position in self.kern..self.kern + len as u64 {
             let slot = self.shared.geometry.slot_of(position);
             self.seen[slot].refresh(position, self.shared.record(slot));
         }
-        Ok(QueueView::new(self, len))
+        Ok(len)
     }
 
     pub(crate) fn seen(&self, place: usize) -> &Seen {
@@ -127,6 +127,12 @@ impl Consumer {
     /// As [`queued_len`](Self::queued_len).
     pub fn claim_within(&mut self, now: Instant, room: usize) -> Result<Option<Claimed>, Violation> {
         self.passed.clear();
+        if let Some(held) = self.held.take() {
+            match unfit(&held, now, room) {
+                Some(reason) => self.pass_over(&held, reason),
+                None => return Ok(Some(held)),
+            }
+        }
         // At most one round of the ring, so that an application that enqueues dead packets without end does not keep
         // the transport here.
         for _ in 0..self.flights.len() {
@@ -137,6 +143,36 @@ impl Consumer {
             }
         }
         Ok(None)
+    }
+
+    /// Passes over what is dead or has expired at the head of the queue, so that its slots are free again. For a time
+    /// in which nothing may be sent.
+    ///
+    /// # Errors
+    /// As [`queued_len`](Self::queued_len).
+    pub fn pass_expired(&mut self, now: Instant) -> Result<(), Violation> {
+        self.passed.clear();
+        if let Some(held) = self.held.take_if(|held| held.meta.is_expired(now)) {
+            self.pass_over(&held, DropReason::Expired);
+        }
+        for _ in 0..self.flights.len() {
+            let queue = self.queued()?;
+            let live = queue.get(0).is_some_and(|(meta, _)| !meta.is_expired(now));
+            if self.held.is_some() || live || self.queued_len()? == 0 {
+                break;
+            }
+            let expired = |claimed: &Claimed| claimed.meta.is_expired(now).then_some(DropReason::Expired);
+            if let Step::Taken(claimed) = self.claim_one(expired)? {
+                // It was written anew meanwhile, and is the next to be claimed.
+                self.held = Some(claimed);
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_over(&mut self, claimed: &Claimed, reason: DropReason) {
+        self.dropped(claimed.token, reason);
+        self.passed.push((claimed.meta, reason));
     }
 
     /// What the last claim passed over, and why.
@@ -150,6 +186,9 @@ impl Consumer {
     /// As [`queued_len`](Self::queued_len).
     pub fn drop_queued(&mut self, reason: DropReason) -> Result<(), Violation> {
         self.passed.clear();
+        if let Some(held) = self.held.take() {
+            self.pass_over(&held, reason);
+        }
         for _ in 0..self.flights.len() {
             if let Step::Empty = self.claim_one(|_| Some(reason))? {
                 break;
@@ -176,8 +215,7 @@ impl Consumer {
         let claimed = self.take_over(token, &record);
         match dead.or_else(|| unfit(&claimed)) {
             Some(reason) => {
-                self.dropped(token, reason);
-                self.passed.push((claimed.meta, reason));
+                self.pass_over(&claimed, reason);
                 Ok(Step::Passed)
             }
             None => Ok(Step::Taken(claimed)),
@@ -377,5 +415,27 @@ fn unfit(claimed: &Claimed, now: Instant, room: usize) -> Option<DropReason> {
         Some(DropReason::TooLarge)
     } else {
         None
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use timeous_core::AduSeq;
+
+    use super::*;
+
+    #[test]
+    fn what_was_claimed_by_mistake_is_the_next_to_be_given_out() {
+        let (mut producer, mut consumer) = crate::create(&crate::Config::new(8)).unwrap();
+        for seq in 0..2 {
+            producer.enqueue(&AduMeta { seq: AduSeq(seq), ..AduMeta::default() }, b"x").unwrap();
+        }
+        consumer.held = consumer.claim(Instant::ZERO).unwrap();
+        assert!(consumer.has_queued());
+        consumer.pass_expired(Instant::FAR_FUTURE).unwrap();
+        let order: Vec<_> =
+            std::iter::from_fn(|| consumer.claim(Instant::ZERO).unwrap()).map(|c| c.meta.seq.0).collect();
+        assert_eq!(order, [0, 1]);
+        assert!(!consumer.has_queued());
     }
 }

@@ -79,6 +79,21 @@ impl RingSource {
         (0..queue.len()).filter_map(|place| queue.get(place)).map(|(_, len)| len).sum()
     }
 
+    /// See [`Consumer::pass_expired`].
+    pub fn pass_expired(&mut self, now: Instant) {
+        // A violation is kept by the consumer.
+        let _kept = self.consumer.pass_expired(now);
+        self.tell_of_passed();
+    }
+
+    fn tell_of_passed(&mut self) {
+        if let Some(choice) = &mut self.choice {
+            for (meta, reason) in self.consumer.passed_over() {
+                choice.on_fate(meta, Fate::Dropped(*reason));
+            }
+        }
+    }
+
     /// See [`Consumer::stop_polling`].
     pub fn stop_polling(&mut self) -> bool {
         self.consumer.stop_polling()
@@ -120,11 +135,7 @@ impl AduSource for RingSource {
         }
         self.choose(now, path);
         let claimed = self.consumer.claim_within(now, room);
-        if let Some(choice) = &mut self.choice {
-            for (meta, reason) in self.consumer.passed_over() {
-                choice.on_fate(meta, Fate::Dropped(*reason));
-            }
-        }
+        self.tell_of_passed();
         let claimed = claimed.ok().flatten()?;
         self.consumer.copy_payload(claimed.token, packet);
         Some(PulledAdu { token: claimed.token, len: claimed.len, meta: claimed.meta })

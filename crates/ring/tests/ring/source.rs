@@ -131,3 +131,20 @@ fn the_newest_can_go_first() {
     let order: Vec<u64> = std::iter::from_fn(|| pull(&mut source, Instant::ZERO)).map(|(seq, _)| seq).collect();
     assert_eq!(order, [7, 0, 1, 2]);
 }
+
+#[test]
+fn what_expires_while_nothing_may_be_sent_frees_its_places() {
+    let (mut producer, consumer) = create(&Config::new(4)).unwrap();
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    for (seq, deadline) in [(0, 10), (1, 20), (2, 30)] {
+        let meta = AduMeta { seq: AduSeq(seq), deadline: Some(at(deadline)), ..AduMeta::default() };
+        producer.enqueue(&meta, b"x").unwrap();
+    }
+    assert_eq!(producer.enqueue(&AduMeta::default(), b"y"), Err(EnqueueError::Full));
+    let mut source = RingSource::new(consumer);
+    source.pass_expired(at(21));
+    let expired = Fate::Dropped(DropReason::Expired);
+    assert_eq!(fates(&mut producer), [(0, expired), (1, expired)]);
+    assert_eq!(producer.free_slots(), 2);
+    assert_eq!(pull(&mut source, at(22)), Some((2, b"x".to_vec())));
+}
