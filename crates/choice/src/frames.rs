@@ -14,7 +14,7 @@ pub enum QueueLimit {
     Time(Duration),
     /// What the path carries before the deadlines of what is queued: every frame that stays is thought to arrive whole
     /// and in time, with the time for a repair to spare. The less a frame is worth, the earlier it has to: from half of
-    /// its time at priority 0 to all of it at 255, so that what is worth little makes room before what is worth much
+    /// its time at priority 0 to all of it at 64, so that what is worth little makes room before what is worth more
     /// comes.
     Deadlines,
 }
@@ -64,6 +64,9 @@ impl LateChoice for Frames {
     }
 }
 
+/// From this priority on a frame has all of its time.
+const FULL_TIME: Priority = Priority(64);
+
 /// A frame that waits, or a packet that is one by itself.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
@@ -92,7 +95,8 @@ impl Waiting {
         }
         let time = self.deadline.saturating_since(self.enqueued);
         let time = time.saturating_sub(spare).max(time / 2);
-        self.enqueued + time / 510 * (u64::from(self.priority.0) + 255)
+        let worth = u64::from(self.priority.0.min(FULL_TIME.0));
+        self.enqueued + time / 2 + time / 2 / u64::from(FULL_TIME.0) * worth
     }
 }
 
@@ -261,7 +265,7 @@ mod tests {
     #[test]
     fn by_deadlines_only_what_cannot_arrive_in_time_makes_others_go() {
         let frames: [(u32, &[u32], u8, u64); 5] =
-            [(1, &[], 255, 200), (2, &[1], 254, 200), (3, &[2], 10, 300), (4, &[2], 254, 135), (5, &[], 9, 400)];
+            [(1, &[], 255, 200), (2, &[1], 254, 200), (3, &[2], 10, 300), (4, &[2], 254, 118), (5, &[], 9, 400)];
         let mut queue = with_deadlines(&frames);
         Frames::new(QueueLimit::Deadlines).choose(at(0), &slow_path(), &mut queue);
         assert_eq!(
