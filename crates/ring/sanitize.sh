@@ -6,6 +6,11 @@ cd "$(dirname "$0")"
 here=$(pwd)
 target=x86_64-unknown-linux-gnu
 which=${1:-both}
+if ! cargo +nightly --version >/dev/null 2>&1; then
+    echo "SKIPPED sanitizers: need a nightly toolchain (rustup toolchain install nightly)" >&2
+    [ "${TIMEOUS_REQUIRE_ALL:-}" != 1 ]
+    exit
+fi
 [ $# -gt 0 ] && shift
 
 address() {
