@@ -1,6 +1,6 @@
 //! What can go wrong with a ring, by culprit.
 
-use crate::layout::PAGE;
+use crate::page::PAGE;
 
 /// The consumer found something in shared memory that no honest producer writes: the application's fault.
 ///

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use crate::error::ConfigError;
 use crate::index::Packed;
 use crate::memory::Memory;
+use crate::page::PAGE;
 use crate::sync::{AtomicU64, Ordering};
-
-/// Alignment of packet buffers: a page, as `O_DIRECT` wants it. (A handful of words under the model checker.)
-pub const PAGE: usize = if cfg!(loom) { 16 } else { 4096 };
 
 /// Words between two that different sides write, so that they do not share a cache line (nor its prefetched neighbour).
 const LINE: usize = if cfg!(loom) { 1 } else { 16 };

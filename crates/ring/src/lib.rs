@@ -58,9 +58,11 @@ mod index;
 mod layout;
 #[allow(unsafe_code, reason = "the one room that turns addresses into references")]
 mod memory;
+mod page;
 mod producer;
 mod pulled;
 mod record;
+mod seen;
 mod settle;
 mod source;
 mod sync;
@@ -76,9 +78,10 @@ pub use create::{create_shared, create_shared_for_producer};
 #[cfg(not(loom))]
 pub use direct::{DirectFile, DirectMode};
 pub use error::{Broken, ConfigError, CreateError, EnqueueError, OpenError, Violation};
-pub use layout::{Config, Limits, PAGE};
-pub use producer::{Front, Index, Producer, Queued};
-pub use pulled::PulledBack;
+pub use layout::{Config, Limits};
+pub use page::PAGE;
+pub use producer::{Index, Producer, Queued};
+pub use pulled::{Front, PulledBack};
 pub use source::RingSource;
 pub use view::QueueView;
 pub use zone::{FrozenBuffer, ZoneBuffer};

@@ -18,7 +18,7 @@ mod mapped {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-    use crate::layout::PAGE;
+    use crate::page::PAGE;
     use crate::sync::AtomicU64;
 
     const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);

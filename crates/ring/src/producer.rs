@@ -10,7 +10,6 @@ use crate::completion::{Completion, Reader};
 use crate::error::{Broken, EnqueueError};
 use crate::index::{Packed, at_or_after};
 use crate::layout::Shared;
-use crate::pulled::PulledBack;
 use crate::record::{self, Place};
 use crate::sync::{Ordering, relax};
 use crate::zone::{FrozenBuffer, Use, Zone, ZoneBuffer};
@@ -44,24 +43,6 @@ pub struct Queued {
     pub dead: Option<DropReason>,
 }
 
-/// Where [`Producer::enqueue_front`] has put a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Front {
-    /// Its place.
-    pub index: Index,
-    /// How many packets it overtook.
-    pub overtook: usize,
-    /// How many packets, queued when the call began, the consumer took before they could be pulled back.
-    pub missed: usize,
-}
-
-impl Front {
-    /// Whether it made it before everything that was queued when the call began.
-    pub fn made_it(&self) -> bool {
-        self.missed == 0
-    }
-}
-
 /// The producer's private copy of a record: shared memory is written, and never believed.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
@@ -78,7 +59,7 @@ pub struct Producer {
     pub(crate) slots: Vec<Slot>,
     pub(crate) zone: Zone,
     pub(crate) user: u64,
-    /// As published; the same as `user` unless a [`PulledBack`] is alive or was forgotten.
+    /// As published; the same as `user` unless a [`PulledBack`](crate::PulledBack) is alive or was forgotten.
     umod: u64,
     kern: u64,
     dev: u64,
@@ -159,20 +140,6 @@ impl Producer {
         Ok(index)
     }
 
-    /// Enqueues an ADU before everything that is still queued: pulls all of it back, and puts this one first.
-    ///
-    /// # Errors
-    /// See [`EnqueueError`]; nothing has changed then.
-    pub fn enqueue_front(&mut self, meta: &AduMeta, bytes: &[u8]) -> Result<Front, EnqueueError> {
-        let before = self.look()?;
-        let mut pulled = self.pull_back_all()?;
-        let overtook = pulled.places();
-        let first = pulled.first();
-        pulled.push(meta, bytes)?;
-        pulled.move_to_front(overtook);
-        Ok(Front { index: Index(first), overtook, missed: (first - before) as usize })
-    }
-
     /// What is queued at this instant, oldest first, as far as the producer can see: no system call, no lock. The
     /// consumer may take packets while one looks.
     pub fn queued(&mut self) -> impl Iterator<Item = Queued> + '_ {
@@ -215,31 +182,19 @@ impl Producer {
         index.0 < self.user && record::is_acked(self.record(index.0), index.0)
     }
 
-    /// Takes the newest `packets` packets back, or as many of them as the consumer has not taken yet: moves `umod_i`
-    /// backwards (the paper's figures 5 and 6). What the guard holds is the producer's alone until it is released.
-    ///
-    /// # Errors
-    /// [`Broken`] if the consumer's index makes no sense.
-    pub fn pull_back(&mut self, packets: usize) -> Result<PulledBack<'_>, Broken> {
+    /// Moves `umod_i` back over the newest `packets` packets, as far as the consumer has not taken them; says to where.
+    pub(crate) fn move_back(&mut self, packets: usize) -> Result<u64, Broken> {
         let wanted = self.user.saturating_sub(packets as u64);
         let mut seen = self.shared.packed().load(Ordering::Acquire);
         for _ in 0..ATTEMPTS {
             self.accept(seen)?;
             match self.try_pull_back(seen, wanted.max(self.kern)) {
-                Ok(first) => return Ok(PulledBack::new(self, first)),
+                Ok(first) => return Ok(first),
                 Err(newer) => seen = newer,
             }
             relax();
         }
         Err(self.breaks(Broken::Contended { attempts: ATTEMPTS }))
-    }
-
-    /// Takes everything back that the consumer has not taken yet.
-    ///
-    /// # Errors
-    /// As [`pull_back`](Self::pull_back).
-    pub fn pull_back_all(&mut self) -> Result<PulledBack<'_>, Broken> {
-        self.pull_back(self.slots.len())
     }
 
     /// One attempt to move `umod_i` to `first`: it succeeds only if the word is still as `seen`, so that `kern_i` has

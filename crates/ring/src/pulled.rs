@@ -2,7 +2,7 @@
 
 use timeous_core::{AduMeta, DropReason, Queue};
 
-use crate::error::EnqueueError;
+use crate::error::{Broken, EnqueueError};
 use crate::producer::{Index, Producer, Queued, Slot};
 
 /// Packets pulled back (the region from `umod_i` to `user_i`), to be rewritten, reordered or dropped.
@@ -17,11 +17,58 @@ pub struct PulledBack<'a> {
     first: u64,
 }
 
-impl<'a> PulledBack<'a> {
-    pub(crate) fn new(producer: &'a mut Producer, first: u64) -> Self {
-        Self { producer, first }
+/// Where [`Producer::enqueue_front`] has put a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// Its place.
+    pub index: Index,
+    /// How many packets it overtook.
+    pub overtook: usize,
+    /// How many packets, queued when the call began, the consumer took before they could be pulled back.
+    pub missed: usize,
+}
+
+impl Front {
+    /// Whether it made it before everything that was queued when the call began.
+    pub fn made_it(&self) -> bool {
+        self.missed == 0
+    }
+}
+
+impl Producer {
+    /// Takes the newest `packets` packets back, or as many of them as the consumer has not taken yet: moves `umod_i`
+    /// backwards (the paper's figures 5 and 6). What the guard holds is the producer's alone until it is released.
+    ///
+    /// # Errors
+    /// [`Broken`] if the consumer's index makes no sense.
+    pub fn pull_back(&mut self, packets: usize) -> Result<PulledBack<'_>, Broken> {
+        Ok(PulledBack { first: self.move_back(packets)?, producer: self })
     }
 
+    /// Takes everything back that the consumer has not taken yet.
+    ///
+    /// # Errors
+    /// As [`pull_back`](Self::pull_back).
+    pub fn pull_back_all(&mut self) -> Result<PulledBack<'_>, Broken> {
+        self.pull_back(self.slots.len())
+    }
+
+    /// Enqueues an ADU before everything that is still queued: pulls all of it back, and puts this one first.
+    ///
+    /// # Errors
+    /// See [`EnqueueError`]; nothing has changed then.
+    pub fn enqueue_front(&mut self, meta: &AduMeta, bytes: &[u8]) -> Result<Front, EnqueueError> {
+        let before = self.look()?;
+        let mut pulled = self.pull_back_all()?;
+        let overtook = pulled.places();
+        let first = pulled.first();
+        pulled.push(meta, bytes)?;
+        pulled.move_to_front(overtook);
+        Ok(Front { index: Index(first), overtook, missed: (first - before) as usize })
+    }
+}
+
+impl PulledBack<'_> {
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
