@@ -6,6 +6,7 @@ pub mod trace;
 
 mod flight;
 mod transmitter;
+mod verdict;
 
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use queue::{Discipline, DropTail, Limit, Next, Waiting};
 pub use trace::RateTrace;
 pub use transmitter::Capacity;
 use transmitter::Transmitter;
+pub use verdict::{DropCause, Verdict};
 
 /// What a link is like.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -33,35 +35,6 @@ pub struct LinkConfig {
     pub queue: Limit,
     /// Which packets are lost whatever the queue holds.
     pub loss: Loss,
-}
-
-/// What becomes of a packet that was handed to a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It will be delivered, unless the queue discipline drops it later.
-    Queued,
-    /// It is gone.
-    Dropped(DropCause),
-}
-
-/// Why a link did not deliver a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DropCause {
-    /// The queue had no room.
-    QueueFull,
-    /// The loss process took it.
-    Loss,
-}
-
-impl DropCause {
-    /// In words, for people who read a capture.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::QueueFull => "dropped: queue full",
-            Self::Loss => "lost at random",
-        }
-    }
 }
 
 /// What a link has seen so far.

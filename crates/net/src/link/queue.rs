@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use timeous_core::{Duration, Instant, Rate};
 
-use super::DropCause;
+use super::verdict::DropCause;
 use crate::units::{self, UnitError};
 
 /// A packet in a queue.
