@@ -13,6 +13,3 @@ pub(crate) use ack_ratio::{AckRatio, PeerGaps};
 pub(crate) use data_dropped::overrun;
 pub(crate) use receiver::{DataArrival, Receiver};
 pub(crate) use sender::{Feedback, PacketFate, Sender};
-
-/// A packet is lost when this many later ones have arrived (RFC 4341 §5).
-pub(crate) const NUMDUPACK: usize = 3;

@@ -3,17 +3,21 @@
 mod acks;
 mod closing;
 mod config;
+mod control;
 mod events;
 mod handshake;
 mod options;
 pub(crate) mod rate_limit;
 mod receive;
 pub(crate) mod refusal;
+mod round;
 mod sequence;
 mod state;
 mod timeouts;
 mod timers;
+mod to_answer;
 mod transmit;
+mod wishes;
 
 use std::collections::VecDeque;
 
@@ -31,10 +35,12 @@ use crate::options::OptionList;
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
 use crate::service::ServiceCode;
+use control::Control;
 use rate_limit::RateLimit;
+use round::Round;
 use sequence::Sequence;
 use timers::{Timer, TimerTable};
-use transmit::Control;
+use to_answer::ToAnswer;
 
 /// The round-trip time before there is an estimate (RFC 4340 §3.4).
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
@@ -124,7 +130,7 @@ pub struct Connection {
     sender: Sender,
     ack_ratio: AckRatio,
     gaps: PeerGaps,
-    round: acks::Round,
+    round: Round,
     /// The greatest Sequence Window that was asked for.
     announced_window: u64,
     receiver: Receiver,
@@ -133,7 +139,7 @@ pub struct Connection {
     owes_ack: bool,
     acked_at: Instant,
     options: OptionList,
-    received: options::ToAnswer,
+    received: ToAnswer,
     /// Whether the source, in this round of polling, had something and then gave nothing.
     barren: bool,
     /// Packets without data that were sent in a row (RFC 4340 §7.7).
@@ -175,7 +181,7 @@ impl Connection {
         // A fresh order takes any instant.
         let _ = order.fed(now);
         Self {
-            features: handshake::features(role, &config),
+            features: wishes::features(role, &config),
             config,
             role,
             state: State::Closed,
@@ -199,14 +205,14 @@ impl Connection {
             sender: Sender::new(),
             ack_ratio: AckRatio::new(),
             gaps: PeerGaps::default(),
-            round: acks::Round::default(),
+            round: Round::default(),
             announced_window: 0,
             receiver: Receiver::default(),
             vector: AckVector::new(VECTOR_BYTES, LATE_WINDOW),
             owes_ack: false,
             acked_at: now,
             options: OptionList::new(),
-            received: options::ToAnswer::default(),
+            received: ToAnswer::default(),
             barren: false,
             ndp_run: 0,
             unconfirmed: None,

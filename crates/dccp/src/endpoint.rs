@@ -3,6 +3,7 @@
 mod arrivals;
 mod config;
 mod lingering;
+mod names;
 mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,6 +13,7 @@ use timeous_cm::{Destination, FlowId, Manager};
 use timeous_core::{AduSource, DriveOrder, Ecn, Instant, Misuse, NoAdus, Rng, Transmit, Transport};
 
 pub use config::EndpointConfig;
+pub use names::ConnectionId;
 
 use crate::connection::rate_limit::RateLimit;
 use crate::connection::refusal::write_bare;
@@ -20,19 +22,8 @@ use crate::packet::Header;
 use crate::reset::ResetCode;
 use crate::service::ServiceCode;
 use lingering::Lingering;
+use names::FlowKey;
 use schedule::Schedule;
-
-/// A connection of an endpoint. It is never used again for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u64);
-
-/// What tells one connection from another on one UDP socket: the rest of RFC 6773's 6-tuple is the socket's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct FlowKey {
-    remote: SocketAddr,
-    remote_port: u16,
-    local_port: u16,
-}
 
 /// The send queues of an endpoint's connections.
 pub trait Sources {

@@ -9,6 +9,7 @@ pub mod endpoint;
 pub mod features;
 pub mod options;
 pub mod packet;
+mod packet_type;
 pub mod reset;
 pub mod seq;
 pub mod service;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{MAX_RUN, PacketState};
+use super::state::{MAX_RUN, PacketState};
 use crate::options::{MAX_OPTION_DATA, Opt, OptionList};
 use crate::seq::Seq;
 

@@ -1,6 +1,6 @@
 //! The sender's reading of Ack Vectors (RFC 4340 §11.4, appendix A.4).
 
-use super::PacketState;
+use super::state::PacketState;
 use crate::options::{Opt, Options};
 use crate::seq::Seq;
 

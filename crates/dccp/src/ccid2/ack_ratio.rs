@@ -1,6 +1,6 @@
 //! Congestion control of the acknowledgements: losses of the peer's packets, and the Ack Ratio (RFC 4341 §6.1).
 
-use super::NUMDUPACK;
+use super::sender::NUMDUPACK;
 use crate::seq::Seq;
 
 /// Gaps in what the peer sent that may still be filled. A longer list than this is cut: one loss is enough to know.

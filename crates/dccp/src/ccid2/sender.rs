@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant};
 
-use super::NUMDUPACK;
 use crate::ack_vector::{PacketState, Report};
 use crate::seq::Seq;
+
+/// A packet is lost when this many later ones have arrived (RFC 4341 §5).
+pub(super) const NUMDUPACK: usize = 3;
 
 /// A packet that may still be acknowledged.
 #[derive(Clone, Copy, Debug)]

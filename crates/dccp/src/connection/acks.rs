@@ -4,6 +4,7 @@
 use timeous_cm::{Loss, Manager, Update};
 use timeous_core::{Duration, Instant};
 
+use super::sequence::MAX_SEQUENCE_WINDOW;
 use super::{Connection, Event, Timer, told};
 use crate::ack_vector::{PacketState, Report, Reports, vectors_of};
 use crate::ccid2::{self, Feedback, PacketFate};
@@ -12,28 +13,8 @@ use crate::options::Opt;
 use crate::packet::{Header, Packet, PacketType};
 use crate::seq::Seq;
 
-/// A window as large as anything needs: 2^22 packets of 1200 bytes are 5 GB in flight. More would only help an attacker
-/// who guesses numbers (RFC 4340 §7.5.5).
-pub(super) const MAX_SEQUENCE_WINDOW: u64 = 1 << 22;
-
 /// No peer is believed to hold its acknowledgements for longer.
 const MAX_PEER_DELAY: Duration = Duration::from_millis(500);
-
-/// One window of data, from its first packet until that has been acknowledged.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Round {
-    /// Its first packet.
-    start: Option<Seq>,
-    /// Data packets sent in it.
-    data: u64,
-}
-
-impl Round {
-    pub(super) fn on_data_sent(&mut self, seq: Seq) {
-        self.start.get_or_insert(seq);
-        self.data += 1;
-    }
-}
 
 impl Connection {
     /// The acknowledgement part of step 8 of RFC 4340 §8.5.
@@ -120,11 +101,8 @@ impl Connection {
 
     /// Once a window of data: adapts the Ack Ratio (RFC 4341 §6.1.2).
     fn end_round(&mut self, ack: Seq) {
-        if self.round.start.is_some_and(|start| !ack.is_before(start)) {
-            let round = std::mem::take(&mut self.round);
-            if let Some(ratio) = self.ack_ratio.on_window(round.data) {
-                self.announce(Feature::AckRatio, ratio);
-            }
+        if let Some(ratio) = self.round.end(ack).and_then(|data| self.ack_ratio.on_window(data)) {
+            self.announce(Feature::AckRatio, ratio);
         }
     }
 

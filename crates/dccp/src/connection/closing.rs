@@ -2,9 +2,9 @@
 
 use timeous_core::Instant;
 
+use super::control::Control;
 use super::handshake::backed_off;
 use super::refusal::refusal;
-use super::transmit::Control;
 use super::{CloseReason, Connection, State, Timer};
 use crate::features::Role;
 use crate::packet::Header;

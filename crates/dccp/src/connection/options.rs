@@ -4,21 +4,9 @@ use timeous_core::{Duration, Instant};
 
 use super::{Connection, State};
 use crate::features::Feature;
-use crate::options::{Opt, OptionItem, Ticks};
+use crate::options::{Opt, OptionItem};
 use crate::packet::{Body, Header, Packet, PacketType};
 use crate::reset::ResetReason;
-use crate::seq::Seq;
-
-/// What a packet of this end will say because the peer's options asked for it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ToAnswer {
-    /// A Timestamp to be echoed, and when it came (RFC 4340 §13.3).
-    pub(super) timestamp: Option<(Ticks, Instant)>,
-    /// The server's Init Cookies, to be repeated until it shows that the handshake is complete (§8.1.4).
-    pub(super) cookies: Vec<Vec<u8>>,
-    /// A packet whose application data were refused: to be reported with Drop Code 0 (§8.1.3, §11.7).
-    pub(super) refused: Option<Seq>,
-}
 
 /// What the other rooms want to know of a packet's options.
 #[derive(Clone, Copy, Debug, Default)]

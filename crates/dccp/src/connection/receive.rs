@@ -3,8 +3,8 @@
 use timeous_cm::Manager;
 use timeous_core::{Ecn, Instant};
 
+use super::control::Control;
 use super::options::Heard;
-use super::transmit::Control;
 use super::{CloseReason, Connection, Event, State, Timer};
 use crate::ack_vector::{Arrival, PacketState};
 use crate::ccid2::DataArrival;

@@ -6,6 +6,10 @@ use crate::seq::Seq;
 /// The Sequence Window of new connections (RFC 4340 §7.5.2).
 pub(crate) const INITIAL_WINDOW: u64 = 100;
 
+/// A window as large as anything needs: 2^22 packets of 1200 bytes are 5 GB in flight. More would only help an attacker
+/// who guesses numbers (RFC 4340 §7.5.5).
+pub(super) const MAX_SEQUENCE_WINDOW: u64 = 1 << 22;
+
 /// After so many packets a connection is not at its beginning any more: its numbers may wrap round to the initial
 /// ones, and the windows are no longer cut off there (RFC 4340 §7.5.1).
 const BEGINNING: u64 = 1 << 32;

@@ -3,8 +3,8 @@
 use timeous_cm::{Loss, Manager};
 use timeous_core::{Duration, Instant};
 
+use super::control::Control;
 use super::handshake::backed_off;
-use super::transmit::Control;
 use super::{CloseReason, Connection, State, Timer, told};
 use crate::reset::{ResetCode, ResetReason};
 

@@ -3,34 +3,13 @@
 use timeous_cm::Manager;
 use timeous_core::{AduSource, Ecn, Instant, PulledAdu, Transmit};
 
+use super::control::Control;
 use super::refusal::write_bare;
 use super::{Config, Connection, State, told};
 use crate::features::Feature;
 use crate::options::{Opt, OptionList, Ticks};
 use crate::packet::{Body, Header, PacketType, begin_encoded, finish};
-use crate::reset::ResetReason;
 use crate::seq::Seq;
-
-/// A packet without data that is to leave.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Control {
-    Request,
-    Response,
-    Ack,
-    CloseReq,
-    Close,
-    Sync {
-        ack: Seq,
-    },
-    SyncAck {
-        ack: Seq,
-    },
-    Reset {
-        with: ResetReason,
-    },
-    /// A Reset outside of any connection's numbers.
-    Refusal(Header),
-}
 
 /// As many control packets wait at most; a peer that provokes more does not get them.
 const MAX_CONTROL: usize = 16;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use timeous_core::Instant;
 
-use super::FlowKey;
+use super::names::FlowKey;
 
 /// Which flow keys must not be used again before when. It is bounded: the first to end goes first.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use timeous_core::Instant;
 
-use super::ConnectionId;
+use super::names::ConnectionId;
 
 /// A ready queue, served in turn, and the timeouts of all others.
 #[derive(Debug, Default)]

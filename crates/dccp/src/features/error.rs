@@ -1,6 +1,7 @@
 //! What goes wrong in a negotiation, by culprit: the peer's errors reset the connection, the caller's are refused.
 
-use super::{Feature, Location};
+use super::ends::Location;
+use super::number::Feature;
 use crate::reset::ResetReason;
 
 /// The peer broke the negotiation: reset the connection, saying [`NegotiationError::reset`].

@@ -1,6 +1,7 @@
 //! One feature at one end: its value, our wishes, and how far the talk about it has come (RFC 4340 §6.6.2).
 
-use super::{Feature, Role, Rule};
+use super::ends::Role;
+use super::number::{Feature, Rule};
 use crate::seq::Seq;
 
 /// How far the talk has come.

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::ends::{Location, Role};
+use super::error::{NegotiationError, ProposeError};
 use super::negotiation::{Negotiation, State};
-use super::{Feature, Location, NegotiationError, ProposeError, Role, Rule};
+use super::number::{Feature, Rule};
 use crate::options::{MAX_OPTION_DATA, Opt, OptionList, Side};
 use crate::packet::PacketType;
 use crate::seq::Seq;

@@ -1,7 +1,9 @@
 //! Options written one after the other, as a header will carry them.
 
-use super::{MAX_OPTION_DATA, Opt, Options, kind};
-use crate::packet::PacketType;
+use super::kind;
+use super::opt::{MAX_OPTION_DATA, Opt};
+use super::parse::Options;
+use crate::packet_type::PacketType;
 
 /// A growing list of encoded options that never outgrows its room.
 ///

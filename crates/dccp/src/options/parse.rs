@@ -1,7 +1,9 @@
 //! Reading the options of a packet, as tolerant as RFC 4340 §5.8 and as strict as §5.8.2 demand.
 
-use super::{Opt, Side, Ticks, is_permitted, kind};
-use crate::packet::PacketType;
+use super::kind;
+use super::opt::{Opt, Side, is_permitted};
+use super::ticks::Ticks;
+use crate::packet_type::PacketType;
 use crate::reset::ResetReason;
 
 /// The options of a packet, in order.

@@ -1,6 +1,9 @@
 //! The options' codec against the RFC's own encodings, and each rule of what to ignore.
 
+use timeous_core::{Duration, Instant};
+
 use super::*;
+use crate::packet_type::PacketType;
 use crate::reset::{ResetCode, ResetReason};
 
 fn encoded(opts: &[Opt<'_>]) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::Encapsulation;
+use super::encapsulation::Encapsulation;
 
 /// DCCP's IP protocol number.
 const PROTOCOL: u16 = 33;

@@ -1,9 +1,11 @@
 //! Writing a packet in two steps, so that its data can be chosen in between.
 
 use super::checksum::checksum;
+use super::encapsulation::Encapsulation;
+use super::header::{Body, Header};
 use super::parse::covered;
-use super::{Body, Encapsulation, Header, PacketType};
 use crate::options::{ListFull, Opt, OptionList, kind};
+use crate::packet_type::PacketType;
 use crate::seq::Seq;
 
 /// The caller asked for a packet that DCCP cannot carry.

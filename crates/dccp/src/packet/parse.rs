@@ -1,7 +1,10 @@
 //! Reading a packet: step 1 of RFC 4340 §8.5.
 
 use super::checksum::checksum;
-use super::{Body, Encapsulation, Header, Packet, PacketType};
+use super::encapsulation::Encapsulation;
+use super::header::{Body, Header};
+use super::view::Packet;
+use crate::packet_type::PacketType;
 use crate::reset::ResetCode;
 use crate::seq::Seq;
 use crate::service::ServiceCode;
@@ -48,6 +51,16 @@ pub enum WireError {
     /// The checksum is wrong.
     #[error("the checksum is wrong; ignore the packet")]
     Checksum,
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a packet and checks all that step 1 of RFC 4340 §8.5 checks.
+    ///
+    /// # Errors
+    /// A [`WireError`] says why the packet must be ignored: no error here is worth a DCCP-Reset.
+    pub fn parse(datagram: &'a [u8], encapsulation: Encapsulation) -> Result<Self, WireError> {
+        parse(datagram, encapsulation)
+    }
 }
 
 /// How many bytes of the packet the checksum covers (RFC 4340 §9.2), or `None` if that is more than there are.

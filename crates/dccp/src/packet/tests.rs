@@ -4,6 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::*;
 use crate::options::{ListFull, Opt, OptionList, Ticks};
+use crate::reset::ResetCode;
+use crate::seq::Seq;
+use crate::service::ServiceCode;
 
 const UDP: Encapsulation = Encapsulation::Udp;
 
