@@ -49,11 +49,9 @@ fn no_crate_has_a_circle_of_rooms() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let arrows = arrows(&path.join("src"));
-        if let Some(circle) = circle(&arrows) {
-            circles.push(format!("{name}: {}", circle.join(" -> ")));
-        }
+        circles.extend(bent(&arrows).iter().map(|(from, to)| format!("{name}: {from} -> {to}")));
     }
-    assert!(circles.is_empty(), "circles of imports:\n{}", circles.join("\n"));
+    assert!(circles.is_empty(), "arrows that are part of a circle:\n{}", circles.join("\n"));
 }
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
@@ -63,13 +61,53 @@ fn arrows(src: &Path) -> Arrows {
     let mut files = BTreeMap::new();
     collect(src, "", &mut files);
     let rooms: BTreeSet<String> = files.keys().cloned().collect();
+    let door = ["lib.rs", "main.rs"].iter().map(|name| src.join(name)).find(|path| path.exists()).map(|p| parse(&p));
+    let door = door.map(|code| front_door(&code)).unwrap_or_default();
     let used = |room: &String, file: &PathBuf| {
-        let code = syn::parse_file(&fs::read_to_string(file).unwrap()).unwrap_or_else(|e| panic!("{file:?}: {e}"));
-        let mut finder = Finder { room, rooms: &rooms, depth: 0, found: BTreeSet::new() };
-        finder.visit_file(&code);
+        let mut finder = Finder { room, rooms: &rooms, door: &door, depth: 0, found: BTreeSet::new() };
+        finder.visit_file(&parse(file));
         finder.found
     };
     files.iter().map(|(room, file)| (room.clone(), used(room, file))).collect()
+}
+
+fn parse(file: &Path) -> syn::File {
+    syn::parse_file(&fs::read_to_string(file).unwrap()).unwrap_or_else(|e| panic!("{file:?}: {e}"))
+}
+
+/// What the crate's front door gives out again, with the place where each name really lives.
+type Door = BTreeMap<String, Vec<String>>;
+
+fn front_door(code: &syn::File) -> Door {
+    let mut door = Door::new();
+    for item in &code.items {
+        if let syn::Item::Use(item) = item {
+            leaves(&item.tree, &mut Vec::new(), &mut |name, place| {
+                let place = place.iter().filter(|s| !["self", "crate"].contains(&s.as_str())).cloned().collect();
+                door.insert(name.to_owned(), place);
+            });
+        }
+    }
+    door
+}
+
+/// Calls `found` with each name that a `use` brings in (`*` for all of them) and its path.
+fn leaves(tree: &syn::UseTree, prefix: &mut Vec<String>, found: &mut dyn FnMut(&str, &[String])) {
+    let mut leaf = |name: String, ident: String, prefix: &[String]| {
+        let path = if ident == "self" { prefix.to_vec() } else { [prefix, &[ident]].concat() };
+        found(if name == "self" { path.last().unwrap() } else { &name }, &path);
+    };
+    match tree {
+        syn::UseTree::Path(path) => {
+            prefix.push(path.ident.to_string());
+            leaves(&path.tree, prefix, found);
+            prefix.pop();
+        }
+        syn::UseTree::Group(group) => group.items.iter().for_each(|item| leaves(item, prefix, found)),
+        syn::UseTree::Name(name) => leaf(name.ident.to_string(), name.ident.to_string(), prefix),
+        syn::UseTree::Rename(rename) => leaf(rename.rename.to_string(), rename.ident.to_string(), prefix),
+        syn::UseTree::Glob(_) => found("*", prefix),
+    }
 }
 
 fn collect(dir: &Path, prefix: &str, files: &mut BTreeMap<String, PathBuf>) {
@@ -89,6 +127,7 @@ fn collect(dir: &Path, prefix: &str, files: &mut BTreeMap<String, PathBuf>) {
 struct Finder<'a> {
     room: &'a str,
     rooms: &'a BTreeSet<String>,
+    door: &'a Door,
     /// Inline modules around the place where it stands.
     depth: usize,
     found: BTreeSet<String>,
@@ -107,38 +146,34 @@ impl Finder<'_> {
             Some("super") => own,
             _ => [&own, segments].concat(),
         };
-        // The longest prefix that is a room; the crate's front door is none.
+        // A name at the front door is an arrow to where it lives.
+        let relayed = full.first().and_then(|name| self.door.get(name));
+        let full = relayed.map_or(full.clone(), |place| [place, &full[1..]].concat());
+        // The longest prefix that is a room; the crate's front door itself is none.
         let target = (1..=full.len()).rev().map(|n| full[..n].join("::")).find(|p| self.rooms.contains(p));
         if let Some(target) = target.filter(|target| target != self.room) {
             self.found.insert(target);
         }
     }
-
-    fn tree(&mut self, tree: &syn::UseTree, prefix: &mut Vec<String>) {
-        match tree {
-            syn::UseTree::Path(path) => {
-                prefix.push(path.ident.to_string());
-                self.tree(&path.tree, prefix);
-                prefix.pop();
-            }
-            syn::UseTree::Group(group) => group.items.iter().for_each(|item| self.tree(item, prefix)),
-            syn::UseTree::Name(name) => self.leaf(prefix, &name.ident),
-            syn::UseTree::Rename(rename) => self.leaf(prefix, &rename.ident),
-            syn::UseTree::Glob(_) => self.path(&prefix.clone()),
-        }
-    }
-
-    fn leaf(&mut self, prefix: &[String], name: &syn::Ident) {
-        let mut full = prefix.to_vec();
-        full.push(name.to_string());
-        self.path(&full);
-    }
 }
 
 impl<'ast> Visit<'ast> for Finder<'_> {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        let attributes = match item {
+            syn::Item::Mod(item) => &item.attrs,
+            syn::Item::Use(item) => &item.attrs,
+            syn::Item::Fn(item) => &item.attrs,
+            syn::Item::Impl(item) => &item.attrs,
+            syn::Item::Struct(item) => &item.attrs,
+            _ => return visit::visit_item(self, item),
+        };
+        if !attributes.iter().any(only_in_tests) {
+            visit::visit_item(self, item);
+        }
+    }
+
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
-        let test = item.attrs.iter().any(|a| a.path().is_ident("cfg") && quote_of(a).contains("test"));
-        if !test && item.content.is_some() {
+        if item.content.is_some() {
             self.depth += 1;
             visit::visit_item_mod(self, item);
             self.depth -= 1;
@@ -146,8 +181,11 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        self.tree(&item.tree, &mut Vec::new());
+        leaves(&item.tree, &mut Vec::new(), &mut |_, path| self.path(path));
     }
+
+    /// Who may look in is no arrow: `pub(in crate::connection)` uses nothing of it.
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let segments: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
@@ -156,46 +194,65 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
         visit::visit_path(self, path);
     }
-}
 
-fn quote_of(attribute: &syn::Attribute) -> String {
-    match &attribute.meta {
-        syn::Meta::List(list) => list.tokens.to_string(),
-        _ => String::new(),
+    /// Macros that take expressions, such as `format!` and `matches!`, hide no arrow in them.
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        self.visit_path(&item.path);
+        let list = syn::punctuated::Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated;
+        if let Ok(expressions) = item.parse_body_with(list) {
+            let mut inside = Finder { found: BTreeSet::new(), ..*self };
+            expressions.iter().for_each(|expression| inside.visit_expr(expression));
+            self.found.append(&mut inside.found);
+        }
     }
 }
 
-/// A circle among the arrows, if there is one.
-fn circle(arrows: &Arrows) -> Option<Vec<String>> {
-    fn walk(at: &str, arrows: &Arrows, way: &mut Vec<String>, done: &mut BTreeSet<String>) -> Option<Vec<String>> {
-        if let Some(start) = way.iter().position(|room| room == at) {
-            let mut circle = way[start..].to_vec();
-            circle.push(at.to_owned());
-            return Some(circle);
-        }
-        if done.contains(at) {
-            return None;
-        }
-        way.push(at.to_owned());
-        for next in arrows.get(at).into_iter().flatten() {
-            if let Some(circle) = walk(next, arrows, way, done) {
-                return Some(circle);
+fn only_in_tests(attribute: &syn::Attribute) -> bool {
+    matches!(&attribute.meta, syn::Meta::List(list) if list.path.is_ident("cfg") && list.tokens.to_string() == "test")
+}
+
+/// The arrows from which a way leads back to where they start.
+fn bent(arrows: &Arrows) -> Vec<(&str, &str)> {
+    let leads_back = |(from, to): &(&str, &str)| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![*to]);
+        while let Some(room) = open.pop() {
+            if seen.insert(room) {
+                open.extend(arrows.get(room).into_iter().flatten().map(String::as_str));
             }
         }
-        way.pop();
-        done.insert(at.to_owned());
-        None
-    }
-    let mut done = BTreeSet::new();
-    arrows.keys().find_map(|room| walk(room, arrows, &mut Vec::new(), &mut done))
+        seen.contains(from)
+    };
+    let all = arrows.iter().flat_map(|(from, to)| to.iter().map(move |to| (from.as_str(), to.as_str())));
+    all.filter(leads_back).collect()
 }
 
 #[test]
 fn the_test_itself_sees_a_circle_and_an_arrow() {
     let arrow = |from: &str, to: &[&str]| (from.to_owned(), to.iter().map(|&t| t.to_owned()).collect());
     let tree: Arrows = [arrow("a", &["b", "c"]), arrow("b", &["c"]), arrow("c", &[])].into();
-    assert_eq!(circle(&tree), None);
-    let bent: Arrows = [arrow("a", &["b"]), arrow("b", &["c"]), arrow("c", &["b"])].into();
-    assert_eq!(circle(&bent), Some(["b", "c", "b"].map(str::to_owned).to_vec()));
+    assert_eq!(bent(&tree), []);
+    let circle: Arrows = [arrow("a", &["b"]), arrow("b", &["c"]), arrow("c", &["b"])].into();
+    assert_eq!(bent(&circle), [("b", "c"), ("c", "b")]);
     assert_eq!(dependencies("[dependencies]\ntimeous-cm.workspace = true\nserde = \"1\"\n"), ["cm".to_owned()].into());
+}
+
+#[test]
+fn the_test_itself_reads_code() {
+    let rooms: BTreeSet<String> = ["a", "a::b", "a::c", "d"].map(str::to_owned).into();
+    let door = front_door(&syn::parse_str("pub use d::Door;\npub use a::b::{self, Inner as Outer};").unwrap());
+    let found = |room: &str, code: &str| {
+        let mut finder = Finder { room, rooms: &rooms, door: &door, depth: 0, found: BTreeSet::new() };
+        finder.visit_file(&syn::parse_str(code).unwrap());
+        finder.found.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(found("a", "mod b;"), [""; 0], "to have a child is no arrow");
+    assert_eq!(found("a", "mod b; use b::Thing;"), ["a::b"]);
+    assert_eq!(found("a::b", "use super::Parent;"), ["a"]);
+    assert_eq!(found("a::b", "use super::c::Sibling;"), ["a::c"]);
+    assert_eq!(found("a::b", "mod inner { use super::Own; use super::super::c; }"), ["a::c"]);
+    assert_eq!(found("a", "use crate::Door;"), ["d"], "through the front door");
+    assert_eq!(found("d", "fn f(_: crate::Outer) {}"), ["a::b"]);
+    assert_eq!(found("d", "fn f() { let _ = format!(\"{}\", crate::a::c::NAME); }"), ["a::c"]);
+    assert_eq!(found("a::b", "pub(in crate::a) fn f() {}"), [""; 0]);
+    assert_eq!(found("a", "#[cfg(test)] mod tests { use super::b::X; } #[cfg(test)] use b::Y;"), [""; 0]);
 }
