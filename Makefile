@@ -22,13 +22,13 @@ tools:
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	$(CARGO) clippy --workspace --all-targets --locked --features timeous/tokio -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --features timeous/tokio --quiet
 	@scripts/deny.sh
 
 unit:
 	$(CARGO) build --workspace --bins --locked
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --features timeous/tokio
 
 # The model checker takes the place of the atomics and tries every interleaving.
 loom:

@@ -34,7 +34,7 @@ impl AsyncSender {
     /// As [`Sender::open`].
     pub async fn open(uri: Uri) -> Result<Self, Error> {
         let inner = off_the_runtime(move || Sender::open(&uri)).await?;
-        let ready = AsyncFd::new(inner.waker().clone()).map_err(system)?;
+        let ready = watched(inner.waker())?;
         Ok(Self { inner, ready })
     }
 
@@ -102,7 +102,7 @@ impl AsyncReceiver {
     /// As [`Receiver::open`].
     pub async fn open(uri: Uri) -> Result<Self, Error> {
         let inner = off_the_runtime(move || Receiver::open(&uri)).await?;
-        let ready = AsyncFd::new(inner.waker().clone()).map_err(system)?;
+        let ready = watched(inner.waker())?;
         Ok(Self { inner, ready })
     }
 
@@ -138,6 +138,12 @@ async fn off_the_runtime<T: Send + 'static>(
 
 fn system(error: std::io::Error) -> Error {
     Error::Engine(error.into())
+}
+
+/// The waker as the runtime watches it.
+#[allow(deprecated, reason = "its successor is unsafe, for types that change their descriptor: a waker never does")]
+fn watched(waker: &Waker) -> Result<AsyncFd<Waker>, Error> {
+    AsyncFd::new(waker.clone()).map_err(system)
 }
 
 /// Waits until the waker rings, and forgets it.

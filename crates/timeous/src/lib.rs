@@ -19,6 +19,15 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # The last word
+//!
+//! What is queued can be pulled back, rewritten and dropped until it leaves. The example `late_choice`, whole; its
+//! neighbours are `blocking` and `tokio`:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/late_choice.rs")]
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -23,6 +23,9 @@ pub enum Arrival {
 
 /// Receives ADUs, each as it was sent, in the order of their arrival.
 ///
+/// What was taken for lost and sent again, and then came after all, comes twice: who minds gives the ADUs numbers, as
+/// RTP does.
+///
 /// ```no_run
 /// use timeous::{Arrival, Receiver};
 /// let mut receiver = Receiver::open(&"timeous://:7000".parse()?)?;

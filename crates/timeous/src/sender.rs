@@ -119,9 +119,16 @@ impl Sender {
         self.half.wait(deadline)
     }
 
-    /// The packet ring: to look over what is queued, pull it back, change, drop or reorder it until it leaves.
+    /// The packet ring: to look over what is queued, pull it back, change, drop or reorder it until it leaves. Call
+    /// [`notify`](Self::notify) when what was pulled back is released.
     pub fn ring(&mut self) -> &mut Producer {
         self.half.ring()
+    }
+
+    /// Tells the engine that the ring has something to send, if it has asked to be told: it may have found nothing
+    /// while all was pulled back. [`send`](Self::send) does it by itself.
+    pub fn notify(&mut self) {
+        self.half.notify_if_asked();
     }
 
     /// How many ADUs have no fate yet.

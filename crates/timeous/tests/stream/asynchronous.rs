@@ -1,0 +1,82 @@
+//! The same streams for tokio.
+
+use timeous::core::{DropReason, Fate};
+use timeous::{AsyncReceiver, AsyncSender, CloseReason, Error, Hints, SendError, clock};
+
+use crate::support::{free_port, uri};
+
+async fn pair(query: &str) -> (AsyncSender, AsyncReceiver) {
+    let port = free_port();
+    let listener = AsyncReceiver::open(uri(&format!("timeous://127.0.0.1:{port}?mode=listener&{query}")));
+    let caller = AsyncSender::open(uri(&format!("timeous://127.0.0.1:{port}?{query}")));
+    let (receiver, sender) = tokio::join!(listener, caller);
+    (sender.unwrap(), receiver.unwrap())
+}
+
+async fn bounded<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(std::time::Duration::from_secs(60), what).await.expect("it takes far less")
+}
+
+#[tokio::test]
+async fn data_fates_and_the_end() {
+    bounded(async {
+        let (mut sender, mut receiver) = pair("latency=5s&policy=deadline&slots=8").await;
+        let past = Some(clock::now());
+        let sending = async {
+            // More than the ring holds: it waits for room by itself.
+            for n in 0..100u8 {
+                let deadline = if n == 50 { past } else { None };
+                sender.send(&[n], Hints { deadline, ..Hints::default() }).await.unwrap();
+            }
+            let mut fates = Vec::new();
+            while fates.len() < 100 {
+                fates.push(sender.delivery().await.unwrap());
+            }
+            assert_eq!(sender.get_mut().pending(), 0);
+            (sender.finish().await.unwrap(), fates)
+        };
+        let receiving = async {
+            let mut received = Vec::new();
+            while let Some(datagram) = receiver.receive().await.unwrap() {
+                received.push(datagram.bytes[0]);
+            }
+            received
+        };
+        let ((stats, mut fates), received) = tokio::join!(sending, receiving);
+        fates.sort_by_key(|delivery| delivery.seq);
+        for (n, delivery) in (0..).zip(&fates) {
+            let expected = if n == 50 { Fate::Dropped(DropReason::Expired) } else { Fate::Acked };
+            assert_eq!((delivery.seq.0, delivery.fate), (n, expected));
+        }
+        assert_eq!((stats.pkt_acked_total, stats.pkt_snd_expired_total), (99, 1));
+        assert!(received.iter().copied().eq((0..100).filter(|&n| n != 50)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_peer_that_is_gone() {
+    bounded(async {
+        let (mut sender, receiver) = pair("latency=5s&policy=deadline").await;
+        drop(receiver);
+        assert!(matches!(sender.delivery().await, Err(Error::Closed(CloseReason::Peer))));
+        assert_eq!(sender.send(b"x", Hints::default()).await, Err(SendError::Closed(CloseReason::Peer)));
+        assert!(matches!(sender.finish().await, Err(Error::Closed(CloseReason::Peer))));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_large_and_nobody_there() {
+    bounded(async {
+        let (mut sender, _receiver) = pair("latency=5s").await;
+        let max = sender.get_mut().max_payload();
+        assert_eq!(
+            sender.send(&vec![0; max + 1], Hints::default()).await,
+            Err(SendError::TooLarge { len: max + 1, max })
+        );
+        let nobody = uri(&format!("timeous://127.0.0.1:{}?timeout=500ms", free_port()));
+        assert!(matches!(AsyncSender::open(nobody).await, Err(Error::NoAnswer { .. })));
+    })
+    .await;
+}

@@ -1,0 +1,91 @@
+//! How streams end, at both ends.
+
+use timeous::core::{DropReason, Duration, Fate};
+use timeous::{Arrival, CloseReason, Error, Hints, SendError, Status, clock};
+use timeous_net::LinkConfig;
+
+use crate::support::{PATIENCE, TestLink, both_ends, collect, direct, fates, free_port, patience, stream};
+
+#[test]
+fn a_sender_that_finishes_is_an_end_for_its_receiver() {
+    let (mut sender, mut receiver) = stream("latency=5s&policy=deadline");
+    sender.send(b"last words", Hints::default()).unwrap();
+    let stats = sender.finish().unwrap();
+    assert_eq!(stats.pkt_acked_total, 1);
+    assert!(matches!(receiver.receive(patience()).unwrap(), Arrival::Data(data) if data.bytes == b"last words"));
+    assert_eq!(receiver.receive(patience()).unwrap(), Arrival::End);
+    assert_eq!(receiver.receive(patience()).unwrap(), Arrival::End, "an end does not go away");
+    assert_eq!(receiver.stats().pkt_recv_total, 1);
+}
+
+#[test]
+fn an_end_that_is_dropped_closes_the_stream_for_the_other() {
+    let port = free_port();
+    let [(mut sender, near), (far, receiver)] = both_ends(direct(port), port, "latency=5s&policy=deadline");
+    drop((far, receiver));
+    let end = clock::now() + PATIENCE;
+    while sender.status() == Status::Open {
+        assert!(clock::now() < end);
+        sender.wait(Some(end));
+    }
+    assert_eq!(sender.status(), Status::Closed(CloseReason::Peer));
+    assert_eq!(sender.send(b"x", Hints::default()), Err(SendError::Closed(CloseReason::Peer)));
+    assert!(matches!(sender.finish(), Err(Error::Closed(CloseReason::Peer))));
+    drop(near);
+}
+
+#[test]
+fn an_end_that_vanishes_is_missed_by_both_and_every_adu_has_its_fate() {
+    let port = free_port();
+    let delay = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };
+    let mut link = TestLink::to(port, delay.clone(), delay);
+    let [(mut sender, near), (far, mut receiver)] = both_ends(link.near, port, "latency=20s&timeout=2s&slots=256");
+    sender.send(b"before", Hints::default()).unwrap();
+    assert!(matches!(receiver.receive(patience()).unwrap(), Arrival::Data(_)));
+    fates(&mut sender);
+    link.cut();
+    for _ in 0..100 {
+        sender.send(&[0; 500], Hints::default()).unwrap();
+    }
+    let fates = fates(&mut sender);
+    assert_eq!(fates.len(), 100);
+    for fate in fates.values() {
+        assert!(matches!(fate, Fate::Lost | Fate::Dropped(DropReason::Closed)), "{fate:?}");
+    }
+    assert!(matches!(sender.finish(), Err(Error::Closed(CloseReason::Timeout))));
+    // It has nothing to send: it must have asked for a sign of life by itself.
+    assert!(matches!(receiver.receive(patience()), Err(Error::Closed(CloseReason::Timeout))));
+    drop((near, far));
+}
+
+#[test]
+fn streams_of_a_process_share_one_engine() {
+    let threads = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        // A task may end while one looks.
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.filter(|name| name.starts_with("timeous-engin")).count()
+    };
+    let (mut one, one_receiver) = stream("latency=5s&policy=deadline");
+    let (mut other, other_receiver) = stream("latency=5s&policy=frames");
+    // The engine of a test before may still be saying goodbye.
+    let end = clock::now() + PATIENCE;
+    while threads() != 1 {
+        assert!(clock::now() < end, "{} engines", threads());
+        one.wait(Some(clock::now() + Duration::from_millis(10)));
+    }
+    let received = [one_receiver, other_receiver].map(collect);
+    for n in 0..100u8 {
+        one.send(&[1, n], Hints::default()).unwrap();
+        other.send(&[2, n], Hints::default()).unwrap();
+    }
+    for sender in [&mut one, &mut other] {
+        assert!(fates(sender).values().all(|&fate| fate == Fate::Acked));
+    }
+    one.finish().unwrap();
+    other.finish().unwrap();
+    for (received, stream) in received.into_iter().zip([1, 2]) {
+        let received = received.join().unwrap();
+        assert!(received.iter().zip(0..).all(|(bytes, n)| bytes == &[stream, n]) && received.len() == 100);
+    }
+}

@@ -1,0 +1,9 @@
+//! Streams over real sockets, both ends in this process.
+
+#[cfg(feature = "tokio")]
+mod asynchronous;
+mod endings;
+mod examples;
+mod fates;
+mod refusals;
+mod support;
