@@ -1,0 +1,45 @@
+//! Any bytes as an H.264 byte stream: the chunks in which it comes make no difference, and each frame that is read
+//! can be packetized and put together again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use timeous::media::{Ending, Frame, FrameReader, MediaError, Packetizer, PacketizerConfig};
+
+const LIMIT: usize = 1 << 16;
+
+fn read(stream: &[u8], chunk: usize) -> (Vec<Frame>, Result<Ending, MediaError>) {
+    let mut reader = FrameReader::with_limit(None, LIMIT);
+    let mut frames = Vec::new();
+    for chunk in stream.chunks(chunk) {
+        let pushed = reader.push(chunk);
+        frames.extend(std::iter::from_fn(|| reader.next_frame()));
+        if let Err(error) = pushed {
+            return (frames, Err(error));
+        }
+    }
+    let ending = reader.finish();
+    frames.extend(std::iter::from_fn(|| reader.next_frame()));
+    (frames, ending)
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&chunk, stream)) = data.split_first() else { return };
+    let (frames, ending) = read(stream, usize::from(chunk) + 1);
+    let (whole, same) = read(stream, stream.len().max(1));
+    // A frame's place in display order may depend on what is known of the rate by then; what is in it may not.
+    let parts = |frames: &[Frame]| -> Vec<_> { frames.iter().map(|f| (f.index, f.kind, f.nals.clone())).collect() };
+    if ending.is_ok() || same.is_ok() {
+        assert_eq!(parts(&frames), parts(&whole));
+        assert_eq!(ending, same);
+    }
+    if let Ok(ending) = ending {
+        assert_eq!(ending.frames, frames.len() as u64);
+    }
+    let mut packetizer = Packetizer::new(PacketizerConfig { mtu: 300, ..PacketizerConfig::default() }).unwrap();
+    for frame in &frames {
+        assert!(frame.size() <= LIMIT + 4 * frame.nals.len() && frame.handover >= frame.capture);
+        let adus = packetizer.packetize(frame);
+        assert!(adus.iter().all(|adu| adu.rtp.len() <= 300));
+        assert!(!adus.is_empty());
+    }
+});

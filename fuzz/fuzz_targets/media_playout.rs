@@ -1,0 +1,102 @@
+//! RTP packets into a playout: any bytes, sound headers with any payload, and a real stream reordered, repeated, cut
+//! and changed. What comes out keeps its order, what waits stays within bounds, and every frame has one report.
+#![no_main]
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use timeous::media::{FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig};
+use timeous_core::{Duration, Instant};
+
+#[derive(Arbitrary, Debug)]
+struct Input {
+    latency: u8,
+    buffer: (u16, u8),
+    steps: Vec<Step>,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Step {
+    Raw(Vec<u8>),
+    Formed { marker: bool, sequence: u16, timestamp: u32, ssrc: bool, payload: Vec<u8> },
+    /// The next packets of a real stream.
+    Next(u8),
+    /// One of them again, or early, or changed.
+    Genuine { which: u16, changes: Vec<(u16, u8)>, cut: u16 },
+    Skip(u8),
+    Wait(u16),
+}
+
+/// The first frames of the clip as RTP.
+fn genuine() -> &'static [Vec<u8>] {
+    static PACKETS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    PACKETS.get_or_init(|| {
+        let clip = include_bytes!("../../assets/clip.h264");
+        let mut reader = FrameReader::new(None);
+        reader.push(&clip[..120_000]).unwrap();
+        let mut packetizer = Packetizer::new(PacketizerConfig { mtu: 700, ..PacketizerConfig::default() }).unwrap();
+        let frames = std::iter::from_fn(|| reader.next_frame());
+        frames.flat_map(|frame| packetizer.packetize(&frame)).map(|adu| adu.rtp).collect()
+    })
+}
+
+fuzz_target!(|input: Input| {
+    let config = PlayoutConfig {
+        buffer_bytes: usize::from(input.buffer.0) + 1_000,
+        buffer_packets: usize::from(input.buffer.1) + 4,
+        ..PlayoutConfig::new(Duration::from_millis(u64::from(input.latency) + 1))
+    };
+    let mut playout = Playout::new(config);
+    let mut now = Instant::ZERO;
+    let mut next = 0;
+    let mut taken = 0;
+    let mut given: BTreeSet<i64> = BTreeSet::new();
+    let mut look = |playout: &mut Playout, now: Instant| {
+        while let Some(frame) = playout.poll_frame() {
+            assert!(frame.annexb.starts_with(&[0, 0, 0, 1]) && frame.completed_at <= now);
+            assert!(given.insert(frame.ticks), "a frame comes out once");
+        }
+        while playout.poll_report().is_some() {}
+    };
+    for step in input.steps.into_iter().take(500) {
+        let mut feed = |playout: &mut Playout, bytes: &[u8]| taken += u64::from(playout.handle_packet(now, bytes).is_ok());
+        match step {
+            Step::Raw(bytes) => feed(&mut playout, &bytes),
+            Step::Formed { marker, sequence, timestamp, ssrc, payload } => {
+                let mut bytes = vec![0x80, 96 | (u8::from(marker) << 7)];
+                bytes.extend(sequence.to_be_bytes());
+                bytes.extend(timestamp.to_be_bytes());
+                bytes.extend(u32::from(ssrc).to_be_bytes());
+                bytes.extend(payload);
+                feed(&mut playout, &bytes);
+            }
+            Step::Next(count) => {
+                for packet in genuine().iter().skip(next).take(usize::from(count)) {
+                    feed(&mut playout, packet);
+                }
+                next += usize::from(count);
+            }
+            Step::Genuine { which, changes, cut } => {
+                let mut bytes = genuine()[usize::from(which) % genuine().len()].clone();
+                for (at, mask) in changes {
+                    let at = usize::from(at) % bytes.len();
+                    bytes[at] ^= mask;
+                }
+                bytes.truncate(bytes.len() - usize::from(cut) % bytes.len());
+                feed(&mut playout, &bytes);
+            }
+            Step::Skip(count) => next += usize::from(count),
+            Step::Wait(milliseconds) => {
+                now += Duration::from_millis(u64::from(milliseconds));
+                playout.handle_timeout(now);
+            }
+        }
+        look(&mut playout, now);
+        assert!(playout.poll_timeout().is_none_or(|at| at > now), "what is due now has been done");
+    }
+    playout.finish();
+    look(&mut playout, now);
+    assert_eq!(playout.stats().received + playout.stats().duplicate, taken);
+});
