@@ -1,5 +1,6 @@
 //! The link in real time: between two UDP ports, or between two network namespaces.
 
+mod contract;
 mod end;
 mod error;
 mod namespace;
@@ -10,31 +11,10 @@ mod stop;
 #[allow(unsafe_code)]
 mod tun;
 
-use timeous_core::Instant;
-
+pub use contract::Emulator;
 pub use error::EmulatorError;
 pub use namespace::Namespace;
 pub use pump::{Ended, Snapshot};
 pub use relay::{Relay, RelayConfig};
 pub use router::{EndConfig, Router, RouterConfig};
 pub use stop::{Stop, Stopper};
-
-use crate::path::Direction;
-
-/// A path that carries real packets, driven by the thread that calls it.
-pub trait Emulator {
-    /// The time, counted from when the emulator was made. Rate traces begin at its zero.
-    fn now(&self) -> Instant;
-
-    /// Carries packets until `until`, or until `stop` is asked for.
-    fn run_until(&mut self, until: Instant, stop: &Stop) -> Result<Ended, EmulatorError>;
-
-    /// The state of the link of one direction.
-    fn snapshot(&self, direction: Direction) -> Snapshot;
-
-    /// Packets that were not the link's to lose: see the emulator's own counters for why.
-    fn strays(&self) -> u64;
-
-    /// Writes out what is buffered of the capture, if there is one.
-    fn flush(&mut self) -> Result<(), EmulatorError>;
-}

@@ -11,7 +11,7 @@ use nix::sys::socket::sockopt::UdpGroSegment;
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use timeous_core::{Duration, Ecn, Instant};
 
-use super::Emulator;
+use super::contract::Emulator;
 use super::end::{CaptureFile, Clock};
 use super::error::EmulatorError;
 use super::pump::{Ended, Ends, Pump, Snapshot};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use timeous_core::Instant;
 
-use super::Emulator;
+use super::contract::Emulator;
 use super::end::{CaptureFile, Clock};
 use super::error::EmulatorError;
 use super::namespace::{Namespace, ip};
