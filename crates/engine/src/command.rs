@@ -1,4 +1,4 @@
-//! What an application asks of the engine's thread, and the way there.
+//! What the holder of an engine asks of its thread.
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -6,12 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::StreamConfig;
 use crate::error::EngineError;
+use crate::line::Line;
 use crate::stream::Stream;
 use crate::waker::Waker;
-
-/// The engine's own name for a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct StreamId(pub(crate) u64);
 
 /// The engine's own name for a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,39 +26,14 @@ pub(crate) enum Command {
         incoming: Arc<Incoming>,
         reply: mpsc::Sender<ListenReply>,
     },
-    /// A ring that was empty has something in it.
-    Notify(StreamId),
-    /// To be closed when all has been sent.
-    Finish(StreamId),
-    /// Nobody holds it any more.
-    Abandon(StreamId),
     /// Nobody waits for callers any more.
     StopListening(ListenerId),
     /// The engine is to end.
     Stop,
 }
 
+pub(crate) type Commands = Line<Command>;
 pub(crate) type ListenReply = Result<(ListenerId, SocketAddr), EngineError>;
-
-/// The way to the engine's thread. Clones lead to the same.
-#[derive(Clone, Debug)]
-pub(crate) struct Commands {
-    queue: mpsc::Sender<Command>,
-    waker: Waker,
-}
-
-impl Commands {
-    pub(crate) fn new(queue: mpsc::Sender<Command>, waker: Waker) -> Self {
-        Self { queue, waker }
-    }
-
-    /// `false` if the engine has ended.
-    pub(crate) fn send(&self, command: Command) -> bool {
-        let sent = self.queue.send(command).is_ok();
-        self.waker.wake();
-        sent
-    }
-}
 
 /// Connections that came in and were not accepted yet.
 #[derive(Debug)]

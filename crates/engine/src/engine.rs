@@ -1,6 +1,6 @@
 //! The engine, as an application holds it: a thread that runs transports over real sockets.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -31,9 +31,8 @@ impl Engine {
     /// The system's: no thread, no descriptor.
     pub fn start() -> Result<Self, EngineError> {
         let waker = Waker::new()?;
-        let (queue, orders) = mpsc::channel();
-        let commands = Commands::new(queue, waker.clone());
-        let worker = Worker::new(orders, commands.clone(), waker);
+        let (commands, asked) = Commands::new(waker.clone());
+        let worker = Worker::new(asked, waker);
         let thread = std::thread::Builder::new().name("timeous-engine".to_owned()).spawn(move || worker.run())?;
         Ok(Self { commands, thread: Some(thread) })
     }
@@ -124,10 +123,4 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.commands.send(Command::StopListening(self.id));
     }
-}
-
-/// Any local address of the family of `remote`, with a port of the system's choice.
-pub(crate) fn any_local(remote: SocketAddr) -> SocketAddr {
-    let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    (any, 0).into()
 }

@@ -8,6 +8,8 @@ mod config;
 mod engine;
 mod error;
 mod inbox;
+mod line;
+mod order;
 mod port;
 mod session;
 mod socket;

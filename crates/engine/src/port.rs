@@ -9,9 +9,10 @@ use timeous_cm::{FlowId, Manager};
 use timeous_core::{AduSource, Ecn, Instant, Misuse, NoAdus, Rng};
 use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Sources};
 
-use crate::command::{Commands, Incoming, ListenerId, StreamId};
+use crate::command::{Incoming, ListenerId};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
+use crate::order::{Orders, StreamId};
 use crate::session::{PASS_INTERVAL, Session};
 use crate::socket::Socket;
 use crate::stream::{Shared, Stream};
@@ -21,13 +22,13 @@ const LARGEST_PACKET: usize = 65_535;
 
 /// Makes streams, and names them.
 pub(crate) struct Streams {
-    commands: Commands,
+    orders: Orders,
     next: u64,
 }
 
 impl Streams {
-    pub(crate) fn new(commands: Commands) -> Self {
-        Self { commands, next: 0 }
+    pub(crate) fn new(orders: Orders) -> Self {
+        Self { orders, next: 0 }
     }
 
     /// Both sides of a new stream.
@@ -38,7 +39,7 @@ impl Streams {
         let id = StreamId(self.next);
         self.next += 1;
         let session = Session::new(id, consumer, config, shared.clone());
-        Ok((session, Stream::new(id, producer, shared, self.commands.clone())))
+        Ok((session, Stream::new(id, producer, shared, self.orders.clone())))
     }
 }
 

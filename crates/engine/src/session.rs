@@ -7,9 +7,9 @@ use timeous_core::{AduSource, Duration, Instant, PathState};
 use timeous_dccp::{CloseReason, Event, Statistics};
 use timeous_ring::{Consumer, RingSource};
 
-use crate::command::StreamId;
 use crate::config::StreamConfig;
 use crate::inbox::Received;
+use crate::order::StreamId;
 use crate::stream::{SNAPSHOT_INTERVAL, Shared, Snapshot, Status};
 
 pub(crate) struct Session {

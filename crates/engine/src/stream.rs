@@ -9,8 +9,8 @@ use timeous_dccp::{CloseReason, Statistics};
 use timeous_ring::{Completion, EnqueueError, Index, Producer};
 
 use crate::clock;
-use crate::command::{Command, Commands, StreamId};
 use crate::inbox::{Inbox, Received};
+use crate::order::{Order, Orders, StreamId};
 use crate::waker::Waker;
 
 /// Where a connection stands.
@@ -97,8 +97,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(id: StreamId, producer: Producer, shared: Arc<Shared>, commands: Commands) -> Self {
-        let link = Arc::new(Link { id, shared, commands });
+    pub(crate) fn new(id: StreamId, producer: Producer, shared: Arc<Shared>, orders: Orders) -> Self {
+        let link = Arc::new(Link { id, shared, orders });
         Self { sending: SendHalf { producer, link: link.clone() }, receiving: ReceiveHalf { link } }
     }
 
@@ -130,7 +130,7 @@ impl Stream {
 struct Link {
     id: StreamId,
     shared: Arc<Shared>,
-    commands: Commands,
+    orders: Orders,
 }
 
 impl Link {
@@ -146,7 +146,7 @@ fn wait(waker: &Waker, deadline: Option<Instant>) -> bool {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.commands.send(Command::Abandon(self.id));
+        self.orders.send(Order::Abandon(self.id));
     }
 }
 
@@ -177,7 +177,7 @@ impl SendHalf {
     /// Tells the engine that there is something to send, if it has asked to be told (the paper's `dccp_notify`).
     pub fn notify_if_asked(&mut self) {
         if self.producer.needs_notify() {
-            self.link.commands.send(Command::Notify(self.link.id));
+            self.link.orders.send(Order::Notify(self.link.id));
         }
     }
 
@@ -205,7 +205,7 @@ impl SendHalf {
 
     /// Ends the connection as soon as everything that is queued has had its fate.
     pub fn finish(&self) {
-        self.link.commands.send(Command::Finish(self.link.id));
+        self.link.orders.send(Order::Finish(self.link.id));
     }
 
     /// Rings when the ring has room again or a fate is known, or the connection has ended.
@@ -252,7 +252,7 @@ impl ReceiveHalf {
 
     /// Ends the connection as soon as everything that is queued has had its fate.
     pub fn finish(&self) {
-        self.link.commands.send(Command::Finish(self.link.id));
+        self.link.orders.send(Order::Finish(self.link.id));
     }
 
     /// Rings when something has come, or the connection has ended.

@@ -1,7 +1,7 @@
 //! The engine's thread: feeds the transports, drains them, hears them, sleeps; in that order, for ever.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc;
 
@@ -10,17 +10,18 @@ use timeous_cm::Manager;
 use timeous_core::{Instant, Rng};
 
 use crate::clock;
-use crate::command::{Command, Commands, Incoming, ListenReply, ListenerId, StreamId};
+use crate::command::{Command, Incoming, ListenReply, ListenerId};
 use crate::config::StreamConfig;
-use crate::engine::any_local;
 use crate::error::EngineError;
+use crate::order::{Order, Orders, StreamId};
 use crate::port::{Listening, Port, Streams};
 use crate::socket::Socket;
 use crate::stream::Stream;
 use crate::waker::{Waker, timespec};
 
 pub(crate) struct Worker {
-    orders: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<Command>,
+    orders: mpsc::Receiver<Order>,
     waker: Waker,
     cm: Manager,
     ports: BTreeMap<u64, Port>,
@@ -31,15 +32,17 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(orders: mpsc::Receiver<Command>, commands: Commands, waker: Waker) -> Self {
+    pub(crate) fn new(commands: mpsc::Receiver<Command>, waker: Waker) -> Self {
+        let (to_here, orders) = Orders::new(waker.clone());
         Self {
+            commands,
             orders,
             waker,
             cm: Manager::default(),
             ports: BTreeMap::new(),
             next_port: 0,
             next_listener: 0,
-            streams: Streams::new(commands),
+            streams: Streams::new(to_here),
             rng: Rng::from_seed(seed()),
         }
     }
@@ -63,29 +66,35 @@ impl Worker {
     fn obey(&mut self) -> bool {
         self.waker.clear();
         loop {
-            let command = match self.orders.try_recv() {
-                Ok(command) => command,
-                Err(mpsc::TryRecvError::Empty) => return true,
-                Err(mpsc::TryRecvError::Disconnected) => return false,
-            };
+            let command = self.commands.try_recv();
+            // What a stream ordered before a command was given is done before it.
+            self.obey_streams();
             let now = clock::now();
             match command {
-                Command::Connect { remote, config, reply } => {
+                Ok(Command::Connect { remote, config, reply }) => {
                     // A caller that is gone wants no answer.
                     let _ = reply.send(self.connect(now, remote, &config));
                 }
-                Command::Listen { local, config, incoming, reply } => {
+                Ok(Command::Listen { local, config, incoming, reply }) => {
                     let _ = reply.send(self.listen(local, *config, incoming));
                 }
-                Command::Notify(id) => self.for_stream(id, |port| port.notify(id)),
-                Command::Finish(id) => self.for_stream(id, |port| port.finish(id)),
-                Command::Abandon(id) => self.for_stream(id, |port| port.abandon(now, id)),
-                Command::StopListening(id) => {
+                Ok(Command::StopListening(id)) => {
                     for port in self.ports.values_mut() {
                         port.stop_listening(id);
                     }
                 }
-                Command::Stop => return false,
+                Err(mpsc::TryRecvError::Empty) => return true,
+                Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn obey_streams(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Notify(id) => self.for_stream(id, |port| port.notify(id)),
+                Order::Finish(id) => self.for_stream(id, |port| port.finish(id)),
+                Order::Abandon(id) => self.for_stream(id, |port| port.abandon(clock::now(), id)),
             }
         }
     }
@@ -193,6 +202,12 @@ fn bind(local: SocketAddr) -> Result<Socket, EngineError> {
         std::io::ErrorKind::AddrInUse => EngineError::PortInUse(local),
         _ => EngineError::Socket { local, error },
     })
+}
+
+/// Any local address of the family of `remote`, with a port of the system's choice.
+fn any_local(remote: SocketAddr) -> SocketAddr {
+    let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    (any, 0).into()
 }
 
 /// A seed that nobody can guess (RFC 4340 §7.2 wants initial sequence numbers like that).
