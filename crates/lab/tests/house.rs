@@ -208,7 +208,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 }
 
 fn only_in_tests(attribute: &syn::Attribute) -> bool {
-    matches!(&attribute.meta, syn::Meta::List(list) if list.path.is_ident("cfg") && list.tokens.to_string() == "test")
+    let syn::Meta::List(list) = &attribute.meta else { return false };
+    let condition = list.tokens.to_string().replace(' ', "");
+    list.path.is_ident("cfg") && (condition == "test" || condition.starts_with("all(test,"))
 }
 
 /// The arrows from which a way leads back to where they start.
