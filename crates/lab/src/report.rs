@@ -1,5 +1,6 @@
 //! Reports: one HTML page with plots, tables and videos, that needs nothing but itself and the videos beside it.
 
+pub(crate) mod lanes;
 pub(crate) mod plot;
 
 use std::fmt::Write;
@@ -16,8 +17,8 @@ pub(crate) struct Page {
 /// A video beside the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Video {
-    /// Where it is, relative to the page.
-    pub(crate) path: String,
+    /// Where it is, relative to the page; or why there is none.
+    pub(crate) path: Result<String, String>,
     /// What it shows.
     pub(crate) caption: String,
 }
@@ -61,7 +62,7 @@ impl Page {
         self
     }
 
-    /// A drawing, as [`plot::Lines`] and [`plot::Bars`] give it.
+    /// A drawing, as [`plot::Lines`], [`plot::Bars`] and [`lanes::Lanes`] give it.
     pub(crate) fn figure(&mut self, svg: &str, caption: &str) -> &mut Self {
         self.body.push_str("<figure class=\"plot\">");
         self.body.push_str(svg);
@@ -74,14 +75,20 @@ impl Page {
     pub(crate) fn videos(&mut self, videos: &[Video]) -> &mut Self {
         self.body.push_str("<div class=\"videos\">\n");
         for Video { path, caption } in videos {
-            let path = escape(path);
-            let _ =
-                write!(self.body, "<figure><video src=\"{path}\" controls muted playsinline preload=\"auto\"></video>");
+            self.body.push_str("<figure>");
+            let _ = match path {
+                Ok(path) => write!(
+                    self.body,
+                    "<video src=\"{}\" controls muted playsinline preload=\"auto\"></video>",
+                    escape(path)
+                ),
+                Err(why) => write!(self.body, "<p class=\"none\">{}</p>", escape(why)),
+            };
             self.element("figcaption", caption);
             self.body.push_str("</figure>\n");
         }
         self.body.push_str("</div>\n");
-        if videos.len() > 1 {
+        if videos.iter().filter(|video| video.path.is_ok()).count() > 1 {
             self.body.push_str(PLAY_ALL);
         }
         self
@@ -131,13 +138,15 @@ pre { overflow-x: auto; padding: .7rem; border: 1px solid color-mix(in srgb, cur
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
-th:first-child { text-align: left; } tbody th { font-weight: normal; }
+th:first-child { text-align: left; white-space: nowrap; } tbody th { font-weight: normal; }
 figure { margin: 1rem 0; } figcaption { font-size: .9rem; opacity: .8; }
 .plot svg { width: 100%; height: auto; }
 .plot svg text { fill: currentColor; font-family: inherit; }
 .plot svg [stroke='#000000'] { stroke: currentColor; }
-.videos { display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); gap: 1rem; }
+.videos { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem; }
 video { width: 100%; background: #000; }
+.none { aspect-ratio: 16 / 9; margin: 0; display: grid; place-content: center; text-align: center; padding: 1rem;
+  box-sizing: border-box; border: 1px dashed color-mix(in srgb, currentColor 40%, transparent); }
 ";
 
 #[cfg(test)]
@@ -149,10 +158,11 @@ mod tests {
     fn text_cannot_become_markup() {
         let mut page = Page::new("a < b & \"c\"");
         page.paragraph("<script>").table(&["x", "<y>"], &[vec!["1".into(), "</td>".into()]]);
-        let video = Video { path: "a\"b.mp4".into(), caption: "<i>".into() };
-        page.videos(&[video]);
+        let video = Video { path: Ok("a\"b.mp4".into()), caption: "<i>".into() };
+        page.videos(&[video, Video { path: Err("<b>nothing</b>".into()), caption: "c".into() }]);
         let html = page.html();
         assert!(!html.contains("<script>") && !html.contains("<y>") && !html.contains("<i>"));
+        assert!(html.contains("<p class=\"none\">&lt;b&gt;nothing"), "the reason stands in place of the video");
         assert!(html.contains("<title>a &lt; b &amp; &quot;c&quot;</title>"));
         assert!(html.contains("src=\"a&quot;b.mp4\""));
         assert!(!html.contains("Play all"), "one video has its own button");
@@ -164,8 +174,9 @@ mod tests {
         let mut page = Page::new("t");
         page.heading("h").paragraph("p").listing("l").table(&["a"], &[vec!["b".into()]]);
         page.figure(&lines.draw().unwrap(), "c");
-        let video = |path: &str| Video { path: path.into(), caption: "v".into() };
-        page.videos(&[video("a.mp4"), video("b.mp4")]);
+        let video = |path: &str| Video { path: Ok(path.into()), caption: "v".into() };
+        let none = Video { path: Err("none".into()), caption: "v".into() };
+        page.videos(&[video("a.mp4"), video("b.mp4"), none]);
         let html = page.html();
         for name in ["p", "h1", "h2", "pre", "table", "tr", "th", "td", "figure", "figcaption", "svg", "video", "div"] {
             let opened = html.matches(&format!("<{name}>")).count() + html.matches(&format!("<{name} ")).count();

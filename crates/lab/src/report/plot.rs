@@ -4,10 +4,10 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (860, 360);
-const FONT: (&str, i32) = ("sans-serif", 15);
+pub(super) const FONT: (&str, i32) = ("sans-serif", 15);
 
 /// Told from each other by readers with colour blindness, and seen on white and on black (after Okabe and Ito).
-const COLOURS: [RGBColor; 6] = [
+pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -36,7 +36,7 @@ impl std::fmt::Display for PlotError {
 
 impl std::error::Error for PlotError {}
 
-fn drawing(error: impl std::fmt::Display) -> PlotError {
+pub(super) fn drawing(error: impl std::fmt::Display) -> PlotError {
     PlotError::Drawing(error.to_string())
 }
 
@@ -92,7 +92,7 @@ impl Lines<'_> {
         let all = || self.series.iter().flat_map(|series| &series.points).filter(finite);
         let (left, right) = range(all().map(|&(x, _)| x)).ok_or(PlotError::NoData)?;
         let (low, high) = range(all().map(|&(_, y)| y).chain([0.0])).ok_or(PlotError::NoData)?;
-        svg(|root| {
+        svg(SIZE, |root| {
             let mut chart = ChartBuilder::on(root)
                 .caption(self.title, (FONT.0, 18))
                 .margin(12)
@@ -149,7 +149,7 @@ impl Bars<'_> {
             let bar = if (x - index).abs() < 0.01 && index >= 0.0 { self.bars.get(index as usize) } else { None };
             bar.map(|bar| bar.name.clone()).unwrap_or_default()
         };
-        svg(|root| {
+        svg(SIZE, |root| {
             let mut chart = ChartBuilder::on(root)
                 .caption(self.title, (FONT.0, 18))
                 .margin(12)
@@ -177,7 +177,7 @@ impl Bars<'_> {
 }
 
 /// The least and the greatest, apart from each other; `None` if there are none.
-fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub(super) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = values.fold(None, |range, value| match range {
         None => Some((value, value)),
         Some((low, high)) => Some((value.min(low), value.max(high))),
@@ -185,17 +185,21 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     Some(if low < high { (low, high) } else { (low, low + 1.0) })
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-fn svg(draw: impl FnOnce(&Area<'_>) -> Result<(), PlotError>) -> Result<String, PlotError> {
+/// Draws on an area of this size in pixels.
+pub(super) fn svg(
+    size: (u32, u32),
+    draw: impl FnOnce(&Area<'_>) -> Result<(), PlotError>,
+) -> Result<String, PlotError> {
     let mut out = String::new();
     {
-        let root = SVGBackend::with_string(&mut out, SIZE).into_drawing_area();
+        let root = SVGBackend::with_string(&mut out, size).into_drawing_area();
         draw(&root)?;
         root.present().map_err(drawing)?;
     }
     // A size in pixels would not shrink with the window; the view box does.
-    let fixed = format!("width=\"{}\" height=\"{}\" ", SIZE.0, SIZE.1);
+    let fixed = format!("width=\"{}\" height=\"{}\" ", size.0, size.1);
     Ok(out.replacen(&fixed, "", 1))
 }
 

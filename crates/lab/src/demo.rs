@@ -1,0 +1,221 @@
+//! The main job: a live video over a link of half its rate, with plain UDP, with a plain queue, with Timeous.
+
+mod capture;
+mod clip;
+mod error;
+mod journal;
+mod judge;
+mod page;
+mod plan;
+mod process;
+mod progress;
+mod run;
+mod table;
+mod video;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use timeous::core::units::{UnitError, parse_duration, parse_rate};
+use timeous::core::{Duration, Rate};
+use timeous_net::link::Limit;
+
+use clip::Clip;
+use error::DemoError;
+use judge::{Approach, Row, broken_promises};
+use plan::{Setting, time};
+use progress::Progress;
+use run::{Run, Stage};
+
+use crate::report::Video;
+
+/// Streams a live video over a link of half its rate: plain UDP, a plain queue, Timeous
+///
+/// Writes a table, and a page with plots and the three received videos. Exit code 1: a promise does not hold.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DemoArgs {
+    /// Where the page and all that belongs to it goes
+    #[arg(long, value_name = "DIR", default_value = "demo-out")]
+    out: PathBuf,
+    /// The video, as raw H.264
+    #[arg(long, value_name = "FILE", default_value = "assets/clip.h264")]
+    clip: PathBuf,
+    /// The link's rate, such as 1.5M; half of the video's unless given
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<Rate>,
+    /// The link's delay, each way
+    #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = parse_duration)]
+    delay: Duration,
+    /// The link's queue: a time (100ms), packets (30p) or bytes (64k)
+    #[arg(long, value_name = "LIMIT", default_value = "100ms", value_parser = parse_queue)]
+    queue: String,
+    /// From capture to playout
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    latency: Duration,
+    /// Seed of the link's randomness
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print the table as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_queue(text: &str) -> Result<String, UnitError> {
+    text.parse::<Limit>().map(|_| text.to_owned())
+}
+
+/// A packet holds about so much of the video.
+const PAYLOAD: u64 = 1_000;
+/// What a run may take beyond the time that the whole video needs on the link.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// Holds the demonstration. Gives whether all its promises hold.
+///
+/// # Errors
+/// [`DemoError`] if it could not be held.
+pub(crate) fn run(args: &DemoArgs) -> Result<bool, DemoError> {
+    let tool = tool()?;
+    let clip = Clip::read(&args.clip)?;
+    let setting = setting(args, &clip);
+    let logs = plan::logs(&args.out);
+    fs::create_dir_all(&logs).map_err(DemoError::file(&logs))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(DemoError::Ports)?;
+    }
+    let stage = Stage { tool: &tool, setting: &setting, out: &args.out, stop: &stop };
+    let runs = run_all(stage, clip.duration)?;
+
+    let rows: Vec<Row> = runs.iter().map(|run| run.judgement.row.clone()).collect();
+    let broken = broken_promises(&rows, setting.latency);
+    let videos = write_videos(&args.out, &clip, &runs)?;
+    let story = page::Story {
+        setting: &setting,
+        duration: clip.duration,
+        broken: &broken,
+        command: &command(args, &setting),
+        videos: &videos,
+    };
+    let page = args.out.join("index.html");
+    fs::write(&page, page::write(&story, &runs)?).map_err(DemoError::file(&page))?;
+    if args.json {
+        let outcome = table::Outcome::new(setting.rate, setting.latency, setting.seed, &rows, &broken);
+        println!("{}", serde_json::to_string_pretty(&outcome).expect("names, numbers and texts are JSON"));
+    } else {
+        print!("{}", table::text(&rows));
+        println!("\nThe page: {}", page.display());
+    }
+    for promise in &broken {
+        eprintln!("does not hold: {promise}");
+    }
+    Ok(broken.is_empty())
+}
+
+/// The tool `timeous`, which is built to the same place.
+fn tool() -> Result<PathBuf, DemoError> {
+    let own = std::env::current_exe().map_err(DemoError::file(Path::new("timeous-lab")))?;
+    let tool = own.with_file_name(format!("timeous{}", std::env::consts::EXE_SUFFIX));
+    if tool.is_file() { Ok(tool) } else { Err(DemoError::NoTool(tool)) }
+}
+
+fn setting(args: &DemoArgs, clip: &Clip) -> Setting {
+    let rate = args.rate.unwrap_or_else(|| Rate::from_bps(clip.rate().as_bps() / 2));
+    // Headers and congestion control leave some of the link unused.
+    let limit = clip.duration.max(rate.time_for(clip.bytes) * 2) + args.latency + SLACK;
+    Setting {
+        clip: clip.path.clone(),
+        rate,
+        delay: args.delay,
+        queue: args.queue.clone(),
+        latency: args.latency,
+        seed: args.seed,
+        packets: clip.bytes / PAYLOAD + clip.frames.len() as u64,
+        limit,
+    }
+}
+
+/// The command that does the same again.
+fn command(args: &DemoArgs, setting: &Setting) -> String {
+    format!(
+        "cargo build --release -p timeous-cli -p timeous-lab\n\
+         target/release/timeous-lab demo --clip {} --rate {} --delay {} --queue {} --latency {} --seed {} --out {}",
+        setting.clip.display(),
+        setting.rate.as_bps(),
+        time(setting.delay),
+        setting.queue,
+        time(setting.latency),
+        setting.seed,
+        args.out.display(),
+    )
+}
+
+/// All approaches at the same time, each over a link of its own. The first that fails ends the others.
+fn run_all(stage: Stage<'_>, duration: Duration) -> Result<Vec<Run>, DemoError> {
+    let ports: [u16; Approach::ALL.len()] = process::free_ports()?;
+    let progress = Progress::new(duration);
+    let run = |(approach, port): (Approach, u16)| {
+        let line = progress.line(approach);
+        let run = stage.run(approach, port, |phase| line.tell(phase));
+        match &run {
+            Ok(_) => line.end("done"),
+            Err(_) => {
+                line.end("failed");
+                stage.stop.store(true, Ordering::Relaxed);
+            }
+        }
+        run
+    };
+    let outcomes: Vec<Result<Run, DemoError>> = thread::scope(|scope| {
+        let run = &run;
+        let started: Vec<_> = Approach::ALL.into_iter().zip(ports).map(|both| scope.spawn(move || run(both))).collect();
+        started.into_iter().map(|run| run.join().expect("a run does not panic")).collect()
+    });
+    let (mut runs, mut errors) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome {
+            Ok(run) => runs.push(run),
+            Err(error) => errors.push(error),
+        }
+    }
+    // One that was stopped says nothing of the reason.
+    errors.sort_by_key(|error| matches!(error, DemoError::Interrupted));
+    errors.into_iter().next().map_or(Ok(runs), Err)
+}
+
+fn write_videos(out: &Path, clip: &Clip, runs: &[Run]) -> Result<Vec<Video>, DemoError> {
+    let of_run = |run: &Run| {
+        let row = &run.judgement.row;
+        let caption = format!("{}: {} of {} frames", row.run.title(), row.decodable_in_time, row.frames);
+        (
+            format!("{}.mp4", row.run.name()),
+            caption,
+            video::received(&run.files, &run.evidence.sent, &run.evidence.received),
+        )
+    };
+    let original = ("original.mp4".to_owned(), "As it was sent".to_owned(), video::original(clip));
+    let videos = [original].into_iter().chain(runs.iter().map(of_run));
+    videos.map(|(name, caption, made)| write_video(out, name, caption, made)).collect()
+}
+
+/// A video that there is not is a reason to tell, not to fail.
+fn write_video(
+    out: &Path,
+    name: String,
+    caption: String,
+    made: Result<Vec<u8>, video::VideoError>,
+) -> Result<Video, DemoError> {
+    let path = match made {
+        Ok(bytes) => {
+            let path = out.join(&name);
+            fs::write(&path, bytes).map_err(DemoError::file(&path))?;
+            Ok(name)
+        }
+        Err(why) => Err(format!("No video: {why}")),
+    };
+    Ok(Video { path, caption })
+}

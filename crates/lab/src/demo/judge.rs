@@ -1,0 +1,280 @@
+//! The judgement: from what the two ends and the link wrote down to a row of the table, and whether promises were kept.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use timeous::core::{Duration, Instant};
+
+use super::capture::Passage;
+use super::journal::{Kind, ReceivedFrame, RtpId, SentFrame, SentPacket, frames_of};
+
+/// Which run it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Approach {
+    /// RTP over UDP at the rate of the video.
+    Udp,
+    /// Congestion controlled, with a plain queue before it.
+    Fifo,
+    /// Congestion controlled, with late choice.
+    Timeous,
+}
+
+impl Approach {
+    /// In the order of the table.
+    pub(crate) const ALL: [Self; 3] = [Self::Udp, Self::Fifo, Self::Timeous];
+
+    /// For people.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Udp => "UDP, constant rate",
+            Self::Fifo => "plain queue (fifo)",
+            Self::Timeous => "Timeous",
+        }
+    }
+
+    /// For the names of files.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Fifo => "fifo",
+            Self::Timeous => "timeous",
+        }
+    }
+}
+
+/// What three witnesses say of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Evidence {
+    /// The sender's journal.
+    pub(crate) sent: Vec<SentPacket>,
+    /// The receiver's frames.
+    pub(crate) received: Vec<ReceivedFrame>,
+    /// What passed the link.
+    pub(crate) passages: Vec<Passage>,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Row {
+    /// Which run.
+    pub(crate) run: Approach,
+    /// Frames that were captured.
+    pub(crate) frames: usize,
+    /// Of them, whole at the receiver in time.
+    pub(crate) frames_in_time: usize,
+    /// I frames that were captured.
+    pub(crate) i_frames: usize,
+    /// Of them, whole at the receiver in time.
+    pub(crate) i_frames_in_time: usize,
+    /// Frames that could be shown in time: whole, and what they refer to had been given out.
+    pub(crate) decodable_in_time: usize,
+    /// From capture to completion, of frames that were completed at any time.
+    pub(crate) delay_ms: Option<Delays>,
+    /// Packets that entered the link.
+    pub(crate) link_packets: usize,
+    /// Of them, dropped by it.
+    pub(crate) link_dropped: usize,
+    /// The share that it dropped.
+    pub(crate) link_loss: f64,
+    /// Packets that entered the link after their deadline.
+    pub(crate) left_late: usize,
+}
+
+/// Percentiles, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Delays {
+    /// Half of them are at most so long.
+    pub(crate) p50: f64,
+    /// 95 %.
+    pub(crate) p95: f64,
+    /// 99 %.
+    pub(crate) p99: f64,
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was whole at the receiver in time.
+    InTime,
+    /// All of it came, but late.
+    Late,
+    /// It was not whole, since a part of it was not sent, by choice.
+    GivenUp,
+    /// It was not whole, since a part of it was lost.
+    Lost,
+}
+
+/// A frame and what became of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Judged {
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// When it was captured, counted from the first.
+    pub(crate) at: Duration,
+    /// What became of it.
+    pub(crate) outcome: Outcome,
+    /// From capture to completion, if it was completed.
+    pub(crate) delay: Option<Duration>,
+}
+
+/// A run, judged.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Judgement {
+    /// Its row of the table.
+    pub(crate) row: Row,
+    /// Its frames, by capture.
+    pub(crate) frames: Vec<Judged>,
+    /// How long packets were on the link, by when they entered it, counted from the first capture.
+    pub(crate) on_link: Vec<(Duration, Duration)>,
+}
+
+/// The witnesses contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Contradiction {
+    /// Nothing was sent.
+    #[error("the sender's journal holds no packet")]
+    NothingSent,
+    /// A packet on the link that nobody sent.
+    #[error("the link carried RTP packet {0:?}, of which the sender's journal knows nothing")]
+    UnknownPacket(RtpId),
+}
+
+/// Judges a run: a frame is in time that was whole within `latency` of its capture, to the nanosecond.
+///
+/// # Errors
+/// [`Contradiction`]
+pub(crate) fn judge(run: Approach, latency: Duration, evidence: &Evidence) -> Result<Judgement, Contradiction> {
+    let sent = frames_of(&evidence.sent);
+    let start = sent.first().ok_or(Contradiction::NothingSent)?.captured;
+    let received: BTreeMap<u32, &ReceivedFrame> =
+        evidence.received.iter().map(|frame| (frame.timestamp, frame)).collect();
+    let arrivals = arrivals(evidence);
+    let mut decodable_in_time = 0;
+    let frames: Vec<Judged> = sent
+        .iter()
+        .map(|frame| {
+            let received = received.get(&frame.timestamp);
+            let completed = received.and_then(|received| received.completed);
+            // A receiver forgets what comes long after its time; the link does not.
+            let arrived = arrivals.get(&frame.timestamp).copied().filter(|at| *at > frame.captured + latency);
+            let judged = judge_frame(frame, completed.or(arrived), start, latency);
+            let shown = received.is_some_and(|received| received.shown);
+            decodable_in_time += usize::from(shown && judged.outcome == Outcome::InTime);
+            judged
+        })
+        .collect();
+    let link_packets = evidence.passages.len();
+    let link_dropped = evidence.passages.iter().filter(|passage| passage.dropped).count();
+    let intra = |frame: &&Judged| frame.kind.is_intra();
+    let in_time = |frame: &&Judged| frame.outcome == Outcome::InTime;
+    let row = Row {
+        run,
+        frames: frames.len(),
+        frames_in_time: frames.iter().filter(in_time).count(),
+        i_frames: frames.iter().filter(intra).count(),
+        i_frames_in_time: frames.iter().filter(intra).filter(in_time).count(),
+        decodable_in_time,
+        delay_ms: delays(&frames),
+        link_packets,
+        link_dropped,
+        link_loss: link_dropped as f64 / link_packets.max(1) as f64,
+        left_late: count_late(evidence, latency)?,
+    };
+    let on_link = evidence.passages.iter().filter_map(|passage| {
+        Some((passage.entered.saturating_since(start), passage.left?.saturating_since(passage.entered)))
+    });
+    Ok(Judgement { row, frames, on_link: on_link.collect() })
+}
+
+/// When the last packet of each frame came out of the link, of frames of which all did.
+fn arrivals(evidence: &Evidence) -> BTreeMap<u32, Instant> {
+    let mut left: BTreeMap<RtpId, Instant> = BTreeMap::new();
+    for passage in &evidence.passages {
+        if let (Some(id), Some(at)) = (passage.rtp, passage.left) {
+            left.entry(id).or_insert(at);
+        }
+    }
+    let mut frames: BTreeMap<u32, Option<Instant>> = BTreeMap::new();
+    for packet in &evidence.sent {
+        let at = left.get(&packet.id).copied();
+        let frame = frames.entry(packet.id.timestamp).or_insert(at);
+        *frame = (*frame).zip(at).map(|(earlier, at)| earlier.max(at));
+    }
+    frames.into_iter().filter_map(|(timestamp, at)| Some((timestamp, at?))).collect()
+}
+
+fn judge_frame(frame: &SentFrame, completed: Option<Instant>, start: Instant, latency: Duration) -> Judged {
+    let delay = completed.map(|at| at.saturating_since(frame.captured));
+    let outcome = match delay {
+        Some(delay) if delay <= latency => Outcome::InTime,
+        Some(_) => Outcome::Late,
+        None if frame.given_up => Outcome::GivenUp,
+        None => Outcome::Lost,
+    };
+    Judged { kind: frame.kind, at: frame.captured.saturating_since(start), outcome, delay }
+}
+
+fn delays(frames: &[Judged]) -> Option<Delays> {
+    let mut delays: Vec<Duration> = frames.iter().filter_map(|frame| frame.delay).collect();
+    delays.sort_unstable();
+    let percentile = |percent| Some(nearest_rank(&delays, percent)?.as_secs_f64() * 1e3);
+    Some(Delays { p50: percentile(50)?, p95: percentile(95)?, p99: percentile(99)? })
+}
+
+/// The least value that at least `percent` of the sorted values do not exceed.
+fn nearest_rank(sorted: &[Duration], percent: usize) -> Option<Duration> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// How many packets entered the link when their deadline had passed. Where the sender knew none, it is the one that
+/// their frame had.
+fn count_late(evidence: &Evidence, latency: Duration) -> Result<usize, Contradiction> {
+    let deadline = |packet: &SentPacket| packet.deadline.unwrap_or(packet.captured + latency);
+    let deadlines: BTreeMap<RtpId, Instant> =
+        evidence.sent.iter().map(|packet| (packet.id, deadline(packet))).collect();
+    let mut late = 0;
+    for passage in &evidence.passages {
+        let Some(id) = passage.rtp else { continue };
+        let deadline = deadlines.get(&id).ok_or(Contradiction::UnknownPacket(id))?;
+        late += usize::from(passage.entered > *deadline);
+    }
+    Ok(late)
+}
+
+/// The share of packets that a good citizen may lose here.
+const LOSS_ALLOWED: f64 = 0.01;
+
+/// The promises of the demonstration that do not hold, in words.
+pub(crate) fn broken_promises(rows: &[Row], latency: Duration) -> Vec<String> {
+    let Some(own) = rows.iter().find(|row| row.run == Approach::Timeous) else {
+        return vec!["there is no run of Timeous".to_owned()];
+    };
+    let mut broken = Vec::new();
+    if own.i_frames_in_time < own.i_frames {
+        broken.push(format!("every I frame in time: {} of {} were", own.i_frames_in_time, own.i_frames));
+    }
+    for other in rows.iter().filter(|row| row.run != Approach::Timeous) {
+        if own.decodable_in_time < 2 * other.decodable_in_time {
+            let (own, theirs, title) = (own.decodable_in_time, other.decodable_in_time, other.run.title());
+            broken.push(format!("twice the decodable frames of {title}: {own} against {theirs}"));
+        }
+    }
+    let p95 = own.delay_ms.map_or(f64::INFINITY, |delays| delays.p95);
+    let bound = latency.as_secs_f64() * 1e3;
+    if p95 >= bound {
+        broken.push(format!("the 95th percentile of the delay under {bound:.0} ms: it is {p95:.0} ms"));
+    }
+    if own.link_loss > LOSS_ALLOWED {
+        let (loss, allowed) = (own.link_loss * 100.0, LOSS_ALLOWED * 100.0);
+        broken.push(format!("at most {allowed:.0} % lost in the link: it dropped {loss:.2} %"));
+    }
+    if own.left_late > 0 {
+        broken.push(format!("nothing leaves after its deadline: {} packets did", own.left_late));
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests;

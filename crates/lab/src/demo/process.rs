@@ -1,0 +1,212 @@
+//! Programs as children: started with a log, waited for, told to end, and never left behind.
+
+use std::fs::{self, File};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+use timeous::clock;
+use timeous::core::Duration;
+
+use super::error::DemoError;
+
+/// How often is looked whether something has happened.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A child. It is killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    command: String,
+}
+
+impl Process {
+    /// Starts `program` with these words; what it says goes to `log`.
+    pub(crate) fn start(name: &str, program: &Path, words: &[String], log: &Path) -> Result<Self, DemoError> {
+        let out = File::create(log).map_err(DemoError::file(log))?;
+        let err = out.try_clone().map_err(DemoError::file(log))?;
+        let child = Command::new(program)
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .spawn()
+            .map_err(DemoError::file(program))?;
+        let command = words.join(" ");
+        Ok(Self { name: name.to_owned(), child, log: log.to_owned(), command })
+    }
+
+    /// Whether it has ended, and how.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, DemoError> {
+        self.child.try_wait().map_err(DemoError::file(&self.log))
+    }
+
+    /// Waits until `ready` has something to say.
+    ///
+    /// # Errors
+    /// [`DemoError::Program`] if the child ends before, or `limit` does.
+    pub(crate) fn wait_until<T>(
+        &mut self,
+        limit: Duration,
+        stop: &AtomicBool,
+        mut ready: impl FnMut(&Self) -> Result<Option<T>, DemoError>,
+    ) -> Result<T, DemoError> {
+        let end = clock::now() + limit;
+        loop {
+            if let Some(value) = ready(self)? {
+                return Ok(value);
+            }
+            if let Some(status) = self.ended()? {
+                return Err(self.failed(&format!("ended before it was ready ({status})")));
+            }
+            if clock::now() > end {
+                return Err(self.failed("is not ready after a long time"));
+            }
+            pause(stop)?;
+        }
+    }
+
+    /// Waits for its end, which must be a good one.
+    ///
+    /// # Errors
+    /// [`DemoError::Program`] if it is not, or does not come within `limit`.
+    pub(crate) fn wait(&mut self, limit: Duration, stop: &AtomicBool) -> Result<(), DemoError> {
+        let end = clock::now() + limit;
+        loop {
+            match self.ended()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(self.failed(&format!("failed ({status})"))),
+                None if clock::now() > end => return Err(self.failed("does not end")),
+                None => pause(stop)?,
+            }
+        }
+    }
+
+    /// Tells it to end, as Ctrl-C would.
+    pub(crate) fn interrupt(&self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // It is gone already: just as well. Until it is waited for nobody else has its number.
+            let _ = kill_process(pid, Signal::INT);
+        }
+    }
+
+    /// What it has said so far.
+    pub(crate) fn said(&self) -> Result<String, DemoError> {
+        fs::read_to_string(&self.log).map_err(DemoError::file(&self.log))
+    }
+
+    /// The words that it was started with.
+    pub(crate) fn command(&self) -> &str {
+        &self.command
+    }
+
+    fn failed(&self, what: &str) -> DemoError {
+        let said = self.said().unwrap_or_default();
+        let lines: Vec<&str> = said.lines().collect();
+        let end = lines[lines.len().saturating_sub(5)..].join("\n");
+        DemoError::Program { program: self.name.clone(), what: what.to_owned(), log: self.log.clone(), end }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both do nothing to a child that has been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits a little.
+///
+/// # Errors
+/// [`DemoError::Interrupted`] once `stop` is set.
+#[expect(clippy::disallowed_methods, reason = "other programs are waited for, in real time")]
+fn pause(stop: &AtomicBool) -> Result<(), DemoError> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(DemoError::Interrupted);
+    }
+    std::thread::sleep(LOOK.into());
+    Ok(())
+}
+
+/// UDP ports of the loopback that nobody has now, all different.
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], DemoError> {
+    let open = || UdpSocket::bind(("127.0.0.1", 0)).and_then(|socket| Ok((socket.local_addr()?.port(), socket)));
+    // All stay open until the last is found, so that none comes twice.
+    let sockets: Vec<(u16, UdpSocket)> = (0..N).map(|_| open()).collect::<Result<_, _>>().map_err(DemoError::Ports)?;
+    Ok(std::array::from_fn(|index| sockets[index].0))
+}
+
+/// Whether some program has this UDP port: asked of the kernel, since to try it would take it away from the program.
+pub(crate) fn is_open(port: u16) -> Result<bool, DemoError> {
+    let table = fs::read_to_string("/proc/net/udp").map_err(DemoError::Ports)?;
+    // A host without IPv6 has no second table.
+    let table6 = fs::read_to_string("/proc/net/udp6").unwrap_or_default();
+    Ok(has_port(&table, port) || has_port(&table6, port))
+}
+
+/// Whether a table such as /proc/net/udp has a socket at this local port.
+fn has_port(table: &str, port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).any(|local| local.ends_with(&end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn shell(script: &str) -> (tempfile::TempDir, Process) {
+        let directory = tempfile::tempdir().unwrap();
+        let words = ["-c", script].map(str::to_owned);
+        let process = Process::start("sh", Path::new("/bin/sh"), &words, &directory.path().join("log")).unwrap();
+        (directory, process)
+    }
+
+    #[test]
+    fn a_child_is_waited_for_and_its_words_are_kept() {
+        let stop = AtomicBool::new(false);
+        let (_directory, mut child) = shell("echo ready; exec sleep 60");
+        let said = child.wait_until(SOON, &stop, |child| Ok(Some(child.said()?).filter(|said| !said.is_empty())));
+        assert_eq!(said.unwrap(), "ready\n");
+        child.interrupt();
+        let error = child.wait(SOON, &stop).unwrap_err().to_string();
+        assert!(error.contains("signal: 2") && error.ends_with("ready"), "{error}");
+    }
+
+    #[test]
+    fn a_child_that_ends_badly_is_an_error_with_its_last_words() {
+        let stop = AtomicBool::new(false);
+        let (_directory, mut child) = shell("echo no port >&2; exit 4");
+        let error = child.wait_until(SOON, &stop, |_| Ok(None::<()>)).unwrap_err().to_string();
+        assert!(error.contains("sh ended before it was ready") && error.contains("no port"), "{error}");
+        let (_directory, mut child) = shell("exit 0");
+        assert!(child.wait(SOON, &stop).is_ok());
+    }
+
+    #[test]
+    fn whoever_stops_waits_no_longer_and_leaves_no_child() {
+        let (_directory, mut child) = shell("exec sleep 60");
+        let pid = child.child.id();
+        assert!(matches!(child.wait(SOON, &AtomicBool::new(true)), Err(DemoError::Interrupted)));
+        drop(child);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn ports_are_seen_while_they_are_open() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(is_open(socket.local_addr().unwrap().port()).unwrap());
+        let mut ports = free_ports::<4>().unwrap().to_vec();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 4);
+        let table = "  sl  local_address rem_address\n 1: 0100007F:0050 00000000:01BB 07\n";
+        assert!(has_port(table, 80) && !has_port(table, 443), "the other end's port does not count");
+    }
+}

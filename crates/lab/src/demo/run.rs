@@ -1,0 +1,125 @@
+//! One run: a link, a receiver behind it, a sender before it, until the stream has ended.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use timeous::core::Duration;
+
+use super::capture;
+use super::error::DemoError;
+use super::journal::{read_received, read_sent};
+use super::judge::{Approach, Evidence, Judgement, judge};
+use super::plan::{self, Files, Setting};
+use super::process::{Process, is_open};
+
+/// How long a program may take to get ready, or to end when its work is done.
+const SOON: Duration = Duration::from_secs(15);
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The programs are started.
+    Starting,
+    /// The video is sent.
+    Streaming,
+    /// The sender has ended; the receiver may hear more.
+    Ending,
+    /// What was written down is judged.
+    Judging,
+}
+
+/// A run, ended and judged.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Run {
+    /// Its judgement.
+    pub(crate) judgement: Judgement,
+    /// The evidence for it.
+    pub(crate) evidence: Evidence,
+    /// Its files.
+    pub(crate) files: Files,
+    /// The words that its programs were started with.
+    pub(crate) commands: Vec<String>,
+}
+
+/// What a run needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stage<'a> {
+    /// The tool `timeous`.
+    pub(crate) tool: &'a Path,
+    /// The link and the stream.
+    pub(crate) setting: &'a Setting,
+    /// Where everything is written.
+    pub(crate) out: &'a Path,
+    /// Set when all is to end.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl Stage<'_> {
+    /// Runs an approach, its receiver at this free port.
+    ///
+    /// # Errors
+    /// [`DemoError`] if a program fails or writes down what cannot be judged. No program is left behind.
+    pub(crate) fn run(self, approach: Approach, port: u16, tell: impl Fn(Phase)) -> Result<Run, DemoError> {
+        let files = Files::new(self.out, approach);
+        tell(Phase::Starting);
+        let Stage { setting, stop, .. } = self;
+        let mut emulator = self.start("emulator", approach, &files, &plan::emulator(setting, &files, port))?;
+        let entry = emulator.wait_until(SOON, stop, |emulator| Ok(listening_at(&emulator.said()?)))?;
+        let words = plan::receiver(setting, approach, &files, port);
+        let mut receiver = self.start("receiver", approach, &files, &words)?;
+        receiver.wait_until(SOON, stop, |_| Ok(is_open(port)?.then_some(())))?;
+        let words = plan::sender(setting, approach, &files, entry.port());
+        let mut sender = self.start("sender", approach, &files, &words)?;
+
+        tell(Phase::Streaming);
+        sender.wait(setting.limit, stop)?;
+        tell(Phase::Ending);
+        receiver.wait(SOON, stop)?;
+        emulator.interrupt();
+        emulator.wait(SOON, stop)?;
+
+        tell(Phase::Judging);
+        let evidence = gather(approach, &files, port)?;
+        let judgement = judge(approach, setting.latency, &evidence)
+            .map_err(|contradiction| DemoError::record(&files.journal, contradiction))?;
+        let commands = [&emulator, &receiver, &sender].map(|process| process.command().to_owned()).to_vec();
+        Ok(Run { judgement, evidence, files, commands })
+    }
+
+    fn start(self, program: &str, approach: Approach, files: &Files, words: &[String]) -> Result<Process, DemoError> {
+        let name = format!("the {program} of the run {}", approach.name());
+        Process::start(&name, self.tool, words, &files.log(program))
+    }
+}
+
+/// The address that the emulator says it listens at.
+fn listening_at(said: &str) -> Option<SocketAddr> {
+    said.lines().find_map(|line| line.split_once(" -> ")?.0.trim().parse().ok())
+}
+
+fn gather(approach: Approach, files: &Files, port: u16) -> Result<Evidence, DemoError> {
+    let sent = read_sent(open(&files.journal)?).map_err(|error| DemoError::record(&files.journal, error))?;
+    let received = read_received(open(&files.frames)?).map_err(|error| DemoError::record(&files.frames, error))?;
+    let passages = capture::read(open(&files.capture)?, plan::wire(approach), port)
+        .map_err(|error| DemoError::record(&files.capture, error))?;
+    Ok(Evidence { sent, received, passages })
+}
+
+fn open(path: &PathBuf) -> Result<BufReader<File>, DemoError> {
+    File::open(path).map(BufReader::new).map_err(DemoError::file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_emulator_says_where_it_listens() {
+        let said = "warning: a -> b\n127.0.0.1:40123 -> 127.0.0.1:9\n";
+        assert_eq!(listening_at(said), Some(([127, 0, 0, 1], 40_123).into()));
+        assert_eq!(listening_at("127.0.0.1:401"), None, "half a line is none");
+    }
+}

@@ -1,0 +1,136 @@
+//! What was sent and what came, as MP4 files that begin at the same moment.
+
+use std::fs;
+
+use timeous::media::mp4::{Mp4Error, Mp4Writer};
+use timeous::media::{Frame, FrameReader};
+
+use super::clip::{Clip, read_frames};
+use super::journal::{ReceivedFrame, SentPacket};
+use super::plan::Files;
+
+/// Why there is no video. An empty run is one of the reasons, and no failure.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VideoError {
+    /// There is nothing to show.
+    #[error("no frame came that could be shown in time")]
+    Nothing,
+    /// What was received is not what the receiver says.
+    #[error("the receiver wrote {written} frames, but says that it gave out {told}")]
+    Contradiction {
+        /// In its H.264 file.
+        written: usize,
+        /// In its list of frames.
+        told: usize,
+    },
+    /// What was received cannot be read.
+    #[error("what was received cannot be read: {0}")]
+    Unreadable(String),
+    /// There is no such MP4.
+    #[error(transparent)]
+    Mp4(#[from] Mp4Error),
+}
+
+/// The clip as it is.
+pub(crate) fn original(clip: &Clip) -> Result<Vec<u8>, VideoError> {
+    let ticks = |frame: &Frame| i64::try_from(frame.rtp_ticks).unwrap_or(i64::MAX);
+    write(clip.frames.iter().map(|frame| (frame, ticks(frame))))
+}
+
+/// What a receiver gave out, each frame at the time of its capture: where one is missing, the picture stands still.
+pub(crate) fn received(files: &Files, sent: &[SentPacket], received: &[ReceivedFrame]) -> Result<Vec<u8>, VideoError> {
+    let bytes = fs::read(&files.video).map_err(|error| VideoError::Unreadable(error.to_string()))?;
+    let shown: Vec<u32> = received.iter().filter(|frame| frame.shown).map(|frame| frame.timestamp).collect();
+    if shown.is_empty() || bytes.is_empty() {
+        return Err(VideoError::Nothing);
+    }
+    let mut reader = FrameReader::new(None);
+    let frames = read_frames(&mut reader, &bytes).map_err(|error| VideoError::Unreadable(error.to_string()))?;
+    if frames.len() != shown.len() {
+        return Err(VideoError::Contradiction { written: frames.len(), told: shown.len() });
+    }
+    let first = first_timestamp(sent).ok_or(VideoError::Nothing)?;
+    write(frames.iter().zip(shown.iter().map(|timestamp| ticks_between(first, *timestamp))))
+}
+
+/// The RTP timestamp of what was captured first.
+fn first_timestamp(sent: &[SentPacket]) -> Option<u32> {
+    sent.iter().min_by_key(|packet| packet.captured).map(|packet| packet.id.timestamp)
+}
+
+/// Ticks from one RTP timestamp to another, which are less than half a turn of the clock apart.
+fn ticks_between(from: u32, to: u32) -> i64 {
+    i64::from(to.wrapping_sub(from).cast_signed())
+}
+
+fn write<'a>(frames: impl Iterator<Item = (&'a Frame, i64)>) -> Result<Vec<u8>, VideoError> {
+    let mut writer = Mp4Writer::from_origin(0);
+    for (frame, ticks) in frames {
+        writer.push_annexb(&frame.annexb(), ticks, frame.kind)?;
+    }
+    Ok(writer.finish()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use timeous::core::Instant;
+
+    use super::super::journal::{Kind, RtpId};
+    use super::super::judge::Approach;
+    use super::*;
+
+    /// The video of a receiver that gave out these frames of the clip, in its order of decoding.
+    fn received_of(clip: &Clip, given: &[usize], told: &[usize]) -> Result<Vec<u8>, VideoError> {
+        // The clock turns over in the middle of the stream.
+        let timestamp = |frame: &Frame| (frame.rtp_ticks as u32).wrapping_sub(45_000);
+        let captured = |frame: &Frame| Instant::from_nanos(1_000) + frame.capture;
+        let packet = |frame: &Frame| SentPacket {
+            id: RtpId { timestamp: timestamp(frame), sequence: 0 },
+            kind: Kind::P,
+            captured: captured(frame),
+            deadline: None,
+            given_up: false,
+        };
+        let frame = |index: &usize| ReceivedFrame {
+            timestamp: timestamp(&clip.frames[*index]),
+            completed: Some(captured(&clip.frames[*index])),
+            shown: true,
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::new(directory.path(), Approach::Udp);
+        let bytes: Vec<u8> = given.iter().flat_map(|index| clip.frames[*index].annexb()).collect();
+        fs::write(&files.video, bytes).unwrap();
+        let sent: Vec<_> = clip.frames.iter().map(packet).collect();
+        received(&files, &sent, &told.iter().map(frame).collect::<Vec<_>>())
+    }
+
+    fn clip() -> Clip {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/clip.h264");
+        let mut clip = Clip::read(&path).unwrap();
+        clip.frames.truncate(90);
+        clip
+    }
+
+    #[test]
+    fn what_came_whole_is_the_original() {
+        let clip = clip();
+        let all: Vec<usize> = (0..clip.frames.len()).collect();
+        assert_eq!(received_of(&clip, &all, &all).unwrap(), original(&clip).unwrap());
+    }
+
+    #[test]
+    fn nothing_and_contradictions_are_said() {
+        let clip = clip();
+        assert!(matches!(received_of(&clip, &[], &[]), Err(VideoError::Nothing)));
+        let contradiction = received_of(&clip, &[0, 1], &[0]);
+        assert!(matches!(contradiction, Err(VideoError::Contradiction { written: 2, told: 1 })), "{contradiction:?}");
+    }
+
+    #[test]
+    fn the_clock_may_turn_over() {
+        assert_eq!(ticks_between(u32::MAX, 2), 3);
+        assert_eq!(ticks_between(5, 2), -3);
+    }
+}
