@@ -34,14 +34,14 @@ struct Tool {
 enum Command {
     Send(send::SendArgs),
     Recv(recv::RecvArgs),
-    Emulate(emulate::EmulateArgs),
+    Emulate(Box<emulate::EmulateArgs>),
 }
 
 fn main() -> ExitCode {
     let done = match Tool::parse().command {
         Command::Send(args) => send::run(&args),
         Command::Recv(args) => recv::run(&args),
-        Command::Emulate(args) => emulate::run(args).map_err(|error| Failure::Environment(error.to_string())),
+        Command::Emulate(args) => emulate::run(*args).map_err(|error| Failure::Environment(error.to_string())),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -60,6 +60,7 @@ impl PlainSender {
     }
 
     /// Sends one of `of` packets of a frame, and says when.
+    #[expect(clippy::disallowed_methods, reason = "the packets of a frame are spread over its time by waiting")]
     pub(crate) fn send(&mut self, rtp: &[u8], of: usize) -> Result<Instant, Failure> {
         let now = clock::now();
         self.next = self.next.max(now);

@@ -75,6 +75,7 @@ impl Source {
     }
 
     /// The next frame if it is due within `limit`.
+    #[expect(clippy::disallowed_methods, reason = "this is the driver, and it waits until a frame is due")]
     pub(crate) fn next(&mut self, limit: Duration) -> Next {
         if self.next.is_none() && !self.listen(Some(limit)) {
             return Next::End;

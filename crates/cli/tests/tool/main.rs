@@ -7,3 +7,4 @@ mod promise;
 mod roles;
 mod statistics;
 mod support;
+mod tshark;
