@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use timeous::core::units::{parse_duration, parse_rate, parse_share};
 use timeous_core::{Duration, Instant, Rate};
 use timeous_net::capture::{Capture, CaptureError};
 use timeous_net::emulator::router::Ipv4Interface;
 use timeous_net::emulator::{Emulator, EmulatorError, Ended, Relay, RelayConfig, Router, RouterConfig, Snapshot, Stop};
 use timeous_net::link::trace::TraceError;
 use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
-use timeous_net::units::{parse_duration, parse_rate, parse_share};
 use timeous_net::{Direction, LinkConfig};
 
 const SECOND: Duration = Duration::from_secs(1);

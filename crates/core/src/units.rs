@@ -1,97 +1,122 @@
-//! Quantities as people write them: `1.5M`, `40ms`, `64k`, `2%`.
+//! How people write rates, times, sizes and shares: `1.5M`, `40ms`, `64k`, `1%`.
 
 use crate::time::{Duration, Rate};
 
-/// What is wrong with a quantity that somebody wrote.
+/// A quantity that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnitError {
-    /// No number, or a unit that is not known.
-    #[error("'{given}' is not {wanted}")]
-    NotUnderstood {
-        /// What was written.
-        given: String,
-        /// What was wanted, with examples.
-        wanted: &'static str,
-    },
-    /// A number that makes no sense there.
-    #[error("'{given}' is out of range: {wanted}")]
-    OutOfRange {
-        /// What was written.
-        given: String,
-        /// What was wanted, with examples.
-        wanted: &'static str,
-    },
+#[error("{text:?} is not {wanted}")]
+pub struct UnitError {
+    text: String,
+    wanted: &'static str,
 }
 
-const RATE: &str = "a rate such as 800k, 1.5M or 1000000 (bits per second)";
-const DURATION: &str = "a time such as 120ms, 2s, 500us, or a plain number of milliseconds";
-const BYTES: &str = "a number of bytes such as 1500, 64k or 2M";
-const SHARE: &str = "a share such as 2%, 0.5% or 0.02, from 0 to 1";
+impl UnitError {
+    /// `text` was given where `wanted`, with an example, is needed.
+    pub fn new(text: &str, wanted: &'static str) -> Self {
+        Self { text: text.to_owned(), wanted }
+    }
+}
 
-/// Reads a rate: a number of bits per second with `k`, `M` or `G`, optionally followed by `bit/s` or `bps`.
+/// Reads a rate in bits per second: `400k`, `1.5M`, `1.5Mbit/s`, `2Gbps`. Prefixes are decimal.
 ///
 /// ```
 /// use timeous_core::{Rate, units::parse_rate};
 /// assert_eq!(parse_rate("1.5M"), Ok(Rate::from_kbps(1_500)));
-/// assert!(parse_rate("fast").is_err());
 /// ```
 pub fn parse_rate(text: &str) -> Result<Rate, UnitError> {
-    let bare = text.strip_suffix("bit/s").or_else(|| text.strip_suffix("bps")).unwrap_or(text);
-    Ok(Rate::from_bps(scaled(bare, text, RATE)? as u64))
+    let wanted = "a rate such as 400k, 1.5M or 1G (bits per second)";
+    let (number, unit) = split(text);
+    let prefix = ["bit/s", "bps", "bit"].iter().find_map(|suffix| unit.strip_suffix(suffix)).unwrap_or(unit);
+    let scale = match prefix {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        _ => return Err(UnitError::new(text, wanted)),
+    };
+    scaled(number, scale).map(Rate::from_bps).ok_or_else(|| UnitError::new(text, wanted))
 }
 
-/// Reads a time: a number with `us`, `ms`, `s` or `min`; without a unit it is milliseconds, as SRT has it.
+/// Reads a length of time: `250us`, `40ms`, `1.5s`, `2min`. Zero needs no unit.
 ///
 /// ```
 /// use timeous_core::{Duration, units::parse_duration};
-/// assert_eq!(parse_duration("0.3s"), Ok(Duration::from_millis(300)));
-/// assert_eq!(parse_duration("120"), Ok(Duration::from_millis(120)));
+/// assert_eq!(parse_duration("40ms"), Ok(Duration::from_millis(40)));
+/// assert!(timeous_core::units::parse_duration("40").is_err(), "of what?");
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
-    const UNITS: [(&str, f64); 5] = [("us", 1e-6), ("ms", 1e-3), ("min", 60.0), ("s", 1.0), ("", 1e-3)];
-    let text = text.trim();
-    let number = |(unit, scale): &(&str, f64)| Some((text.strip_suffix(unit)?.trim(), *scale));
-    let Some((digits, scale)) = UNITS.iter().find_map(number) else {
-        return Err(UnitError::NotUnderstood { given: text.to_owned(), wanted: DURATION });
+    let wanted = "a time such as 250us, 120ms, 1.5s or 2min";
+    let (number, unit) = split(text);
+    let scale = match unit {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "" if scaled(number, 1) == Some(0) => 1,
+        _ => return Err(UnitError::new(text, wanted)),
     };
-    Ok(Duration::from_secs_f64(non_negative(digits, text, DURATION)? * scale))
+    scaled(number, scale).map(Duration::from_nanos).ok_or_else(|| UnitError::new(text, wanted))
 }
 
-/// Reads a number of bytes: with `k`, `M` or `G` for thousands of them.
+/// Reads a size in bytes: `1500`, `64k`, `1.5MB` (decimal), `64Ki`, `1MiB` (binary).
+///
+/// ```
+/// assert_eq!(timeous_core::units::parse_bytes("64k"), Ok(64_000));
+/// assert_eq!(timeous_core::units::parse_bytes("64KiB"), Ok(65_536));
+/// ```
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
-    let bare = text.strip_suffix('B').unwrap_or(text);
-    Ok(scaled(bare, text, BYTES)? as u64)
+    let wanted = "a size such as 1500, 64k, 64Ki or 1M (bytes)";
+    let (number, unit) = split(text);
+    let scale = match unit.strip_suffix('B').unwrap_or(unit) {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "Ki" | "ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return Err(UnitError::new(text, wanted)),
+    };
+    scaled(number, scale).ok_or_else(|| UnitError::new(text, wanted))
 }
 
-/// Reads a share: per cent with `%`, else a number from 0 to 1.
+/// Reads a share of a whole, from 0 to 1: `1%`, `0.01`. A bare `1` could mean either and is refused.
+///
+/// ```
+/// assert_eq!(timeous_core::units::parse_share("1%"), Ok(0.01));
+/// assert_eq!(timeous_core::units::parse_share("0.25"), Ok(0.25));
+/// assert!(timeous_core::units::parse_share("1").is_err(), "one percent, or all?");
+/// ```
 pub fn parse_share(text: &str) -> Result<f64, UnitError> {
-    let share = match text.trim().strip_suffix('%') {
-        Some(percent) => non_negative(percent.trim(), text, SHARE)? / 100.0,
-        None => non_negative(text.trim(), text, SHARE)?,
-    };
-    if share > 1.0 {
-        return Err(UnitError::OutOfRange { given: text.to_owned(), wanted: SHARE });
+    let error = || UnitError::new(text, "a share such as 1% or 0.01, from 0% to 100%");
+    let text = text.trim();
+    let number = text.strip_suffix('%').map(str::trim_end).unwrap_or(text);
+    let value: f64 = number.parse().map_err(|_| error())?;
+    let ambiguous = number == text && value != 0.0 && !number.contains('.');
+    let share = if number == text { value } else { value / 100.0 };
+    if ambiguous || !(0.0..=1.0).contains(&share) {
+        return Err(error());
     }
     Ok(share)
 }
 
-fn scaled(bare: &str, given: &str, wanted: &'static str) -> Result<f64, UnitError> {
-    let bare = bare.trim();
-    let (digits, scale) = match bare.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&bare[..at], 1e3),
-        Some((at, 'M' | 'm')) => (&bare[..at], 1e6),
-        Some((at, 'G' | 'g')) => (&bare[..at], 1e9),
-        _ => (bare, 1.0),
-    };
-    Ok((non_negative(digits.trim(), given, wanted)? * scale).round())
+/// The number and the unit behind it.
+fn split(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
 }
 
-fn non_negative(digits: &str, given: &str, wanted: &'static str) -> Result<f64, UnitError> {
-    let number: f64 = digits.parse().map_err(|_| UnitError::NotUnderstood { given: given.to_owned(), wanted })?;
-    if !number.is_finite() || number < 0.0 {
-        return Err(UnitError::OutOfRange { given: given.to_owned(), wanted });
+/// A decimal number times `scale`, to the nearest whole; `None` if it is no number or too large.
+fn scaled(number: &str, scale: u64) -> Option<u64> {
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(scale);
     }
-    Ok(number)
+    let value = number.parse::<f64>().ok()? * scale as f64;
+    // 2^53: beyond it a float no longer counts in ones.
+    (value < 9_007_199_254_740_992.0).then(|| value.round() as u64)
 }
 
 #[cfg(test)]
@@ -99,30 +124,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates() {
-        assert_eq!(parse_rate("800k"), Ok(Rate::from_kbps(800)));
-        assert_eq!(parse_rate("2 Mbit/s"), Ok(Rate::from_kbps(2_000)));
-        assert_eq!(parse_rate("1000000bps"), Ok(Rate::from_kbps(1_000)));
-        assert!(matches!(parse_rate("-1k"), Err(UnitError::OutOfRange { .. })));
-        assert!(matches!(parse_rate("k"), Err(UnitError::NotUnderstood { .. })));
+    fn rates_are_read_with_and_without_their_unit() {
+        for text in ["1500k", "1.5M", "1.5 Mbit/s", "1500000", "1.5Mbps", "1500 kbit"] {
+            assert_eq!(parse_rate(text), Ok(Rate::from_kbps(1_500)), "{text}");
+        }
+        for text in ["", "M", "-1M", "1,5M", "1.5m", "fast", "1.5MB", "99999999999G", "1..5M"] {
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
     }
 
     #[test]
-    fn times() {
-        assert_eq!(parse_duration("40ms"), Ok(Duration::from_millis(40)));
-        assert_eq!(parse_duration("1.5 s"), Ok(Duration::from_millis(1_500)));
-        assert_eq!(parse_duration("250us"), Ok(Duration::from_micros(250)));
+    fn durations_need_a_unit_unless_they_are_zero() {
+        assert_eq!(parse_duration("0.1s"), Ok(Duration::from_millis(100)));
+        assert_eq!(parse_duration("1.5us"), Ok(Duration::from_nanos(1_500)));
         assert_eq!(parse_duration("2min"), Ok(Duration::from_secs(120)));
-        assert!(parse_duration("soon").is_err());
-        assert!(parse_duration("nan").is_err());
+        assert_eq!(parse_duration("1.5 s"), Ok(Duration::from_millis(1_500)));
+        assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
+        for text in ["", "ms", "5", "-5ms", "5m", "1e3s", "soon", "nan"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
     }
 
     #[test]
-    fn bytes_and_shares() {
-        assert_eq!(parse_bytes("64k"), Ok(64_000));
-        assert_eq!(parse_bytes("1500B"), Ok(1_500));
-        assert_eq!(parse_share("2%"), Ok(0.02));
-        assert_eq!(parse_share("0.5"), Ok(0.5));
-        assert!(parse_share("150%").is_err());
+    fn sizes_are_decimal_or_binary_as_they_say() {
+        for (text, bytes) in [("1500B", 1_500), ("64k", 64_000), ("1.5 MB", 1_500_000), ("1MiB", 1 << 20)] {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "k", "-1", "64kb", "1e3"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_says_what_was_given_and_what_is_wanted() {
+        let error = parse_rate("fast").unwrap_err();
+        assert_eq!(error.to_string(), "\"fast\" is not a rate such as 400k, 1.5M or 1G (bits per second)");
+    }
+
+    #[test]
+    fn shares_stay_between_nothing_and_all() {
+        assert_eq!(parse_share("100%"), Ok(1.0));
+        assert_eq!(parse_share("1.0"), Ok(1.0));
+        assert_eq!(parse_share("0"), Ok(0.0));
+        for text in ["101%", "-1%", "1.5", "nan", "nan%", "%", "1", ""] {
+            assert!(parse_share(text).is_err(), "{text}");
+        }
     }
 }

@@ -10,7 +10,6 @@ pub mod capture;
 pub mod emulator;
 pub mod link;
 pub mod path;
-pub mod units;
 
 pub use link::{Counters, DropCause, Link, LinkConfig, Verdict};
 pub use path::{Direction, Path};

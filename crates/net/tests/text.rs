@@ -1,9 +1,9 @@
 //! Whatever text is given for a quantity or a trace, it is read or refused, never a panic.
 
 use proptest::prelude::*;
-use timeous_core::{Duration, Instant, Rng};
+use timeous_core::{Duration, Instant, Rng, units};
 use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
-use timeous_net::{Link, LinkConfig, units};
+use timeous_net::{Link, LinkConfig};
 
 proptest! {
     #[test]

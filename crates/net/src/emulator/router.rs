@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use timeous_core::Instant;
+use timeous_core::units::UnitError;
 
 use super::contract::Emulator;
 use super::end::{CaptureFile, Clock};
@@ -17,7 +18,6 @@ use super::tun::Tun;
 use crate::capture::Interface;
 use crate::link::{LinkConfig, Verdict};
 use crate::path::{Direction, Path};
-use crate::units::UnitError;
 
 /// The device's name in both namespaces.
 const DEVICE: &str = "timeous0";

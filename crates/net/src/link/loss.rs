@@ -3,8 +3,7 @@
 use std::str::FromStr;
 
 use timeous_core::Rng;
-
-use crate::units::{UnitError, parse_share};
+use timeous_core::units::{UnitError, parse_share};
 
 /// How packets are lost at random. Probabilities are shares of one.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]

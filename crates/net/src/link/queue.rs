@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::str::FromStr;
 
+use timeous_core::units::{self, UnitError};
 use timeous_core::{Duration, Instant, Rate};
 
 use super::verdict::DropCause;
-use crate::units::{self, UnitError};
 
 /// A packet in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
