@@ -52,3 +52,8 @@ pub use stats::{Fates, Stats};
 pub use timeous_core as core;
 pub use timeous_engine::{CloseReason, Received, Status, Waker, clock};
 pub use uri::{Uri, UriError};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
