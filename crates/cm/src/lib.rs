@@ -1,6 +1,6 @@
 //! The Congestion Manager: one host, one view of each path, for every flow (Andersen et al.; RFC 3124).
 //!
-//! Flows to one destination form a [macroflow](macroflow) and share its congestion state. A [`Manager`] says *when*
+//! Flows to one destination form a [macroflow] and share its congestion state. A [`Manager`] says *when*
 //! a flow may send; *what* it sends is the flow's own late choice. Sans-IO: time comes in as an argument.
 
 #![forbid(unsafe_code)]
