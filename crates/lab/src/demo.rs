@@ -21,7 +21,7 @@ use std::thread;
 
 use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use timeous::core::units::{UnitError, parse_duration, parse_rate};
+use timeous::core::units::{parse_duration, parse_rate};
 use timeous::core::{Duration, Rate};
 use timeous_net::link::Limit;
 
@@ -65,8 +65,8 @@ pub(crate) struct DemoArgs {
     json: bool,
 }
 
-fn parse_queue(text: &str) -> Result<String, UnitError> {
-    text.parse::<Limit>().map(|_| text.to_owned())
+fn parse_queue(text: &str) -> Result<String, String> {
+    text.parse::<Limit>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// A packet holds about so much of the video.

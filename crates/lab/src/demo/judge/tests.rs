@@ -55,7 +55,7 @@ fn a_frame_is_in_time_up_to_the_very_instant() {
 fn delays_are_those_of_complete_frames() {
     let row = judge(Approach::Udp, LATENCY, &evidence()).unwrap().row;
     assert_eq!(row.delay_ms, Some(Delays { p50: 100.0, p95: 101.0, p99: 101.0 }));
-    let none = Evidence { received: Vec::new(), ..evidence() };
+    let none = Evidence { received: Vec::new(), passages: Vec::new(), ..evidence() };
     assert_eq!(judge(Approach::Udp, LATENCY, &none).unwrap().row.delay_ms, None);
 }
 
