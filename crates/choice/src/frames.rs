@@ -26,7 +26,8 @@ pub enum QueueLimit {
 /// which a part has left is spared as long as another can go: its bytes are spent. The dearest frame of all stays
 /// whatever the limit says: what is known of a path comes from what is sent, and where nothing is sent any more
 /// nothing is learnt. It goes when its deadline has come. Under [`QueueLimit::Deadlines`] that holds for a frame of
-/// which a part has left, too: estimates come and go, and what a frame has cost is spent.
+/// which a part has left, too: estimates come and go, and what a frame has cost is spent. And a frame on which others
+/// depend does not go for its own sake.
 #[derive(Clone, Debug)]
 pub struct Frames {
     limit: QueueLimit,
@@ -144,8 +145,12 @@ fn late_victim(now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usi
         if may_go && least.is_none_or(|least| frame.worth() < frames[least].worth()) {
             least = Some(at);
         }
-        if least.is_some() && start + path.rate.time_for(bytes) > frame.due(spare) {
-            return least;
+        let Some(least) = least else { continue };
+        // What much depends on does not go for itself, but when its deadline has come: with it goes what is not
+        // even queued yet, and estimates come and go.
+        let for_itself = least == at && frame.priority >= FULL_TIME;
+        if !for_itself && start + path.rate.time_for(bytes) > frame.due(spare) {
+            return Some(least);
         }
     }
     None
@@ -280,6 +285,16 @@ mod tests {
         let mut queue = with_deadlines(&[(1, &[], 255, 200), (2, &[], 0, 158)]);
         Frames::new(QueueLimit::Deadlines).choose(at(0), &slow_path(), &mut queue);
         assert_eq!(queue.left(), [0], "frame 2 would come at 40 ms, and has 39");
+    }
+
+    #[test]
+    fn what_much_depends_on_does_not_go_for_itself() {
+        let mut queue = with_deadlines(&[(1, &[], 255, 300), (2, &[1], 100, 25)]);
+        Frames::new(QueueLimit::Deadlines).choose(at(0), &slow_path(), &mut queue);
+        assert_eq!(queue.left(), [0, 1], "frame 2 is thought to come at 40 ms, and its deadline has not come");
+        let mut queue = with_deadlines(&[(1, &[], 255, 300), (2, &[1], 100, 25), (3, &[], 254, 80)]);
+        Frames::new(QueueLimit::Deadlines).choose(at(0), &slow_path(), &mut queue);
+        assert_eq!(queue.left(), [0, 2], "but it goes for a dearer one");
     }
 
     #[test]
