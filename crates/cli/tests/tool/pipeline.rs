@@ -98,12 +98,25 @@ fn rtp_in_and_rtp_out_over_a_lossy_link() {
     );
     let sdp = files.write("stream.sdp", sdp.as_bytes());
     // It reads for ever; so many frames are enough, and only then does it end by itself.
-    let input = ["-protocol_whitelist", "file,udp,rtp", "-i", &sdp, "-frames:v", "60", "-f", "null", "-"];
+    let input = [
+        "-listen_timeout",
+        "50",
+        "-protocol_whitelist",
+        "file,udp,rtp",
+        "-i",
+        &sdp,
+        "-frames:v",
+        "60",
+        "-f",
+        "null",
+        "-",
+    ];
     let mut player = Running::start(decoder(&input));
     until("the player listens", || !is_free(sink) || !player.is_alive());
 
     let (from, to) = (format!("timeous://:{far}?latency=1500ms"), format!("udp://127.0.0.1:{sink}"));
-    let mut receiver = Running::start(command(&["recv", &from, &to]));
+    let list = files.path("frames.csv");
+    let mut receiver = Running::start(command(&["recv", &from, &to, "--frames", &list]));
     let (from, to) = (format!("udp://127.0.0.1:{source}"), format!("timeous://127.0.0.1:{near}?latency=1500ms"));
     let mut sender = Running::start(command(&["send", &from, &to]));
     until("the sender listens", || !is_free(source) || !sender.is_alive());
@@ -118,4 +131,6 @@ fn rtp_in_and_rtp_out_over_a_lossy_link() {
     link.signal(rustix::process::Signal::INT);
     link.ends_with(0);
     assert!(losses(&stats) > 0, "the link lost nothing: the test shows nothing");
+    let (decodable, all) = shown(&list);
+    assert!(decodable >= 60, "{decodable} of {all} frames reached the player");
 }
