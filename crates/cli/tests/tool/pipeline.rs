@@ -123,7 +123,10 @@ fn rtp_in_and_rtp_out_over_a_lossy_link() {
     let to = format!("rtp://127.0.0.1:{source}?pkt_size=1200");
     let mut encode = Running::start(encoder("8", &["-payload_type", "96", "-f", "rtp", &to]));
 
-    assert_eq!(player.ends_with(0), "", "ffmpeg has nothing to complain of");
+    let ended = player.end();
+    let others = [&encode, &sender, &receiver, &link].map(Running::errors);
+    assert!(ended.success(), "the player ended with {ended}: {}; the others say {others:?}", player.errors());
+    assert_eq!(player.errors(), "", "ffmpeg has nothing to complain of");
     assert_eq!(encode.ends_with(0), "");
     // A source that has fallen silent has ended: the stream ends in order.
     sender.ends_with(0);
