@@ -12,7 +12,6 @@ use super::run::Phase;
 #[derive(Debug)]
 pub(crate) struct Progress {
     bars: MultiProgress,
-    duration: Duration,
     terminal: bool,
 }
 
@@ -26,7 +25,8 @@ pub(crate) struct Line {
 impl Progress {
     /// Of runs that stream so long.
     pub(crate) fn new(duration: Duration) -> Self {
-        Self { bars: MultiProgress::new(), duration, terminal: stderr().is_terminal() }
+        eprintln!("three runs at the same time, of a video of {:.0} s", duration.as_secs_f64());
+        Self { bars: MultiProgress::new(), terminal: stderr().is_terminal() }
     }
 
     /// A line for a run.
@@ -39,9 +39,6 @@ impl Progress {
             bar.enable_steady_tick(std::time::Duration::from_millis(200));
             bar
         });
-        if bar.is_none() && approach == Approach::ALL[0] {
-            eprintln!("three runs at the same time, of a video of {:.0} s", self.duration.as_secs_f64());
-        }
         Line { approach, bar }
     }
 }
