@@ -441,7 +441,7 @@ mod tests {
         let relay = "--listen 127.0.0.1:1 --to 127.0.0.1:2";
         let cases = [
             (format!("{relay} --rate fast"), "400k, 1.5M"),
-            (format!("{relay} --delay 40"), "40ms"),
+            (format!("{relay} --delay 40"), "120ms"),
             (format!("{relay} --queue much"), "30p (packets)"),
             (format!("{relay} --loss 1"), "1% or 0.01"),
             (format!("{relay} --rate 1M --trace x"), "--trace"),
