@@ -67,7 +67,7 @@ pub enum UriError {
 /// Every key, and what it means.
 pub const KEYS: [(&str, &str); 11] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
-    ("latency", "from the moment of handing over to playout, such as 300ms"),
+    ("latency", "from the moment of handing over to playout, such as 300ms; a plain number is milliseconds"),
     ("policy", "frames, deadline, age or fifo: what is given up when the path is too slow"),
     (
         "queue",
@@ -177,7 +177,11 @@ fn unit(key: &'static str, value: &str) -> impl Fn(UnitError) -> UriError {
 }
 
 fn time(key: &'static str, value: &str) -> Result<Duration, UriError> {
-    let time = parse_duration(value).map_err(unit(key, value))?;
+    // Users of SRT write plain numbers, and mean milliseconds.
+    let time = match value.parse() {
+        Ok(millis) => Duration::from_millis(millis),
+        Err(_) => parse_duration(value).map_err(unit(key, value))?,
+    };
     if time.is_zero() { Err(bad(key, value, "must be more than nothing")) } else { Ok(time) }
 }
 
@@ -248,6 +252,9 @@ mod tests {
             .parse()
             .unwrap();
         let options = uri.options;
+        assert_eq!(options.age, Some(Duration::from_millis(90)));
+        let plain: Uri = "timeous://h?latency=120".parse().unwrap();
+        assert_eq!(plain.options.latency, Duration::from_millis(120));
         assert_eq!(options.policy, PolicyName::Age);
         assert_eq!(options.queue, Some(QueueLimit::Packets(3)));
         assert_eq!((options.mtu, options.slots, options.dccp_port), (1200, 64, 7));

@@ -128,7 +128,7 @@ pub struct Frame {
 impl Frame {
     /// The name that its ADUs know it by.
     pub fn id(&self) -> FrameId {
-        FrameId(self.index)
+        name(self.index)
     }
 
     /// Its size in bytes, without start codes.
@@ -142,6 +142,11 @@ impl Frame {
         super::annexb::write(self.nals.iter().map(Vec::as_slice), &mut out);
         out
     }
+}
+
+/// Frames are counted from zero, which as a name would be that of no frame.
+fn name(index: u32) -> FrameId {
+    FrameId(index.wrapping_add(1).max(1))
 }
 
 /// How an input ended.
@@ -255,7 +260,7 @@ impl FrameReader {
         self.index += 1;
         self.handover = Some(handover);
         if reference {
-            self.last_reference = Some(FrameId(index));
+            self.last_reference = Some(name(index));
             self.references_since_idr += 1;
         }
         Frame {

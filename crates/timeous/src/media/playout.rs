@@ -329,7 +329,8 @@ impl Playout {
         }
         let kind = self.kind_of(&parts);
         let playout_at = self.playout_at(ticks);
-        let until = playout_at + self.config.latency;
+        // A frame of which nothing came in time may still become whole, and is then late and not lost.
+        let until = playout_at.max(parts.last_arrival) + self.config.latency;
         let reports = &mut self.reports;
         let straggler = Straggler { kind, parts: parts.strip(), playout_at, until };
         self.stragglers.wait_for(ticks, straggler, |report| reports.push_back(report));

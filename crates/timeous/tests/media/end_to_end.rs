@@ -3,7 +3,7 @@
 use timeous::media::{
     FrameFate, FrameKind, FrameReader, MediaAdu, MediaError, Packetizer, PacketizerConfig, Playout, PlayoutConfig,
 };
-use timeous_core::{Duration, Instant, Priority, Rng};
+use timeous_core::{Duration, FrameId, Instant, Priority, Rng};
 
 use crate::support::*;
 
@@ -43,7 +43,8 @@ fn what_frames_depend_on_and_when_they_are_due() {
     let mut last_reference = None;
     let mut last_handover = None;
     for frame in frames {
-        let references: Vec<u32> = frame.references.iter().map(|id| id.0).collect();
+        let references: Vec<FrameId> = frame.references.iter().collect();
+        assert_ne!(frame.id(), FrameId::NONE);
         if frame.kind == FrameKind::Idr {
             assert!(references.is_empty());
             assert_eq!(frame.priority, Priority::HIGHEST);
@@ -52,7 +53,7 @@ fn what_frames_depend_on_and_when_they_are_due() {
             assert!(frame.priority < Priority::HIGHEST);
         }
         if frame.reference {
-            last_reference = Some(frame.index);
+            last_reference = Some(frame.id());
         }
         assert_eq!(frame.capture, Duration::from_nanos(frame.display_index * 1_000_000_000 / 30));
         assert_eq!(frame.rtp_ticks, frame.display_index * 3_000);
@@ -117,7 +118,7 @@ fn an_undisturbed_stream_is_given_out_frame_by_frame() {
             before += 1;
         }
         // The very first frame is held, since a packet before it could still come; all others leave at once.
-        assert!(before == 0 || before >= adu.meta.frame.0 as usize, "frame {} waits", adu.meta.frame.0);
+        assert!(before == 0 || before >= frame_of(&adu), "frame {} waits", frame_of(&adu));
     }
     assert_eq!(before, 540);
 }
@@ -207,11 +208,12 @@ fn b_frames_can_be_dropped_and_the_rest_goes_on() {
     let name = "b_frames_can_be_dropped_and_the_rest_goes_on";
     let truth = Pictures::of_clip(name);
     let frames = frames();
-    let kind = |adu: &MediaAdu| frames[adu.meta.frame.0 as usize].kind;
+    let kind = |adu: &MediaAdu| frames[frame_of(adu)].kind;
     for every in [1, 2, 3] {
-        let dropped = |adu: &MediaAdu| kind(adu) == FrameKind::B && adu.meta.frame.0.is_multiple_of(every);
+        let dropped = |adu: &MediaAdu| kind(adu) == FrameKind::B && frame_of(adu).is_multiple_of(every);
         let played = play(|adu| !dropped(adu));
-        let expected = frames.iter().filter(|f| f.kind != FrameKind::B || !f.index.is_multiple_of(every)).count();
+        let expected =
+            frames.iter().filter(|f| f.kind != FrameKind::B || !(f.index as usize).is_multiple_of(every)).count();
         assert_eq!(played.frames.len(), expected, "every {every}. B frame dropped");
         played.must_decode_cleanly(name, truth);
     }
@@ -223,7 +225,7 @@ fn after_a_lost_p_frame_nothing_is_decodable_until_the_next_idr() {
     let is_p = |index: usize| frames[index].kind == FrameKind::P;
     for lost in (5..530).step_by(37).filter_map(|from| (from..540).find(|&i| is_p(i))) {
         let next_idr = (lost..540).find(|&i| frames[i].kind == FrameKind::Idr).unwrap_or(540);
-        let played = play(|adu| adu.meta.frame.0 as usize != lost);
+        let played = play(|adu| frame_of(adu) != lost);
         let ticks: Vec<i64> = played.frames.iter().map(|frame| frame.ticks).collect();
         let expected: Vec<i64> = frames
             .iter()
@@ -272,7 +274,7 @@ fn the_same_frame_num_in_another_group_is_not_taken_for_the_next() {
             continue;
         }
         let lost = cut + 1..same;
-        let played = play(|adu| !lost.contains(&(adu.meta.frame.0 as usize)));
+        let played = play(|adu| !lost.contains(&frame_of(adu)));
         let expected = frames.len() - (next - cut - 1);
         assert_eq!(played.frames.len(), expected, "frames {lost:?} lost, next IDR {next}");
     }
@@ -307,7 +309,7 @@ fn a_frame_that_becomes_whole_after_its_instant_is_late() {
     let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(150)));
     let mut played = Played::default();
     for adu in adus(&frames[..30]) {
-        let held = adu.meta.frame.0 == 12;
+        let held = frame_of(&adu) == 12;
         let now = Instant::ZERO + adu.handover + Duration::from_millis(if held { 0 } else { 1 });
         let_time_pass(&mut playout, now, &mut played);
         if held {
@@ -315,8 +317,8 @@ fn a_frame_that_becomes_whole_after_its_instant_is_late() {
         }
         playout.handle_packet(now, &adu.rtp).unwrap();
         played.take(&mut playout);
-        if adu.meta.frame.0 == 20 && playout_misses(&played, 12) {
-            for late in adus(&frames[..30]).into_iter().filter(|adu| adu.meta.frame.0 == 12) {
+        if frame_of(&adu) == 20 && playout_misses(&played, 12) {
+            for late in adus(&frames[..30]).into_iter().filter(|adu| frame_of(adu) == 12) {
                 playout.handle_packet(now, &late.rtp).unwrap();
             }
         }
@@ -327,6 +329,26 @@ fn a_frame_that_becomes_whole_after_its_instant_is_late() {
     assert_eq!(report.fate, FrameFate::Late);
     assert!(report.completed_at.unwrap() > report.playout_at);
     assert!(playout.stats().late > 0);
+}
+
+/// As behind a plain queue that grows: by and by all of a frame comes after its instant.
+#[test]
+fn frames_that_fall_ever_further_behind_are_late_and_not_lost() {
+    let frames = &frames()[..90];
+    let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(150)));
+    let mut played = Played::default();
+    for adu in adus(frames) {
+        let now = Instant::ZERO + adu.handover * 3;
+        let_time_pass(&mut playout, now, &mut played);
+        playout.handle_packet(now, &adu.rtp).unwrap();
+        played.take(&mut playout);
+    }
+    playout.finish();
+    played.take(&mut playout);
+    let last = played.report_of(frames[89].rtp_ticks).expect("packets of it came");
+    assert_eq!(last.fate, FrameFate::Late);
+    let lost = played.reports.iter().filter(|report| report.fate == FrameFate::Incomplete).count();
+    assert_eq!(lost, 0, "everything came");
 }
 
 fn playout_misses(played: &Played, index: usize) -> bool {

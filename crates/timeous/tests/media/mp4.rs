@@ -4,13 +4,13 @@ use timeous::media::mp4::{Mp4Error, Mp4Writer};
 use timeous::media::{FrameKind, Playout, PlayoutConfig, PlayoutFrame};
 use timeous_core::{Duration, Instant};
 
-use crate::support::{adus, drain, frames, run_tool};
+use crate::support::{adus, drain, frame_of, frames, run_tool};
 
 /// What a receiver gives out of the clip if the frames in `lost` do not come.
 fn received(lost: impl Fn(usize) -> bool) -> Vec<PlayoutFrame> {
     let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(200)));
     let mut out = Vec::new();
-    for adu in adus(frames()).into_iter().filter(|adu| !lost(adu.meta.frame.0 as usize)) {
+    for adu in adus(frames()).into_iter().filter(|adu| !lost(frame_of(adu))) {
         playout.handle_timeout(Instant::ZERO + adu.handover);
         playout.handle_packet(Instant::ZERO + adu.handover, &adu.rtp).unwrap();
         out.extend(drain(&mut playout));

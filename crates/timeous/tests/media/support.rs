@@ -232,3 +232,8 @@ fn skip<T>(test: &str, tool: &str, error: &std::io::Error) -> Option<T> {
     eprintln!("SKIPPED {test}: needs {tool}");
     None
 }
+
+/// The frame that a packet is part of.
+pub(crate) fn frame_of(adu: &MediaAdu) -> usize {
+    frames().iter().position(|frame| frame.id() == adu.meta.frame).expect("every packet is part of a frame")
+}
