@@ -82,7 +82,7 @@ fn handshake(stream: &mut Stream, deadline: Option<Instant>) -> Result<(), Optio
     }
 }
 
-/// The lowest priority that is repaired: frames on which nothing depends are not worth a second try.
+/// The lowest priority that is repaired: what an application marks as worth nothing beside anything else is not.
 const REPAIRED: Priority = Priority(1);
 
 fn config(options: &Options) -> StreamConfig {
