@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
 use timeous_core::{AduMeta, AduSeq, DropReason, Instant, Queue, Rng};
@@ -167,10 +167,13 @@ fn a_thread_that_writes_everywhere_all_the_time() {
         let shared = Arc::clone(&producer.shared);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let attacks = Arc::new(AtomicU64::new(0));
+        let attacked = Arc::clone(&attacks);
         let enemy = thread::spawn(move || {
             let mut rng = Rng::from_seed(seed);
             let control = shared.geometry.zone_at() as u64;
             while !stopped.load(Ordering::Relaxed) {
+                attacked.fetch_add(1, Ordering::Relaxed);
                 match seed % 3 {
                     0 => {
                         let at = rng.below(shared.geometry.words() as u64) as usize;
@@ -193,7 +196,11 @@ fn a_thread_that_writes_everywhere_all_the_time() {
         });
         let mut rng = Rng::from_seed(!seed);
         let (mut tokens, mut bytes) = (Vec::new(), Vec::new());
-        for _ in 0..400 {
+        for round in 0..400 {
+            // A busy machine may let the enemy wait: the two go on together, or it is no attack.
+            while attacks.load(Ordering::Relaxed) < round {
+                thread::yield_now();
+            }
             feed(&mut producer, &mut rng);
             exercise(&mut consumer, &mut rng, &mut tokens, &mut bytes);
         }
