@@ -40,7 +40,7 @@ pub(crate) struct Story<'a> {
 /// [`PlotError`] if a plot cannot be drawn. One without data is left out, and the page says so.
 pub(crate) fn write(story: &Story<'_>, runs: &[Run]) -> Result<String, PlotError> {
     let judgements: Vec<&Judgement> = runs.iter().map(|run| &run.judgement).collect();
-    let mut page = Page::new("Timeous: a live video over a link of half its rate");
+    let mut page = Page::new("Timeous: a live video over an emulated link");
     introduce(&mut page, story);
     let rows: Vec<Vec<String>> = judgements.iter().map(|judgement| table::cells(&judgement.row)).collect();
     page.heading("The figures").table(&table::HEAD, &rows);
