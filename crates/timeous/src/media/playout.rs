@@ -61,7 +61,8 @@ pub struct PlayoutFrame {
     pub annexb: Vec<u8>,
     /// Its RTP timestamp: when it is to be shown, in 90 kHz.
     pub rtp_timestamp: u32,
-    /// The same without wrap-around.
+    /// The same without wrap-around. Each frame has its own, unless the sender started anew
+    /// ([`PacketStats::restarts`]).
     pub ticks: i64,
     /// What it is predicted from.
     pub kind: FrameKind,
@@ -86,6 +87,8 @@ pub struct PacketStats {
     pub late: u64,
     /// That were refused with an [`RtpError`].
     pub refused: u64,
+    /// Not packets, but times that the sender started anew: timestamps, and with them `ticks`, begin again.
+    pub restarts: u64,
 }
 
 /// Plays one RTP stream. Sans-IO: feed packets and time, poll frames and reports.
@@ -234,6 +237,7 @@ impl Playout {
 
     /// The sender has started anew: what waited is settled, and nothing is known of what comes.
     fn restart(&mut self) {
+        self.stats.restarts += 1;
         self.finish();
         self.stragglers = Stragglers::default();
         self.chain = Chain::default();

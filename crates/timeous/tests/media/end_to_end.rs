@@ -380,6 +380,33 @@ fn the_tail_of_a_late_frame_is_no_frame() {
     }
 }
 
+/// Two far away packets in a row are a restart, and so are the next two that are back: timestamps come again then, and
+/// the count of restarts tells why.
+#[test]
+fn frames_come_twice_only_when_the_sender_starts_anew() {
+    let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(150)));
+    let genuine = adus(&frames()[..30]);
+    let stray = [40_000u16, 40_001].map(|number| {
+        let mut rtp = genuine[0].rtp.clone();
+        rtp[2..4].copy_from_slice(&number.to_be_bytes());
+        rtp[4..8].copy_from_slice(&3_000_000_000u32.to_be_bytes());
+        rtp
+    });
+    let mut played = Vec::new();
+    for _ in 0..2 {
+        for packet in genuine.iter().map(|adu| &adu.rtp).chain(&stray) {
+            let _stray = playout.handle_packet(Instant::ZERO, packet);
+        }
+        played.extend(drain(&mut playout));
+    }
+    let mut ticks: Vec<i64> = played.iter().map(|frame| frame.ticks).collect();
+    let all = ticks.len();
+    ticks.sort_unstable();
+    ticks.dedup();
+    assert_eq!(playout.stats().restarts, 3, "away, back and away");
+    assert!(ticks.len() < all, "{all} frames");
+}
+
 #[test]
 fn a_sender_that_starts_anew_is_followed() {
     let frames = frames();
@@ -400,7 +427,7 @@ fn a_sender_that_starts_anew_is_followed() {
         playout.finish();
         count += drain(&mut playout).len();
     }
-    assert_eq!(refused, 1);
+    assert_eq!((refused, playout.stats().restarts), (1, 1));
     // The first packet of the new stream is the price: with it the parameter sets, which are known already.
     assert_eq!(count, 240);
 }
