@@ -37,4 +37,6 @@ pub struct Update {
     pub loss: Option<(Loss, Instant)>,
     /// A round-trip time sample.
     pub rtt: Option<Duration>,
+    /// Whether the client is repairing a loss that was told: until it is done the window does not grow (RFC 6675 §5).
+    pub recovering: bool,
 }

@@ -10,6 +10,7 @@ pub mod capture;
 pub mod emulator;
 pub mod link;
 pub mod path;
+pub mod sim;
 
 pub use link::{Counters, DropCause, Link, LinkConfig, Verdict};
 pub use path::{Direction, Path};

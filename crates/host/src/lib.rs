@@ -1,0 +1,3 @@
+//! Hosts for a simulated network: the very transports, rings and policies that run on sockets, in virtual time.
+
+#![forbid(unsafe_code)]
