@@ -62,7 +62,7 @@ impl AduSource for Queue {
         assert!(bytes.len() <= room, "every data packet leaves so much room");
         packet.extend_from_slice(&bytes);
         self.pulled += 1;
-        Some(PulledAdu { token: self.pulled, len: bytes.len(), meta: AduMeta::default() })
+        Some(PulledAdu { token: self.pulled, len: bytes.len(), meta: AduMeta::default(), apart: false })
     }
     fn sent(&mut self, _: u64) {}
     fn acked(&mut self, _: u64) {

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use timeous_core::{AduMeta, AduSource, DropReason, Instant, PathState, Priority, PulledAdu};
 
+/// How many buffers wait to be used again.
+const MOST_SPARE: usize = 64;
+
 /// A source that keeps what it gave away until its fate is known, and offers it again if it was lost.
 ///
 /// The deadline is that of the first sending: what can no longer arrive in time is lost for good. Only ADUs of at
@@ -15,6 +18,8 @@ pub struct Repair<S> {
     under_way: BTreeMap<u64, Kept>,
     /// Tokens of what is to leave again, in the order of the losses.
     again: VecDeque<u64>,
+    /// Buffers of what needs none any more.
+    spare: Vec<Vec<u8>>,
     repaired: u64,
 }
 
@@ -27,7 +32,7 @@ struct Kept {
 impl<S: AduSource> Repair<S> {
     /// Repairs what comes from `inner` and has at least the priority `least`.
     pub fn new(inner: S, least: Option<Priority>) -> Self {
-        Self { inner, least, under_way: BTreeMap::new(), again: VecDeque::new(), repaired: 0 }
+        Self { inner, least, under_way: BTreeMap::new(), again: VecDeque::new(), spare: Vec::new(), repaired: 0 }
     }
 
     /// The source underneath.
@@ -54,13 +59,33 @@ impl<S: AduSource> Repair<S> {
             }
             packet.extend_from_slice(&kept.payload);
             self.repaired += 1;
-            return Some(PulledAdu { token, len: kept.payload.len(), meta: kept.meta });
+            return Some(PulledAdu { token, len: kept.payload.len(), meta: kept.meta, apart: false });
         }
         None
     }
 
+    /// Copies what may have to leave again: its place in the queue is free as soon as it has left.
+    fn keep(&mut self, pulled: &PulledAdu, appended: &[u8]) {
+        let mut payload = self.spare.pop().unwrap_or_default();
+        payload.extend_from_slice(appended);
+        if pulled.apart {
+            self.inner.append(pulled.token, &mut payload);
+        }
+        self.under_way.insert(pulled.token, Kept { meta: pulled.meta, payload });
+    }
+
+    /// Its fate is known.
+    fn forget(&mut self, token: u64) {
+        if let Some(Kept { mut payload, .. }) = self.under_way.remove(&token)
+            && self.spare.len() < MOST_SPARE
+        {
+            payload.clear();
+            self.spare.push(payload);
+        }
+    }
+
     fn give_up(&mut self, token: u64) {
-        self.under_way.remove(&token);
+        self.forget(token);
         self.inner.lost(token);
     }
 }
@@ -77,10 +102,13 @@ impl<S: AduSource> AduSource for Repair<S> {
         let start = packet.len();
         let pulled = self.inner.pull(now, path, room, packet)?;
         if self.least.is_some_and(|least| pulled.meta.priority >= least) {
-            let payload = packet[start..].to_vec();
-            self.under_way.insert(pulled.token, Kept { meta: pulled.meta, payload });
+            self.keep(&pulled, &packet[start..]);
         }
         Some(pulled)
+    }
+
+    fn append(&mut self, token: u64, packet: &mut Vec<u8>) {
+        self.inner.append(token, packet);
     }
 
     fn sent(&mut self, token: u64) {
@@ -88,7 +116,7 @@ impl<S: AduSource> AduSource for Repair<S> {
     }
 
     fn acked(&mut self, token: u64) {
-        self.under_way.remove(&token);
+        self.forget(token);
         self.inner.acked(token);
     }
 
@@ -101,7 +129,7 @@ impl<S: AduSource> AduSource for Repair<S> {
     }
 
     fn dropped(&mut self, token: u64, reason: DropReason) {
-        self.under_way.remove(&token);
+        self.forget(token);
         self.inner.dropped(token, reason);
     }
 
@@ -137,7 +165,7 @@ mod tests {
             packet.push(self.next as u8);
             let meta = AduMeta { deadline: self.deadline, priority: self.priority, ..AduMeta::default() };
             self.next += 1;
-            Some(PulledAdu { token: self.next - 1, len: 1, meta })
+            Some(PulledAdu { token: self.next - 1, len: 1, meta, apart: false })
         }
         fn sent(&mut self, token: u64) {
             self.told.push(format!("sent {token}"));

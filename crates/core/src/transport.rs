@@ -10,7 +10,8 @@ use crate::time::{Duration, Instant, Rate};
 /// 1. Feed it: any number of [`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout) and
 ///    commands of the transport's own (connect, close).
 /// 2. Drain it: [`poll_transmit`](Self::poll_transmit) until it gives `None`, sending each packet at once. This is
-///    the instant of choice: the payload is pulled from the [`AduSource`] *inside* the call, never before.
+///    the instant of choice: the payload is pulled from the [`AduSource`] *inside* the call, never before. Packets may
+///    be handed to the system together, as long as nothing is pulled that cannot be handed over now.
 /// 3. Hear it: [`poll_event`](Self::poll_event) until it gives `None`.
 /// 4. Ask [`poll_timeout`](Self::poll_timeout), and call `handle_timeout` at that instant, unless something of step 1
 ///    comes first. New data in the source is a reason to go to step 2.
@@ -35,7 +36,8 @@ pub trait Transport {
     /// Lets time pass: to be called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
     fn handle_timeout(&mut self, now: Instant, congestion: &mut Self::Congestion) -> Result<(), Misuse>;
 
-    /// The next packet to send now, appended to the empty `packet`, or `None`.
+    /// The next packet to send now, appended to the empty `packet`, or `None`. Where the ADU's payload is
+    /// [apart](PulledAdu::apart), `packet` holds what goes before it, and the driver sends the two as one.
     fn poll_transmit(
         &mut self,
         now: Instant,
@@ -153,10 +155,32 @@ pub struct Transmit {
 pub struct PulledAdu {
     /// The source's own name for it.
     pub token: u64,
-    /// How many bytes were appended.
+    /// How many bytes of payload it has.
     pub len: usize,
     /// What the source knows of it.
     pub meta: AduMeta,
+    /// Whether the payload was left where it lies instead of being appended to the packet. The driver, who asked the
+    /// source for that, gathers it by the token when it sends. A transport that has to read what it sends (to keep it,
+    /// to sum it up) asks for it by [`appended`](Self::appended).
+    pub apart: bool,
+}
+
+impl PulledAdu {
+    /// The same with its payload at the end of `packet`, however `source` gave it.
+    ///
+    /// ```
+    /// use timeous_core::{AduMeta, NoAdus, PulledAdu};
+    /// let mut packet = b"header, payload".to_vec();
+    /// let pulled = PulledAdu { token: 0, len: 7, meta: AduMeta::default(), apart: false };
+    /// assert_eq!(pulled.appended(&mut NoAdus, &mut packet), pulled, "it is there already");
+    /// ```
+    #[must_use]
+    pub fn appended(self, source: &mut dyn AduSource, packet: &mut Vec<u8>) -> Self {
+        if self.apart {
+            source.append(self.token, packet);
+        }
+        Self { apart: false, ..self }
+    }
 }
 
 /// The queue from which a transport pulls at the instant of sending: the packet ring, or a script in a test.
@@ -164,9 +188,16 @@ pub trait AduSource {
     /// Whether something may be waiting. A transport asks for the right to send only then.
     fn has_queued(&mut self, now: Instant) -> bool;
 
-    /// Takes the ADU that is to leave now, appending its payload of at most `room` bytes to `packet`. What is expired,
-    /// dead or too large is passed over and never seen. `path` is what the transport knows at this instant.
+    /// Takes the ADU that is to leave now, appending its payload of at most `room` bytes to `packet`, or leaving it
+    /// [apart](PulledAdu::apart) if the driver has asked the source for that. What is expired, dead or too large is
+    /// passed over and never seen. `path` is what the transport knows at this instant.
     fn pull(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu>;
+
+    /// Appends the payload of an ADU that was pulled apart and not yet `sent`. A source that leaves nothing apart has
+    /// nothing to do here.
+    fn append(&mut self, token: u64, packet: &mut Vec<u8>) {
+        let _ = (token, packet);
+    }
 
     /// The packet with this ADU was given to the device (the paper's `dev_i` moves on).
     fn sent(&mut self, token: u64);

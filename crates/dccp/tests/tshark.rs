@@ -38,7 +38,7 @@ impl AduSource for Queue {
     fn pull(&mut self, _: Instant, _: &PathState, _: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         let bytes = self.0.pop_front()?;
         packet.extend_from_slice(&bytes);
-        Some(PulledAdu { token: 0, len: bytes.len(), meta: AduMeta::default() })
+        Some(PulledAdu { token: 0, len: bytes.len(), meta: AduMeta::default(), apart: false })
     }
     fn sent(&mut self, _: u64) {}
     fn acked(&mut self, _: u64) {}

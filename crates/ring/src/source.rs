@@ -23,23 +23,32 @@ use crate::error::Violation;
 pub struct RingSource {
     consumer: Consumer,
     choice: Option<Box<dyn LateChoice>>,
+    apart: bool,
     closed: bool,
 }
 
 impl RingSource {
     /// Gives everything in the ring's order.
     pub fn new(consumer: Consumer) -> Self {
-        Self { consumer, choice: None, closed: false }
+        Self { consumer, choice: None, apart: false, closed: false }
     }
 
     /// Runs `choice` before each packet.
     pub fn with_choice(consumer: Consumer, choice: Box<dyn LateChoice>) -> Self {
-        Self { consumer, choice: Some(choice), closed: false }
+        Self { consumer, choice: Some(choice), apart: false, closed: false }
     }
 
     /// Replaces the choice.
     pub fn set_choice(&mut self, choice: Option<Box<dyn LateChoice>>) {
         self.choice = choice;
+    }
+
+    /// Leaves payloads in the ring's zone from now on, where a driver that can send from there finds them by
+    /// [`Consumer::payload`].
+    #[must_use]
+    pub fn leaving_payloads_apart(mut self) -> Self {
+        self.apart = true;
+        self
     }
 
     /// The connection ends: what is queued is `Dropped(Closed)`, the producer learns of it, and nothing is given any
@@ -137,8 +146,14 @@ impl AduSource for RingSource {
         let claimed = self.consumer.claim_within(now, room);
         self.tell_of_passed();
         let claimed = claimed.ok().flatten()?;
-        self.consumer.copy_payload(claimed.token, packet);
-        Some(PulledAdu { token: claimed.token, len: claimed.len, meta: claimed.meta })
+        if !self.apart {
+            self.consumer.copy_payload(claimed.token, packet);
+        }
+        Some(PulledAdu { token: claimed.token, len: claimed.len, meta: claimed.meta, apart: self.apart })
+    }
+
+    fn append(&mut self, token: u64, packet: &mut Vec<u8>) {
+        self.consumer.copy_payload(token, packet);
     }
 
     fn sent(&mut self, token: u64) {
@@ -168,10 +183,11 @@ impl AduSource for RingSource {
 
 impl fmt::Debug for RingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { consumer, choice, closed } = self;
+        let Self { consumer, choice, apart, closed } = self;
         f.debug_struct("RingSource")
             .field("consumer", consumer)
             .field("has_choice", &choice.is_some())
+            .field("apart", apart)
             .field("closed", closed)
             .finish()
     }

@@ -8,7 +8,7 @@ use super::refusal::write_bare;
 use super::{Config, Connection, State, told};
 use crate::features::Feature;
 use crate::options::{Opt, OptionList, Ticks};
-use crate::packet::{Body, Header, PacketType, begin_encoded, finish};
+use crate::packet::{Body, Encapsulation, Header, PacketType, begin_encoded, finish};
 use crate::seq::Seq;
 
 /// As many control packets wait at most; a peer that provokes more does not get them.
@@ -105,9 +105,13 @@ impl Connection {
         let room = self.config.mps.saturating_sub(packet.len());
         match source.pull(now, &path, room, packet) {
             Some(adu) => {
-                let bytes = packet.len() as u64;
+                // In UDP the checksum is zero (RFC 6773 §3.3), and nobody here has to read the payload.
+                let readable = self.config.encapsulation != Encapsulation::Udp;
+                let adu = if readable { adu.appended(source, packet) } else { adu };
+                // Bytes of the DCCP packet: an empty datagram weighs something, too.
+                let bytes = (packet.len() + if adu.apart { adu.len } else { 0 }) as u64;
                 told(cm.notify(now, flow, bytes));
-                self.complete_data(now, body.packet_type(), start, &adu, packet);
+                self.complete_data(now, body.packet_type(), start, &adu, bytes, packet);
                 self.watch_for_feedback(now, cm);
                 Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: Some(adu) })
             }
@@ -228,11 +232,18 @@ impl Connection {
     }
 
     /// A packet with data leaves.
-    fn complete_data(&mut self, now: Instant, sent: PacketType, start: usize, adu: &PulledAdu, packet: &mut [u8]) {
+    fn complete_data(
+        &mut self,
+        now: Instant,
+        sent: PacketType,
+        start: usize,
+        adu: &PulledAdu,
+        bytes: u64,
+        packet: &mut [u8],
+    ) {
         let seq = self.depart(now, sent, start, packet);
         self.ndp_run = 0;
-        // Bytes of the DCCP packet, as the Congestion Manager was told: an empty datagram weighs something, too.
-        self.sender.sent_data(now, seq, adu.token, packet.len() as u64);
+        self.sender.sent_data(now, seq, adu.token, bytes);
         self.round.on_data_sent(seq);
         self.statistics.data_sent += 1;
         self.statistics.bytes_sent += adu.len as u64;

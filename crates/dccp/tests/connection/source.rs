@@ -88,7 +88,7 @@ impl AduSource for Script {
             }
             self.note(token, Step::Pulled);
             packet.extend_from_slice(&bytes);
-            return Some(PulledAdu { token, len: bytes.len(), meta: AduMeta::default() });
+            return Some(PulledAdu { token, len: bytes.len(), meta: AduMeta::default(), apart: false });
         }
     }
 
