@@ -4,3 +4,9 @@
 //! what is delivered when, are decided in rooms of their own.
 
 #![forbid(unsafe_code)]
+
+pub mod segment;
+pub mod seq;
+
+pub use segment::{Addresses, Flags, Header, Options, SackBlock, SackBlocks, Segment, Timestamps, WireError};
+pub use seq::Seq;

@@ -1,0 +1,20 @@
+//! Segments: the header, its options, and how they travel (RFC 9293 §3.1).
+
+mod checksum;
+mod emit;
+mod flags;
+mod header;
+mod options;
+mod parse;
+mod sack;
+
+pub use checksum::Addresses;
+pub use emit::{EmitError, add_flags, begin, finish};
+pub use flags::Flags;
+pub use header::Header;
+pub use options::{MAX_OPTION_BYTES, MAX_WINDOW_SCALE, Options, Timestamps};
+pub use parse::{Segment, WireError};
+pub use sack::{SackBlock, SackBlocks};
+
+#[cfg(test)]
+mod tests;

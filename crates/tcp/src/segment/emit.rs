@@ -1,0 +1,92 @@
+//! Writing a segment in two steps, so that its data can be chosen in between.
+
+use super::checksum::{Addresses, checksum};
+use super::flags::Flags;
+use super::header::Header;
+use super::options::{MAX_OPTION_BYTES, MAX_WINDOW_SCALE, Options};
+
+const FLAGS: usize = 13;
+const CHECKSUM: std::ops::Range<usize> = 16..18;
+
+/// The caller asked for a segment that TCP cannot carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum EmitError {
+    /// All options together are too long.
+    #[error("options of {needed} bytes do not fit into the 40 of a header: ask Options::room_for_sack")]
+    OptionsTooLong {
+        /// Bytes that they need.
+        needed: usize,
+    },
+    /// MSS, window scale or SACK-permitted without SYN.
+    #[error("an option that belongs to the handshake stands on a segment without SYN: leave it out")]
+    OnlyOnSyn,
+    /// A shift above 14 (RFC 7323 §2.3).
+    #[error("a window scale of {shift} is too great: 14 at most")]
+    WindowScale {
+        /// The shift.
+        shift: u8,
+    },
+    /// No segment begins where it was said to.
+    #[error("no segment begins at byte {start} of the buffer: pass what begin() returned")]
+    NotBegun {
+        /// Where it was said to begin.
+        start: usize,
+    },
+}
+
+/// Appends header and options to `out` and returns where the segment starts: append the payload to `out`, then call
+/// [`finish`].
+///
+/// # Errors
+/// An [`EmitError`] if the caller asked for what TCP cannot carry; `out` is then as it was.
+pub fn begin(header: &Header, options: &Options, out: &mut Vec<u8>) -> Result<usize, EmitError> {
+    let needed = options.len();
+    if needed > MAX_OPTION_BYTES {
+        return Err(EmitError::OptionsTooLong { needed });
+    }
+    if options.needs_syn() && !header.flags.contains(Flags::SYN) {
+        return Err(EmitError::OnlyOnSyn);
+    }
+    if let Some(shift) = options.window_scale.filter(|&shift| shift > MAX_WINDOW_SCALE) {
+        return Err(EmitError::WindowScale { shift });
+    }
+    let start = out.len();
+    let words = ((Header::MIN_LEN + needed) / 4) as u8;
+    let ack = if header.ack.is_some() { Flags::ACK_BIT } else { 0 };
+    let urgent = if header.urgent.is_some() { Flags::URG_BIT } else { 0 };
+    out.extend_from_slice(&header.source_port.to_be_bytes());
+    out.extend_from_slice(&header.dest_port.to_be_bytes());
+    out.extend_from_slice(&header.seq.value().to_be_bytes());
+    out.extend_from_slice(&header.ack.unwrap_or_default().value().to_be_bytes());
+    out.extend_from_slice(&[words << 4, header.flags.bits() | ack | urgent]);
+    out.extend_from_slice(&header.window.to_be_bytes());
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&header.urgent.unwrap_or_default().to_be_bytes());
+    options.encode(out);
+    Ok(start)
+}
+
+/// Sets control bits of a segment that was begun: PSH and FIN may depend on the data that came.
+///
+/// # Errors
+/// [`EmitError::NotBegun`] if `start` is not what [`begin`] returned.
+pub fn add_flags(out: &mut [u8], start: usize, flags: Flags) -> Result<(), EmitError> {
+    begun(out, start)?[FLAGS] |= flags.bits();
+    Ok(())
+}
+
+/// Completes the segment that starts at `start` and reaches to the end of `out`: fills the checksum in.
+///
+/// # Errors
+/// [`EmitError::NotBegun`] if `start` is not what [`begin`] returned.
+pub fn finish(out: &mut [u8], start: usize, addresses: Addresses) -> Result<(), EmitError> {
+    let segment = begun(out, start)?;
+    segment[CHECKSUM].fill(0);
+    let sum = checksum(segment, addresses);
+    segment[CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+    Ok(())
+}
+
+fn begun(out: &mut [u8], start: usize) -> Result<&mut [u8], EmitError> {
+    out.get_mut(start..).filter(|segment| segment.len() >= Header::MIN_LEN).ok_or(EmitError::NotBegun { start })
+}

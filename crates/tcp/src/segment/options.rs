@@ -1,0 +1,154 @@
+//! The options of a header that this TCP knows (RFC 9293 §3.2, RFC 2018, RFC 7323), and their encoding.
+
+use super::sack::{SackBlock, SackBlocks};
+use crate::seq::Seq;
+
+/// The most bytes that options take in one header: its 60 less the fixed 20 (RFC 9293 §3.1).
+pub const MAX_OPTION_BYTES: usize = 40;
+
+/// The greatest shift of a window (RFC 7323 §2.3).
+pub const MAX_WINDOW_SCALE: u8 = 14;
+
+const END: u8 = 0;
+const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+
+/// The Timestamps option (RFC 7323 §3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Timestamps {
+    /// TSval: the sender's clock.
+    pub value: u32,
+    /// TSecr: the peer's clock, sent back; it counts only where the segment acknowledges something.
+    pub echo: u32,
+}
+
+/// The options of one header, those that nobody knows left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// The greatest segment that the sender can take (RFC 9293 §3.7.1); on a SYN only.
+    pub mss: Option<u16>,
+    /// How far the sender's windows will be shifted, 14 at most (RFC 7323 §2.2); on a SYN only.
+    pub window_scale: Option<u8>,
+    /// Whether the sender takes SACK blocks (RFC 2018 §2); on a SYN only.
+    pub sack_permitted: bool,
+    /// The sender's clock and ours.
+    pub timestamps: Option<Timestamps>,
+    /// What arrived beyond the acknowledgement.
+    pub sack: SackBlocks,
+}
+
+impl Options {
+    /// Bytes that these options take in a header, padding included: the payload has so much less room
+    /// (RFC 6691 §2).
+    ///
+    /// ```
+    /// use timeous_tcp::{Options, Timestamps};
+    /// let options = Options { timestamps: Some(Timestamps::default()), ..Options::default() };
+    /// assert_eq!(options.len(), 12);
+    /// ```
+    pub fn len(&self) -> usize {
+        let sack = if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.len() };
+        let handshake = match (self.sack_permitted, self.timestamps.is_some()) {
+            (false, false) => 0,
+            (true, false) => 4,
+            (_, true) => 12,
+        };
+        4 * usize::from(self.mss.is_some()) + 4 * usize::from(self.window_scale.is_some()) + handshake + sack
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many SACK blocks would fit beside the other options.
+    pub fn room_for_sack(&self) -> usize {
+        let others = Self { sack: SackBlocks::default(), ..*self }.len();
+        MAX_OPTION_BYTES.saturating_sub(others + 4) / 8
+    }
+
+    /// Whether one of them may stand on a SYN only.
+    pub(super) fn needs_syn(&self) -> bool {
+        self.mss.is_some() || self.window_scale.is_some() || self.sack_permitted
+    }
+
+    /// Appends them, aligned to words in the way that everybody does (RFC 7323 appendix A).
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        if let Some(mss) = self.mss {
+            out.extend_from_slice(&[MSS, 4]);
+            out.extend_from_slice(&mss.to_be_bytes());
+        }
+        let filler = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NOP, NOP] };
+        if let Some(timestamps) = self.timestamps {
+            out.extend_from_slice(&filler);
+            out.extend_from_slice(&[TIMESTAMPS, 10]);
+            out.extend_from_slice(&timestamps.value.to_be_bytes());
+            out.extend_from_slice(&timestamps.echo.to_be_bytes());
+        } else if self.sack_permitted {
+            out.extend_from_slice(&[NOP, NOP]);
+            out.extend_from_slice(&filler);
+        }
+        if let Some(shift) = self.window_scale {
+            out.extend_from_slice(&[NOP, WINDOW_SCALE, 3, shift]);
+        }
+        if !self.sack.is_empty() {
+            out.extend_from_slice(&[NOP, NOP, SACK, 2 + 8 * self.sack.len() as u8]);
+            for block in self.sack.iter() {
+                out.extend_from_slice(&block.left.value().to_be_bytes());
+                out.extend_from_slice(&block.right.value().to_be_bytes());
+            }
+        }
+    }
+
+    /// Reads the option part of a header.
+    ///
+    /// What is unknown, of a wrong length, or on the wrong segment is passed over; of options that come twice the
+    /// later counts. Where a length is impossible, nothing after it can be read, so the rest is passed over too
+    /// (RFC 9293 §3.2, MUST-7).
+    pub(super) fn decode(mut rest: &[u8], syn: bool) -> Self {
+        let mut options = Self::default();
+        while let Some((&kind, after)) = rest.split_first() {
+            match kind {
+                END => break,
+                NOP => rest = after,
+                _ => {
+                    let length = after.first().map_or(0, |&length| usize::from(length));
+                    let Some((option, others)) = rest.split_at_checked(length).filter(|_| length >= 2) else { break };
+                    options.take(kind, &option[2..], syn);
+                    rest = others;
+                }
+            }
+        }
+        options
+    }
+
+    fn take(&mut self, kind: u8, data: &[u8], syn: bool) {
+        match (kind, data) {
+            // A greatest segment of nothing would be no connection: Linux, too, hears nothing then.
+            (MSS, &[high, low]) if syn && (high, low) != (0, 0) => self.mss = Some(u16::from_be_bytes([high, low])),
+            // "If a Window Scale option is received with a shift.cnt value larger than 14, the TCP SHOULD log the
+            // error but MUST use 14" (RFC 7323 §2.3).
+            (WINDOW_SCALE, &[shift]) if syn => self.window_scale = Some(shift.min(MAX_WINDOW_SCALE)),
+            (SACK_PERMITTED, []) if syn => self.sack_permitted = true,
+            (SACK, data) => {
+                if let (blocks, []) = data.as_chunks::<8>() {
+                    self.sack = blocks.iter().map(|block| sack_block(*block)).collect();
+                }
+            }
+            (TIMESTAMPS, &[v0, v1, v2, v3, e0, e1, e2, e3]) => {
+                let value = u32::from_be_bytes([v0, v1, v2, v3]);
+                self.timestamps = Some(Timestamps { value, echo: u32::from_be_bytes([e0, e1, e2, e3]) });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn sack_block([l0, l1, l2, l3, r0, r1, r2, r3]: [u8; 8]) -> SackBlock {
+    let left = Seq::new(u32::from_be_bytes([l0, l1, l2, l3]));
+    SackBlock { left, right: Seq::new(u32::from_be_bytes([r0, r1, r2, r3])) }
+}
