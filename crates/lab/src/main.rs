@@ -1,46 +1,141 @@
 //! Demonstrations, and the experiments of the papers: the binary `timeous-lab`.
 
 mod demo;
+mod experiment;
+mod experiments;
 mod report;
+mod whole;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use experiment::{Experiment, LabError, Progress, Run};
 
 /// Demonstrates Timeous, and repeats the experiments of the papers
+///
+/// Exit codes: 0 all holds, 1 a bound does not hold, 2 the command line is wrong, 4 the machine lacks something.
 #[derive(Debug, Parser)]
-#[command(name = "timeous-lab", version)]
+#[command(name = "timeous-lab", version, disable_help_subcommand = true, subcommand_required = true)]
 struct Lab {
     #[command(subcommand)]
-    experiment: Experiment,
+    task: Task,
 }
 
 #[derive(Debug, Subcommand)]
-enum Experiment {
+enum Task {
     Demo(demo::DemoArgs),
     /// Lists what can be run
     List,
+    All(AllArgs),
 }
 
-/// Every experiment by name, and what it shows.
-const EXPERIMENTS: [(&str, &str); 1] =
-    [("demo", "a live video over a link of half its rate: plain UDP, a plain queue, Timeous")];
+/// Runs every experiment and writes a page with all that was found
+#[derive(Args, Clone, Debug)]
+struct AllArgs {
+    /// Where the page and the data go
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The first seed of the experiments' randomness
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Also on this machine's kernel, where an experiment can
+    #[arg(long)]
+    real: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+struct RunArgs {
+    /// The first seed of its randomness
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many seeds, one after the other
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
+    /// On this machine's kernel rather than in virtual time
+    #[arg(long)]
+    real: bool,
+    /// Print what was found as JSON
+    #[arg(long)]
+    json: bool,
+}
 
 fn main() -> ExitCode {
-    match Lab::parse().experiment {
-        Experiment::List => {
-            for (name, what) in EXPERIMENTS {
-                println!("{name:<8}{what}");
-            }
-            ExitCode::SUCCESS
+    let experiments = experiments::all();
+    let add = |lab: Command, experiment: &&dyn Experiment| {
+        let about = experiment.about();
+        lab.subcommand(RunArgs::augment_args(Command::new(about.name).about(about.title)))
+    };
+    let lab = experiments.iter().fold(Lab::command(), add);
+    let matches = lab.get_matches();
+    let (name, own) = matches.subcommand().expect("clap asks for a subcommand");
+    let experiment = experiments.iter().find(|experiment| experiment.about().name == name);
+    let outcome = match experiment {
+        Some(experiment) => one(*experiment, &arguments(own)),
+        None => task(arguments::<Lab>(&matches).task, &experiments),
+    };
+    ExitCode::from(outcome)
+}
+
+fn arguments<T: FromArgMatches>(matches: &ArgMatches) -> T {
+    T::from_arg_matches(matches).unwrap_or_else(|error| error.exit())
+}
+
+fn failed(error: &dyn std::error::Error, code: u8) -> u8 {
+    eprintln!("timeous-lab: {error}");
+    code
+}
+
+fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
+    match task {
+        Task::List => {
+            list(experiments);
+            0
         }
-        Experiment::Demo(args) => match demo::run(&args) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::from(1),
-            Err(error) => {
-                eprintln!("timeous-lab: {error}");
-                ExitCode::from(error.exit_code())
-            }
+        Task::Demo(args) => match demo::run(&args) {
+            Ok(held) => u8::from(!held),
+            Err(error) => failed(&error, error.exit_code()),
         },
+        Task::All(args) => {
+            let outcome = whole::run(experiments, args.seed, args.real, &args.out, &Progress::new());
+            outcome.unwrap_or_else(|error| failed(&error, error.exit_code()))
+        }
     }
+}
+
+fn list(experiments: &[&dyn Experiment]) {
+    println!(
+        "{:<16}{:<16}a live video over a link of half its rate: plain UDP, a plain queue, Timeous",
+        "demo", "real"
+    );
+    for about in experiments.iter().map(|experiment| experiment.about()) {
+        let forms: Vec<_> =
+            [(false, "virtual"), (true, "real")].into_iter().filter(|f| about.forms.include(f.0)).collect();
+        let forms = forms.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(", ");
+        println!("{:<16}{forms:<16}{} ({})", about.name, about.title, about.source);
+    }
+}
+
+fn one(experiment: &dyn Experiment, args: &RunArgs) -> u8 {
+    let about = experiment.about();
+    let progress = Progress::new();
+    let run = Run { seed: args.seed, seeds: args.seeds.unwrap_or(about.seeds), real: args.real, progress: &progress };
+    let found = match (about.forms.include(args.real), args.real) {
+        (true, _) => experiment.run(&run),
+        (false, true) => Err(LabError::OnlyVirtual { name: about.name }),
+        (false, false) => Err(LabError::OnlyReal { name: about.name }),
+    };
+    let findings = match found {
+        Ok(findings) => findings,
+        Err(error) => return failed(&error, error.exit_code()),
+    };
+    if args.json {
+        print!("{}", whole::pretty(&experiment::record(&about, &run, &findings)));
+    } else {
+        print!("{}", experiment::text(&about, &run, &findings));
+    }
+    let broken: Vec<String> = whole::broken(&findings).collect();
+    broken.iter().for_each(|claim| eprintln!("does not hold: {claim}"));
+    u8::from(!broken.is_empty())
 }

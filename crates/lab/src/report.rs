@@ -1,5 +1,6 @@
 //! Reports: one HTML page with plots, tables and videos, that needs nothing but itself and the videos beside it.
 
+pub(crate) mod columns;
 pub(crate) mod lanes;
 pub(crate) mod plot;
 
@@ -23,6 +24,39 @@ pub(crate) struct Video {
     pub(crate) caption: String,
 }
 
+/// A cell of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// What stands in it.
+    pub(crate) text: String,
+    /// How.
+    pub(crate) mark: Mark,
+}
+
+/// What a cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// A number or a name.
+    Plain,
+    /// Words, to be read from the left.
+    Text,
+    /// A judgement that holds.
+    Good,
+    /// A judgement that does not.
+    Bad,
+}
+
+impl Mark {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Text => " class=\"text\"",
+            Self::Good => " class=\"good\"",
+            Self::Bad => " class=\"bad\"",
+        }
+    }
+}
+
 impl Page {
     /// An empty page.
     pub(crate) fn new(title: &str) -> Self {
@@ -32,6 +66,33 @@ impl Page {
     /// A heading of a section.
     pub(crate) fn heading(&mut self, text: &str) -> &mut Self {
         self.element("h2", text)
+    }
+
+    /// A heading that `#id` leads to.
+    pub(crate) fn section(&mut self, id: &str, text: &str) -> &mut Self {
+        let _ = writeln!(self.body, "<h2 id=\"{}\">{}</h2>", escape(id), escape(text));
+        self
+    }
+
+    /// A heading within a section.
+    pub(crate) fn subheading(&mut self, text: &str) -> &mut Self {
+        self.element("h3", text)
+    }
+
+    /// Links to sections: the id and the heading of each.
+    pub(crate) fn contents(&mut self, sections: &[(String, String)]) -> &mut Self {
+        self.body.push_str("<nav><ul>\n");
+        for (id, heading) in sections {
+            let _ = writeln!(self.body, "<li><a href=\"#{}\">{}</a></li>", escape(id), escape(heading));
+        }
+        self.body.push_str("</ul></nav>\n");
+        self
+    }
+
+    /// A link to a file beside the page.
+    pub(crate) fn link(&mut self, path: &str, text: &str) -> &mut Self {
+        let _ = writeln!(self.body, "<p><a href=\"{}\">{}</a></p>", escape(path), escape(text));
+        self
     }
 
     /// A paragraph.
@@ -46,6 +107,12 @@ impl Page {
 
     /// A table; its first column names the rows.
     pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) -> &mut Self {
+        let plain = |text: &String| Cell { text: text.clone(), mark: Mark::Plain };
+        self.cells(head, &rows.iter().map(|row| row.iter().map(plain).collect()).collect::<Vec<_>>())
+    }
+
+    /// A table of cells that are more than numbers; its first column names the rows.
+    pub(crate) fn cells(&mut self, head: &[&str], rows: &[Vec<Cell>]) -> &mut Self {
         self.body.push_str("<div class=\"wide\"><table>\n<thead><tr>");
         for cell in head {
             self.element("th", cell);
@@ -54,7 +121,8 @@ impl Page {
         for row in rows {
             self.body.push_str("<tr>");
             for (i, cell) in row.iter().enumerate() {
-                self.element(if i == 0 { "th" } else { "td" }, cell);
+                let name = if i == 0 { "th" } else { "td" };
+                let _ = writeln!(self.body, "<{name}{}>{}</{name}>", cell.mark.class(), escape(&cell.text));
             }
             self.body.push_str("</tr>\n");
         }
@@ -139,8 +207,12 @@ pre { overflow-x: auto; padding: .7rem; border: 1px solid color-mix(in srgb, cur
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
 th:first-child { text-align: left; white-space: nowrap; } tbody th { font-weight: normal; }
+td.text, th.text:first-child { text-align: left; white-space: normal; min-width: 9rem; vertical-align: top; }
+td.good, td.bad { white-space: nowrap; font-weight: 600; vertical-align: top; }
+.good { color: #00785a; color: light-dark(#00684e, #5fd6b0); } .bad { color: #c43c00; color: light-dark(#a83400, #ff9a5c); }
+h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; } nav ul { padding-left: 1.2rem; }
 figure { margin: 1rem 0; } figcaption { font-size: .9rem; opacity: .8; }
-.plot svg { width: 100%; height: auto; }
+.plot { overflow-x: auto; } .plot svg { width: 100%; min-width: 34rem; height: auto; }
 .plot svg text { fill: currentColor; font-family: inherit; }
 .plot svg [stroke='#000000'] { stroke: currentColor; }
 .videos { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem; }
@@ -173,12 +245,34 @@ mod tests {
         let lines = Lines { title: "t", x: "x", y: "y", series: vec![Series::new("a", vec![(0.0, 1.0), (1.0, 2.0)])] };
         let mut page = Page::new("t");
         page.heading("h").paragraph("p").listing("l").table(&["a"], &[vec!["b".into()]]);
+        page.contents(&[("i".into(), "<s>".into())]).section("i", "<s>").subheading("t").link("f.json", "f");
+        let marks = [Mark::Text, Mark::Good, Mark::Bad, Mark::Plain];
+        page.cells(&["a"; 4], &[marks.map(|mark| Cell { text: "c".into(), mark }).to_vec()]);
         page.figure(&lines.draw().unwrap(), "c");
         let video = |path: &str| Video { path: Ok(path.into()), caption: "v".into() };
         let none = Video { path: Err("none".into()), caption: "v".into() };
         page.videos(&[video("a.mp4"), video("b.mp4"), none]);
         let html = page.html();
-        for name in ["p", "h1", "h2", "pre", "table", "tr", "th", "td", "figure", "figcaption", "svg", "video", "div"] {
+        for name in [
+            "p",
+            "h1",
+            "h2",
+            "h3",
+            "nav",
+            "ul",
+            "li",
+            "a",
+            "pre",
+            "table",
+            "tr",
+            "th",
+            "td",
+            "figure",
+            "figcaption",
+            "svg",
+            "video",
+            "div",
+        ] {
             let opened = html.matches(&format!("<{name}>")).count() + html.matches(&format!("<{name} ")).count();
             assert_eq!(opened, html.matches(&format!("</{name}>")).count(), "{name}");
         }

@@ -3,6 +3,7 @@
 use timeous::core::{Duration, Rate};
 
 use super::judge::Row;
+use crate::report::columns::columns;
 
 /// The heads of its columns.
 pub(crate) const HEAD: [&str; 9] = [
@@ -37,19 +38,7 @@ pub(crate) fn cells(row: &Row) -> Vec<String> {
 
 /// As lines of text.
 pub(crate) fn text(rows: &[Row]) -> String {
-    let head = HEAD.map(str::to_owned).to_vec();
-    let lines: Vec<Vec<String>> = [head].into_iter().chain(rows.iter().map(cells)).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let mut out = String::new();
-    for line in &lines {
-        let cells = line.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        out.push('\n');
-    }
-    out
+    columns(&HEAD, &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
 /// The whole outcome, for programs.

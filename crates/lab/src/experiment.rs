@@ -1,0 +1,34 @@
+//! What an experiment is: it says what it is about, runs, and gives findings from which every form of output is made.
+
+mod about;
+mod claim;
+mod error;
+mod findings;
+mod progress;
+mod record;
+mod run;
+mod section;
+mod text;
+
+pub(crate) use about::{About, Forms};
+#[allow(unused_imports, reason = "the words of experiments")]
+pub(crate) use claim::{Bound, Claim};
+pub(crate) use error::LabError;
+pub(crate) use findings::{Choice, Figure, Findings, Source, Table};
+pub(crate) use progress::{Progress, Task};
+pub(crate) use record::record;
+pub(crate) use run::Run;
+pub(crate) use section::{section, summary};
+pub(crate) use text::text;
+
+/// An experiment of a paper, as a command of its own.
+pub(crate) trait Experiment: Sync {
+    /// What it is about.
+    fn about(&self) -> About;
+
+    /// Runs it, in the form that `run` asks for.
+    ///
+    /// # Errors
+    /// [`LabError`] if it could not be run, never because it went badly: that is what claims are for.
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError>;
+}

@@ -1,0 +1,95 @@
+//! How far an experiment is: a bar on a terminal, plain lines where there is none. Always on standard error.
+
+use std::io::{IsTerminal, stderr};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// The progress of experiments.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bars: MultiProgress,
+    show: Show,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Show {
+    Bars,
+    Lines,
+    #[cfg(test)]
+    Nothing,
+}
+
+/// A piece of work with steps. It is over when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Task {
+    what: String,
+    steps: u64,
+    done: AtomicU64,
+    bar: Option<ProgressBar>,
+    lines: bool,
+}
+
+impl Progress {
+    /// Bars if standard error is a terminal, lines otherwise.
+    pub(crate) fn new() -> Self {
+        let show = if stderr().is_terminal() { Show::Bars } else { Show::Lines };
+        Self { bars: MultiProgress::new(), show }
+    }
+
+    /// Tells nothing.
+    #[cfg(test)]
+    pub(crate) fn silent() -> Self {
+        Self { bars: MultiProgress::new(), show: Show::Nothing }
+    }
+
+    /// Tells something.
+    pub(crate) fn say(&self, text: &str) {
+        match self.show {
+            Show::Bars => drop(self.bars.println(text)),
+            Show::Lines => eprintln!("{text}"),
+            #[cfg(test)]
+            Show::Nothing => (),
+        }
+    }
+
+    /// A piece of work with so many steps.
+    pub(crate) fn task(&self, what: &str, steps: u64) -> Task {
+        let bar = (self.show == Show::Bars).then(|| {
+            let bar = self.bars.add(ProgressBar::new(steps));
+            let template = "{spinner} {msg:40} {bar:24} {pos:>4}/{len}  {elapsed:>4}";
+            bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_message(what.to_owned());
+            bar.enable_steady_tick(std::time::Duration::from_millis(200));
+            bar
+        });
+        let lines = self.show == Show::Lines;
+        if lines {
+            eprintln!("{what}");
+        }
+        Task { what: what.to_owned(), steps, done: AtomicU64::new(0), bar, lines }
+    }
+}
+
+impl Task {
+    /// A step is done.
+    pub(crate) fn step(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+        // A line each quarter: a log should not be longer than what it tells.
+        let quarter = |done: u64| done * 4 / self.steps.max(1);
+        if self.lines && self.steps >= 4 && quarter(done) > quarter(done - 1) {
+            eprintln!("{}: {done} of {}", self.what, self.steps);
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

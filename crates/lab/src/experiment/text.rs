@@ -1,0 +1,66 @@
+//! Findings for people, as text.
+
+use std::fmt::Write;
+
+use super::about::About;
+use super::claim::{Bound, Claim};
+use super::findings::Findings;
+use super::run::Run;
+use crate::report::columns::columns;
+
+/// Title, tables, claims, setup and notes.
+pub(crate) fn text(about: &About, run: &Run<'_>, findings: &Findings) -> String {
+    let mut out = String::new();
+    let form = if run.real { "on this machine's kernel" } else { "in virtual time" };
+    let _ = writeln!(out, "{}: {}", about.name, about.title);
+    let _ = writeln!(out, "{}; {form}, {}", about.source, seeds(run));
+    let _ = writeln!(out, "\nThe paper: {}", about.paper);
+    for table in &findings.tables {
+        let head: Vec<&str> = table.head.iter().map(String::as_str).collect();
+        let _ = write!(out, "\n{}\n{}", table.title, columns(&head, &table.rows));
+    }
+    if !findings.claims.is_empty() {
+        let rows: Vec<_> = findings.claims.iter().map(of_claim).collect();
+        let _ = write!(out, "\nClaims\n{}", columns(&["claim", "measured", "paper", "pass", "aim"], &rows));
+    }
+    if !findings.setup.is_empty() {
+        out.push_str("\nSetup\n");
+        for choice in &findings.setup {
+            let _ = writeln!(out, "- {}: {} ({}: {})", choice.what, choice.value, choice.source.word(), choice.why);
+        }
+    }
+    if !findings.notes.is_empty() {
+        out.push_str("\nNotes\n");
+        for note in &findings.notes {
+            let _ = writeln!(out, "- {note}");
+        }
+    }
+    out
+}
+
+/// The seeds in words.
+pub(super) fn seeds(run: &Run<'_>) -> String {
+    match run.seeds {
+        0 | 1 => format!("seed {}", run.seed),
+        n => format!("seeds {} to {}", run.seed, run.seed.wrapping_add(u64::from(n) - 1)),
+    }
+}
+
+fn of_claim(claim: &Claim) -> Vec<String> {
+    let judged = |bound: Option<Bound>, holds| verdict(bound, holds).unwrap_or_else(|| "–".to_owned());
+    vec![
+        claim.what.clone(),
+        claim.measured.clone(),
+        claim.paper.clone(),
+        judged(claim.pass, claim.passes()),
+        judged(claim.aim, claim.reaches_aim()),
+    ]
+}
+
+/// A bound and whether it holds, in words.
+pub(super) fn verdict(bound: Option<Bound>, holds: Option<bool>) -> Option<String> {
+    let (bound, holds) = (bound?, holds?);
+    // "At least 1" is how a claim is written that holds or not.
+    let bound = if bound == Bound::AtLeast(1.0) { String::new() } else { format!(" ({bound})") };
+    Some(format!("{}{bound}", if holds { "yes" } else { "NO" }))
+}

@@ -1,0 +1,145 @@
+//! Many experiments at once: one page with a section each, and their data beside it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::experiment::{self, About, Experiment, Findings, LabError, Progress, Run};
+use crate::report::{Cell, Mark, Page};
+
+/// What came of one experiment in one form.
+struct Outcome<'a> {
+    about: About,
+    run: Run<'a>,
+    result: Result<Findings, LabError>,
+}
+
+impl Outcome<'_> {
+    /// Its name on the page and, as it is, in the names of files.
+    fn id(&self) -> String {
+        format!("{}{}", self.about.name, if self.run.real { "-real" } else { "" })
+    }
+
+    fn heading(&self) -> String {
+        let form = if self.run.real { ", for real" } else { "" };
+        format!("{}{form}: {}", self.about.name, self.about.title)
+    }
+}
+
+/// Runs all of them, and each that can on this machine's kernel too if `real`. Gives the exit code: 0, 1 if a bound does
+/// not hold, 4 if one could not be run.
+///
+/// # Errors
+/// [`LabError::File`] if the report cannot be written.
+pub(crate) fn run(
+    experiments: &[&dyn Experiment],
+    seed: u64,
+    real: bool,
+    out: &Path,
+    progress: &Progress,
+) -> Result<u8, LabError> {
+    fs::create_dir_all(out).map_err(LabError::file(out))?;
+    let forms = || [false, true].into_iter().filter(|form| real || !form);
+    let wanted: Vec<_> = experiments
+        .iter()
+        .flat_map(|experiment| forms().map(move |form| (experiment, form)))
+        .filter(|(experiment, form)| experiment.about().forms.include(*form))
+        .collect();
+    let mut outcomes = Vec::new();
+    for (index, (experiment, form)) in wanted.iter().enumerate() {
+        let about = experiment.about();
+        let outcome = {
+            let run = Run { seed, seeds: about.seeds, real: *form, progress };
+            let place = format!("{} of {}: {}", index + 1, wanted.len(), about.name);
+            progress.say(&format!("{place}{} ({})", if *form { " --real" } else { "" }, about.takes));
+            Outcome { about, run, result: experiment.run(&run) }
+        };
+        if let Ok(findings) = &outcome.result {
+            let path = out.join(format!("{}.json", outcome.id()));
+            let record = experiment::record(&about, &outcome.run, findings);
+            fs::write(&path, pretty(&record)).map_err(LabError::file(&path))?;
+        }
+        outcomes.push(outcome);
+    }
+    let path = out.join("index.html");
+    fs::write(&path, page(&outcomes, seed, real)).map_err(LabError::file(&path))?;
+    outcomes.iter().for_each(say);
+    Ok(outcomes.iter().map(code).max().unwrap_or(0))
+}
+
+/// JSON for people too.
+pub(crate) fn pretty(record: &serde_json::Value) -> String {
+    let mut text = serde_json::to_string_pretty(record).expect("names, numbers and texts are JSON");
+    text.push('\n');
+    text
+}
+
+/// The claims whose bound does not hold, in words.
+pub(crate) fn broken(findings: &Findings) -> impl Iterator<Item = String> {
+    let broken = findings.claims.iter().filter(|claim| claim.passes() == Some(false));
+    broken.map(|claim| {
+        let bound = claim.pass.map_or_else(String::new, |bound| bound.to_string());
+        format!("{}: {} (must be {bound})", claim.what, claim.measured)
+    })
+}
+
+fn code(outcome: &Outcome<'_>) -> u8 {
+    match &outcome.result {
+        Ok(findings) => u8::from(broken(findings).next().is_some()),
+        Err(error) => error.exit_code(),
+    }
+}
+
+fn say(outcome: &Outcome<'_>) {
+    match &outcome.result {
+        Ok(findings) => {
+            let broken: Vec<String> = broken(findings).collect();
+            println!("{:<24}{}", outcome.id(), if broken.is_empty() { "holds" } else { "does not hold" });
+            broken.iter().for_each(|claim| eprintln!("{}: does not hold: {claim}", outcome.id()));
+        }
+        Err(error) => {
+            println!("{:<24}could not be run", outcome.id());
+            eprintln!("{}: {error}", outcome.id());
+        }
+    }
+}
+
+fn page(outcomes: &[Outcome<'_>], seed: u64, real: bool) -> String {
+    let mut page = Page::new("The papers' experiments, repeated by Timeous");
+    page.paragraph(
+        "Each section is one experiment of a paper: what the paper reports beside what was measured here, whether that is \
+         enough (pass) and whether it is as good as we want it (aim), the figures, and every choice that was made. \
+         What ran in virtual time comes out the same, byte for byte, on every machine.",
+    );
+    page.contents(&outcomes.iter().map(|outcome| (outcome.id(), outcome.heading())).collect::<Vec<_>>());
+    let rows: Vec<Vec<Cell>> = outcomes.iter().map(row).collect();
+    page.cells(&["experiment", "pass", "aim"], &rows);
+    for outcome in outcomes {
+        let id = outcome.id();
+        page.section(&id, &outcome.heading());
+        match &outcome.result {
+            Ok(findings) => {
+                experiment::section(&mut page, &outcome.about, &outcome.run, findings, &format!("{id}.json"));
+            }
+            Err(error) => {
+                page.paragraph(&format!("It could not be run: {error}."));
+            }
+        }
+    }
+    page.heading("All of it again");
+    page.listing(&format!(
+        "cargo build --release -p timeous-cli -p timeous-lab\n\
+         target/release/timeous-lab all --seed {seed}{} --out report",
+        if real { " --real" } else { "" }
+    ));
+    page.html()
+}
+
+fn row(outcome: &Outcome<'_>) -> Vec<Cell> {
+    match &outcome.result {
+        Ok(findings) => experiment::summary(&outcome.id(), findings),
+        Err(_) => {
+            let cell = |text: &str, mark| Cell { text: text.to_owned(), mark };
+            vec![cell(&outcome.id(), Mark::Plain), cell("not run", Mark::Bad), cell("not run", Mark::Bad)]
+        }
+    }
+}

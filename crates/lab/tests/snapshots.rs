@@ -1,0 +1,42 @@
+//! What every experiment prints in virtual time, looked at like code: a change of behaviour shows as a difference.
+//!
+//! After a change that is meant, `INSTA_UPDATE=always cargo test -p timeous-lab --test snapshots` writes them anew.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Makes a test of each experiment that is named.
+macro_rules! snapshots {
+    ($($test:ident: $name:literal,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                let output = lab(&[$name, "--seed", "1"]);
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+                insta::assert_snapshot!($name, String::from_utf8(output.stdout).unwrap());
+            }
+        )*
+        /// Those that have one.
+        const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+snapshots! {}
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_timeous-lab")).args(arguments).output().unwrap()
+}
+
+#[test]
+fn every_experiment_in_virtual_time_has_a_snapshot() {
+    let list = String::from_utf8(lab(&["list"]).stdout).unwrap();
+    let named: Vec<&str> =
+        list.lines().filter(|line| line.contains(" virtual")).map(|line| line.split(' ').next().unwrap()).collect();
+    for name in &named {
+        assert!(NAMES.contains(name), "{name} has no line in snapshots.rs");
+        let path = format!("{}/tests/snapshots/snapshots__{name}.snap", env!("CARGO_MANIFEST_DIR"));
+        assert!(Path::new(&path).is_file(), "{name} has not been looked at yet");
+    }
+    assert_eq!(named.len(), NAMES.len(), "a snapshot of something that is not there");
+}
