@@ -1,7 +1,54 @@
 //! A network in virtual time: hosts, routers, and the links of [`crate::link`] between them.
+//!
+//! A [`Network`] is given nodes and links, and then run: `run_until` does what is to happen up to a moment, in the
+//! order of time, and what falls on the same moment in the order in which it was arranged. Nothing in it reads a clock
+//! or is random without a seed, so that one seed gives the same run on every machine. Whatever stands at an address is
+//! a [`Host`], which the network drives as an engine drives a transport.
+//!
+//! Two hosts, and one link each way: what the first sends at 0 s arrives when it has been transmitted (10 ms for
+//! 1000 bytes at 800 kbit/s) and has crossed the link (40 ms).
+//!
+//! ```
+//! use timeous_core::{Duration, Instant, Rate};
+//! use timeous_net::LinkConfig;
+//! use timeous_net::link::Capacity;
+//! use timeous_net::sim::{Network, Scripted};
+//!
+//! let config = LinkConfig {
+//!     capacity: Capacity::Fixed(Rate::from_kbps(800)),
+//!     delay: Duration::from_millis(40),
+//!     ..LinkConfig::default()
+//! };
+//! let (left, right) = ("10.0.0.1:9".parse().unwrap(), "10.0.0.2:9".parse().unwrap());
+//!
+//! let mut network = Network::new(1);
+//! let sender = network.add_host("10.0.0.1".parse().unwrap(), Scripted::new(left));
+//! let receiver = network.add_host("10.0.0.2".parse().unwrap(), Scripted::new(right));
+//! let (forward, _) = network.connect(sender, receiver, config.clone(), config);
+//! network.record_journeys();
+//!
+//! network.with_host(sender, |now, host| host.send_at(now, right, vec![0; 1_000 - 28]));
+//! network.run_until(Instant::ZERO + Duration::from_secs(1));
+//!
+//! let arrival = Instant::ZERO + Duration::from_millis(50);
+//! assert_eq!(network.host(receiver).arrivals()[0].at, arrival);
+//! assert_eq!(network.link(forward).counters().packets_out, 1);
+//! assert_eq!(network.journeys().last().map(|step| step.at), Some(arrival));
+//! ```
 
 pub mod host;
+pub mod journey;
+pub mod network;
 pub mod packet;
+pub mod scripted;
+pub mod topology;
+
+mod agenda;
+mod routes;
 
 pub use host::Host;
+pub use journey::{Passage, Step};
+pub use network::{Network, Tally};
 pub use packet::{Packet, Protocol};
+pub use scripted::Scripted;
+pub use topology::{LinkId, NodeId};

@@ -20,3 +20,21 @@ pub trait Host {
     /// When [`handle_timeout`](Self::handle_timeout) is due; `None`: not before something else happens.
     fn poll_timeout(&mut self) -> Option<Instant>;
 }
+
+impl<H: Host + ?Sized> Host for Box<H> {
+    fn handle_packet(&mut self, now: Instant, packet: Packet) {
+        (**self).handle_packet(now, packet);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        (**self).handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        (**self).poll_transmit(now)
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        (**self).poll_timeout()
+    }
+}

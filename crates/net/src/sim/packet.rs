@@ -39,12 +39,16 @@ pub struct Packet {
     pub ecn: Ecn,
     /// The UDP payload, or the TCP segment from its header on.
     pub payload: Vec<u8>,
+    /// How many routers may still pass it on.
+    pub(super) hops_left: u8,
+    /// The number of the host that has the destination's address, looked up once.
+    pub(super) bound_for: u32,
 }
 
 impl Packet {
     /// A packet that was not sent yet.
     pub fn new(protocol: Protocol, source: SocketAddr, destination: SocketAddr, ecn: Ecn, payload: Vec<u8>) -> Self {
-        Self { id: 0, source, destination, protocol, ecn, payload }
+        Self { id: 0, source, destination, protocol, ecn, payload, hops_left: 0, bound_for: 0 }
     }
 
     /// Its length on a link in bytes: that of the IP packet.

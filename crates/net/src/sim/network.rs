@@ -1,0 +1,422 @@
+//! The network itself: what happens next, and where a packet goes.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::IpAddr;
+
+use timeous_core::{Instant, Rng};
+
+use super::agenda::{Agenda, AlarmId};
+use super::host::Host;
+use super::journey::{Passage, Step};
+use super::packet::Packet;
+use super::routes::Routes;
+use super::topology::{LinkId, NodeId, Topology};
+use crate::link::{Discipline, Link, LinkConfig, Verdict};
+
+/// How many routers may pass a packet on, as with the usual TTL of 64.
+const HOP_LIMIT: u8 = 64;
+/// More events than this at one moment, or packets from a host at once, are no traffic but a circle.
+const TOO_MANY: u32 = 1 << 22;
+
+/// What became of packets, links apart; those keep [`Counters`](crate::Counters) of their own.
+///
+/// While no link duplicates, `sent = delivered + unroutable + expired +` what links dropped and lost `+`
+/// [`Network::under_way`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Packets that hosts sent.
+    pub sent: u64,
+    /// Packets that reached the host to which they were addressed.
+    pub delivered: u64,
+    /// Packets to an address that is nobody's or that no way leads to, and those that a static route led to a host that
+    /// was not meant.
+    pub unroutable: u64,
+    /// Packets that 64 routers had passed on.
+    pub expired: u64,
+    /// Packet events: each entry of a packet into a link, and each arrival at a node.
+    pub events: u64,
+}
+
+/// Hosts, routers and links in virtual time. See [`sim`](super) for an example.
+pub struct Network<H> {
+    now: Instant,
+    seed: u64,
+    topology: Topology,
+    routes: Routes,
+    routes_are_old: bool,
+    agenda: Agenda,
+    /// What each alarm of the agenda is for.
+    rings_for: Vec<Target>,
+    hosts: Vec<Standing<H>>,
+    links: Vec<Line>,
+    /// Packets from hosts to themselves.
+    at_home: VecDeque<Packet>,
+    at_home_alarm: AlarmId,
+    tally: Tally,
+    /// Events since time moved on.
+    at_this_moment: u32,
+    journeys: Option<Vec<Step>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    Host(u32),
+    Link(LinkId),
+    AtHome,
+}
+
+/// A host in its place.
+struct Standing<H> {
+    host: H,
+    node: NodeId,
+    alarm: AlarmId,
+}
+
+/// A link in its place.
+struct Line {
+    link: Link<Packet>,
+    to: NodeId,
+    alarm: AlarmId,
+}
+
+impl<H: Host> Network<H> {
+    /// An empty network at [`Instant::ZERO`]. Each link draws its randomness from `seed` and its own number, so that one
+    /// more link or recorder changes nothing for those made before.
+    pub fn new(seed: u64) -> Self {
+        let mut agenda = Agenda::default();
+        let at_home_alarm = agenda.add();
+        Self {
+            now: Instant::ZERO,
+            seed,
+            topology: Topology::default(),
+            routes: Routes::default(),
+            routes_are_old: true,
+            agenda,
+            rings_for: vec![Target::AtHome],
+            hosts: Vec::new(),
+            links: Vec::new(),
+            at_home: VecDeque::new(),
+            at_home_alarm,
+            tally: Tally::default(),
+            at_this_moment: 0,
+            journeys: None,
+        }
+    }
+
+    /// A host at `address`. It is asked for packets when the network runs next.
+    ///
+    /// # Panics
+    /// If another host has that address.
+    pub fn add_host(&mut self, address: IpAddr, host: H) -> NodeId {
+        self.routes_are_old = true;
+        let node = self.topology.add_host(address);
+        let alarm = self.add_alarm(Target::Host(self.hosts.len() as u32));
+        self.agenda.set(alarm, Some(self.now));
+        self.hosts.push(Standing { host, node, alarm });
+        node
+    }
+
+    /// A router: it passes on what comes in, at once.
+    pub fn add_router(&mut self) -> NodeId {
+        self.routes_are_old = true;
+        self.topology.add_router()
+    }
+
+    /// One link each way between two nodes: from `a` to `b`, and from `b` to `a`.
+    ///
+    /// # Panics
+    /// If a node is not of this network.
+    pub fn connect(&mut self, a: NodeId, b: NodeId, forward: LinkConfig, back: LinkConfig) -> (LinkId, LinkId) {
+        (self.add_link(a, b, forward), self.add_link(b, a, back))
+    }
+
+    /// A link that leads one way.
+    ///
+    /// # Panics
+    /// If a node is not of this network.
+    pub fn add_link(&mut self, from: NodeId, to: NodeId, config: LinkConfig) -> LinkId {
+        let delay = config.delay;
+        let link = Link::new(config, self.link_rng());
+        self.place_link(from, to, delay, link)
+    }
+
+    /// A link that leads one way, with a queue of another kind; see [`Link::with_discipline`].
+    ///
+    /// # Panics
+    /// If a node is not of this network.
+    pub fn add_link_with(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        config: LinkConfig,
+        queue: Box<dyn Discipline<Packet> + Send>,
+    ) -> LinkId {
+        let delay = config.delay;
+        let link = Link::with_discipline(config, queue, self.link_rng());
+        self.place_link(from, to, delay, link)
+    }
+
+    fn place_link(&mut self, from: NodeId, to: NodeId, delay: timeous_core::Duration, link: Link<Packet>) -> LinkId {
+        self.routes_are_old = true;
+        let id = self.topology.add_link(from, to, delay);
+        let alarm = self.add_alarm(Target::Link(id));
+        self.links.push(Line { link, to, alarm });
+        id
+    }
+
+    /// The generator of the next link to be made.
+    fn link_rng(&self) -> Rng {
+        let mut of_number = Rng::from_seed(self.links.len() as u64);
+        Rng::from_seed(self.seed ^ of_number.next_u64())
+    }
+
+    fn add_alarm(&mut self, target: Target) -> AlarmId {
+        self.rings_for.push(target);
+        self.agenda.add()
+    }
+
+    /// From now on packets for the host `destination` leave the node `at` by this link, whatever the shortest path is.
+    ///
+    /// # Panics
+    /// If the link does not begin at `at`, or `destination` is no host.
+    pub fn set_route(&mut self, at: NodeId, destination: NodeId, via: LinkId) {
+        assert_eq!(self.topology.arcs[via.index()].from, at, "a route leaves a node by a link that begins there");
+        self.routes.fix(at, self.host_number(destination), via);
+        self.routes_are_old = true;
+    }
+
+    /// The time that has been reached.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// When something happens next; `None`: nothing ever does unless something is done to a host.
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        self.agenda.next()
+    }
+
+    /// Does all that happens up to and at `until`, which then is the time.
+    pub fn run_until(&mut self, until: Instant) {
+        self.run_while(until, |_| true);
+    }
+
+    /// Does what happens up to and at `until` as long as `goes_on` says so, which is asked before each event. Returns
+    /// whether it said so to the end; if not, the time is that of the last event.
+    ///
+    /// # Panics
+    /// If a host breaks its contract: it asks for its timeout again and again at one moment, or gives packets without
+    /// end.
+    pub fn run_while(&mut self, until: Instant, mut goes_on: impl FnMut(&Self) -> bool) -> bool {
+        self.find_routes();
+        while goes_on(self) {
+            let Some((at, alarm)) = self.agenda.pop(until) else {
+                self.pass_to(until);
+                return true;
+            };
+            self.pass_to(at);
+            self.at_this_moment += 1;
+            assert!(self.at_this_moment < TOO_MANY, "a host asks for its timeout at {at:?} again and again");
+            self.ring(alarm);
+        }
+        false
+    }
+
+    fn find_routes(&mut self) {
+        if std::mem::take(&mut self.routes_are_old) {
+            self.routes.compute(&self.topology);
+        }
+    }
+
+    fn pass_to(&mut self, at: Instant) {
+        if at > self.now {
+            self.now = at;
+            self.at_this_moment = 0;
+        }
+    }
+
+    fn ring(&mut self, alarm: AlarmId) {
+        match self.rings_for[alarm as usize] {
+            Target::Host(number) => {
+                self.hosts[number as usize].host.handle_timeout(self.now);
+                self.drain(number);
+            }
+            Target::Link(link) => {
+                let line = &self.links[link.index()];
+                let (alarm, to) = (line.alarm, line.to);
+                while let Some((_, packet)) = self.links[link.index()].link.poll_deliver(self.now) {
+                    self.note(packet.id, Passage::Left(link));
+                    self.arrive(to, packet);
+                }
+                self.agenda.set(alarm, self.links[link.index()].link.poll_timeout());
+            }
+            Target::AtHome => {
+                while let Some(packet) = self.at_home.pop_front() {
+                    self.deliver(packet);
+                }
+            }
+        }
+    }
+
+    /// Lets a host send what it has to send now, and learns when it wants to be woken.
+    fn drain(&mut self, number: u32) {
+        for _ in 0..TOO_MANY {
+            let standing = &mut self.hosts[number as usize];
+            let Some(packet) = standing.host.poll_transmit(self.now) else {
+                let due = standing.host.poll_timeout().map(|due| due.max(self.now));
+                return self.agenda.set(standing.alarm, due);
+            };
+            self.send(number, packet);
+        }
+        panic!("a host gives packets without end at {:?}", self.now);
+    }
+
+    fn send(&mut self, from: u32, mut packet: Packet) {
+        self.tally.sent += 1;
+        packet.id = self.tally.sent;
+        packet.hops_left = HOP_LIMIT;
+        let node = self.hosts[from as usize].node;
+        self.note(packet.id, Passage::Sent(node));
+        match self.topology.host_at(packet.destination.ip()) {
+            Some(host) if host == from => {
+                packet.bound_for = host;
+                self.at_home.push_back(packet);
+                self.agenda.set(self.at_home_alarm, Some(self.now));
+            }
+            Some(host) => {
+                packet.bound_for = host;
+                self.forward(node, packet);
+            }
+            None => self.give_up(packet.id, Passage::Unroutable(node)),
+        }
+    }
+
+    fn forward(&mut self, node: NodeId, packet: Packet) {
+        match self.routes.next(node, packet.bound_for) {
+            Some(link) => self.enter(link, packet),
+            None => self.give_up(packet.id, Passage::Unroutable(node)),
+        }
+    }
+
+    fn enter(&mut self, id: LinkId, packet: Packet) {
+        self.tally.events += 1;
+        self.note(packet.id, Passage::Entered(id));
+        let (number, len) = (packet.id, packet.wire_len());
+        let line = &mut self.links[id.index()];
+        let verdict = line.link.handle_packet(self.now, len, packet);
+        self.agenda.set(line.alarm, line.link.poll_timeout());
+        if let Verdict::Dropped(cause) = verdict {
+            self.note(number, Passage::Dropped(id, cause));
+        }
+    }
+
+    fn arrive(&mut self, node: NodeId, mut packet: Packet) {
+        match self.topology.nodes[node.index()] {
+            Some(host) if host == packet.bound_for => self.deliver(packet),
+            Some(_) => self.give_up(packet.id, Passage::Unroutable(node)),
+            None if packet.hops_left == 0 => self.give_up(packet.id, Passage::Expired(node)),
+            None => {
+                self.tally.events += 1;
+                packet.hops_left -= 1;
+                self.forward(node, packet);
+            }
+        }
+    }
+
+    fn deliver(&mut self, packet: Packet) {
+        let number = packet.bound_for;
+        self.tally.events += 1;
+        self.tally.delivered += 1;
+        let standing = &mut self.hosts[number as usize];
+        let node = standing.node;
+        self.note(packet.id, Passage::Delivered(node));
+        self.hosts[number as usize].host.handle_packet(self.now, packet);
+        self.drain(number);
+    }
+
+    fn give_up(&mut self, packet: u64, why: Passage) {
+        match why {
+            Passage::Expired(_) => self.tally.expired += 1,
+            _ => self.tally.unroutable += 1,
+        }
+        self.note(packet, why);
+    }
+
+    #[inline]
+    fn note(&mut self, packet: u64, what: Passage) {
+        if let Some(journeys) = &mut self.journeys {
+            journeys.push(Step { at: self.now, packet, what });
+        }
+    }
+
+    /// The host at a node.
+    ///
+    /// # Panics
+    /// If the node is a router.
+    pub fn host(&self, node: NodeId) -> &H {
+        &self.hosts[self.host_number(node) as usize].host
+    }
+
+    /// Does something to a host, now; then lets it send.
+    ///
+    /// # Panics
+    /// If the node is a router.
+    pub fn with_host<R>(&mut self, node: NodeId, what: impl FnOnce(Instant, &mut H) -> R) -> R {
+        self.find_routes();
+        let number = self.host_number(node);
+        let result = what(self.now, &mut self.hosts[number as usize].host);
+        self.drain(number);
+        result
+    }
+
+    fn host_number(&self, node: NodeId) -> u32 {
+        self.topology.nodes[node.index()].expect("a host is asked for, and a router stands there")
+    }
+
+    /// All hosts, as they were added.
+    pub fn hosts(&self) -> impl Iterator<Item = (NodeId, &H)> {
+        self.hosts.iter().map(|standing| (standing.node, &standing.host))
+    }
+
+    /// A link: its counters, and what waits in its queue.
+    pub fn link(&self, link: LinkId) -> &Link<Packet> {
+        &self.links[link.index()].link
+    }
+
+    /// All links, as they were added.
+    pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link<Packet>)> {
+        self.links.iter().enumerate().map(|(number, line)| (LinkId(number as u32), &line.link))
+    }
+
+    /// What became of packets so far, links apart.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Packets in queues and on links.
+    pub fn under_way(&self) -> usize {
+        let links = self.links.iter().map(|line| line.link.queue_len() + line.link.in_flight());
+        links.sum::<usize>() + self.at_home.len()
+    }
+
+    /// From now on, writes down where each packet goes.
+    pub fn record_journeys(&mut self) {
+        self.journeys.get_or_insert_default();
+    }
+
+    /// What was written down since [`record_journeys`](Self::record_journeys), in the order in which it happened.
+    pub fn journeys(&self) -> &[Step] {
+        self.journeys.as_deref().unwrap_or_default()
+    }
+}
+
+impl<H> fmt::Debug for Network<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network")
+            .field("now", &self.now)
+            .field("hosts", &self.hosts.len())
+            .field("links", &self.links.len())
+            .field("tally", &self.tally)
+            .finish_non_exhaustive()
+    }
+}
