@@ -1,6 +1,13 @@
 //! What a congestion controller is: it turns acknowledgements and losses into a window and a pace.
 
 pub mod aimd;
+pub mod cubic;
+pub mod initial;
+mod kind;
+pub mod newreno;
+mod pace;
+
+pub use kind::{Kind, UnknownController};
 
 use timeous_core::{Duration, Instant, Rate};
 
@@ -11,9 +18,30 @@ pub struct Acked {
     pub bytes: u64,
     /// The round-trip time that came with them, if one was measured.
     pub rtt: Option<Duration>,
+    /// The smoothed round-trip time, this sample in it.
+    pub srtt: Option<Duration>,
     /// Whether the window held the macroflow back while they were under way. If not, the window proves nothing and
     /// must not grow (RFC 7661 §3).
     pub window_limited: bool,
+}
+
+/// A congestion event, as a controller sees it: at most once a round trip, or more rarely.
+#[derive(Clone, Copy, Debug)]
+pub struct Congestion {
+    /// What was under way when the news came: `FlightSize` (RFC 5681 §2).
+    pub outstanding: u64,
+    /// Whether packets were marked and not lost (RFC 3168).
+    pub marked: bool,
+}
+
+/// A timeout, as a controller sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct TimedOut {
+    /// What was under way: nothing if a packet of the handshake was lost.
+    pub outstanding: u64,
+    /// Whether it is the same loss that a timeout has told already: "the value of ssthresh is held constant"
+    /// (RFC 5681 §3.1).
+    pub again: bool,
 }
 
 /// A congestion controller of one macroflow. It counts bytes.
@@ -24,16 +52,17 @@ pub trait Controller: Send + std::fmt::Debug {
     /// How many bytes may be outstanding.
     fn window(&self) -> u64;
 
-    /// Bytes arrived.
+    /// Bytes arrived, and their flow is not repairing a loss.
     fn on_acked(&mut self, now: Instant, acked: Acked);
 
-    /// A loss or a mark, at most once a round trip; `outstanding` is what was under way.
-    fn on_congestion(&mut self, now: Instant, outstanding: u64);
+    /// A loss or a mark, at most once a round trip.
+    fn on_congestion(&mut self, now: Instant, congestion: Congestion);
 
     /// A timeout: nothing is known of what was under way.
-    fn on_timeout(&mut self, now: Instant, outstanding: u64);
+    fn on_timeout(&mut self, now: Instant, timed_out: TimedOut);
 
-    /// Nothing was sent for so many retransmission timeouts, one at least (RFC 5681 §4.1, RFC 2861).
+    /// A packet is asked for after a time with nothing to send and nothing under way, in which so many retransmission
+    /// timeouts went by, maybe none (RFC 5681 §4.1, RFC 2861).
     fn on_idle(&mut self, now: Instant, timeouts: u32);
 
     /// The rate that can be reckoned with for the next round trips, given the smoothed round-trip time.
@@ -41,6 +70,6 @@ pub trait Controller: Send + std::fmt::Debug {
         Rate::from_bytes_in(self.window(), srtt)
     }
 
-    /// The pace at which the window should leave, given the smoothed round-trip time.
+    /// The pace at which the window should leave, given the smoothed round-trip time; [`Rate::MAX`] holds nothing back.
     fn pace(&self, srtt: Duration) -> Rate;
 }

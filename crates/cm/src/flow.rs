@@ -33,10 +33,13 @@ pub struct Update {
     /// Bytes that did not, or with [`Loss::Ecn`] zero.
     pub lost: u64,
     /// What is to be concluded, and when the newest packet it is concluded from was sent: several losses of one
-    /// window are one event, whichever flow reports them.
+    /// window are one event, whichever flow reports them. Of a packet that was sent again the last time counts, since
+    /// the loss of a retransmission is a second sign of congestion (RFC 5681 §4.3); of an acknowledgement with ECN-Echo
+    /// that of the newest packet which it acknowledges.
     pub loss: Option<(Loss, Instant)>,
     /// A round-trip time sample.
     pub rtt: Option<Duration>,
-    /// Whether the client is repairing a loss that was told: until it is done the window does not grow (RFC 6675 §5).
+    /// Whether the client is in fast recovery, this acknowledgement included: until that is done the window does not
+    /// grow (RFC 6675 §5). False after a timeout, where slow start repairs (RFC 5681 §3.1).
     pub recovering: bool,
 }

@@ -13,7 +13,7 @@ pub mod manager;
 pub mod rtt;
 pub mod scheduler;
 
-pub use controller::{Acked, Controller, aimd::Aimd};
+pub use controller::{Acked, Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno};
 pub use flow::{FlowId, Loss, Update};
 pub use macroflow::Destination;
 pub use manager::{CmError, Manager};

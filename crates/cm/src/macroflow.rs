@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use timeous_core::{Duration, Instant, PathState, Rate};
 
-use crate::controller::{Acked, Controller};
+use crate::controller::{Acked, Congestion, Controller, TimedOut};
 use crate::delivery::DeliveryRate;
 use crate::flow::{FlowId, Loss};
 use crate::rtt::RttEstimator;
@@ -34,6 +34,15 @@ const GRANT_LIFETIME: Duration = Duration::from_millis(50);
 /// How much may leave at once where pacing would hold it back: timers are not finer than this.
 const PACING_SLACK: Duration = Duration::from_millis(2);
 
+/// A sign of congestion that a flow saw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sign {
+    pub(crate) loss: Loss,
+    pub(crate) sent_at: Instant,
+    /// A timeout of the same flow, with nothing acknowledged since its last.
+    pub(crate) again: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Macroflow {
     pub(crate) controller: Box<dyn Controller>,
@@ -52,6 +61,8 @@ pub(crate) struct Macroflow {
     last_feedback: Instant,
     /// Losses of what was sent before this belong to a congestion event that has been answered.
     reduced_at: Option<Instant>,
+    /// The last timeout that was answered.
+    timed_out_at: Option<Instant>,
     /// The last time that the window, not the application, was the limit.
     limited_at: Option<Instant>,
     loss_share: f64,
@@ -72,6 +83,7 @@ impl Macroflow {
             last_sent: None,
             last_feedback: Instant::ZERO,
             reduced_at: None,
+            timed_out_at: None,
             limited_at: None,
             loss_share: 0.0,
         }
@@ -86,13 +98,15 @@ impl Macroflow {
         self.requests.request(flow);
     }
 
+    /// Whoever asks first after an idle time ends it.
     fn restart_after_idle(&mut self, now: Instant) {
         let Some(last) = self.last_sent else { return };
-        let timeouts = now.saturating_since(last).as_nanos() / self.rtt.timeout().as_nanos().max(1);
-        if timeouts > 0 && self.outstanding == 0 && self.requests.is_empty() {
-            self.controller.on_idle(now, u32::try_from(timeouts).unwrap_or(u32::MAX));
-            self.last_sent = None;
+        if self.outstanding > 0 || !self.requests.is_empty() || !self.grants.is_empty() {
+            return;
         }
+        let timeouts = now.saturating_since(last).as_nanos() / self.rtt.timeout().as_nanos().max(1);
+        self.controller.on_idle(now, u32::try_from(timeouts).unwrap_or(u32::MAX));
+        self.last_sent = None;
     }
 
     /// Gives out as many grants as window and pace allow; the flows that got one are appended to `granted`.
@@ -150,18 +164,29 @@ impl Macroflow {
         }
     }
 
-    pub(crate) fn acked(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>) {
+    /// A packet of `bytes` leaves without having been granted.
+    pub(crate) fn sent_unasked(&mut self, now: Instant, bytes: u64) {
+        self.charge_pace(now);
+        self.outstanding += bytes;
+        self.last_sent = Some(now);
+    }
+
+    /// Takes in what was acknowledged. While its flow is `recovering` the window stays.
+    pub(crate) fn acked(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>, recovering: bool) {
         self.last_feedback = now;
         if let Some(rtt) = rtt {
             self.rtt.sample(rtt);
         }
-        if let Some(srtt) = self.rtt.smoothed() {
+        let srtt = self.rtt.smoothed();
+        if let Some(srtt) = srtt {
             self.delivery.acked(now, bytes, srtt);
         }
         let window_limited = self.was_limited(now, bytes);
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.count_loss(bytes, 0);
-        self.controller.on_acked(now, Acked { bytes, rtt, window_limited });
+        if !recovering {
+            self.controller.on_acked(now, Acked { bytes, rtt, srtt, window_limited });
+        }
     }
 
     /// Whether the window was the limit during the last round trip, or is as good as full now.
@@ -171,24 +196,36 @@ impl Macroflow {
         lately || self.outstanding.max(bytes) + self.mtu > self.controller.window()
     }
 
-    pub(crate) fn lost(&mut self, now: Instant, bytes: u64, loss: Loss, sent_at: Instant) {
+    /// `bytes` are no longer under way, since they were lost.
+    pub(crate) fn lost(&mut self, now: Instant, bytes: u64) {
         self.last_feedback = now;
-        let before = self.outstanding;
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.count_loss(0, bytes);
-        let answered = self.reduced_at.is_some_and(|at| sent_at <= at);
+    }
+
+    /// Answers congestion, once for all that was sent before an answer. `outstanding` is what was under way when the
+    /// news came.
+    pub(crate) fn congested(&mut self, now: Instant, outstanding: u64, sign: Sign) {
+        let Sign { loss, sent_at, again } = sign;
+        // What leaves at the very instant of an answer leaves after it: a driver feeds first and drains then.
+        let answered = self.reduced_at.is_some_and(|at| sent_at < at);
         match loss {
-            Loss::None => {}
             Loss::Persistent => {
-                self.controller.on_timeout(now, before);
-                self.reduced_at = Some(now);
+                let again = again || self.timed_out_at.is_some_and(|at| sent_at < at);
+                self.controller.on_timeout(now, TimedOut { outstanding, again });
+                self.timed_out_at = Some(now);
             }
             Loss::Transient | Loss::Ecn if !answered => {
-                self.controller.on_congestion(now, before);
-                self.reduced_at = Some(now);
+                self.controller.on_congestion(now, Congestion { outstanding, marked: loss == Loss::Ecn });
             }
-            Loss::Transient | Loss::Ecn => {}
+            Loss::None | Loss::Transient | Loss::Ecn => return,
         }
+        self.reduced_at = Some(now);
+    }
+
+    /// What is under way.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.outstanding
     }
 
     fn count_loss(&mut self, acked: u64, lost: u64) {

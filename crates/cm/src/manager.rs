@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use timeous_core::{Duration, Instant, PathState};
 
 use crate::controller::{Controller, aimd::Aimd};
-use crate::flow::{FlowId, Update};
-use crate::macroflow::{Destination, Macroflow};
+use crate::flow::{FlowId, Loss, Update};
+use crate::macroflow::{Destination, Macroflow, Sign};
 
 /// What is wrong with a call. All are the caller's; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +34,8 @@ struct Flow {
     destination: Destination,
     mtu: u64,
     outstanding: u64,
+    /// A timeout was told, and nothing has been acknowledged since.
+    timed_out: bool,
 }
 
 /// The Congestion Manager of a host.
@@ -88,7 +90,7 @@ impl Manager {
         let new_controller = self.new_controller;
         let macroflow = self.macroflows.entry(destination).or_insert_with(|| Macroflow::new(new_controller(mtu), mtu));
         macroflow.flows += 1;
-        self.flows.insert(id, Flow { destination, mtu, outstanding: 0 });
+        self.flows.insert(id, Flow { destination, mtu, outstanding: 0, timed_out: false });
         id
     }
 
@@ -146,7 +148,18 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes in what a client learnt of its packets (`cm_update`).
+    /// A packet of `bytes` left without a grant, which few may: the first retransmission of a loss recovery (RFC 6675
+    /// §5, step 4.3) and the probe for a loss at the tail (RFC 8985 §7.3) go even where the window is full. It counts
+    /// as outstanding like any other.
+    pub fn notify_unasked(&mut self, now: Instant, id: FlowId, bytes: u64) -> Result<(), CmError> {
+        let (flow, macroflow, _) = self.parts(id)?;
+        flow.outstanding += bytes;
+        macroflow.sent_unasked(now, bytes);
+        Ok(())
+    }
+
+    /// Takes in what a client learnt of its packets (`cm_update`). One datagram of feedback is one update: what was
+    /// under way before it is what a loss that it tells is judged by (`FlightSize`, RFC 5681 §3.1).
     pub fn update(&mut self, now: Instant, id: FlowId, update: Update) -> Result<(), CmError> {
         let (flow, macroflow, granted) = self.parts(id)?;
         let claimed = update.acked.saturating_add(update.lost);
@@ -154,11 +167,19 @@ impl Manager {
             return Err(CmError::MoreThanSent { flow: id, claimed, outstanding: flow.outstanding });
         }
         flow.outstanding -= claimed;
+        let before = macroflow.outstanding();
         if update.acked > 0 || update.rtt.is_some() {
-            macroflow.acked(now, update.acked, update.rtt);
+            macroflow.acked(now, update.acked, update.rtt, update.recovering);
+        }
+        if update.lost > 0 {
+            macroflow.lost(now, update.lost);
+        }
+        if update.acked > 0 {
+            flow.timed_out = false;
         }
         if let Some((loss, sent_at)) = update.loss {
-            macroflow.lost(now, update.lost, loss, sent_at);
+            macroflow.congested(now, before, Sign { loss, sent_at, again: flow.timed_out });
+            flow.timed_out |= loss == Loss::Persistent;
         }
         macroflow.give_grants(now, granted);
         Ok(())

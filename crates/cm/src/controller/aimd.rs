@@ -6,7 +6,7 @@
 
 use timeous_core::{Duration, Instant, Rate};
 
-use super::{Acked, Controller};
+use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 
 /// So many acknowledgements in a row that tell of a queue end slow start.
 const QUEUEING_SAMPLES: u32 = 3;
@@ -25,7 +25,7 @@ const BYTE_COUNT_LIMIT: u64 = 2;
 /// use timeous_core::Instant;
 /// let mut aimd = Aimd::new(1_000);
 /// let start = aimd.window();
-/// aimd.on_acked(Instant::ZERO, Acked { bytes: 1_000, rtt: None, window_limited: true });
+/// aimd.on_acked(Instant::ZERO, Acked { bytes: 1_000, rtt: None, srtt: None, window_limited: true });
 /// assert_eq!(aimd.window(), start + 1_000, "slow start");
 /// ```
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Aimd {
 impl Aimd {
     /// A controller for packets of at most `mtu` bytes, with the initial window of RFC 4341 §5 (which is RFC 3390's).
     pub fn new(mtu: u64) -> Self {
-        let window = initial_window(mtu);
+        let window = initial::rfc3390(mtu);
         Self { mtu, window, threshold: u64::MAX, counted: 0, queueing: Queueing::default() }
     }
 
@@ -52,7 +52,7 @@ impl Aimd {
     fn slow_start(&mut self, acked: Acked) {
         if let Some(share) = acked.rtt.and_then(|rtt| self.queueing.sample(rtt)) {
             // What the path holds without a queue, since the round trip grew with what was sent beyond that.
-            self.window = ((self.window as f64 * share) as u64).max(initial_window(self.mtu));
+            self.window = ((self.window as f64 * share) as u64).max(initial::rfc3390(self.mtu));
             self.threshold = self.window;
             return;
         }
@@ -75,10 +75,6 @@ impl Aimd {
     }
 }
 
-fn initial_window(mtu: u64) -> u64 {
-    (4 * mtu).min((2 * mtu).max(4380))
-}
-
 impl Controller for Aimd {
     fn name(&self) -> &'static str {
         "aimd"
@@ -99,35 +95,36 @@ impl Controller for Aimd {
         }
     }
 
-    fn on_congestion(&mut self, _: Instant, outstanding: u64) {
-        self.halve(outstanding);
+    fn on_congestion(&mut self, _: Instant, congestion: Congestion) {
+        self.halve(congestion.outstanding);
         self.window = self.threshold;
     }
 
-    fn on_timeout(&mut self, _: Instant, outstanding: u64) {
-        self.halve(outstanding);
+    fn on_timeout(&mut self, _: Instant, timed_out: TimedOut) {
+        if !timed_out.again && timed_out.outstanding > 0 {
+            self.halve(timed_out.outstanding);
+        }
         self.window = self.mtu;
     }
 
     /// As RFC 2861 §3.2 does it: the window decays by half each timeout, but what it was is where slow start goes.
     fn on_idle(&mut self, _: Instant, timeouts: u32) {
+        if timeouts == 0 {
+            return;
+        }
         if self.threshold != u64::MAX {
             self.threshold = self.threshold.max(self.window / 4 * 3);
         }
         let decayed = self.window.checked_shr(timeouts).unwrap_or(0);
-        self.window = decayed.max(self.window.min(initial_window(self.mtu)));
+        self.window = decayed.max(self.window.min(initial::rfc3390(self.mtu)));
     }
 
     fn rate(&self, srtt: Duration) -> Rate {
-        // In slow start the window will have doubled by the time that a round trip is over.
-        let window = if self.in_slow_start() { 2 * self.window } else { self.window };
-        Rate::from_bytes_in(window, srtt)
+        pace::expected(self.window, self.in_slow_start(), srtt)
     }
 
     fn pace(&self, srtt: Duration) -> Rate {
-        // Above the window's own rate, so that the window and not the pace is the limit.
-        let window = if self.in_slow_start() { 2 * self.window } else { self.window + self.window / 5 };
-        Rate::from_bytes_in(window, srtt)
+        pace::above(self.window, self.in_slow_start(), srtt)
     }
 }
 
@@ -156,7 +153,7 @@ mod tests {
     const MTU: u64 = 1_000;
 
     fn ack(aimd: &mut Aimd, bytes: u64) {
-        aimd.on_acked(Instant::ZERO, Acked { bytes, rtt: None, window_limited: true });
+        aimd.on_acked(Instant::ZERO, Acked { bytes, rtt: None, srtt: None, window_limited: true });
     }
 
     #[test]
@@ -179,7 +176,7 @@ mod tests {
     #[test]
     fn congestion_halves_what_is_outstanding_and_then_one_packet_a_window_is_added() {
         let mut aimd = Aimd::new(MTU);
-        aimd.on_congestion(Instant::ZERO, 20 * MTU);
+        aimd.on_congestion(Instant::ZERO, Congestion { outstanding: 20 * MTU, marked: false });
         assert_eq!(aimd.window(), 10 * MTU);
         for _ in 0..9 {
             ack(&mut aimd, MTU);
@@ -192,7 +189,7 @@ mod tests {
     #[test]
     fn a_timeout_leaves_one_packet_and_slow_starts_to_half() {
         let mut aimd = Aimd::new(MTU);
-        aimd.on_timeout(Instant::ZERO, 8 * MTU);
+        aimd.on_timeout(Instant::ZERO, TimedOut { outstanding: 8 * MTU, again: false });
         assert_eq!(aimd.window(), MTU);
         for _ in 0..5 {
             ack(&mut aimd, MTU);
@@ -204,7 +201,7 @@ mod tests {
     fn what_the_application_limits_does_not_grow_the_window() {
         let mut aimd = Aimd::new(MTU);
         let start = aimd.window();
-        aimd.on_acked(Instant::ZERO, Acked { bytes: 5_000, rtt: None, window_limited: false });
+        aimd.on_acked(Instant::ZERO, Acked { bytes: 5_000, rtt: None, srtt: None, window_limited: false });
         assert_eq!(aimd.window(), start);
     }
 
@@ -212,7 +209,7 @@ mod tests {
     fn sample(aimd: &mut Aimd, rtts: &[u64]) {
         for &rtt in rtts {
             let rtt = Some(Duration::from_millis(rtt));
-            aimd.on_acked(Instant::ZERO, Acked { bytes: MTU, rtt, window_limited: true });
+            aimd.on_acked(Instant::ZERO, Acked { bytes: MTU, rtt, srtt: rtt, window_limited: true });
         }
     }
 
@@ -231,12 +228,12 @@ mod tests {
     #[test]
     fn an_idle_path_halves_the_window_each_timeout_and_remembers_where_it_was() {
         let mut aimd = Aimd::new(MTU);
-        aimd.on_congestion(Instant::ZERO, 40 * MTU);
+        aimd.on_congestion(Instant::ZERO, Congestion { outstanding: 40 * MTU, marked: false });
         aimd.on_idle(Instant::ZERO, 1);
         assert_eq!(aimd.window(), 10 * MTU);
         assert!(aimd.in_slow_start());
         aimd.on_idle(Instant::ZERO, 70);
-        assert_eq!(aimd.window(), initial_window(MTU));
+        assert_eq!(aimd.window(), initial::rfc3390(MTU));
     }
 
     #[test]
@@ -251,7 +248,7 @@ mod tests {
         let mut aimd = Aimd::new(MTU);
         let rtt = Duration::from_millis(100);
         assert_eq!(aimd.rate(rtt), Rate::from_bytes_in(8 * MTU, rtt));
-        aimd.on_congestion(Instant::ZERO, 8 * MTU);
+        aimd.on_congestion(Instant::ZERO, Congestion { outstanding: 8 * MTU, marked: false });
         assert_eq!(aimd.rate(rtt), Rate::from_bytes_in(4 * MTU, rtt));
     }
 }

@@ -1,0 +1,259 @@
+//! CUBIC (RFC 9438): the window follows a cubic function of the time since the last congestion event.
+//!
+//! All of the RFC but what it leaves to choice: slow start is RFC 5681's (§4.10 lets it be), and a congestion event
+//! that proves spurious is not undone (§4.9). Windows are in packets and may be fractions, times in seconds, as in the
+//! RFC; names are its own: `W_max` is `peak`, `cwnd_prior` is `prior`, `W_est` is `reno`.
+
+use timeous_core::{Duration, Instant, Rate};
+
+use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
+
+/// What is left of the window after a congestion event (RFC 9438 §4.6).
+const BETA: f64 = 0.7;
+/// How steep the function is, in packets per second cubed (RFC 9438 §5.1).
+const C: f64 = 0.4;
+/// Packets a round trip that Reno would have to add if it went back to `BETA` and not to a half (RFC 9438 §4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// So much and no more may the window grow in a round trip (RFC 9438 §4.2).
+const MAX_GROWTH: f64 = 1.5;
+/// The most that one acknowledgement adds in slow start, in packets (RFC 3465 §2.3).
+const BYTE_COUNT_LIMIT: f64 = 2.0;
+/// The same in the slow start that follows a timeout.
+const BYTE_COUNT_LIMIT_AFTER_TIMEOUT: f64 = 1.0;
+
+/// The controller of RFC 9438. It is not paced unless asked: acknowledgements clock it.
+///
+/// ```
+/// use timeous_cm::{Controller, Cubic, controller::Congestion};
+/// use timeous_core::Instant;
+/// let mut cubic = Cubic::new(1_000);
+/// assert_eq!(cubic.window(), 10_000);
+/// cubic.on_congestion(Instant::ZERO, Congestion { outstanding: 10_000, marked: false });
+/// assert_eq!(cubic.window(), 7_000);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    mtu: f64,
+    initial: f64,
+    window: f64,
+    /// `ssthresh`.
+    threshold: f64,
+    /// `W_max`: where the window was when congestion came, or below that if it came earlier than the time before.
+    peak: f64,
+    /// `cwnd_prior`: where the window was when the threshold was last set.
+    prior: f64,
+    stage: Option<Stage>,
+    /// When the window was last let grow, as long as the curve's clock runs.
+    grown_at: Option<Instant>,
+    /// The application, not the window, is the limit: the curve's clock stands still.
+    stalled: bool,
+    /// What comes is the first slow start, or the first stage of congestion avoidance, after a timeout.
+    after_timeout: bool,
+    fast_convergence: bool,
+    paced: bool,
+}
+
+/// A stage of congestion avoidance: from one congestion event to the next.
+#[derive(Clone, Copy, Debug)]
+struct Stage {
+    /// `t_epoch`, moved on by the times in which the application was the limit.
+    began: Instant,
+    /// `W_max`, where the function is flat.
+    plateau: f64,
+    /// `K`: when it gets there, in seconds.
+    until_plateau: f64,
+    /// `W_est`: where Reno would be.
+    reno: f64,
+}
+
+impl Cubic {
+    /// A controller for packets of at most `mtu` bytes. It starts with ten of them (RFC 6928), as Linux does.
+    pub fn new(mtu: u64) -> Self {
+        let window = initial::rfc6928(mtu) as f64 / mtu as f64;
+        Self {
+            mtu: mtu as f64,
+            initial: window,
+            window,
+            threshold: f64::INFINITY,
+            peak: 0.0,
+            prior: f64::INFINITY,
+            stage: None,
+            grown_at: None,
+            stalled: false,
+            after_timeout: false,
+            fast_convergence: true,
+            paced: false,
+        }
+    }
+
+    /// Starts, and starts again after an idle time, with `bytes`: see [`initial`].
+    pub fn with_initial_window(mut self, bytes: u64) -> Self {
+        self.initial = (bytes as f64 / self.mtu).max(1.0);
+        self.window = self.initial;
+        self
+    }
+
+    /// Does not make room for others faster than they ask for it, for a path that no other flow shares (RFC 9438 §4.7).
+    pub fn without_fast_convergence(mut self) -> Self {
+        self.fast_convergence = false;
+        self
+    }
+
+    /// Spreads a window over its round trip.
+    pub fn with_pacing(mut self) -> Self {
+        self.paced = true;
+        self
+    }
+
+    fn in_slow_start(&self) -> bool {
+        // Where both are equal RFC 5681 §3.1 leaves the choice; after a loss they are.
+        self.window < self.threshold
+    }
+
+    fn slow_start(&mut self, packets: f64) {
+        let limit = if self.after_timeout { BYTE_COUNT_LIMIT_AFTER_TIMEOUT } else { BYTE_COUNT_LIMIT };
+        self.window = (self.window + packets.min(limit)).min(self.threshold);
+    }
+
+    /// RFC 9438 §4.2 to §4.5. For an acknowledgement of several packets the window grows as for as many of one.
+    fn avoid_congestion(&mut self, now: Instant, packets: f64, srtt: Duration) {
+        let window = self.window;
+        let alpha = if self.stage.is_some_and(|stage| stage.reno >= self.prior) { 1.0 } else { ALPHA };
+        let mut stage = self.stage.unwrap_or_else(|| self.begin_stage(now));
+        stage.reno += alpha * packets / window;
+        let elapsed = now.saturating_since(stage.began);
+        self.window = if stage.at(elapsed) < stage.reno {
+            // In the region where it is to be as friendly as Reno.
+            stage.reno.max(window)
+        } else {
+            let target = stage.at(elapsed + srtt).clamp(window, MAX_GROWTH * window);
+            (window + packets * (target - window) / window).min(target)
+        };
+        self.stage = Some(stage);
+    }
+
+    fn begin_stage(&mut self, now: Instant) -> Stage {
+        if self.after_timeout {
+            // RFC 9438 §4.8: W_max is where this stage begins.
+            self.peak = self.window;
+            self.after_timeout = false;
+        }
+        let plateau = self.peak.max(self.window);
+        let until_plateau = cube_root((plateau - self.window) / C);
+        Stage { began: now, plateau, until_plateau, reno: self.window }
+    }
+
+    /// Before a reduction: RFC 9438 §4.6 and §4.7. Gives the new window before the least that it may be.
+    fn lower_threshold(&mut self, outstanding: u64) -> f64 {
+        // What was sent beyond the window does not count (RFC 5681 §3.2, step 2).
+        let lowered = BETA * (outstanding as f64 / self.mtu).min(self.window);
+        self.prior = self.window;
+        self.threshold = lowered.max(2.0);
+        lowered
+    }
+
+    fn remember_peak(&mut self) {
+        let sooner = self.fast_convergence && self.window < self.peak;
+        self.peak = if sooner { self.window * (1.0 + BETA) / 2.0 } else { self.window };
+    }
+
+    fn end_stage(&mut self) {
+        self.stage = None;
+        self.grown_at = None;
+        self.stalled = false;
+    }
+
+    /// The curve's clock goes on from where it stood when the window last grew (RFC 9438 §4.2, §5.8).
+    fn resume(&mut self, now: Instant) {
+        if std::mem::take(&mut self.stalled)
+            && let (Some(stage), Some(at)) = (&mut self.stage, self.grown_at)
+        {
+            stage.began += now - at;
+        }
+        self.grown_at = Some(now);
+    }
+}
+
+impl Stage {
+    /// `W_cubic(t)` (RFC 9438 §4.2, figure 1).
+    fn at(&self, elapsed: Duration) -> f64 {
+        let from_plateau = elapsed.as_secs_f64() - self.until_plateau;
+        C * from_plateau * from_plateau * from_plateau + self.plateau
+    }
+}
+
+/// The cube root of what is not negative, by basic operations alone: those of the system's library may differ in the
+/// last digit from one machine to the next.
+fn cube_root(x: f64) -> f64 {
+    if x <= 0.0 {
+        return 0.0;
+    }
+    // A third of the exponent is a good guess; Newton's method doubles the digits each time.
+    let mut root = f64::from_bits(x.to_bits() / 3 + (1023 << 52) / 3 * 2);
+    for _ in 0..6 {
+        root = (2.0 * root + x / (root * root)) / 3.0;
+    }
+    root
+}
+
+impl Controller for Cubic {
+    fn name(&self) -> &'static str {
+        "cubic"
+    }
+
+    fn window(&self) -> u64 {
+        (self.window * self.mtu) as u64
+    }
+
+    fn on_acked(&mut self, now: Instant, acked: Acked) {
+        if !acked.window_limited {
+            self.stalled = true;
+            return;
+        }
+        self.resume(now);
+        let packets = acked.bytes as f64 / self.mtu;
+        if self.in_slow_start() {
+            self.slow_start(packets);
+        } else {
+            self.avoid_congestion(now, packets, acked.srtt.unwrap_or(Duration::ZERO));
+        }
+    }
+
+    fn on_congestion(&mut self, _: Instant, congestion: Congestion) {
+        self.remember_peak();
+        let lowered = self.lower_threshold(congestion.outstanding);
+        self.window = lowered.max(if congestion.marked { 1.0 } else { 2.0 });
+        self.after_timeout = false;
+        self.end_stage();
+    }
+
+    /// RFC 9438 §4.8. A handshake that lost a packet says nothing of what the path holds.
+    fn on_timeout(&mut self, _: Instant, timed_out: TimedOut) {
+        if !timed_out.again && timed_out.outstanding > 0 {
+            self.lower_threshold(timed_out.outstanding);
+        }
+        self.window = 1.0;
+        self.after_timeout |= timed_out.outstanding > 0;
+        self.end_stage();
+    }
+
+    /// The restart window of RFC 5681 §4.1; a shorter time only does not count for the curve.
+    fn on_idle(&mut self, _: Instant, timeouts: u32) {
+        self.stalled = true;
+        if timeouts > 0 {
+            self.window = self.window.min(self.initial);
+            self.end_stage();
+        }
+    }
+
+    fn rate(&self, srtt: Duration) -> Rate {
+        pace::expected(self.window(), self.in_slow_start(), srtt)
+    }
+
+    fn pace(&self, srtt: Duration) -> Rate {
+        if self.paced { pace::above(self.window(), self.in_slow_start(), srtt) } else { Rate::MAX }
+    }
+}
+
+#[cfg(test)]
+mod tests;

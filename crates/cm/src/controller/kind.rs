@@ -1,0 +1,81 @@
+//! Controllers by name, for tools.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno};
+
+/// The controllers there are, each with its defaults.
+///
+/// ```
+/// use timeous_cm::{Manager, controller::Kind};
+/// let kind: Kind = "cubic".parse()?;
+/// let _manager = Manager::new(kind.constructor());
+/// assert_eq!(kind.to_string(), "cubic");
+/// # Ok::<(), timeous_cm::controller::UnknownController>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// [`Aimd`], for live streams.
+    Aimd,
+    /// [`NewReno`], the TCP of RFC 5681.
+    NewReno,
+    /// [`Cubic`], the TCP of RFC 9438.
+    Cubic,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Aimd, Self::NewReno, Self::Cubic];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Aimd => "aimd",
+            Self::NewReno => "newreno",
+            Self::Cubic => "cubic",
+        }
+    }
+
+    /// What a [`Manager`](crate::Manager) makes its controllers with.
+    pub fn constructor(self) -> fn(u64) -> Box<dyn Controller> {
+        match self {
+            Self::Aimd => |mtu| Box::new(Aimd::new(mtu)),
+            Self::NewReno => |mtu| Box::new(NewReno::new(mtu)),
+            Self::Cubic => |mtu| Box::new(Cubic::new(mtu)),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownController;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownController(name.to_owned()))
+    }
+}
+
+/// A name that no controller has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no controller {0:?}: take aimd, newreno or cubic")]
+pub struct UnknownController(String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_controller_is_found_by_the_name_that_it_says() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+            assert_eq!(kind.constructor()(1_000).name(), kind.name());
+        }
+        assert!("reno".parse::<Kind>().unwrap_err().to_string().contains("newreno"));
+    }
+}

@@ -1,0 +1,157 @@
+//! NewReno: TCP's congestion control as the standard has it (RFC 5681), counting bytes (RFC 3465).
+//!
+//! The part of RFC 6582 that concerns the window is that it does not grow while a loss is repaired, and that the losses
+//! of one window are one event: the manager sees to both. What is outstanding is counted as RFC 6675 does it, so that
+//! the window need not be inflated by duplicate acknowledgements.
+
+use timeous_core::{Duration, Instant, Rate};
+
+use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
+
+/// The most that one acknowledgement adds in slow start, in packets: `L` of RFC 3465 §2.3.
+const BYTE_COUNT_LIMIT: u64 = 2;
+/// The same in the slow start that follows a timeout.
+const BYTE_COUNT_LIMIT_AFTER_TIMEOUT: u64 = 1;
+
+/// The controller of RFC 5681. It is not paced unless asked: acknowledgements clock it.
+///
+/// ```
+/// use timeous_cm::{Acked, Controller, NewReno, controller::Congestion};
+/// use timeous_core::Instant;
+/// let mut reno = NewReno::new(1_000);
+/// assert_eq!(reno.window(), 10_000);
+/// reno.on_congestion(Instant::ZERO, Congestion { outstanding: 10_000, marked: false });
+/// assert_eq!(reno.window(), 5_000);
+/// ```
+#[derive(Clone, Debug)]
+pub struct NewReno {
+    mtu: u64,
+    initial: u64,
+    window: u64,
+    threshold: u64,
+    /// Bytes acknowledged since the window last grew in congestion avoidance.
+    counted: u64,
+    /// Slow start repairs what a timeout told.
+    after_timeout: bool,
+    paced: bool,
+}
+
+impl NewReno {
+    /// A controller for packets of at most `mtu` bytes. It starts with ten of them (RFC 6928), as Linux does.
+    pub fn new(mtu: u64) -> Self {
+        Self {
+            mtu,
+            initial: initial::rfc6928(mtu),
+            window: initial::rfc6928(mtu),
+            threshold: u64::MAX,
+            counted: 0,
+            after_timeout: false,
+            paced: false,
+        }
+    }
+
+    /// Starts, and starts again after an idle time, with `bytes`: see [`initial`].
+    pub fn with_initial_window(mut self, bytes: u64) -> Self {
+        self.initial = bytes.max(self.mtu);
+        self.window = self.initial;
+        self
+    }
+
+    /// Spreads a window over its round trip.
+    pub fn with_pacing(mut self) -> Self {
+        self.paced = true;
+        self
+    }
+
+    /// The slow start threshold in bytes: `ssthresh`. `u64::MAX` as long as there was no congestion.
+    pub fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.window < self.threshold
+    }
+
+    fn slow_start(&mut self, bytes: u64) {
+        let limit = if self.after_timeout { BYTE_COUNT_LIMIT_AFTER_TIMEOUT } else { BYTE_COUNT_LIMIT };
+        self.window = self.window.saturating_add(bytes.min(limit * self.mtu)).min(self.threshold);
+        if !self.in_slow_start() {
+            self.after_timeout = false;
+        }
+    }
+
+    fn avoid_congestion(&mut self, bytes: u64) {
+        self.counted += bytes;
+        if self.counted >= self.window {
+            self.counted -= self.window;
+            self.window = self.window.saturating_add(self.mtu);
+            // One acknowledgement adds one packet at most, whatever it acknowledges.
+            self.counted = self.counted.min(self.window);
+        }
+    }
+
+    /// Equation (4) of RFC 5681 §3.1; what was sent beyond the window does not count (§3.2, step 2).
+    fn lower_threshold(&mut self, outstanding: u64) -> u64 {
+        let half = outstanding.min(self.window) / 2;
+        self.threshold = half.max(2 * self.mtu);
+        half
+    }
+}
+
+impl Controller for NewReno {
+    fn name(&self) -> &'static str {
+        "newreno"
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn on_acked(&mut self, _: Instant, acked: Acked) {
+        if !acked.window_limited {
+            return;
+        }
+        if self.in_slow_start() {
+            self.slow_start(acked.bytes);
+        } else {
+            self.avoid_congestion(acked.bytes);
+        }
+    }
+
+    /// A mark lowers the window down to one packet, a loss to two (RFC 3168 §6.1.2).
+    fn on_congestion(&mut self, _: Instant, congestion: Congestion) {
+        let half = self.lower_threshold(congestion.outstanding);
+        self.window = if congestion.marked { half.max(self.mtu) } else { self.threshold };
+        self.counted = 0;
+        self.after_timeout = false;
+    }
+
+    /// One packet: the loss window of RFC 5681 §3.1. A handshake that lost a packet says nothing of what the path holds.
+    fn on_timeout(&mut self, _: Instant, timed_out: TimedOut) {
+        if !timed_out.again && timed_out.outstanding > 0 {
+            self.lower_threshold(timed_out.outstanding);
+        }
+        self.window = self.mtu;
+        self.counted = 0;
+        self.after_timeout |= timed_out.outstanding > 0;
+    }
+
+    /// The restart window of RFC 5681 §4.1.
+    fn on_idle(&mut self, _: Instant, timeouts: u32) {
+        if timeouts > 0 {
+            self.window = self.window.min(self.initial);
+            self.counted = 0;
+        }
+    }
+
+    fn rate(&self, srtt: Duration) -> Rate {
+        pace::expected(self.window, self.in_slow_start(), srtt)
+    }
+
+    fn pace(&self, srtt: Duration) -> Rate {
+        if self.paced { pace::above(self.window, self.in_slow_start(), srtt) } else { Rate::MAX }
+    }
+}
+
+#[cfg(test)]
+mod tests;
