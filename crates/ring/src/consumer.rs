@@ -48,7 +48,7 @@ enum Step {
 /// The transport's side of a ring.
 #[derive(Debug)]
 pub struct Consumer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     dev: u64,
     kern: u64,
     user: u64,
@@ -388,6 +388,13 @@ impl Consumer {
         }
         self.user = user;
         Ok(())
+    }
+
+    /// Where the payload of a claimed packet lies that has not left: within the zone, by the check at its claim.
+    #[cfg(not(loom))]
+    pub(crate) fn place(&self, token: u64) -> Option<Place> {
+        let flight = self.flights.get(self.shared.geometry.slot_of(token))?;
+        ((self.dev..self.kern).contains(&token) && !flight.left).then_some(flight.place)
     }
 
     /// A claimed packet that has not left.

@@ -280,6 +280,12 @@ impl Shared {
         }
     }
 
+    /// Where `len` bytes of the zone at `offset` lie, for the kernel to read.
+    #[cfg(not(loom))]
+    pub(crate) fn zone_address(&self, offset: usize, len: usize) -> *const u8 {
+        self.memory.address(self.geometry.zone_at * 8 + offset, len)
+    }
+
     fn zone_words(&self, offset: usize, len: usize) -> &[AtomicU64] {
         self.memory.words(self.geometry.zone_at + offset / 8, len.div_ceil(8))
     }

@@ -59,6 +59,8 @@ mod layout;
 #[allow(unsafe_code, reason = "the one room that turns addresses into references")]
 mod memory;
 mod page;
+#[cfg(not(loom))]
+mod payload;
 mod producer;
 mod pulled;
 mod record;
@@ -80,6 +82,8 @@ pub use direct::{DirectFile, DirectMode};
 pub use error::{Broken, ConfigError, CreateError, EnqueueError, OpenError, Violation};
 pub use layout::{Config, Limits};
 pub use page::PAGE;
+#[cfg(not(loom))]
+pub use payload::Payload;
 pub use producer::{Index, Producer, Queued};
 pub use pulled::{Front, PulledBack};
 pub use source::RingSource;

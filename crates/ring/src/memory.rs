@@ -86,6 +86,14 @@ mod mapped {
             unsafe { std::slice::from_raw_parts(self.base.cast::<AtomicU64>().as_ptr().add(at), count) }
         }
 
+        /// Where `len` bytes from byte `at` on lie. Panics beyond the end, which a checked place does not reach.
+        pub(crate) fn address(&self, at: usize, len: usize) -> *const u8 {
+            let bytes = self.words * 8;
+            assert!(at <= bytes && len <= bytes - at, "the layout stays within its memory");
+            // SAFETY: within the memory by the assertion, or just behind it.
+            unsafe { self.base.as_ptr().add(at) }
+        }
+
         /// Bytes from word `at` on, to be filled in place.
         ///
         /// # Safety
