@@ -5,8 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod receiver;
 pub mod segment;
 pub mod seq;
 
+pub use receiver::{Receiver, ReceiverConfig};
 pub use segment::{Addresses, Flags, Header, Options, SackBlock, SackBlocks, Segment, Timestamps, WireError};
 pub use seq::Seq;

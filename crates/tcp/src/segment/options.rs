@@ -131,7 +131,7 @@ impl Options {
             // A greatest segment of nothing would be no connection: Linux, too, hears nothing then.
             (MSS, &[high, low]) if syn && (high, low) != (0, 0) => self.mss = Some(u16::from_be_bytes([high, low])),
             // "If a Window Scale option is received with a shift.cnt value larger than 14, the TCP SHOULD log the
-            // error but MUST use 14" (RFC 7323 §2.3).
+            // error but MUST use 14 instead of the specified value" (RFC 7323 §2.3).
             (WINDOW_SCALE, &[shift]) if syn => self.window_scale = Some(shift.min(MAX_WINDOW_SCALE)),
             (SACK_PERMITTED, []) if syn => self.sack_permitted = true,
             (SACK, data) => {

@@ -80,7 +80,7 @@ fn flags_may_be_set_when_the_payload_is_known() {
 
 #[test]
 fn a_handshakes_options_count_on_a_syn_only() {
-    // "This option MUST be ignored if received in a segment without a SYN" (after RFC 7323 §2.2).
+    // "A Window Scale option in a segment without a SYN bit MUST be ignored" (RFC 7323 §2.2).
     let options = [2, 4, 5, 180, 3, 3, 7, 4, 2];
     assert_eq!(Segment::parse_trusted(&raw(16, &options)).unwrap().options, Options::default());
     let heard = Segment::parse_trusted(&raw(2, &options)).unwrap().options;

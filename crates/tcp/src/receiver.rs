@@ -1,0 +1,388 @@
+//! The receive side of a connection: reassembly, the window, and what acknowledgements say and when.
+//!
+//! # How a connection drives it
+//!
+//! 1. When the peer's SYN is in: [`Receiver::new`], with the SYN's number and, if timestamps were agreed upon, its
+//!    TSval.
+//! 2. For every segment: [`Receiver::accept`], the first check of RFC 9293 §3.10.7.4 and PAWS. What is not acceptable
+//!    is dropped, and an acknowledgement has fallen due where one is owed.
+//! 3. Then the connection's own checks (RST, SYN, ACK); if they let it pass, [`Receiver::on_segment`] takes data, FIN,
+//!    timestamp and congestion marks, and says what is new.
+//! 4. Before each segment that is sent with an ACK: [`Receiver::stamp`] fills header and options in; when it leaves,
+//!    [`Receiver::on_sent`]. A pure ACK is to be sent if [`Receiver::ack_is_due`], at the latest at
+//!    [`Receiver::poll_timeout`].
+//! 5. The application takes its bytes by [`Receiver::read`], which may make a window update fall due.
+
+mod acks;
+mod assembly;
+mod config;
+mod congestion;
+mod delivery;
+mod ranges;
+mod ring;
+mod sack;
+mod timestamps;
+mod window;
+
+use std::ops::Range;
+
+use timeous_core::{Ecn, Instant};
+
+use self::acks::AckSchedule;
+use self::assembly::{Assembly, Placed};
+use self::congestion::Echo;
+use self::delivery::Delivery;
+use self::sack::Recent;
+use self::timestamps::PeerClock;
+use self::window::Window;
+use crate::segment::{Flags, Header, Options, SackBlock, Segment};
+use crate::seq::Seq;
+
+pub use self::acks::DelayedAck;
+pub use self::config::{ReceiverConfig, syn_window, window_scale_for};
+
+/// The receive side of a connection.
+///
+/// ```
+/// use timeous_core::{Ecn, Instant};
+/// use timeous_tcp::receiver::{Receiver, ReceiverConfig};
+/// use timeous_tcp::{Header, Options, Segment, Seq};
+/// let now = Instant::ZERO;
+/// let mut receiver = Receiver::new(now, &ReceiverConfig::default(), Seq::new(99), None);
+/// let header = Header { ack: Some(Seq::new(1)), ..Header::new(5001, 80, Seq::new(100)) };
+/// let segment = Segment { header, options: Options::default(), payload: b"hello" };
+/// assert!(receiver.accept(now, &segment).is_acceptable());
+/// assert_eq!(receiver.on_segment(now, &segment, Ecn::NotEct).bytes, 5);
+///
+/// assert!(receiver.ack_is_due(now));
+/// let (mut header, mut options) = (Header::new(80, 5001, Seq::new(1)), Options::default());
+/// receiver.stamp(&mut header, &mut options);
+/// receiver.on_sent(&header);
+/// assert_eq!(header.ack, Some(Seq::new(105)));
+/// assert!(!receiver.ack_is_due(now));
+///
+/// let mut bytes = Vec::new();
+/// receiver.read(usize::MAX, &mut bytes);
+/// assert_eq!(bytes, b"hello");
+/// ```
+#[derive(Debug)]
+pub struct Receiver {
+    /// The number of the stream's first byte.
+    first: Seq,
+    assembly: Assembly,
+    delivery: Delivery,
+    window: Window,
+    acks: AckSchedule,
+    recent: Option<Recent>,
+    clock: Option<PeerClock>,
+    echo: Option<Echo>,
+    /// Where the stream ends, once a FIN said so.
+    end: Option<u64>,
+    last_ack_sent: Seq,
+    statistics: ReceiverStatistics,
+}
+
+/// The first check of a segment (RFC 9293 §3.10.7.4, RFC 7323 §5.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Acceptance {
+    /// Go on with it.
+    Acceptable,
+    /// Nothing of it is in the window: drop it. It is answered, unless it is a reset.
+    OutsideWindow,
+    /// PAWS: it is from before: drop it. It is answered.
+    OldTimestamp,
+    /// It lacks the timestamp that was agreed upon: drop it silently (RFC 7323 §3.2).
+    NoTimestamp,
+}
+
+impl Acceptance {
+    /// Whether to go on with the segment.
+    pub const fn is_acceptable(self) -> bool {
+        matches!(self, Self::Acceptable)
+    }
+}
+
+/// What a segment brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Receipt {
+    /// So many bytes more can be read.
+    pub bytes: usize,
+    /// The FIN has been reached just now: when all is read, nothing more comes.
+    pub finished: bool,
+}
+
+/// What a receiver has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReceiverStatistics {
+    /// Segments that brought nothing new.
+    pub duplicates: u64,
+    /// Segments beyond a gap.
+    pub out_of_order: u64,
+    /// Segments with data beyond the window, or for which there were too many gaps.
+    pub refused: u64,
+    /// Segments outside of the window.
+    pub unacceptable: u64,
+    /// Segments refused by PAWS, or without a timestamp.
+    pub strays: u64,
+}
+
+impl Receiver {
+    /// A receiver of what follows the SYN numbered `syn`, whose TSval is `timestamp` if timestamps were agreed upon.
+    pub fn new(now: Instant, config: &ReceiverConfig, syn: Seq, timestamp: Option<u32>) -> Self {
+        let buffer = config.buffer.min(ReceiverConfig::MAX_BUFFER);
+        Self {
+            first: syn + 1,
+            assembly: Assembly::new(buffer, config.max_islands),
+            delivery: Delivery::default(),
+            window: Window::new(buffer, config.window_scale, config.mss),
+            acks: AckSchedule::new(config.delayed_ack),
+            recent: config.sack.then(Recent::default),
+            clock: timestamp.map(|value| PeerClock::new(now, value)),
+            echo: config.ecn.then(Echo::default),
+            end: None,
+            last_ack_sent: syn + 1,
+            statistics: ReceiverStatistics::default(),
+        }
+    }
+
+    /// RCV.NXT: the number that is expected next, after the FIN if that was reached.
+    pub fn next(&self) -> Seq {
+        self.seq_of(self.assembly.next()) + u32::from(self.is_finished())
+    }
+
+    /// Whether the FIN was reached: everything that the peer sent is here.
+    pub fn is_finished(&self) -> bool {
+        self.end == Some(self.assembly.next())
+    }
+
+    /// How many bytes can be read now.
+    pub fn readable(&self) -> usize {
+        self.delivery.readable(&self.assembly)
+    }
+
+    /// What was counted.
+    pub const fn statistics(&self) -> ReceiverStatistics {
+        self.statistics
+    }
+
+    /// How much memory the bytes take that were not read.
+    pub fn capacity(&self) -> usize {
+        self.assembly.capacity()
+    }
+
+    /// How many stretches wait beyond the first gap.
+    pub fn islands(&self) -> usize {
+        self.assembly.islands().len()
+    }
+
+    /// The first check of a segment, and PAWS; an acknowledgement falls due where one is owed.
+    pub fn accept(&mut self, now: Instant, segment: &Segment<'_>) -> Acceptance {
+        let is_reset = segment.has(Flags::RST);
+        if let Some(clock) = self.clock.filter(|_| !is_reset) {
+            let Some(timestamps) = segment.options.timestamps else {
+                self.statistics.strays += 1;
+                return Acceptance::NoTimestamp;
+            };
+            if clock.is_old(now, timestamps.value) {
+                self.statistics.strays += 1;
+                self.answer(now, segment);
+                return Acceptance::OldTimestamp;
+            }
+        }
+        if self.touches_window(segment) {
+            return Acceptance::Acceptable;
+        }
+        self.statistics.unacceptable += 1;
+        if !is_reset {
+            self.answer(now, segment);
+        }
+        Acceptance::OutsideWindow
+    }
+
+    /// Takes in what an acceptable segment carries.
+    pub fn on_segment(&mut self, now: Instant, segment: &Segment<'_>, ecn: Ecn) -> Receipt {
+        if let (Some(clock), Some(timestamps)) = (&mut self.clock, segment.options.timestamps) {
+            clock.hear(now, timestamps.value, segment.header.seq, self.last_ack_sent);
+        }
+        let has_fin = segment.has(Flags::FIN);
+        if segment.payload.is_empty() && !has_fin {
+            return Receipt::default();
+        }
+        // Only data are sent with ECT, so that only with data is a mark a mark (RFC 3168 §6.1.4).
+        if let Some(echo) = self.echo.as_mut().filter(|_| !segment.payload.is_empty())
+            && echo.arrived(ecn, segment.has(Flags::CWR))
+        {
+            self.acks.at_once();
+        }
+        let was_finished = self.is_finished();
+        let at = self.offset_of(segment.data_seq());
+        if has_fin {
+            self.note_end(at + segment.payload.len() as i64);
+        }
+        let bytes = self.take(now, at, segment.payload);
+        Receipt { bytes, finished: self.is_finished() && !was_finished }
+    }
+
+    /// Appends what can be read to `out`, `limit` bytes at most, and gives how many those were.
+    pub fn read(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
+        let count = self.delivery.read(&mut self.assembly, limit, out);
+        if count > 0 && !self.is_finished() && self.window.is_news(self.assembly.next(), self.delivery.freed()) {
+            self.acks.at_once();
+        }
+        count
+    }
+
+    /// Makes an acknowledgement fall due now: a challenge ACK, say (RFC 5961 §3.2).
+    pub fn demand_ack(&mut self) {
+        self.acks.at_once();
+    }
+
+    /// Whether an acknowledgement must leave now, with data or without.
+    pub fn ack_is_due(&self, now: Instant) -> bool {
+        self.acks.is_due(now)
+    }
+
+    /// When an acknowledgement that is held back falls due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.acks.timeout()
+    }
+
+    /// Fills in what the receive side says in a segment: the acknowledgement, the window, ECE, the echo in the
+    /// timestamp if there is one, and as many SACK blocks as fit. The number of SACK blocks may be cut afterwards.
+    pub fn stamp(&self, header: &mut Header, options: &mut Options) {
+        header.ack = Some(self.next());
+        let is_syn = header.flags.contains(Flags::SYN);
+        header.window = self.window.field(self.assembly.next(), self.delivery.freed(), is_syn);
+        header.flags |= Flags::when(!is_syn && self.echo.is_some_and(Echo::is_on), Flags::ECE);
+        if let (Some(clock), Some(timestamps)) = (&self.clock, &mut options.timestamps) {
+            timestamps.echo = clock.echo();
+        }
+        if let Some(recent) = self.recent.as_ref().filter(|_| !is_syn) {
+            let blocks = recent.blocks(self.assembly.islands(), options.room_for_sack());
+            options.sack = blocks.into_iter().map(|block| self.sack_block(&block)).collect();
+        }
+    }
+
+    /// The segment with this stamped header leaves.
+    pub fn on_sent(&mut self, header: &Header) {
+        self.last_ack_sent = self.next();
+        self.window.told(self.assembly.next(), header.window, header.flags.contains(Flags::SYN));
+        self.acks.sent();
+        if let Some(recent) = &mut self.recent {
+            recent.told();
+        }
+    }
+
+    /// Whether any of the segment is between the last acknowledgement and the edge of the window.
+    ///
+    /// This is wider than RFC 9293 §3.10.7.4 by two things that Linux, too, lets pass: what came before RCV.NXT but
+    /// was not acknowledged yet, so that an ACK that was overtaken by data still counts; and what stands right at the
+    /// edge, so that ACKs and RSTs of a peer that has filled the window count (they should, "if the RCV.WND is zero").
+    /// What it carries is cut to the window all the same.
+    fn touches_window(&self, segment: &Segment<'_>) -> bool {
+        let edge = self.seq_of(self.window.promised()).max(self.next());
+        segment.end().is_at_or_after(self.last_ack_sent) && segment.header.seq.is_at_or_before(edge)
+    }
+
+    fn answer(&mut self, now: Instant, segment: &Segment<'_>) {
+        let is_empty = segment.seq_len() == 0 || segment.has(Flags::SYN);
+        self.acks.answer(now, is_empty);
+        let at = self.offset_of(segment.data_seq());
+        let end = at + segment.payload.len() as i64;
+        if at >= 0 && end <= self.next_offset() && !segment.payload.is_empty() {
+            self.statistics.duplicates += 1;
+            self.report_duplicate(at as u64..end as u64);
+        }
+    }
+
+    /// The stream ends at `end`, unless that is nonsense: the first FIN counts, what comes after it does not.
+    fn note_end(&mut self, end: i64) {
+        if self.end.is_none() && end >= self.next_offset() && end <= self.window.promised() as i64 {
+            self.end = Some(end as u64);
+            self.assembly.truncate(end as u64);
+        }
+        self.acks.at_once();
+    }
+
+    /// Takes the data that start at `at`, cut to what is wanted; how many bytes more can be read.
+    fn take(&mut self, now: Instant, at: i64, payload: &[u8]) -> usize {
+        let next = self.next_offset();
+        let limit = self.end.unwrap_or(u64::MAX).min(self.window.promised()) as i64;
+        let end = at + payload.len() as i64;
+        let known = (next - at).clamp(0, payload.len() as i64);
+        let beyond = (end - limit).clamp(0, payload.len() as i64 - known);
+        let wanted = &payload[known as usize..payload.len() - beyond as usize];
+        if known > 0 {
+            self.report_duplicate((at.max(0)) as u64..(at + known) as u64);
+        }
+        if beyond > 0 {
+            self.statistics.refused += 1;
+            self.acks.at_once();
+        }
+        if wanted.is_empty() {
+            self.statistics.duplicates += u64::from(known > 0);
+            self.acks.at_once();
+            return 0;
+        }
+        self.place(now, (at + known) as u64, wanted)
+    }
+
+    fn place(&mut self, now: Instant, at: u64, wanted: &[u8]) -> usize {
+        let before = self.readable();
+        match self.assembly.insert(at, wanted) {
+            Placed::InOrder { filled } => {
+                self.acks.in_order(now);
+                if filled {
+                    self.acks.at_once();
+                }
+            }
+            Placed::Island(island) => {
+                self.statistics.out_of_order += 1;
+                self.acks.at_once();
+                if let Some(recent) = &mut self.recent {
+                    recent.touch(&island, self.assembly.islands());
+                }
+            }
+            Placed::Known(island) => {
+                self.statistics.duplicates += 1;
+                self.acks.at_once();
+                if let Some(recent) = &mut self.recent {
+                    recent.touch(&island, self.assembly.islands());
+                }
+                self.report_duplicate(at..at + wanted.len() as u64);
+            }
+            Placed::Refused => {
+                self.statistics.refused += 1;
+                self.acks.at_once();
+            }
+        }
+        self.readable() - before
+    }
+
+    fn report_duplicate(&mut self, span: Range<u64>) {
+        if let Some(recent) = &mut self.recent {
+            recent.duplicate(span);
+        }
+        self.acks.at_once();
+    }
+
+    fn sack_block(&self, block: &Range<u64>) -> SackBlock {
+        SackBlock { left: self.seq_of(block.start), right: self.seq_of(block.end) }
+    }
+
+    fn seq_of(&self, offset: u64) -> Seq {
+        self.first + offset as u32
+    }
+
+    /// Where `seq` stands in the stream, by the nearest way from what is expected next.
+    fn offset_of(&self, seq: Seq) -> i64 {
+        self.next_offset() + i64::from(seq.offset_from(self.seq_of(self.assembly.next())))
+    }
+
+    fn next_offset(&self) -> i64 {
+        self.assembly.next() as i64
+    }
+}
+
+#[cfg(test)]
+mod tests;
