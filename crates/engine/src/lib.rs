@@ -1,7 +1,8 @@
 //! Transports over real sockets: one thread in the application's process, many connections.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod batch;
 pub mod clock;
 mod command;
 mod config;
@@ -12,8 +13,8 @@ mod line;
 mod order;
 mod port;
 mod session;
-mod socket;
 mod stream;
+pub mod udp;
 mod waker;
 mod worker;
 

@@ -1,24 +1,22 @@
 //! A UDP port: its socket, the endpoint behind it, and the streams that use it.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduSource, Ecn, Instant, Misuse, NoAdus, Rng};
-use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Sources};
+use timeous_core::{AduSource, Instant, Misuse, NoAdus, Rng};
+use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Sources};
+use timeous_ring::Payload;
 
+use crate::batch::{Batch, Payloads};
 use crate::command::{Incoming, ListenerId};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
 use crate::order::{Orders, StreamId};
 use crate::session::{PASS_INTERVAL, Session};
-use crate::socket::Socket;
 use crate::stream::{Shared, Stream};
-
-/// No datagram is larger.
-const LARGEST_PACKET: usize = 65_535;
+use crate::udp::Socket;
 
 /// Makes streams, and names them.
 pub(crate) struct Streams {
@@ -55,18 +53,10 @@ pub(crate) struct Port {
     endpoint: Endpoint,
     sessions: Sessions,
     listening: Option<Listening>,
-    /// A packet that the kernel had no room for, with the ADU in it.
-    blocked: Option<Blocked>,
-    packet: Vec<u8>,
+    /// Packets on their way to the kernel; between calls those that it had no room for.
+    batch: Batch,
     /// Whether some session has data that may not leave yet.
     waits: bool,
-}
-
-struct Blocked {
-    connection: Option<ConnectionId>,
-    to: SocketAddr,
-    ecn: Ecn,
-    token: Option<u64>,
 }
 
 #[derive(Default)]
@@ -85,13 +75,25 @@ impl Sources for Sessions {
     }
 }
 
+impl Payloads for Sessions {
+    fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>> {
+        self.by_connection.get(&connection)?.payload(token)
+    }
+
+    fn sent(&mut self, connection: ConnectionId, token: u64) {
+        if let Some(session) = self.by_connection.get_mut(&connection) {
+            session.sent(token);
+        }
+    }
+}
+
 impl Port {
     /// A port for streams like `config` says.
     pub(crate) fn new(socket: Socket, config: &StreamConfig, rng: &mut Rng) -> Self {
         let settings = EndpointConfig { connection: config.dccp.clone(), ..EndpointConfig::default() };
         let endpoint = Endpoint::new(settings, rng.fork());
-        let packet = Vec::with_capacity(LARGEST_PACKET);
-        Self { socket, endpoint, sessions: Sessions::default(), listening: None, blocked: None, packet, waits: false }
+        let (sessions, batch) = (Sessions::default(), Batch::default());
+        Self { socket, endpoint, sessions, listening: None, batch, waits: false }
     }
 
     pub(crate) fn local_addr(&self) -> Result<SocketAddr, EngineError> {
@@ -102,9 +104,9 @@ impl Port {
         &self.socket
     }
 
-    /// Whether the kernel had no room for the last packet.
+    /// Whether the kernel had no room for the last packets.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.blocked.is_some()
+        !self.batch.is_empty()
     }
 
     /// Whether nobody needs it any more.
@@ -241,48 +243,29 @@ impl Port {
         progress || !drained.is_empty()
     }
 
+    /// Pulls and sends as much as may leave now. What the kernel has no room for waits, and nothing is pulled then.
     fn transmit(&mut self, now: Instant, cm: &mut Manager) -> bool {
-        if !self.retry() {
-            return false;
-        }
         let mut progress = false;
         loop {
-            self.packet.clear();
-            let polled = kept(self.endpoint.poll_transmit(now, cm, &mut self.sessions, &mut self.packet));
-            let Some(Outgoing { to, connection, transmit }) = polled else { return progress };
-            progress = true;
-            let token = transmit.adu.map(|adu| adu.token);
-            if !self.send(Blocked { connection, to, ecn: transmit.ecn, token }) {
+            if !self.batch.send(now, &mut self.socket, &mut self.sessions) {
                 return progress;
             }
-        }
-    }
-
-    /// Sends the packet that waits for the kernel, if there is one; `false` if it has to wait on.
-    fn retry(&mut self) -> bool {
-        match self.blocked.take() {
-            Some(blocked) => self.send(blocked),
-            None => true,
-        }
-    }
-
-    /// Gives the packet to the kernel; `false` if it has no room, and the packet waits.
-    fn send(&mut self, packet: Blocked) -> bool {
-        match self.socket.send(packet.to, packet.ecn, &self.packet) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.blocked = Some(packet);
-                return false;
+            self.pull(now, cm);
+            if self.batch.is_empty() {
+                return progress;
             }
-            // For the connection it is as if the packet was lost on the way, which it will learn in time.
-            Err(error) => tracing::debug!(%error, to = %packet.to, "sending"),
-            Ok(()) => {}
+            progress = true;
         }
-        if let (Some(connection), Some(token)) = (packet.connection, packet.token)
-            && let Some(session) = self.sessions.by_connection.get_mut(&connection)
-        {
-            session.sent(token);
+    }
+
+    fn pull(&mut self, now: Instant, cm: &mut Manager) {
+        while self.batch.has_room() {
+            let polled = self.endpoint.poll_transmit(now, cm, &mut self.sessions, self.batch.buffer());
+            match kept(polled) {
+                Some(outgoing) => self.batch.add(&outgoing),
+                None => return,
+            }
         }
-        true
     }
 
     fn handle_event(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use timeous_choice::Repair;
 use timeous_core::{AduSource, Duration, Instant, PathState};
 use timeous_dccp::{CloseReason, Event, Statistics};
-use timeous_ring::{Consumer, RingSource};
+use timeous_ring::{Consumer, Payload, RingSource};
 
 use crate::config::StreamConfig;
 use crate::inbox::Received;
@@ -36,7 +36,7 @@ pub(crate) const PASS_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Session {
     pub(crate) fn new(id: StreamId, consumer: Consumer, config: &StreamConfig, shared: Arc<Shared>) -> Self {
-        let ring = RingSource::with_choice(consumer, (config.choice)());
+        let ring = RingSource::with_choice(consumer, (config.choice)()).leaving_payloads_apart();
         Self {
             id,
             source: Repair::new(ring, config.repair),
@@ -78,6 +78,11 @@ impl Session {
             self.source.close();
             self.shared.set_status(Status::Closed(reason));
         }
+    }
+
+    /// Where the payload lies that was left apart.
+    pub(crate) fn payload(&self, token: u64) -> Option<Payload<'_>> {
+        self.source.inner().payload(token)
     }
 
     /// Something left: there may be room in the ring.

@@ -15,8 +15,8 @@ use crate::config::StreamConfig;
 use crate::error::EngineError;
 use crate::order::{Order, Orders, StreamId};
 use crate::port::{Listening, Port, Streams};
-use crate::socket::Socket;
 use crate::stream::Stream;
+use crate::udp::Socket;
 use crate::waker::{Waker, timespec};
 
 pub(crate) struct Worker {

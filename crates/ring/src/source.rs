@@ -44,7 +44,7 @@ impl RingSource {
     }
 
     /// Leaves payloads in the ring's zone from now on, where a driver that can send from there finds them by
-    /// [`Consumer::payload`].
+    /// `payload`.
     #[must_use]
     pub fn leaving_payloads_apart(mut self) -> Self {
         self.apart = true;
@@ -106,6 +106,13 @@ impl RingSource {
     /// See [`Consumer::stop_polling`].
     pub fn stop_polling(&mut self) -> bool {
         self.consumer.stop_polling()
+    }
+
+    /// See [`Consumer::payload`].
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn payload(&self, token: u64) -> Option<crate::Payload<'_>> {
+        self.consumer.payload(token)
     }
 
     /// The consumer beneath.

@@ -1,0 +1,157 @@
+//! Packets that were pulled at one instant, on their way to the kernel together.
+
+use std::net::SocketAddr;
+
+use timeous_core::{AduMeta, Ecn, Instant, PulledAdu};
+use timeous_dccp::{ConnectionId, Outgoing};
+use timeous_ring::Payload;
+
+use crate::udp::{Packet, Socket};
+
+/// Where the payloads are that packets left in their zones.
+pub(crate) trait Payloads {
+    /// That of a packet that was not `sent` yet; `None` if it is gone, with its connection.
+    fn payload(&self, connection: ConnectionId, token: u64) -> Option<Payload<'_>>;
+
+    /// The packet was given to the device, or will never be.
+    fn sent(&mut self, connection: ConnectionId, token: u64);
+}
+
+/// Packets that wait for the kernel: no more than it is thought to take now, since what is pulled is chosen.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// Beyond `len` there are spare ones, for their buffers.
+    entries: Vec<Entry>,
+    len: usize,
+    /// As many may wait.
+    most: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    header: Vec<u8>,
+    to: SocketAddr,
+    ecn: Ecn,
+    connection: Option<ConnectionId>,
+    adu: Option<PulledAdu>,
+    done: bool,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self { entries: Vec::new(), len: 0, most: Socket::BATCH }
+    }
+}
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether another packet may be pulled.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len < self.most
+    }
+
+    /// An empty buffer for the next packet, or for what goes before its payload.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        if self.len == self.entries.len() {
+            let to = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
+            let (header, ecn) = (Vec::with_capacity(HEADER_ROOM), Ecn::NotEct);
+            self.entries.push(Entry { header, to, ecn, connection: None, adu: None, done: false });
+        }
+        let header = &mut self.entries[self.len].header;
+        header.clear();
+        header
+    }
+
+    /// The packet in the buffer belongs to the batch.
+    pub(crate) fn add(&mut self, outgoing: &Outgoing) {
+        let entry = &mut self.entries[self.len];
+        entry.to = outgoing.to;
+        entry.ecn = outgoing.transmit.ecn;
+        entry.connection = outgoing.connection;
+        entry.adu = outgoing.transmit.adu;
+        entry.done = false;
+        self.len += 1;
+    }
+
+    /// Gives the packets to the kernel. `false`: it has no room for all of them, and the rest waits for the next call.
+    pub(crate) fn send(&mut self, now: Instant, socket: &mut Socket, payloads: &mut impl Payloads) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let taken = self.offer(now, socket, payloads);
+        self.confirm(payloads);
+        let left = self.keep_the_rest();
+        // A kernel that ran out of room is offered less, and more again while it takes all.
+        self.most = if taken { self.most * 2 } else { self.len - left }.clamp(1, Socket::BATCH);
+        self.len = left;
+        taken
+    }
+
+    fn offer(&mut self, now: Instant, socket: &mut Socket, payloads: &impl Payloads) -> bool {
+        let mut packets = Vec::with_capacity(self.len);
+        let mut places = Vec::with_capacity(self.len);
+        let mut done = [false; Socket::BATCH];
+        for (place, entry) in self.entries[..self.len].iter().enumerate() {
+            match entry.packet(now, payloads) {
+                Some(packet) => {
+                    packets.push(packet);
+                    places.push(place);
+                }
+                None => done[place] = true,
+            }
+        }
+        let taken = socket.send(&packets, |at, result| {
+            done[places[at]] = true;
+            if let Err(error) = result {
+                // For the connection it is as if the packet was lost on the way, which it will learn in time.
+                tracing::debug!(%error, to = %packets[at].to, "sending");
+            }
+        });
+        for (entry, done) in self.entries[..self.len].iter_mut().zip(done) {
+            entry.done = done;
+        }
+        taken
+    }
+
+    fn confirm(&self, payloads: &mut impl Payloads) {
+        for entry in self.entries[..self.len].iter().filter(|entry| entry.done) {
+            if let (Some(connection), Some(adu)) = (entry.connection, entry.adu) {
+                payloads.sent(connection, adu.token);
+            }
+        }
+    }
+
+    /// Moves what is not done to the front, in its order; says how many that are.
+    fn keep_the_rest(&mut self) -> usize {
+        let mut left = 0;
+        for at in 0..self.len {
+            if !self.entries[at].done {
+                self.entries.swap(left, at);
+                left += 1;
+            }
+        }
+        left
+    }
+}
+
+/// A DCCP header with all of its options.
+const HEADER_ROOM: usize = 1024;
+
+impl Entry {
+    /// What the kernel gets; `None` if there is nothing to send any more. Waiting for the kernel does not make a
+    /// deadline later: for the transport it is as if the packet was lost on the way.
+    fn packet<'a>(&'a self, now: Instant, payloads: &'a impl Payloads) -> Option<Packet<'a>> {
+        let Self { to, ecn, ref header, .. } = *self;
+        let payload = match (self.connection, self.adu) {
+            (_, Some(PulledAdu { meta, .. })) if AduMeta::is_expired(&meta, now) => return None,
+            (Some(connection), Some(PulledAdu { token, apart: true, .. })) => {
+                Some(payloads.payload(connection, token)?)
+            }
+            _ => None,
+        };
+        Some(Packet { to, ecn, header, payload })
+    }
+}

@@ -1,0 +1,117 @@
+//! A UDP socket that knows ECN, sends in batches from where the payloads lie, and receives many at once.
+
+mod abi;
+mod bundle;
+mod receive;
+mod send;
+#[allow(unsafe_code, reason = "the one room that gives addresses to the kernel")]
+mod system;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use timeous_core::Ecn;
+use timeous_ring::Payload;
+
+use bundle::Plan;
+use system::{Inbound, Outbound, SocketOption, set_option};
+
+/// A packet on its way out: what goes before the payload, and the payload where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// Where to.
+    pub to: SocketAddr,
+    /// The mark to send it with.
+    pub ecn: Ecn,
+    /// All of it, or what goes before the payload.
+    pub header: &'a [u8],
+    /// The payload in its zone, if it is there.
+    pub payload: Option<Payload<'a>>,
+}
+
+impl Packet<'_> {
+    fn len(&self) -> usize {
+        self.header.len() + self.payload.map_or(0, |payload| payload.len())
+    }
+}
+
+/// A non-blocking UDP socket.
+#[derive(Debug)]
+pub struct Socket {
+    io: UdpSocket,
+    plan: Plan,
+    outbound: Outbound,
+    inbound: Inbound,
+    /// Whether equal packets for one destination are given to the kernel as one (GSO).
+    bundles: bool,
+}
+
+impl Socket {
+    /// Packets that one call of [`send`](Self::send) takes at most.
+    pub const BATCH: usize = 64;
+
+    /// A socket at `local`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn bind(local: SocketAddr) -> io::Result<Self> {
+        let io = UdpSocket::bind(local)?;
+        io.set_nonblocking(true)?;
+        let fd = io.as_fd();
+        set_option(fd, SocketOption::ReceiveTos, 1)?;
+        // Nothing of ours is fragmented, whatever the kernel believes of the path: a mark or a loss must be that of
+        // one packet (RFC 4340 §14). For IPv4 addresses within IPv6, too.
+        set_option(fd, SocketOption::DiscoverMtu, system::PROBE)?;
+        if local.is_ipv6() {
+            set_option(fd, SocketOption::ReceiveTrafficClass, 1)?;
+            set_option(fd, SocketOption::DiscoverMtu6, system::PROBE)?;
+            set_option(fd, SocketOption::DontFragment6, 1)?;
+        }
+        // A burst of a large frame should wait in the kernel rather than be lost there. Less is what we get at worst.
+        let _less = set_option(fd, SocketOption::ReceiveBuffer, 1 << 20);
+        if let Err(error) = set_option(fd, SocketOption::Gro, 1) {
+            tracing::debug!(%error, "datagrams come one by one");
+        }
+        // Zero asks for nothing, but only a kernel that knows the option takes it.
+        let bundles = set_option(fd, SocketOption::Gso, 0).is_ok();
+        if !bundles {
+            tracing::debug!("the kernel knows no GSO: packets go one by one");
+        }
+        Ok(Self { io, plan: Plan::default(), outbound: Outbound::default(), inbound: Inbound::default(), bundles })
+    }
+
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.local_addr()
+    }
+
+    /// Whether equal packets go as one; switched off by itself where the kernel or the device refuses.
+    pub fn bundles(&self) -> bool {
+        self.bundles
+    }
+
+    /// Gives packets to the kernel one by one from now on, or together again.
+    pub fn set_bundles(&mut self, bundles: bool) {
+        self.bundles = bundles;
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+/// Whether the packet travels as IPv4.
+fn is_ipv4(address: SocketAddr) -> bool {
+    match address {
+        SocketAddr::V4(_) => true,
+        SocketAddr::V6(v6) => Ipv6Addr::to_ipv4_mapped(v6.ip()).is_some(),
+    }
+}

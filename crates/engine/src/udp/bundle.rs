@@ -1,0 +1,159 @@
+//! Which packets go to the kernel as one: equal ones for the same destination, cut apart again at the device (GSO).
+
+use std::net::SocketAddr;
+
+use timeous_core::Ecn;
+
+use super::Packet;
+
+/// As many as every kernel with GSO takes (`UDP_MAX_SEGMENTS`).
+const MOST_SEGMENTS: usize = 64;
+/// The most that an IPv4 datagram holds: before it is cut, a bundle is one.
+const MOST_BYTES: usize = 65_507;
+
+/// What is given to the kernel as one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    pub(super) to: SocketAddr,
+    pub(super) ecn: Ecn,
+    first: usize,
+    last: usize,
+    pub(super) count: usize,
+    /// Bytes of each packet but the last, which may be shorter.
+    segment: usize,
+    bytes: usize,
+    /// Whether another one may follow.
+    open: bool,
+}
+
+impl Message {
+    fn of(at: usize, packet: &Packet<'_>) -> Self {
+        let bytes = packet.len();
+        Self { to: packet.to, ecn: packet.ecn, first: at, last: at, count: 1, segment: bytes, bytes, open: bytes > 0 }
+    }
+
+    fn takes(&self, packet: &Packet<'_>) -> bool {
+        let len = packet.len();
+        self.open
+            && self.ecn == packet.ecn
+            && (1..=self.segment).contains(&len)
+            && self.count < MOST_SEGMENTS
+            && self.bytes + len <= MOST_BYTES
+    }
+
+    /// The size to cut it by, if it is to be cut.
+    pub(super) fn cut(&self) -> Option<u16> {
+        // A segment is shorter than a bundle may be.
+        (self.count > 1).then_some(self.segment as u16)
+    }
+}
+
+/// The packets of a batch, laid together.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    messages: Vec<Message>,
+    /// The packet that follows another one in its message.
+    next: Vec<usize>,
+}
+
+impl Plan {
+    /// Lays out `packets`. Those for one destination keep their order.
+    pub(super) fn lay(&mut self, packets: &[Packet<'_>], bundle: bool) {
+        self.messages.clear();
+        self.next.clear();
+        for (at, packet) in packets.iter().enumerate() {
+            self.next.push(at);
+            let newest = self.messages.iter_mut().rev().find(|message| message.to == packet.to);
+            match newest.filter(|message| bundle && message.takes(packet)) {
+                Some(message) => {
+                    self.next[message.last] = at;
+                    message.last = at;
+                    message.count += 1;
+                    message.bytes += packet.len();
+                    message.open = packet.len() == message.segment;
+                }
+                None => self.messages.push(Message::of(at, packet)),
+            }
+        }
+    }
+
+    pub(super) fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The packets of a message, in order.
+    pub(super) fn packets(&self, message: Message) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(message.first), |&at| Some(self.next[at])).take(message.count)
+    }
+
+    /// Takes the message at `place` apart, so that its packets go one by one.
+    pub(super) fn split(&mut self, place: usize, packets: &[Packet<'_>]) {
+        let whole = self.messages[place];
+        let singles: Vec<_> = self.packets(whole).map(|at| Message::of(at, &packets[at])).collect();
+        self.messages.splice(place..=place, singles);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: [u8; 9000] = [0; 9000];
+
+    /// A packet of `len` bytes for a host.
+    fn packet(host: u8, ecn: Ecn, len: usize) -> Packet<'static> {
+        Packet { to: ([192, 0, 2, host], 7).into(), ecn, header: &BYTES[..len], payload: None }
+    }
+
+    fn laid(packets: &[Packet<'_>]) -> Vec<Vec<usize>> {
+        let mut plan = Plan::default();
+        plan.lay(packets, true);
+        plan.messages().iter().map(|&message| plan.packets(message).collect()).collect()
+    }
+
+    #[test]
+    fn equal_ones_go_together_and_the_last_may_be_shorter() {
+        let sizes = [100, 100, 60, 60, 60, 100];
+        let packets: Vec<_> = sizes.iter().map(|&len| packet(1, Ecn::Ect0, len)).collect();
+        assert_eq!(laid(&packets), [vec![0, 1, 2], vec![3, 4], vec![5]]);
+    }
+
+    #[test]
+    fn destinations_and_marks_go_apart_and_each_destination_keeps_its_order() {
+        let of = |host, ecn| packet(host, ecn, 100);
+        let packets = [
+            of(1, Ecn::Ect0),
+            of(2, Ecn::Ect0),
+            of(1, Ecn::Ect0),
+            of(1, Ecn::NotEct),
+            of(1, Ecn::Ect0),
+            of(2, Ecn::Ect0),
+        ];
+        assert_eq!(laid(&packets), [vec![0, 2], vec![1, 5], vec![3], vec![4]]);
+    }
+
+    #[test]
+    fn a_bundle_is_no_larger_than_a_datagram_and_has_64_packets_at_most() {
+        let many = [packet(1, Ecn::Ect0, 10); 100];
+        assert!(laid(&many).iter().map(Vec::len).eq([64, 36]));
+        let large = [packet(1, Ecn::Ect0, 9000); 8];
+        assert!(laid(&large).iter().map(Vec::len).eq([7, 1]));
+    }
+
+    #[test]
+    fn an_empty_datagram_goes_alone() {
+        let packets = [packet(1, Ecn::Ect0, 10), packet(1, Ecn::Ect0, 0), packet(1, Ecn::Ect0, 0)];
+        assert_eq!(laid(&packets).len(), 3);
+    }
+
+    #[test]
+    fn a_bundle_that_is_split_keeps_its_place_and_order() {
+        let packets = [packet(1, Ecn::Ect0, 10), packet(2, Ecn::Ect0, 10), packet(1, Ecn::Ect0, 10)];
+        let mut plan = Plan::default();
+        plan.lay(&packets, true);
+        plan.split(0, &packets);
+        let order: Vec<usize> = plan.messages().iter().flat_map(|&message| plan.packets(message)).collect();
+        assert_eq!(order, [0, 2, 1]);
+        assert!(plan.messages().iter().all(|message| message.cut().is_none()));
+    }
+}

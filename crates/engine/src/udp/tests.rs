@@ -1,0 +1,207 @@
+//! The socket against the kernel.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use rustix::event::{PollFd, PollFlags};
+use timeous_core::{AduMeta, Duration, Instant, Rng};
+use timeous_ring::{Config, Consumer, create};
+
+use super::*;
+use crate::waker::timespec;
+
+fn pair(loopback: &str) -> (Socket, Socket) {
+    let bind = || Socket::bind(loopback.parse().unwrap()).unwrap();
+    (bind(), bind())
+}
+
+/// What comes within five seconds, until there are `count`.
+fn received(socket: &mut Socket, count: usize) -> Vec<(SocketAddr, Ecn, Vec<u8>)> {
+    let got = RefCell::new(Vec::new());
+    while got.borrow().len() < count {
+        let timeout = timespec(Duration::from_secs(5));
+        let ready = rustix::event::poll(&mut [PollFd::new(&*socket, PollFlags::IN)], Some(&timeout)).unwrap();
+        assert!(ready > 0, "only {} of {count} came", got.borrow().len());
+        while socket.receive(|from, ecn, bytes| got.borrow_mut().push((from, ecn, bytes.to_vec()))).unwrap() {}
+    }
+    got.into_inner()
+}
+
+fn send_all(socket: &mut Socket, packets: &[Packet<'_>]) {
+    let mut done = BTreeSet::new();
+    let all = socket.send(packets, |at, result| {
+        result.unwrap();
+        assert!(done.insert(at), "packet {at} was told of twice");
+    });
+    assert!(all && done.len() == packets.len());
+}
+
+/// A ring with these payloads, all of them claimed: tokens are places.
+fn claimed(payloads: &[Vec<u8>]) -> Consumer {
+    let (mut producer, mut consumer) = create(&Config::new(256).buffers(256).buffer_size(8192)).unwrap();
+    for payload in payloads {
+        producer.enqueue(&AduMeta::default(), payload).unwrap();
+        consumer.claim(Instant::ZERO).unwrap().unwrap();
+    }
+    consumer
+}
+
+/// Bursts of headers and zone payloads of mixed sizes and marks to two sockets: each gets its own, whole and in order.
+fn bursts_arrive(loopback: &str, bundles: bool) {
+    let (mut sender, mut first) = pair(loopback);
+    let mut second = Socket::bind(loopback.parse().unwrap()).unwrap();
+    sender.set_bundles(bundles);
+    let to = [first.local_addr().unwrap(), second.local_addr().unwrap()];
+    let mut rng = Rng::from_seed(7);
+    for _ in 0..20 {
+        let size = |rng: &mut Rng| [0, 1, 64, 300, 1400, 1400, 1400, 8000][rng.below(8) as usize];
+        let payloads: Vec<Vec<u8>> =
+            (0..Socket::BATCH).map(|_| (0..size(&mut rng)).map(|_| rng.next_u32() as u8).collect()).collect();
+        let headers: Vec<Vec<u8>> = (0..Socket::BATCH).map(|at| vec![at as u8; 12 + at % 2 * 4]).collect();
+        let consumer = claimed(&payloads);
+        let mut expected = [Vec::new(), Vec::new()];
+        let mut packets = Vec::new();
+        for (at, header) in headers.iter().enumerate() {
+            let receiver = rng.below(2) as usize;
+            let ecn = [Ecn::Ect0, Ecn::Ect0, Ecn::NotEct, Ecn::Ce, Ecn::Ect1][rng.below(5) as usize];
+            let payload = (at % 5 != 4).then(|| consumer.payload(at as u64).unwrap());
+            let bytes = if payload.is_some() { [&header[..], &payloads[at]].concat() } else { header.clone() };
+            expected[receiver].push((sender_address(&sender), ecn, bytes));
+            packets.push(Packet { to: to[receiver], ecn, header, payload });
+        }
+        send_all(&mut sender, &packets);
+        for (receiver, expected) in [&mut first, &mut second].into_iter().zip(&expected) {
+            let got = received(receiver, expected.len());
+            assert!(got.iter().map(|(_, ecn, bytes)| (ecn, bytes)).eq(expected.iter().map(|(_, e, b)| (e, b))));
+            assert!(got.iter().zip(expected).all(|(got, expected)| got.0.port() == expected.0.port()));
+        }
+    }
+    assert_eq!(sender.bundles(), bundles, "nothing was refused");
+}
+
+fn sender_address(socket: &Socket) -> SocketAddr {
+    socket.local_addr().unwrap()
+}
+
+#[test]
+fn a_burst_of_mixed_sizes_arrives_intact_with_its_marks() {
+    bursts_arrive("127.0.0.1:0", true);
+    bursts_arrive("[::1]:0", true);
+}
+
+#[test]
+fn it_does_so_without_gso() {
+    bursts_arrive("127.0.0.1:0", false);
+    bursts_arrive("[::1]:0", false);
+}
+
+#[test]
+fn a_socket_of_both_families_keeps_the_marks_of_ipv4() {
+    let (mut sender, _) = pair("127.0.0.1:0");
+    let mut receiver = Socket::bind("[::]:0".parse().unwrap()).unwrap();
+    let to = (std::net::Ipv4Addr::LOCALHOST, receiver.local_addr().unwrap().port()).into();
+    let packet = Packet { to, ecn: Ecn::Ce, header: b"in time", payload: None };
+    send_all(&mut sender, &[packet; 3]);
+    let from = received(&mut receiver, 3).into_iter().map(|(from, ecn, bytes)| {
+        assert_eq!((ecn, &bytes[..]), (Ecn::Ce, &b"in time"[..]));
+        from
+    });
+    let from: Vec<_> = from.collect();
+    // And back: an IPv4 address in IPv6's clothes.
+    send_all(&mut receiver, &[Packet { to: from[0], ..packet }; 3]);
+    assert!(received(&mut sender, 3).iter().all(|(_, ecn, _)| *ecn == Ecn::Ce));
+}
+
+/// With GRO the kernel puts datagrams together again, and tells mark and size in control messages that were once cut
+/// off for want of room.
+#[test]
+fn datagrams_that_come_in_one_piece_keep_their_mark() {
+    let (mut sender, mut receiver) = pair("127.0.0.1:0");
+    let bytes = [7; 1000];
+    let packet = Packet { to: receiver.local_addr().unwrap(), ecn: Ecn::Ce, header: &bytes, payload: None };
+    send_all(&mut sender, &[packet; 40]);
+    let timeout = timespec(Duration::from_secs(5));
+    rustix::event::poll(&mut [PollFd::new(&receiver, PollFlags::IN)], Some(&timeout)).unwrap();
+    let messages = receiver.inbound.receive(receiver.io.as_fd()).unwrap();
+    let arrival = receiver.inbound.arrival(0).unwrap();
+    assert_eq!((messages, arrival.bytes.len()), (1, 40_000), "over loopback a bundle is not even cut");
+    assert_eq!((arrival.marks.ecn, arrival.marks.segment), (Ecn::Ce, 1000));
+}
+
+/// The kernel refuses to bundle what has no checksum.
+#[test]
+fn where_gso_is_refused_packets_go_one_by_one_from_then_on() {
+    let (mut sender, mut receiver) = pair("127.0.0.1:0");
+    set_option(sender.as_fd(), SocketOption::NoChecksum, 1).unwrap();
+    let to = receiver.local_addr().unwrap();
+    let texts = ["one", "two", "six", "ten"];
+    let packets = texts.map(|text| Packet { to, ecn: Ecn::Ect0, header: text.as_bytes(), payload: None });
+    send_all(&mut sender, &packets);
+    assert!(!sender.bundles(), "it was refused, and is not tried again");
+    send_all(&mut sender, &packets);
+    let got = received(&mut receiver, 8);
+    assert!(got.iter().map(|(_, _, bytes)| &bytes[..]).eq(texts.iter().chain(&texts).map(|text| text.as_bytes())));
+}
+
+#[test]
+fn a_packet_that_cannot_go_does_not_keep_the_others_and_leaves_gso_on() {
+    let (mut sender, mut receiver) = pair("127.0.0.1:0");
+    let to = receiver.local_addr().unwrap();
+    // Nobody has port zero.
+    let nowhere = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+    let packet = |to| Packet { to, ecn: Ecn::NotEct, header: b"same", payload: None };
+    let packets = [packet(to), packet(nowhere), packet(nowhere), packet(to)];
+    let mut refused = Vec::new();
+    assert!(sender.send(&packets, |at, result| if result.is_err() {
+        refused.push(at);
+    }));
+    assert_eq!(refused, [1, 2]);
+    assert_eq!(received(&mut receiver, 2).len(), 2);
+    assert!(sender.bundles());
+}
+
+/// The memory may change while the kernel reads it. What arrives is what it held at some time, of the right length.
+#[test]
+fn a_producer_that_writes_over_its_payload_in_mid_send_hurts_nobody() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use timeous_ring::{Limits, create_shared};
+
+    let (producer, fd) = create_shared(&Config::new(64)).unwrap();
+    let mut consumer = Consumer::open(&fd, &Limits::default()).unwrap();
+    let mut producer = producer;
+    for fill in 0..32 {
+        producer.enqueue(&AduMeta::default(), &[fill; 1400]).unwrap();
+        consumer.claim(Instant::ZERO).unwrap().unwrap();
+    }
+    let (mut sender, mut receiver) = pair("127.0.0.1:0");
+    let to = receiver.local_addr().unwrap();
+    let stop = AtomicBool::new(false);
+    let size = rustix::fs::fstat(&fd).unwrap().st_size as u64;
+    let wrote = std::thread::scope(|scope| {
+        // Another process would do it through its own mapping; the file is the same memory.
+        let enemy = scope.spawn(|| {
+            let mut rounds = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                rounds += 1;
+                let page = [rounds as u8; 4096];
+                // The zone is the last of the ring: its 64 pages.
+                let at = size - (1 + rounds % 64) * 4096;
+                rustix::io::pwrite(&fd, &page, at).unwrap();
+            }
+            rounds
+        });
+        for round in 0..200_u32 {
+            let header = round.to_be_bytes();
+            let packet = |token| Packet { to, ecn: Ecn::Ect0, header: &header, payload: consumer.payload(token) };
+            let packets: Vec<_> = (0..32).map(packet).collect();
+            send_all(&mut sender, &packets);
+            for (_, ecn, bytes) in received(&mut receiver, 32) {
+                assert_eq!((ecn, bytes.len(), &bytes[..4]), (Ecn::Ect0, 1404, &header[..]));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        enemy.join().unwrap()
+    });
+    assert!(wrote > 0);
+    assert_eq!(consumer.violation(), None, "payloads are the application's own affair");
+}
