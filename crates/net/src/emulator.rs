@@ -3,6 +3,7 @@
 mod contract;
 mod end;
 mod error;
+mod ipv4;
 mod namespace;
 mod pump;
 pub mod relay;

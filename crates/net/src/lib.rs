@@ -12,5 +12,5 @@ pub mod link;
 pub mod path;
 pub mod sim;
 
-pub use link::{Counters, DropCause, Link, LinkConfig, Verdict};
+pub use link::{Counters, DropCause, Link, LinkConfig, Markable, Verdict};
 pub use path::{Direction, Path};

@@ -1,10 +1,16 @@
-//! One direction of a path: a queue before a transmitter of some rate, a propagation delay behind it, and loss.
+//! One direction of a path: a queue before a transmitter of some rate, a propagation delay behind it, and what goes
+//! wrong: loss, reordering, duplication, delays that vary.
 
+pub mod codel;
 pub mod loss;
 pub mod queue;
+pub mod red;
 pub mod trace;
+pub mod variation;
 
 mod flight;
+mod kind;
+mod mark;
 mod transmitter;
 mod verdict;
 
@@ -15,13 +21,20 @@ use std::fmt;
 
 use timeous_core::{Duration, Instant, Rng};
 
+use std::collections::VecDeque;
+
+pub use codel::{Codel, CodelConfig};
 use flight::Flight;
+pub use kind::QueueKind;
 pub use loss::Loss;
 use loss::LossProcess;
+pub use mark::Markable;
 pub use queue::{Discipline, DropTail, Limit, Next, Waiting};
+pub use red::{Red, RedConfig};
 pub use trace::RateTrace;
 pub use transmitter::Capacity;
 use transmitter::Transmitter;
+pub use variation::{Distribution, Jitter, Reorder};
 pub use verdict::{DropCause, Verdict};
 
 /// What a link is like.
@@ -29,17 +42,28 @@ pub use verdict::{DropCause, Verdict};
 pub struct LinkConfig {
     /// How fast it sends.
     pub capacity: Capacity,
+    /// The depth of its token bucket in bytes: so much leaves at once after idleness, as with Linux's tbf. Zero: none.
+    pub burst: u64,
     /// How long a packet is under way once it has been sent.
     pub delay: Duration,
+    /// How the delay varies.
+    pub jitter: Jitter,
     /// How much may wait to be sent.
     pub queue: Limit,
+    /// What the queue does as it fills.
+    pub kind: QueueKind,
     /// Which packets are lost whatever the queue holds.
     pub loss: Loss,
+    /// Which packets change places under way.
+    pub reorder: Reorder,
+    /// The share of the packets that arrive twice, each for itself.
+    pub duplicate: f64,
 }
 
 /// What a link has seen so far.
 ///
-/// At any time `packets_in = packets_out + queue_drops + losses +` [`Link::queue_len`] `+` [`Link::in_flight`].
+/// At any time `packets_in + duplicates = packets_out + queue_drops + losses +` [`Link::queue_len`] `+`
+/// [`Link::in_flight`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Packets handed in.
@@ -54,6 +78,12 @@ pub struct Counters {
     pub queue_drops: u64,
     /// Packets lost at random.
     pub losses: u64,
+    /// Packets that the queue marked (ECN).
+    pub marks: u64,
+    /// Copies made under way.
+    pub duplicates: u64,
+    /// Packets delivered after one that was sent later (RFC 4737).
+    pub reordered: u64,
     /// The longest that a packet waited before its transmission began.
     pub max_queue_delay: Duration,
     /// The most packets that waited at once.
@@ -63,15 +93,16 @@ pub struct Counters {
 /// One direction of a path, in whatever time its driver keeps.
 ///
 /// Loss strikes first, then the queue: a lost packet takes no room and no capacity (as with Linux's netem). What is
-/// taken waits in the queue until the transmitter is free; the packet being transmitted is not in the queue. Packets
-/// are delivered in order.
+/// taken waits in the queue until the transmitter is free; the packet being transmitted is not in the queue. Behind it
+/// packets may be duplicated and change places; if the configuration says nothing of that, they are delivered in order.
 ///
 /// Time never goes back: a `now` before an earlier one counts as the earlier one. `P` is whatever the driver calls a
 /// packet.
 ///
 /// ```
-/// use timeous_core::{Duration, Instant, Rate, Rng};
+/// use timeous_core::{Duration, Ecn, Instant, Rate, Rng};
 /// use timeous_net::link::{Capacity, Limit};
+/// use timeous_net::sim::{Packet, Protocol};
 /// use timeous_net::{Link, LinkConfig, Verdict};
 ///
 /// let config = LinkConfig {
@@ -81,10 +112,12 @@ pub struct Counters {
 ///     ..LinkConfig::default()
 /// };
 /// let mut link = Link::new(config, Rng::from_seed(1));
-/// assert_eq!(link.handle_packet(Instant::ZERO, 1_000, "hello"), Verdict::Queued);
+/// let (from, to) = ("10.0.0.1:1000".parse().unwrap(), "10.0.0.2:2000".parse().unwrap());
+/// let packet = Packet::new(Protocol::Udp, from, to, Ecn::NotEct, vec![0; 972]);
+/// assert_eq!(link.handle_packet(Instant::ZERO, packet.wire_len(), packet.clone()), Verdict::Queued);
 /// let due = Instant::ZERO + Duration::from_millis(10 + 40);
 /// assert_eq!(link.poll_timeout(), Some(due));
-/// assert_eq!(link.poll_deliver(due), Some((due, "hello")));
+/// assert_eq!(link.poll_deliver(due), Some((due, packet)));
 /// ```
 pub struct Link<P> {
     loss: LossProcess,
@@ -92,26 +125,35 @@ pub struct Link<P> {
     transmitter: Transmitter,
     flight: Flight<P>,
     counters: Counters,
+    /// What the queue dropped on the way out, if somebody wants to know.
+    drops: Option<VecDeque<(Instant, P)>>,
     now: Instant,
 }
 
-impl<P: Send + 'static> Link<P> {
-    /// A link with a drop-tail queue of the limit in `config`. A rate trace begins at [`Instant::ZERO`].
+impl<P: Markable + Clone + Send + 'static> Link<P> {
+    /// A link with the queue that `config` describes. A rate trace begins at [`Instant::ZERO`].
     pub fn new(config: LinkConfig, rng: Rng) -> Self {
-        let queue = DropTail::new(config.queue, config.capacity.mean_rate());
-        Self::with_discipline(config, Box::new(queue), rng)
+        // Aside, so that what is lost does not depend on the kind of queue.
+        let queue_rng = rng.clone().fork();
+        let queue = config.kind.build(config.queue, config.capacity.mean_rate(), queue_rng);
+        Self::with_discipline(config, queue, rng)
     }
 }
 
-impl<P> Link<P> {
-    /// A link with a queue of another kind; the limit in `config` is not looked at.
+impl<P: Clone> Link<P> {
+    /// A link with a queue of another kind; limit and kind in `config` are not looked at.
     pub fn with_discipline(config: LinkConfig, queue: Box<dyn Discipline<P> + Send>, rng: Rng) -> Self {
+        let LinkConfig { capacity, burst, delay, jitter, loss, reorder, duplicate, .. } = config;
+        let mut aside = rng.clone();
+        // The first is the queue's.
+        let (_, flight_rng) = (aside.fork(), aside.fork());
         Self {
-            loss: LossProcess::new(config.loss, rng),
+            loss: LossProcess::new(loss, rng),
             queue,
-            transmitter: Transmitter::new(config.capacity),
-            flight: Flight::new(config.delay),
+            transmitter: Transmitter::new(capacity, burst),
+            flight: Flight::new(delay, jitter, reorder, duplicate, flight_rng),
             counters: Counters::default(),
+            drops: None,
             now: Instant::ZERO,
         }
     }
@@ -135,18 +177,35 @@ impl<P> Link<P> {
         Verdict::Queued
     }
 
-    /// When the next packet arrives at the far end; `None`: not before another one is handed in.
+    /// When the next packet arrives at the far end, or, where packets overtake each other, is sent, if that is earlier;
+    /// `None`: not before another one is handed in.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.flight.next_arrival()
+        let arrival = self.flight.next_arrival();
+        if !self.flight.reorders() || self.queue.is_empty() {
+            return arrival;
+        }
+        let sent = Some(self.transmitter.free_at()).filter(|at| *at < Instant::FAR_FUTURE);
+        arrival.into_iter().chain(sent).min()
     }
 
     /// The next packet that has arrived by `now`, and when it did. To be called until it gives `None`.
     pub fn poll_deliver(&mut self, now: Instant) -> Option<(Instant, P)> {
         self.advance(now);
-        let (arrival, len, packet) = self.flight.land(self.now)?;
+        let (landed, overtaken) = self.flight.land(self.now)?;
         self.counters.packets_out += 1;
-        self.counters.bytes_out += len as u64;
-        Some((arrival, packet))
+        self.counters.bytes_out += landed.len as u64;
+        self.counters.reordered += u64::from(overtaken);
+        Some((landed.arrival, landed.packet))
+    }
+
+    /// Keeps what the queue drops on the way out, for [`poll_drop`](Self::poll_drop), from now on.
+    pub fn keep_drops(&mut self) {
+        self.drops.get_or_insert_default();
+    }
+
+    /// The next packet that the queue took in and dropped later, and when, if they are kept.
+    pub fn poll_drop(&mut self) -> Option<(Instant, P)> {
+        self.drops.as_mut()?.pop_front()
     }
 
     /// What the link has seen so far.
@@ -169,7 +228,8 @@ impl<P> Link<P> {
         self.flight.len()
     }
 
-    fn advance(&mut self, now: Instant) {
+    /// Lets time pass.
+    pub(crate) fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.transmit();
     }
@@ -182,12 +242,18 @@ impl<P> Link<P> {
                 Next::Send(Waiting { packet, len, since }) => {
                     self.counters.max_queue_delay = self.counters.max_queue_delay.max(start - since);
                     let departure = self.transmitter.send(len);
-                    self.flight.launch(departure, len, packet);
+                    self.counters.duplicates += u64::from(self.flight.launch(departure, len, packet));
                 }
-                Next::Drop(_) => self.counters.queue_drops += 1,
-                Next::Empty => return,
+                Next::Drop(Waiting { packet, .. }) => {
+                    self.counters.queue_drops += 1;
+                    if let Some(drops) = &mut self.drops {
+                        drops.push_back((start, packet));
+                    }
+                }
+                Next::Empty => break,
             }
         }
+        self.counters.marks = self.queue.marks();
     }
 }
 
@@ -195,8 +261,8 @@ impl<P> fmt::Debug for Link<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
             .field("now", &self.now)
-            .field("queue_len", &self.queue_len())
-            .field("in_flight", &self.in_flight())
+            .field("queue_len", &self.queue.len())
+            .field("in_flight", &self.flight.len())
             .field("counters", &self.counters)
             .finish_non_exhaustive()
     }

@@ -2,7 +2,7 @@
 
 use timeous_core::{Instant, Rng};
 
-use crate::link::{Link, LinkConfig, Verdict};
+use crate::link::{Link, LinkConfig, Markable, Verdict};
 
 /// A direction of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,14 +27,14 @@ pub struct Path<P> {
     pub back: Link<P>,
 }
 
-impl<P: Send + 'static> Path<P> {
+impl<P: Markable + Clone + Send + 'static> Path<P> {
     /// A path of two links, each with a random sequence of its own.
     pub fn new(forward: LinkConfig, back: LinkConfig, rng: &mut Rng) -> Self {
         Self { forward: Link::new(forward, rng.fork()), back: Link::new(back, rng.fork()) }
     }
 }
 
-impl<P> Path<P> {
+impl<P: Clone> Path<P> {
     /// The link of a direction.
     pub fn link(&self, direction: Direction) -> &Link<P> {
         match direction {
@@ -48,13 +48,16 @@ impl<P> Path<P> {
         self.link_mut(direction).handle_packet(now, len, packet)
     }
 
-    /// When the next packet arrives at either end.
+    /// When [`Link::poll_timeout`] of either is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.forward.poll_timeout().into_iter().chain(self.back.poll_timeout()).min()
     }
 
     /// The next packet that has arrived at either end by `now`, the earlier one first.
     pub fn poll_deliver(&mut self, now: Instant) -> Option<(Direction, Instant, P)> {
+        // Where packets overtake, what is due may be a departure: settled first, it is not taken for an arrival.
+        self.forward.advance(now);
+        self.back.advance(now);
         let due = |link: &Link<P>| link.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         let first = if due(&self.back) < due(&self.forward) { Direction::Back } else { Direction::Forward };
         let (arrival, packet) = self.link_mut(first).poll_deliver(now)?;

@@ -2,14 +2,15 @@
 
 use proptest::prelude::*;
 use timeous_core::{Duration, Instant, Rng, units};
-use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
+use timeous_net::link::{Capacity, DropTail, Jitter, Limit, Loss, QueueKind, RateTrace, Reorder};
 use timeous_net::{Link, LinkConfig};
 
 proptest! {
     #[test]
     fn quantities_of_any_text(text in "[-+0-9.,%eEkKMGinfpsumhb µ/]{0,24}|.{0,24}") {
         let _ = (units::parse_rate(&text), units::parse_duration(&text), units::parse_bytes(&text));
-        let _ = (text.parse::<Limit>(), text.parse::<Loss>());
+        let _ = (text.parse::<Limit>(), text.parse::<Loss>(), text.parse::<Jitter>(), text.parse::<Reorder>());
+        let _ = [text.clone(), format!("red,{text}"), format!("codel,{text}")].map(|text| text.parse::<QueueKind>());
         if let Ok(share) = units::parse_share(&text) {
             prop_assert!((0.0..=1.0).contains(&share));
         }
@@ -29,8 +30,9 @@ proptest! {
         let Ok(trace) = text.parse::<RateTrace>() else { return Ok(()) };
         let _ = trace.mean_rate();
         let queue = Limit::Time(Duration::from_millis(100));
-        let config = LinkConfig { capacity: Capacity::Trace(trace), queue, ..LinkConfig::default() };
-        let mut link = Link::new(config, Rng::from_seed(0));
+        let waiting = Box::new(DropTail::new(queue, Some(trace.mean_rate())));
+        let config = LinkConfig { capacity: Capacity::Trace(trace), ..LinkConfig::default() };
+        let mut link = Link::with_discipline(config, waiting, Rng::from_seed(0));
         for packet in 0..20 {
             link.handle_packet(Instant::ZERO, 1_500, packet);
         }

@@ -9,7 +9,7 @@ use timeous_core::{Duration, Instant, Rng};
 use super::end::Clock;
 use super::error::EmulatorError;
 use super::stop::Stop;
-use crate::link::{Counters, Link, LinkConfig};
+use crate::link::{Counters, Link, LinkConfig, Markable};
 use crate::path::{Direction, Path};
 
 /// The kernel may wake us this much late (its default timer slack): so much is waited for in short polls instead.
@@ -39,7 +39,7 @@ pub struct Snapshot {
 
 /// The two ends of an emulated path.
 pub(super) trait Ends {
-    type Packet: Send + 'static;
+    type Packet: Markable + Clone + Send + 'static;
 
     /// What to wait for. Which of them is which is the ends' own affair.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;

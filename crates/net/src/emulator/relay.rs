@@ -17,7 +17,7 @@ use super::error::EmulatorError;
 use super::pump::{Ended, Ends, Pump, Snapshot};
 use super::stop::Stop;
 use crate::capture::{Interface, UdpFlow, udp_overhead};
-use crate::link::{LinkConfig, Verdict};
+use crate::link::{LinkConfig, Markable, Verdict};
 use crate::path::{Direction, Path};
 
 /// At least the largest datagram.
@@ -68,7 +68,7 @@ pub struct RelayCounters {
 }
 
 /// A UDP relay with a link each way. A packet's length on the link is that of its payload and headers (28 bytes over
-/// IPv4); its ECN mark is kept.
+/// IPv4); its ECN mark is kept, unless the link's queue marks it.
 #[derive(Debug)]
 pub struct Relay {
     pump: Pump<RelayEnds>,
@@ -135,12 +135,27 @@ impl Emulator for Relay {
 }
 
 /// One datagram under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Datagram {
     client: SocketAddr,
     ecn: Option<EcnCodepoint>,
     ident: u16,
     payload: Box<[u8]>,
+}
+
+impl Markable for Arc<Datagram> {
+    fn ecn(&self) -> Ecn {
+        match self.ecn {
+            None => Ecn::NotEct,
+            Some(EcnCodepoint::Ect0) => Ecn::Ect0,
+            Some(EcnCodepoint::Ect1) => Ecn::Ect1,
+            Some(EcnCodepoint::Ce) => Ecn::Ce,
+        }
+    }
+
+    fn mark(&mut self) {
+        Arc::make_mut(self).ecn = Some(EcnCodepoint::Ce);
+    }
 }
 
 #[derive(Debug)]
@@ -297,7 +312,7 @@ impl RelayEnds {
         &mut self,
         interface: Interface,
         direction: Direction,
-        datagram: &Datagram,
+        datagram: &Arc<Datagram>,
         at: Instant,
         clock: &Clock,
         comment: Option<&str>,
@@ -307,13 +322,7 @@ impl RelayEnds {
             Direction::Forward => (datagram.client, self.target),
             Direction::Back => (self.target, datagram.client),
         };
-        let ecn = match datagram.ecn {
-            None => Ecn::NotEct,
-            Some(EcnCodepoint::Ect0) => Ecn::Ect0,
-            Some(EcnCodepoint::Ect1) => Ecn::Ect1,
-            Some(EcnCodepoint::Ce) => Ecn::Ce,
-        };
-        let flow = UdpFlow { source, destination, ecn, ident: datagram.ident };
+        let flow = UdpFlow { source, destination, ecn: datagram.ecn(), ident: datagram.ident };
         Ok(capture.udp(interface, clock.since_1970(at), &flow, &datagram.payload, comment)?)
     }
 }

@@ -3,7 +3,6 @@
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::str::FromStr;
-use std::sync::Arc;
 
 use timeous_core::Instant;
 use timeous_core::units::UnitError;
@@ -11,6 +10,7 @@ use timeous_core::units::UnitError;
 use super::contract::Emulator;
 use super::end::{CaptureFile, Clock};
 use super::error::EmulatorError;
+use super::ipv4::Ipv4Packet;
 use super::namespace::{Namespace, ip};
 use super::pump::{Ended, Ends, Pump, Snapshot};
 use super::stop::Stop;
@@ -195,21 +195,21 @@ impl std::fmt::Debug for RouterEnds {
 }
 
 impl Ends for RouterEnds {
-    type Packet = Arc<[u8]>;
+    type Packet = Ipv4Packet;
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.ends.iter().map(|end| end.tun.as_fd()).collect()
     }
 
-    fn receive(&mut self, index: usize, clock: &Clock, path: &mut Path<Arc<[u8]>>) -> Result<(), EmulatorError> {
+    fn receive(&mut self, index: usize, clock: &Clock, path: &mut Path<Ipv4Packet>) -> Result<(), EmulatorError> {
         for _ in 0..BATCH {
             let Some(packet) = self.ends[index].tun.read(&mut self.buffer)? else { break };
-            if packet.first().is_none_or(|byte| byte >> 4 != 4) {
+            let Some(packet) = Ipv4Packet::new(packet) else {
                 self.counters.ignored += 1;
                 continue;
-            }
-            let (packet, now): (Arc<[u8]>, Instant) = (packet.into(), clock.now());
-            let verdict = path.handle_packet(now, Direction::ALL[index], packet.len(), Arc::clone(&packet));
+            };
+            let now = clock.now();
+            let verdict = path.handle_packet(now, Direction::ALL[index], packet.len(), packet.clone());
             if let Some(capture) = &mut self.capture {
                 let comment = match verdict {
                     Verdict::Queued => None,
@@ -221,7 +221,7 @@ impl Ends for RouterEnds {
         Ok(())
     }
 
-    fn deliver(&mut self, direction: Direction, packet: Arc<[u8]>, clock: &Clock) -> Result<(), EmulatorError> {
+    fn deliver(&mut self, direction: Direction, packet: Ipv4Packet, clock: &Clock) -> Result<(), EmulatorError> {
         let far = match direction {
             Direction::Forward => &self.ends[1],
             Direction::Back => &self.ends[0],

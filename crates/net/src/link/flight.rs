@@ -5,36 +5,98 @@
 
 use std::collections::VecDeque;
 
-use timeous_core::{Duration, Instant};
+use timeous_core::{Duration, Instant, Rng};
+
+use super::variation::{Jitter, Reorder};
 
 #[derive(Clone, Debug)]
 pub(super) struct Flight<P> {
     delay: Duration,
+    jitter: Jitter,
+    reorder: Reorder,
+    duplicate: f64,
+    rng: Rng,
+    /// When the last packet arrives that keeps its place.
+    latest: Instant,
+    launched: u64,
+    /// The highest number that has landed.
+    highest: u64,
     /// In the order of arrival. The first may still be in the transmitter.
-    under_way: VecDeque<(Instant, usize, P)>,
+    under_way: VecDeque<Flying<P>>,
+}
+
+/// A packet under way.
+#[derive(Clone, Debug)]
+pub(super) struct Flying<P> {
+    pub(super) arrival: Instant,
+    pub(super) len: usize,
+    pub(super) packet: P,
+    /// Counted at the transmitter; a copy has that of its original.
+    number: u64,
 }
 
 impl<P> Flight<P> {
-    pub(super) fn new(delay: Duration) -> Self {
-        Self { delay, under_way: VecDeque::new() }
+    pub(super) fn new(delay: Duration, jitter: Jitter, reorder: Reorder, duplicate: f64, rng: Rng) -> Self {
+        let (latest, launched, highest) = Default::default();
+        Self { delay, jitter, reorder, duplicate, rng, latest, launched, highest, under_way: VecDeque::new() }
     }
 
-    /// A packet leaves the transmitter at `departure`.
-    pub(super) fn launch(&mut self, departure: Instant, len: usize, packet: P) {
-        self.under_way.push_back((departure + self.delay, len, packet));
+    /// A packet leaves the transmitter at `departure`; whether it was duplicated under way.
+    pub(super) fn launch(&mut self, departure: Instant, len: usize, packet: P) -> bool
+    where
+        P: Clone,
+    {
+        self.launched += 1;
+        let twice = self.duplicate > 0.0 && self.rng.chance(self.duplicate);
+        if twice {
+            self.board(departure, len, packet.clone());
+        }
+        self.board(departure, len, packet);
+        twice
     }
 
-    /// The first packet to arrive, if it has by `now`.
-    pub(super) fn land(&mut self, now: Instant) -> Option<(Instant, usize, P)> {
+    fn board(&mut self, departure: Instant, len: usize, packet: P) {
+        let arrival = self.arrival(departure);
+        let in_order = self.under_way.back().is_none_or(|last| last.arrival <= arrival);
+        let place = match in_order {
+            true => self.under_way.len(),
+            false => self.under_way.partition_point(|other| other.arrival <= arrival),
+        };
+        self.under_way.insert(place, Flying { arrival, len, packet, number: self.launched });
+    }
+
+    fn arrival(&mut self, departure: Instant) -> Instant {
+        if self.reorder.share > 0.0 && self.rng.chance(self.reorder.share) {
+            return self.reorder.by.map_or(departure, |by| departure + self.delay + by);
+        }
+        let arrival = departure + self.jitter.apply(self.delay, &mut self.rng);
+        if self.jitter.reorders {
+            return arrival;
+        }
+        self.latest = self.latest.max(arrival);
+        self.latest
+    }
+
+    /// Whether a packet that is sent later may arrive earlier.
+    pub(super) fn reorders(&self) -> bool {
+        self.reorder.share > 0.0 || self.jitter.reorders
+    }
+
+    /// The first packet to arrive, if it has by `now`, and whether one sent after it has arrived before it (it is then
+    /// reordered, RFC 4737 §3.3).
+    pub(super) fn land(&mut self, now: Instant) -> Option<(Flying<P>, bool)> {
         if self.next_arrival()? > now {
             return None;
         }
-        self.under_way.pop_front()
+        let landed = self.under_way.pop_front()?;
+        let overtaken = landed.number < self.highest;
+        self.highest = self.highest.max(landed.number);
+        Some((landed, overtaken))
     }
 
     /// When the next packet arrives; `None` if none ever does.
     pub(super) fn next_arrival(&self) -> Option<Instant> {
-        self.under_way.front().map(|(arrival, ..)| *arrival).filter(|arrival| *arrival < Instant::FAR_FUTURE)
+        self.under_way.front().map(|first| first.arrival).filter(|arrival| *arrival < Instant::FAR_FUTURE)
     }
 
     pub(super) fn len(&self) -> usize {

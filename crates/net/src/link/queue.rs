@@ -51,6 +51,11 @@ pub trait Discipline<P> {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// How many packets it has marked so far.
+    fn marks(&self) -> u64 {
+        0
+    }
 }
 
 /// How much a drop-tail queue holds. The packet being transmitted does not count; an empty queue takes any packet, so
@@ -107,6 +112,13 @@ impl<P> DropTail<P> {
             Limit::Time(time) => (usize::MAX, rate.map_or(u64::MAX, |rate| rate.bytes_in(time))),
         };
         Self { waiting: VecDeque::new(), bytes: 0, max_packets, max_bytes }
+    }
+
+    /// How much of the limit is taken, as a share.
+    pub(super) fn occupancy(&self) -> f64 {
+        let packets = self.waiting.len() as f64 / self.max_packets.max(1) as f64;
+        let bytes = self.bytes as f64 / self.max_bytes.max(1) as f64;
+        packets.max(bytes)
     }
 
     fn has_room(&self, len: usize) -> bool {

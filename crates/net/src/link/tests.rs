@@ -1,10 +1,23 @@
 //! The link in virtual time: departures to the nanosecond, bounds, loss, traces.
 
-use timeous_core::Rate;
+mod queues;
+mod variation;
+
+use timeous_core::{Ecn, Rate};
 
 use super::*;
 
 const PACKET: usize = 1_000;
+
+/// Numbers are packets that cannot be marked.
+impl Markable for u32 {
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+    fn mark(&mut self) {
+        unreachable!("only what is ECN-capable is marked");
+    }
+}
 
 fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
@@ -88,6 +101,36 @@ fn a_rate_beyond_a_byte_a_nanosecond_does_not_drift_either() {
     }
     let nanos: Vec<u64> = drain(&mut link).iter().map(|(instant, _)| (*instant - at(1)).as_nanos()).collect();
     assert_eq!(nanos, [1, 1, 1, 2, 2, 2, 3, 3, 3]);
+}
+
+#[test]
+fn a_full_bucket_empties_at_once_and_fills_at_the_rate() {
+    let config = LinkConfig { capacity: fixed(800), burst: 3 * PACKET as u64, ..Default::default() };
+    let mut link = link(config);
+    // Three packets of credit, then 10 ms each.
+    assert_eq!(instants(&burst(&mut link, 5)), [at(0), at(0), at(0), at(10), at(20)]);
+    // 15 ms of idleness are one and a half packets: the second one has 5 ms to wait.
+    link.handle_packet(at(35), PACKET, 5);
+    link.handle_packet(at(35), PACKET, 6);
+    assert_eq!(instants(&drain(&mut link)), [at(35), at(40)]);
+    // However long it idles, it never holds more than its depth.
+    for packet in 0..4 {
+        link.handle_packet(at(10_000), PACKET, packet);
+    }
+    assert_eq!(instants(&drain(&mut link)), [at(10_000), at(10_000), at(10_000), at(10_010)]);
+}
+
+#[test]
+fn a_bucket_over_a_trace_fills_at_the_rate_of_the_time() {
+    let config = LinkConfig { capacity: trace("0 800\n1 80\n2 8000"), burst: 10_000, ..Default::default() };
+    let mut link = link(config);
+    link.handle_packet(at(500), 10_000, 0);
+    // From 995 to 1000 ms: 500 bytes; from 1000 to 1050 ms: 500 bytes.
+    link.handle_packet(at(995), 5_000, 1);
+    link.handle_packet(at(1_050), PACKET, 2);
+    // 500..995 refill 10 000 of which 5 000 stay; nothing is lost but beyond the depth.
+    assert_eq!(instants(&drain(&mut link)), [at(500), at(995), at(1_050)]);
+    assert_eq!(link.counters().max_queue_delay, Duration::ZERO);
 }
 
 #[test]

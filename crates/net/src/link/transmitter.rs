@@ -46,11 +46,15 @@ pub(super) struct Transmitter {
     /// Work that could have been done between the exact end of the last transmission and `free_at`, its end in whole
     /// nanoseconds. The next one, if it follows at once, need not do it again: so a rate is kept exactly.
     credit: u128,
+    /// A token bucket: so much work is credited at most where nothing was there to be sent.
+    depth: u128,
 }
 
 impl Transmitter {
-    pub(super) fn new(capacity: Capacity) -> Self {
-        Self { capacity, free_at: Instant::ZERO, credit: 0 }
+    /// One that may send `burst` bytes at once after it was idle. It begins so.
+    pub(super) fn new(capacity: Capacity, burst: u64) -> Self {
+        let depth = u128::from(burst) * WORK_PER_BYTE;
+        Self { capacity, free_at: Instant::ZERO, credit: depth, depth }
     }
 
     /// The end of the last transmission.
@@ -61,9 +65,21 @@ impl Transmitter {
     /// Nothing was there to be sent before `now`.
     pub(super) fn idle_until(&mut self, now: Instant) {
         if self.free_at < now {
+            self.credit = self.idle_work(now);
             self.free_at = now;
-            self.credit = 0;
         }
+    }
+
+    /// The credit at `now`, after idling since [`Self::free_at`].
+    fn idle_work(&self, now: Instant) -> u128 {
+        let (mut credit, mut at) = (self.credit, self.free_at);
+        while at < now && credit < self.depth {
+            let (rate, until) = self.capacity.at(at);
+            let until = until.min(now);
+            credit += u128::from(rate.as_bps()) * u128::from((until - at).as_nanos());
+            at = until;
+        }
+        credit.min(self.depth)
     }
 
     /// Sends `len` bytes from [`Self::free_at`] on; when they are out.

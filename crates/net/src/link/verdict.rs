@@ -15,6 +15,8 @@ pub enum Verdict {
 pub enum DropCause {
     /// The queue had no room.
     QueueFull,
+    /// The queue grows, and the packet could not be marked.
+    Early,
     /// The loss process took it.
     Loss,
 }
@@ -24,6 +26,7 @@ impl DropCause {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::QueueFull => "dropped: queue full",
+            Self::Early => "dropped early: the queue grows",
             Self::Loss => "lost at random",
         }
     }

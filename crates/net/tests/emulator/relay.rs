@@ -7,7 +7,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use timeous_core::{Duration, Rate};
 use timeous_net::capture::Capture;
 use timeous_net::emulator::{Emulator, EmulatorError, Relay, RelayConfig};
-use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::link::{Capacity, Limit, Loss, QueueKind, RedConfig};
 use timeous_net::{Direction, LinkConfig};
 
 use crate::tools::{self, PATIENCE, Running};
@@ -155,8 +155,13 @@ impl Marked {
 
 /// A relay to the target, on a port of the same address.
 fn relay_to(target: &Marked) -> (SocketAddr, Running<Relay>) {
+    relay_over(target, LinkConfig::default())
+}
+
+fn relay_over(target: &Marked, forward: LinkConfig) -> (SocketAddr, Running<Relay>) {
     let target = target.socket.local_addr().unwrap();
-    let relay = Relay::bind(RelayConfig::new(SocketAddr::new(target.ip(), 0), target)).unwrap();
+    let config = RelayConfig { forward, ..RelayConfig::new(SocketAddr::new(target.ip(), 0), target) };
+    let relay = Relay::bind(config).unwrap();
     (relay.local_addr(), Running::start(relay))
 }
 
@@ -187,6 +192,34 @@ fn ecn_marks_of_datagrams_sent_in_one_call_are_kept() {
         let meta = target.receive();
         assert_eq!((meta.len, meta.ecn), (100, Some(EcnCodepoint::Ce)));
     }
+}
+
+#[test]
+fn a_queue_that_grows_marks_what_can_be_marked() {
+    let (target, client) = (Marked::new(), Marked::new());
+    let red = RedConfig { min: 0.0, max: 1.0, max_p: 1.0, weight: 1.0, ecn: true };
+    let (capacity, queue) = (Capacity::Fixed(Rate::from_kbps(800)), Limit::Packets(40));
+    let (address, running) =
+        relay_over(&target, LinkConfig { capacity, queue, kind: QueueKind::Red(red), ..Default::default() });
+    for _ in 0..20 {
+        client.send(address, Some(EcnCodepoint::Ect0), &[0; 972], None);
+    }
+    let marked = (0..20).filter(|_| target.receive().ecn == Some(EcnCodepoint::Ce)).count() as u64;
+    let counters = running.stop().snapshot(Direction::Forward).counters;
+    assert_eq!((counters.marks, counters.queue_drops), (marked, 0));
+    assert!(marked > 0, "{counters:?}");
+}
+
+#[test]
+fn what_is_duplicated_arrives_twice() {
+    let (target, client) = (Marked::new(), Marked::new());
+    let (address, running) = relay_over(&target, LinkConfig { duplicate: 1.0, ..Default::default() });
+    for len in [10, 20] {
+        client.send(address, None, &vec![0; len], None);
+    }
+    assert_eq!([(); 4].map(|()| target.receive().len), [10, 10, 20, 20]);
+    let counters = running.stop().snapshot(Direction::Forward).counters;
+    assert_eq!((counters.packets_in, counters.packets_out, counters.duplicates), (2, 4, 2));
 }
 
 fn check_marks(target: Marked, client: Marked) {
@@ -260,7 +293,7 @@ fn a_capture_of_the_relay_shows_each_packet_twice_or_why_not() {
             capacity: Capacity::Fixed(Rate::from_kbps(800)),
             delay: Duration::from_millis(20),
             queue: Limit::Packets(1),
-            loss: Loss::None,
+            ..LinkConfig::default()
         };
     });
     let client = Marked::new();

@@ -1,0 +1,155 @@
+//! Controlled delay (CoDel, RFC 8289; Nichols & Jacobson 2012), with the parameters of RFC 8290 §5.2 and ECN.
+
+use timeous_core::{Duration, Instant, Rate};
+
+use super::mark::{Markable, mark};
+use super::queue::{Discipline, DropTail, Next, Waiting};
+use super::verdict::DropCause;
+
+/// The target is never less than the transmission of one such packet takes (RFC 8290 §5.2.2).
+const FULL_PACKET: u64 = 1_500;
+/// A new round of dropping begins with the last one's pace if it begins within so many intervals of it.
+const MEMORY: u64 = 16;
+
+/// The parameters of CoDel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodelConfig {
+    /// How long packets may wait at least, always (RFC 8290 §5.2.2).
+    pub target: Duration,
+    /// Within how long that must have happened once: the order of the longest round trip (RFC 8290 §5.2.1).
+    pub interval: Duration,
+    /// Whether packets that can be marked are; others are dropped.
+    pub ecn: bool,
+}
+
+impl Default for CodelConfig {
+    fn default() -> Self {
+        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: true }
+    }
+}
+
+/// A CoDel queue.
+#[derive(Clone, Debug)]
+pub struct Codel<P> {
+    config: CodelConfig,
+    queue: DropTail<P>,
+    /// The longest packet seen: less than it waiting is no standing queue.
+    max_packet: u64,
+    /// When packets will have waited too long for an interval, if they go on to; `None`: they do not.
+    above_until: Option<Instant>,
+    dropping: bool,
+    drop_next: Instant,
+    /// Packets dropped or marked in this round, and in the last one when it began.
+    count: u64,
+    last_count: u64,
+    /// The packet before this one was dropped within a round, and when the next one is was left open.
+    just_dropped: bool,
+    marks: u64,
+}
+
+impl<P> Codel<P> {
+    /// CoDel over `queue`, before a transmitter of `rate`.
+    pub fn new(mut config: CodelConfig, queue: DropTail<P>, rate: Option<Rate>) -> Self {
+        let one = rate.filter(|rate| *rate > Rate::ZERO).map_or(Duration::ZERO, |rate| rate.time_for(FULL_PACKET));
+        config.target = config.target.max(one);
+        Self {
+            config,
+            queue,
+            max_packet: 0,
+            above_until: None,
+            dropping: false,
+            drop_next: Instant::ZERO,
+            count: 0,
+            last_count: 0,
+            just_dropped: false,
+            marks: 0,
+        }
+    }
+
+    /// Whether this packet, the first of the queue, has waited too long as all of them have for an interval.
+    fn may_drop(&mut self, now: Instant, packet: &Waiting<P>) -> bool {
+        if now - packet.since < self.config.target || self.queue.bytes() <= self.max_packet {
+            self.above_until = None;
+            return false;
+        }
+        let until = *self.above_until.get_or_insert(now + self.config.interval);
+        // Just set, it lies ahead.
+        now >= until
+    }
+
+    /// Drops come closer to each other with the square root of their number, which makes a TCP's rate fall linearly.
+    fn control_law(&self, from: Instant) -> Instant {
+        let nanos = self.config.interval.as_nanos() as f64 / (self.count.max(1) as f64).sqrt();
+        from + Duration::from_nanos(nanos as u64)
+    }
+
+    /// The first packet that is too late begins a round.
+    fn begin_round(&mut self, now: Instant) {
+        let before = self.count - self.last_count;
+        let recent = now - self.drop_next < self.config.interval * MEMORY;
+        self.dropping = true;
+        self.count = if before > 1 && recent { before } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = self.control_law(now);
+    }
+}
+
+impl<P: Markable> Codel<P> {
+    /// Tells of congestion by this packet: marked it goes on, otherwise it is dropped.
+    fn notify(&mut self, mut packet: Waiting<P>) -> Next<P> {
+        if self.config.ecn && mark(&mut packet.packet) {
+            self.marks += 1;
+            return Next::Send(packet);
+        }
+        Next::Drop(packet)
+    }
+}
+
+impl<P: Markable> Discipline<P> for Codel<P> {
+    fn enqueue(&mut self, now: Instant, packet: Waiting<P>) -> Result<(), DropCause> {
+        self.max_packet = self.max_packet.max(packet.len as u64);
+        self.queue.enqueue(now, packet)
+    }
+
+    fn dequeue(&mut self, now: Instant) -> Next<P> {
+        let just_dropped = std::mem::take(&mut self.just_dropped);
+        let Next::Send(packet) = self.queue.dequeue(now) else {
+            self.above_until = None;
+            self.dropping = false;
+            return Next::Empty;
+        };
+        if !self.may_drop(now, &packet) {
+            self.dropping = false;
+            return Next::Send(packet);
+        }
+        if !self.dropping {
+            self.begin_round(now);
+            return self.notify(packet);
+        }
+        if just_dropped {
+            self.drop_next = self.control_law(self.drop_next);
+        }
+        if now < self.drop_next {
+            return Next::Send(packet);
+        }
+        self.count += 1;
+        let next = self.notify(packet);
+        match next {
+            Next::Drop(_) => self.just_dropped = true,
+            _ => self.drop_next = self.control_law(self.drop_next),
+        }
+        next
+    }
+
+    fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+
+    fn marks(&self) -> u64 {
+        self.marks
+    }
+}
