@@ -118,6 +118,8 @@ impl Cubic {
     /// RFC 9438 §4.2 to §4.5. For an acknowledgement of several packets the window grows as for as many of one.
     fn avoid_congestion(&mut self, now: Instant, packets: f64, srtt: Duration) {
         let window = self.window;
+        // What one acknowledgement tells of is a round trip's growth at most, however much it acknowledges.
+        let packets = packets.min(window);
         let alpha = if self.stage.is_some_and(|stage| stage.reno >= self.prior) { 1.0 } else { ALPHA };
         let mut stage = self.stage.unwrap_or_else(|| self.begin_stage(now));
         stage.reno += alpha * packets / window;

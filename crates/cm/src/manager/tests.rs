@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
 use crate::flow::Loss;
+use crate::{Cubic, NewReno};
 
 const MTU: u64 = 1_000;
 const RTT: Duration = Duration::from_millis(100);
@@ -171,4 +172,171 @@ fn an_idle_path_starts_again_from_the_initial_window() {
     }
     cm.request(at(5_000), flow).unwrap();
     assert_eq!(cm.query(flow).unwrap().window, initial);
+}
+
+/// A manager as TCP has it, with one flow whose window is open.
+fn tcp() -> (Manager, FlowId) {
+    let mut cm = Manager::new(|mtu| Box::new(NewReno::new(mtu)));
+    let flow = cm.open(destination(), MTU);
+    fill(&mut cm, at(0), flow);
+    (cm, flow)
+}
+
+fn acked(bytes: u64) -> Update {
+    Update { acked: bytes, rtt: Some(RTT), ..Update::default() }
+}
+
+fn lost(bytes: u64, loss: Loss, sent_at: Instant) -> Update {
+    Update { lost: bytes, loss: Some((loss, sent_at)), ..Update::default() }
+}
+
+fn window(cm: &Manager, flow: FlowId) -> u64 {
+    cm.query(flow).unwrap().window
+}
+
+#[test]
+fn as_many_full_packets_as_the_window_holds_are_under_way_all_the_time() {
+    for new in [(|mtu| Box::new(NewReno::new(mtu))) as fn(u64) -> Box<dyn Controller>, |mtu| Box::new(Cubic::new(mtu))]
+    {
+        let mut cm = Manager::new(new);
+        let flow = cm.open(destination(), MTU);
+        let mut now = at(0);
+        let mut sent_at = now;
+        fill(&mut cm, now, flow);
+        for step in 1..2_000 {
+            now += Duration::from_millis(3);
+            if step % 200 == 0 {
+                cm.update(now, flow, lost(MTU, Loss::Transient, sent_at)).unwrap();
+                sent_at = now;
+            } else {
+                cm.update(now, flow, acked(MTU)).unwrap();
+            }
+            fill(&mut cm, now, flow);
+            let path = cm.query(flow).unwrap();
+            assert!(path.outstanding + MTU > path.window, "step {step}: {path:?}");
+            assert_eq!(cm.poll_timeout(), None, "nothing waits for a pace");
+        }
+    }
+}
+
+#[test]
+fn while_a_loss_is_repaired_the_window_does_not_grow_but_moves_on() {
+    let (mut cm, flow) = tcp();
+    let start = window(&cm, flow);
+    cm.update(at(100), flow, Update { recovering: true, ..acked(3 * MTU) }).unwrap();
+    assert_eq!(window(&cm, flow), start);
+    assert_eq!(cm.query(flow).unwrap().srtt, Some(RTT));
+    assert_eq!(fill(&mut cm, at(100), flow), 3);
+    cm.update(at(200), flow, acked(MTU)).unwrap();
+    assert_eq!(window(&cm, flow), start + MTU);
+}
+
+#[test]
+fn what_may_not_wait_for_the_window_is_sent_unasked_and_counts() {
+    let (mut cm, flow) = tcp();
+    assert!(!cm.has_grant(flow));
+    cm.notify_unasked(at(100), flow, MTU).unwrap();
+    assert_eq!(cm.query(flow).unwrap().outstanding, 11 * MTU);
+    cm.update(at(200), flow, acked(MTU)).unwrap();
+    assert!(cm.has_grant(flow), "the window has grown by one and one has left");
+    cm.update(at(200), flow, acked(10 * MTU)).unwrap();
+    assert_eq!(cm.query(flow).unwrap().outstanding, 0);
+}
+
+#[test]
+fn what_was_under_way_before_the_news_is_halved() {
+    let (mut cm, flow) = tcp();
+    let news = Update { acked: 4 * MTU, recovering: true, ..lost(2 * MTU, Loss::Transient, at(0)) };
+    cm.update(at(100), flow, news).unwrap();
+    assert_eq!(window(&cm, flow), 5 * MTU);
+    assert_eq!(cm.query(flow).unwrap().outstanding, 4 * MTU);
+}
+
+#[test]
+fn what_leaves_at_the_instant_of_an_answer_leaves_after_it() {
+    let (mut cm, flow) = tcp();
+    cm.update(at(100), flow, lost(MTU, Loss::Transient, at(0))).unwrap();
+    cm.notify_unasked(at(100), flow, MTU).unwrap();
+    assert_eq!(window(&cm, flow), 5 * MTU);
+    cm.update(at(150), flow, lost(MTU, Loss::Transient, at(99))).unwrap();
+    assert_eq!(window(&cm, flow), 5 * MTU);
+    cm.update(at(200), flow, lost(MTU, Loss::Transient, at(100))).unwrap();
+    assert_eq!(window(&cm, flow), 2_500, "the loss of a retransmission is a second sign");
+}
+
+#[test]
+fn marks_of_one_round_trip_are_one_event_and_so_are_marks_and_losses() {
+    let (mut cm, flow) = tcp();
+    let marked = |sent_at| Update { acked: MTU, recovering: true, ..lost(0, Loss::Ecn, sent_at) };
+    cm.update(at(100), flow, marked(at(0))).unwrap();
+    assert_eq!(window(&cm, flow), 5 * MTU);
+    cm.update(at(110), flow, marked(at(50))).unwrap();
+    cm.update(at(110), flow, lost(MTU, Loss::Transient, at(60))).unwrap();
+    assert_eq!(window(&cm, flow), 5 * MTU);
+    cm.update(at(200), flow, marked(at(100))).unwrap();
+    assert_eq!(window(&cm, flow), 2_500);
+}
+
+#[test]
+fn a_timeout_of_the_same_packet_again_holds_the_threshold() {
+    let (mut cm, flow) = tcp();
+    cm.update(at(1_000), flow, lost(10 * MTU, Loss::Persistent, at(0))).unwrap();
+    for n in 1..4 {
+        assert_eq!(window(&cm, flow), MTU);
+        assert_eq!(fill(&mut cm, at(1_000 * n), flow), 1);
+        cm.update(at(1_000 * (n + 1)), flow, lost(MTU, Loss::Persistent, at(1_000 * n))).unwrap();
+    }
+    // Slow start to five, half of the ten that were under way: then a packet a window.
+    let mut windows = Vec::new();
+    for n in 0..7 {
+        fill(&mut cm, at(5_000 + 100 * n), flow);
+        cm.update(at(5_100 + 100 * n), flow, acked(MTU)).unwrap();
+        windows.push(window(&cm, flow) / MTU);
+    }
+    assert_eq!(windows, [2, 3, 4, 5, 5, 5, 5]);
+    fill(&mut cm, at(6_000), flow);
+    cm.update(at(7_000), flow, lost(5 * MTU, Loss::Persistent, at(6_000))).unwrap();
+    assert_eq!(window(&cm, flow), MTU);
+}
+
+#[test]
+fn timeouts_of_two_flows_that_lost_the_same_window_are_one() {
+    let mut cm = Manager::new(|mtu| Box::new(NewReno::new(mtu)));
+    let (a, b) = (cm.open(destination(), MTU), cm.open(destination(), MTU));
+    for flow in [a, b].repeat(5) {
+        cm.request(at(0), flow).unwrap();
+        cm.notify(at(0), flow, MTU).unwrap();
+    }
+    cm.update(at(1_000), a, lost(5 * MTU, Loss::Persistent, at(0))).unwrap();
+    cm.update(at(1_001), b, lost(5 * MTU, Loss::Persistent, at(0))).unwrap();
+    let mut grown = 0;
+    for n in 0..4 {
+        fill(&mut cm, at(2_000 + n), a);
+        cm.update(at(2_001 + n), a, acked(MTU)).unwrap();
+        grown = window(&cm, a);
+    }
+    assert_eq!(grown, 5 * MTU, "the threshold is half of the ten that were under way");
+}
+
+#[test]
+fn bytes_lost_for_another_reason_are_no_longer_under_way() {
+    let (mut cm, flow) = tcp();
+    cm.update(at(100), flow, Update { lost: 4 * MTU, ..Update::default() }).unwrap();
+    assert_eq!(cm.query(flow).unwrap().outstanding, 6 * MTU);
+    cm.update(at(100), flow, lost(MTU, Loss::None, at(0))).unwrap();
+    assert_eq!(fill(&mut cm, at(100), flow), 5);
+    assert_eq!(window(&cm, flow), 10 * MTU);
+}
+
+#[test]
+fn a_pause_shorter_than_a_timeout_changes_no_window() {
+    let (mut cm, flow) = tcp();
+    cm.update(at(100), flow, acked(10 * MTU)).unwrap();
+    if cm.has_grant(flow) {
+        cm.notify(at(100), flow, 0).unwrap();
+    }
+    let before = window(&cm, flow);
+    assert!(before > 10 * MTU);
+    cm.request(at(250), flow).unwrap();
+    assert_eq!(window(&cm, flow), before);
 }
