@@ -1,3 +1,44 @@
 //! Hosts for a simulated network: the very transports, rings and policies that run on sockets, in virtual time.
+//!
+//! A [`Machine`] stands at an address and holds [agents](Agent): a transport at a port, with the application that uses
+//! it. Applications are [sources](crate::sources) or an experiment's own. Agents write down when each ADU was offered,
+//! when it left, and when it arrived.
+//!
+//! ```
+//! use timeous_cm::controller::Kind;
+//! use timeous_core::{Duration, Instant, Rng};
+//! use timeous_host::sources::{Cbr, OnFull};
+//! use timeous_host::{Dccp, Machine, Stream};
+//! use timeous_net::sim::Host;
+//!
+//! let mut machine = Machine::new("10.0.0.1".parse().unwrap());
+//! let own = machine.add_manager(Kind::Aimd);
+//! let source = Cbr::new(Duration::from_millis(20), 160, OnFull::Skip).for_packets(50);
+//! let remote = "10.0.0.2:6511".parse().unwrap();
+//! let dccp = Dccp::caller(remote, Stream::new(source), Default::default(), Rng::from_seed(1));
+//! let caller = machine.add(5_000, own, dccp);
+//!
+//! let request = machine.poll_transmit(Instant::ZERO).expect("a caller calls at once");
+//! assert_eq!(request.destination, remote);
+//! assert_eq!(machine.agent(caller).sessions().count(), 1);
+//! ```
 
 #![forbid(unsafe_code)]
+
+pub mod agent;
+pub mod application;
+pub mod dccp;
+pub mod journal;
+pub mod machine;
+mod ring;
+pub mod sources;
+pub mod stamp;
+pub mod udp;
+
+pub use agent::{Agent, Congestion};
+pub use application::{Application, Outlet, Refused, Sink};
+pub use dccp::{Dccp, DccpSettings, Session, Status};
+pub use journal::{AduRecord, Arrival, Arrivals, Journal};
+pub use machine::{Handle, Machine, ManagerId};
+pub use ring::Stream;
+pub use udp::Udp;

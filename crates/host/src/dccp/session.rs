@@ -1,0 +1,118 @@
+//! A connection of a DCCP agent: its ring, its application, and what was noted of it.
+
+use std::any::Any;
+
+use timeous_core::{AduSource, Instant, PathState};
+use timeous_dccp::{CloseReason, Event, Statistics};
+
+use crate::application::Application;
+use crate::journal::{Arrivals, Journal};
+use crate::ring::{RingSide, Stream};
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The handshake is not complete.
+    Connecting,
+    /// Data may flow.
+    Open,
+    /// It has ended.
+    Closed(CloseReason),
+}
+
+/// A connection, also after its end.
+pub struct Session {
+    pub(super) side: RingSide,
+    status: Status,
+    arrivals: Arrivals,
+    /// The last that was known.
+    statistics: Statistics,
+    path: PathState,
+}
+
+impl Session {
+    pub(super) fn new(stream: Stream, max_payload: usize) -> Self {
+        Self {
+            side: RingSide::new(stream, max_payload),
+            status: Status::Connecting,
+            arrivals: Arrivals::default(),
+            statistics: Statistics::default(),
+            path: PathState::default(),
+        }
+    }
+
+    /// Where it stands.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// What became of each ADU that was offered here.
+    pub fn journal(&self) -> &Journal {
+        &self.side.journal
+    }
+
+    /// What came from the peer.
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+
+    /// The transport's counters when it last told of anything.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// What was known of the path then.
+    pub fn path(&self) -> &PathState {
+        &self.path
+    }
+
+    /// How many lost packets were sent again.
+    pub fn repaired(&self) -> u64 {
+        self.side.source.repaired()
+    }
+
+    /// The application, by its type; `None` if it is of another.
+    pub fn application<A: Application>(&self) -> Option<&A> {
+        let application: &dyn Any = &*self.side.application;
+        application.downcast_ref()
+    }
+
+    pub(super) fn note(&mut self, statistics: Statistics, path: Option<PathState>) {
+        self.statistics = statistics;
+        self.path = path.unwrap_or(self.path);
+    }
+
+    pub(super) fn handle_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Incoming { .. } => {}
+            Event::Connected => self.status = Status::Open,
+            Event::Received(bytes) => {
+                self.arrivals.datagram(now, &bytes);
+                self.side.application.on_received(now, &bytes);
+            }
+            Event::Acked { token } => self.side.source.acked(token),
+            Event::Lost { token } => self.side.source.lost(token),
+            Event::Closed { reason } => {
+                self.status = Status::Closed(reason);
+                self.side.close();
+            }
+        }
+        self.side.stirred = true;
+    }
+
+    /// Runs the application; `true` if the transport has to look at the ring then.
+    pub(super) fn run(&mut self, now: Instant) -> bool {
+        match self.status {
+            Status::Open => self.side.run(now),
+            Status::Connecting => false,
+            Status::Closed(_) => {
+                self.side.hear_fates(now);
+                false
+            }
+        }
+    }
+
+    pub(super) fn poll_timeout(&mut self) -> Option<Instant> {
+        if self.status == Status::Open { self.side.poll_timeout() } else { None }
+    }
+}

@@ -1,0 +1,202 @@
+//! A stream's sending side: the packet ring between an application and a transport, driven as the engine drives it.
+
+use timeous_choice::Repair;
+use timeous_core::{AduMeta, AduSeq, AduSource, Duration, Instant, LateChoice, Priority};
+use timeous_ring::{Config, EnqueueError, Producer, RingSource, create};
+
+use crate::application::{Application, Outlet, Refused};
+use crate::journal::Journal;
+
+/// How often it is looked for expired data in a ring while nothing may be sent.
+const PASS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What an application sends by: its ring, and what is chosen from it.
+pub struct Stream {
+    pub(crate) application: Box<dyn Application>,
+    pub(crate) choice: Option<Box<dyn LateChoice>>,
+    pub(crate) repair: Option<Priority>,
+    pub(crate) slots: u32,
+}
+
+impl Stream {
+    /// A stream of `application`, first in, first out, by a ring of 1024 slots.
+    pub fn new(application: impl Application) -> Self {
+        Self { application: Box::new(application), choice: None, repair: None, slots: 1_024 }
+    }
+
+    /// Runs `choice` at the instant of sending.
+    #[must_use]
+    pub fn choice(mut self, choice: impl LateChoice + 'static) -> Self {
+        self.choice = Some(Box::new(choice));
+        self
+    }
+
+    /// Sends again what was lost and has at least this priority, if it can still arrive in time.
+    #[must_use]
+    pub fn repair(mut self, least: Priority) -> Self {
+        self.repair = Some(least);
+        self
+    }
+
+    /// Makes the ring of so many slots, a power of two.
+    #[must_use]
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.slots = slots;
+        self
+    }
+}
+
+/// A ring at work, with its application and its journal.
+pub(crate) struct RingSide {
+    pub(crate) application: Box<dyn Application>,
+    pub(crate) source: Repair<RingSource>,
+    pub(crate) journal: Journal,
+    producer: Producer,
+    max_payload: usize,
+    /// To be closed when everything has its fate.
+    finishing: bool,
+    pub(crate) closed: bool,
+    /// Something has happened that the application was not run for.
+    pub(crate) stirred: bool,
+    next_pass: Instant,
+}
+
+impl RingSide {
+    pub(crate) fn new(stream: Stream, max_payload: usize) -> Self {
+        let config = Config::new(stream.slots).completions(stream.slots.saturating_mul(16));
+        let (producer, consumer) = create(&config).expect("an experiment asks for a ring that can be");
+        let ring = match stream.choice {
+            Some(choice) => RingSource::with_choice(consumer, choice),
+            None => RingSource::new(consumer),
+        };
+        Self {
+            application: stream.application,
+            source: Repair::new(ring, stream.repair),
+            journal: Journal::default(),
+            producer,
+            max_payload,
+            finishing: false,
+            closed: false,
+            stirred: false,
+            next_pass: Instant::ZERO,
+        }
+    }
+
+    /// Runs the application if it has a reason to run; `true` if the transport has to look at the ring then.
+    pub(crate) fn run(&mut self, now: Instant) -> bool {
+        self.hear_fates(now);
+        let due = self.application.poll_timeout().is_some_and(|at| at <= now);
+        if self.closed || !(due || self.stirred) {
+            return false;
+        }
+        self.stirred = false;
+        let Self { application, producer, journal, finishing, max_payload, .. } = self;
+        let was_finishing = *finishing;
+        application.run(now, &mut RingOutlet { producer, journal, finishing, max_payload: *max_payload });
+        self.hear_fates(now);
+        self.producer.needs_notify() || self.finishing != was_finishing
+    }
+
+    /// Fates go to the journal, and to the application.
+    pub(crate) fn hear_fates(&mut self, now: Instant) {
+        while let Some(done) = self.producer.poll_completion() {
+            self.journal.settled(done.seq, done.fate);
+            self.application.on_fate(now, done.seq, done.fate);
+            self.stirred = true;
+        }
+    }
+
+    /// A packet with an ADU left.
+    pub(crate) fn sent(&mut self, now: Instant, token: u64, seq: AduSeq) {
+        self.source.sent(token);
+        self.journal.left(now, seq);
+        self.stirred = true;
+    }
+
+    /// Whether the application wanted it to end, and everything that was queued has its fate.
+    pub(crate) fn is_finished(&mut self, now: Instant) -> bool {
+        let finished = self.finishing
+            && !self.closed
+            && !self.source.has_queued(now)
+            && self.source.inner_mut().consumer().unsettled_len() == 0;
+        self.finishing &= !finished;
+        finished
+    }
+
+    /// Asks to be told of new data, if there is none; `true` if some came in meanwhile.
+    pub(crate) fn stop_polling(&mut self) -> bool {
+        let ring = self.source.inner_mut();
+        !self.closed && !ring.consumer().has_queued() && ring.stop_polling()
+    }
+
+    /// Frees the places of what has expired while nothing may be sent.
+    pub(crate) fn pass_expired(&mut self, now: Instant) {
+        if self.waits() && now >= self.next_pass {
+            self.next_pass = now + PASS_INTERVAL;
+            let ring = self.source.inner_mut();
+            let before = ring.queued_len();
+            ring.pass_expired(now);
+            self.stirred |= ring.queued_len() < before;
+        }
+    }
+
+    fn waits(&mut self) -> bool {
+        !self.closed && self.source.inner_mut().consumer().has_queued()
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.source.close();
+    }
+
+    /// When the application, or what may expire, wants to be looked at.
+    pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
+        if self.closed {
+            return None;
+        }
+        let pass = self.waits().then_some(self.next_pass);
+        self.application.poll_timeout().into_iter().chain(pass).min()
+    }
+}
+
+/// The way into a ring.
+struct RingOutlet<'a> {
+    producer: &'a mut Producer,
+    journal: &'a mut Journal,
+    finishing: &'a mut bool,
+    max_payload: usize,
+}
+
+impl Outlet for RingOutlet<'_> {
+    fn next_seq(&self) -> AduSeq {
+        self.journal.next_seq()
+    }
+
+    fn send(&mut self, meta: AduMeta, bytes: &[u8]) -> Result<AduSeq, Refused> {
+        if bytes.len() > self.max_payload {
+            return Err(Refused::TooLarge { len: bytes.len(), max: self.max_payload });
+        }
+        let meta = AduMeta { seq: self.next_seq(), ..meta };
+        match self.producer.enqueue(&meta, bytes) {
+            Ok(_) => {
+                self.journal.offered(meta, bytes.len());
+                Ok(meta.seq)
+            }
+            Err(EnqueueError::Full | EnqueueError::ZoneFull) => {
+                self.journal.refuse();
+                Err(Refused::Full)
+            }
+            Err(EnqueueError::Closed) => Err(Refused::Closed),
+            Err(EnqueueError::TooLarge { len, buffer_size }) => Err(Refused::TooLarge { len, max: buffer_size }),
+            Err(other) => unreachable!("an enqueue of fresh bytes gives {other}"),
+        }
+    }
+
+    fn ring(&mut self) -> Option<&mut Producer> {
+        Some(self.producer)
+    }
+
+    fn finish(&mut self) {
+        *self.finishing = true;
+    }
+}

@@ -1,0 +1,11 @@
+//! Applications that experiments use: what they send, and when.
+
+mod bulk;
+mod cbr;
+mod frames;
+mod script;
+
+pub use bulk::Bulk;
+pub use cbr::{Cbr, Describe, OnFull};
+pub use frames::{Frame, Frames};
+pub use script::Script;

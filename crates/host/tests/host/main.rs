@@ -1,0 +1,4 @@
+//! Hosts in a simulated network: streams over each transport, exactly in virtual time.
+
+mod datagrams;
+mod support;
