@@ -76,6 +76,11 @@ impl Batch {
         self.len += 1;
     }
 
+    /// What the packets begin with.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = &[u8]> {
+        self.entries[..self.len].iter().map(|entry| &entry.header[..])
+    }
+
     /// Gives the packets to the kernel. `false`: it has no room for all of them, and the rest waits for the next call.
     pub(crate) fn send(&mut self, now: Instant, socket: &mut Socket, payloads: &mut impl Payloads) -> bool {
         if self.is_empty() {

@@ -12,6 +12,7 @@ mod inbox;
 mod line;
 mod order;
 mod port;
+pub mod rig;
 mod session;
 mod stream;
 pub mod udp;

@@ -1,0 +1,302 @@
+//! A DCCP sender at the speed of the machine: the engine's sending path with nothing that holds it back.
+//!
+//! For measurements. Ring, late choice, transport, Congestion Manager, batch and socket are the engine's own; its thread
+//! is not there, and the controller's window is without end. Packets go to an address at which nobody has to be. The
+//! peer, which a transport needs, is a second endpoint in this process that hears headers in memory.
+
+use std::net::SocketAddr;
+
+use timeous_cm::Manager;
+use timeous_cm::controller::{Acked, Congestion, Controller, TimedOut};
+use timeous_core::{AduSource, Duration, Ecn, Instant, LateChoice, Misuse, NoAdus, Rate, Rng};
+use timeous_dccp::{ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, ServiceCode, Sources};
+use timeous_ring::{Payload, Producer, RingSource};
+
+use crate::DccpConfig;
+use crate::batch::{Batch, Payloads};
+use crate::error::EngineError;
+use crate::udp::Socket;
+
+const SERVICE: ServiceCode = ServiceCode::from_bytes(*b"rigg");
+const PORT: u16 = 5_004;
+
+/// A window without end, and no pace.
+#[derive(Debug)]
+struct Open;
+
+impl Controller for Open {
+    fn name(&self) -> &'static str {
+        "open"
+    }
+    fn window(&self) -> u64 {
+        u64::MAX / 4
+    }
+    fn on_acked(&mut self, _: Instant, _: Acked) {}
+    fn on_congestion(&mut self, _: Instant, _: Congestion) {}
+    fn on_timeout(&mut self, _: Instant, _: TimedOut) {}
+    fn on_idle(&mut self, _: Instant, _: u32) {}
+    fn pace(&self, _: Duration) -> Rate {
+        Rate::MAX
+    }
+}
+
+/// The ring of the rig's one connection.
+#[derive(Debug)]
+struct Ring(RingSource);
+
+impl Sources for Ring {
+    fn source(&mut self, _: ConnectionId) -> &mut dyn AduSource {
+        &mut self.0
+    }
+}
+
+impl Payloads for Ring {
+    fn payload(&self, _: ConnectionId, token: u64) -> Option<Payload<'_>> {
+        self.0.payload(token)
+    }
+
+    fn sent(&mut self, _: ConnectionId, token: u64) {
+        self.0.sent(token);
+    }
+}
+
+/// The peer sends no data.
+#[derive(Debug, Default)]
+struct Nothing(NoAdus);
+
+impl Sources for Nothing {
+    fn source(&mut self, _: ConnectionId) -> &mut dyn AduSource {
+        &mut self.0
+    }
+}
+
+/// One end, with its Congestion Manager.
+#[derive(Debug)]
+struct End {
+    endpoint: Endpoint,
+    cm: Manager,
+}
+
+impl End {
+    fn new(connection: DccpConfig, seed: u64) -> Self {
+        let settings = EndpointConfig { connection, ..EndpointConfig::default() };
+        let endpoint = Endpoint::new(settings, Rng::from_seed(seed));
+        Self { endpoint, cm: Manager::new(|_| Box::new(Open)) }
+    }
+
+    fn hear(&mut self, now: Instant, from: SocketAddr, packet: &[u8]) {
+        kept(self.endpoint.handle_datagram(now, &mut self.cm, from, packet, Ecn::NotEct));
+    }
+
+    fn poll(&mut self, now: Instant, sources: &mut dyn Sources, packet: &mut Vec<u8>) -> Option<Outgoing> {
+        while let Some(flow) = self.cm.poll_granted() {
+            self.endpoint.granted(flow);
+        }
+        kept(self.endpoint.poll_transmit(now, &mut self.cm, sources, packet))
+    }
+
+    fn pass_time(&mut self, now: Instant) {
+        self.cm.handle_timeout(now);
+        kept(self.endpoint.handle_timeout(now, &mut self.cm));
+    }
+}
+
+/// Packets in memory, on their way from one end to the other.
+#[derive(Debug, Default)]
+struct Line {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Line {
+    fn put(&mut self, packet: &[u8]) {
+        self.bytes.extend_from_slice(packet);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Gives each packet to `take`, and is empty then.
+    fn empty(&mut self, mut take: impl FnMut(&[u8])) -> usize {
+        let mut start = 0;
+        for &end in &self.ends {
+            take(&self.bytes[start..end]);
+            start = end;
+        }
+        self.bytes.clear();
+        let count = self.ends.len();
+        self.ends.clear();
+        count
+    }
+}
+
+/// The sender, its peer, and the socket.
+#[derive(Debug)]
+pub struct Rig {
+    sender: End,
+    peer: End,
+    ring: Ring,
+    batch: Batch,
+    socket: Socket,
+    /// Where packets go to.
+    remote: SocketAddr,
+    id: ConnectionId,
+    to_peer: Line,
+    to_sender: Line,
+    packet: Vec<u8>,
+}
+
+impl Rig {
+    /// A connection that is open at `now`, on a socket at `local`; its packets go to `remote`. `choice` runs at each
+    /// pull.
+    ///
+    /// # Errors
+    /// The ring's configuration, or the system's.
+    pub fn open(
+        now: Instant,
+        (local, remote): (SocketAddr, SocketAddr),
+        ring: &timeous_ring::Config,
+        choice: Option<Box<dyn LateChoice>>,
+        dccp: DccpConfig,
+    ) -> Result<(Self, Producer), EngineError> {
+        let (producer, consumer) = timeous_ring::create(ring)?;
+        let mut source = RingSource::new(consumer).leaving_payloads_apart();
+        source.set_choice(choice);
+        let mut sender = End::new(dccp.clone(), 1);
+        let mut peer = End::new(dccp, 2);
+        peer.endpoint.listen(PORT, &[SERVICE]);
+        let id = sender.endpoint.connect(now, remote, PORT, SERVICE)?;
+        let mut rig = Self {
+            sender,
+            peer,
+            ring: Ring(source),
+            batch: Batch::default(),
+            socket: Socket::bind(local)?,
+            remote,
+            id,
+            to_peer: Line::default(),
+            to_sender: Line::default(),
+            packet: Vec::new(),
+        };
+        // Request, Response and Ack; what is negotiated beside takes no longer.
+        for _ in 0..4 {
+            rig.send(now);
+            rig.answer(now);
+            rig.hear(now);
+        }
+        Ok((rig, producer))
+    }
+
+    /// Sends what is queued in the ring: pulls, chooses, writes headers and gives packets to the kernel. Says how many
+    /// packets that were. To be measured.
+    pub fn send(&mut self, now: Instant) -> usize {
+        let mut count = 0;
+        // The engine's driving order is `Port::transmit`'s.
+        while self.batch.send(now, &mut self.socket, &mut self.ring) {
+            while self.batch.has_room() {
+                let polled = self.sender.poll(now, &mut self.ring, self.batch.buffer());
+                let Some(outgoing) = polled else { break };
+                self.batch.add(&outgoing);
+            }
+            if self.batch.is_empty() {
+                break;
+            }
+            self.batch.headers().for_each(|header| self.to_peer.put(header));
+            count += self.batch.headers().count();
+        }
+        count
+    }
+
+    /// Whether the kernel had no room for all of it: wait until the socket is writable, and send again.
+    pub fn is_blocked(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// Lets the peer hear of what was sent, and write its acknowledgements. What that costs is another machine's affair.
+    pub fn answer(&mut self, now: Instant) {
+        let Self { peer, to_peer, to_sender, packet, remote, .. } = self;
+        peer.pass_time(now);
+        to_peer.empty(|header| peer.hear(now, *remote, header));
+        loop {
+            packet.clear();
+            if peer.poll(now, &mut Nothing::default(), packet).is_none() {
+                break;
+            }
+            to_sender.put(packet);
+        }
+        while peer.endpoint.poll_event().is_some() {}
+    }
+
+    /// Takes in the peer's acknowledgements; says how many packets had one. To be measured.
+    pub fn hear(&mut self, now: Instant) -> usize {
+        let Self { sender, to_sender, remote, ring, .. } = self;
+        sender.pass_time(now);
+        to_sender.empty(|packet| sender.hear(now, *remote, packet));
+        let mut acked = 0;
+        while let Some((_, event)) = sender.endpoint.poll_event() {
+            match event {
+                Event::Acked { token } => {
+                    ring.0.acked(token);
+                    acked += 1;
+                }
+                Event::Lost { token } => ring.0.lost(token),
+                Event::Closed { reason } => unreachable!("nobody closes the connection, which ended: {reason:?}"),
+                _ => {}
+            }
+        }
+        sender.endpoint.wake(self.id);
+        acked
+    }
+
+    /// The socket that packets leave by.
+    pub fn socket(&mut self) -> &mut Socket {
+        &mut self.socket
+    }
+}
+
+/// The rig's own promise to its transports.
+fn kept<T>(result: Result<T, Misuse>) -> T {
+    result.expect("the rig keeps the driving order; its user's time must not go back")
+}
+
+#[cfg(test)]
+mod tests {
+    use timeous_core::{AduMeta, AduSeq, Fate};
+
+    use super::*;
+
+    #[test]
+    fn everything_leaves_at_once_and_is_acknowledged() {
+        let mut sink = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let ends = ("127.0.0.1:0".parse().unwrap(), sink.local_addr().unwrap());
+        let ring = timeous_ring::Config::new(512);
+        let mut now = Instant::from_nanos(1);
+        let (mut rig, mut producer) = Rig::open(now, ends, &ring, None, DccpConfig::default()).unwrap();
+        let mut control = 0;
+        while sink.receive(|_, _, _| control += 1).unwrap() {}
+        for round in 0..20 {
+            for n in 0..300 {
+                let meta = AduMeta { seq: AduSeq(round * 300 + n), ..AduMeta::default() };
+                producer.enqueue(&meta, &[round as u8; 100]).unwrap();
+            }
+            now += Duration::from_micros(100);
+            assert!(rig.send(now) >= 300, "nothing holds it back");
+            let mut data = 0;
+            while sink
+                .receive(|_, ecn, packet| {
+                    let payload = packet.ends_with(&[round as u8; 100]);
+                    data += u32::from(payload);
+                    assert!(!payload || ecn == Ecn::Ect0);
+                })
+                .unwrap()
+            {}
+            assert_eq!(data, 300);
+            now += Duration::from_millis(30);
+            rig.answer(now);
+            rig.hear(now);
+        }
+        now += Duration::from_secs(1);
+        rig.answer(now);
+        rig.hear(now);
+        let fates: Vec<_> = std::iter::from_fn(|| producer.poll_completion()).collect();
+        assert!(fates.len() >= 512 && fates.iter().all(|done| done.fate == Fate::Acked));
+    }
+}
