@@ -1,5 +1,7 @@
 //! `timeous emulate`: a link with a rate, a delay, a queue and loss, between real programs.
 
+mod link;
+
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -8,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use timeous::core::units::{parse_duration, parse_rate, parse_share};
+use timeous::core::units::parse_duration;
 use timeous_core::{Duration, Instant, Rate};
 use timeous_net::capture::{Capture, CaptureError};
 use timeous_net::emulator::router::Ipv4Interface;
 use timeous_net::emulator::{Emulator, EmulatorError, Ended, Relay, RelayConfig, Router, RouterConfig, Snapshot, Stop};
-use timeous_net::link::trace::TraceError;
-use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 use timeous_net::{Direction, LinkConfig};
+
+use link::{BackArgs, ForwardArgs, LinkArgsError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -62,91 +64,15 @@ pub(crate) struct EmulateArgs {
     back: BackArgs,
 }
 
-#[derive(Clone, Debug, clap::Args)]
-struct ForwardArgs {
-    /// Bits per second, such as 400k or 1.5M
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
-    rate: Option<Rate>,
-    /// A rate that changes: a file of "seconds kbps" lines, or a mahimahi trace
-    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
-    trace: Option<PathBuf>,
-    /// How long a packet is under way once it has been sent
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0")]
-    delay: Duration,
-    /// How much may wait to be sent: a time (100ms, at the link's rate), packets (30p) or bytes (64k)
-    #[arg(long, value_name = "LIMIT", default_value = "1000p")]
-    queue: Limit,
-    /// The share of packets lost, each for itself, such as 1%
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
-    loss: Option<f64>,
-    /// Loss in bursts (Gilbert-Elliott): into the bad state, out of it, loss in it, loss outside
-    #[arg(long, value_name = "P[,R[,1-H[,1-K]]]", value_parser = Loss::parse_burst, conflicts_with = "loss")]
-    loss_burst: Option<Loss>,
-}
-
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "The way back")]
-struct BackArgs {
-    /// As --rate
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
-    back_rate: Option<Rate>,
-    /// As --trace
-    #[arg(long, value_name = "FILE", conflicts_with = "back_rate")]
-    back_trace: Option<PathBuf>,
-    /// As --delay
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0")]
-    back_delay: Duration,
-    /// As --queue
-    #[arg(long, value_name = "LIMIT", default_value = "1000p")]
-    back_queue: Limit,
-    /// As --loss
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
-    back_loss: Option<f64>,
-    /// As --loss-burst
-    #[arg(long, value_name = "P[,R[,1-H[,1-K]]]", value_parser = Loss::parse_burst, conflicts_with = "back_loss")]
-    back_loss_burst: Option<Loss>,
-}
-
-impl From<BackArgs> for ForwardArgs {
-    fn from(back: BackArgs) -> Self {
-        Self {
-            rate: back.back_rate,
-            trace: back.back_trace,
-            delay: back.back_delay,
-            queue: back.back_queue,
-            loss: back.back_loss,
-            loss_burst: back.back_loss_burst,
-        }
-    }
-}
-
-impl TryFrom<ForwardArgs> for LinkConfig {
-    type Error = EmulateError;
-
-    fn try_from(args: ForwardArgs) -> Result<Self, EmulateError> {
-        let capacity = match (&args.trace, args.rate) {
-            (Some(path), _) => Capacity::Trace(RateTrace::load(path)?),
-            (None, Some(rate)) => Capacity::Fixed(rate),
-            (None, None) => Capacity::Unlimited,
-        };
-        let loss = match (args.loss_burst, args.loss) {
-            (Some(burst), _) => burst,
-            (None, Some(p)) => Loss::Bernoulli { p },
-            (None, None) => Loss::None,
-        };
-        Ok(Self { capacity, delay: args.delay, queue: args.queue, loss })
-    }
-}
-
 /// Why the emulation cannot begin, or ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EmulateError {
     /// The emulator's own reasons.
     #[error(transparent)]
     Emulator(#[from] EmulatorError),
-    /// A rate trace is wrong.
+    /// A link cannot be as it is described.
     #[error(transparent)]
-    Trace(#[from] TraceError),
+    Link(#[from] LinkArgsError),
     /// The capture cannot be made.
     #[error(transparent)]
     Capture(#[from] CaptureError),
@@ -255,6 +181,9 @@ struct Sample {
     bytes_out: u64,
     queue_drops: u64,
     losses: u64,
+    marks: u64,
+    duplicates: u64,
+    reordered: u64,
     queue_packets: usize,
     queue_bytes: u64,
     in_flight: usize,
@@ -279,6 +208,9 @@ impl Sample {
             bytes_out: counters.bytes_out,
             queue_drops: counters.queue_drops,
             losses: counters.losses,
+            marks: counters.marks,
+            duplicates: counters.duplicates,
+            reordered: counters.reordered,
             queue_packets: queue_len,
             queue_bytes,
             in_flight,
@@ -286,6 +218,12 @@ impl Sample {
             max_queue_delay_ms: counters.max_queue_delay.as_secs_f64() * 1e3,
             strays: emulator.strays(),
         }
+    }
+
+    /// What the link did to packets beside losing them, where it did.
+    fn oddities(&self) -> String {
+        let all = [("marked", self.marks), ("duplicated", self.duplicates), ("reordered", self.reordered)];
+        all.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!(", {count} {what}")).collect()
     }
 
     /// What passed between an earlier sample and this one.
@@ -336,7 +274,7 @@ impl Report {
         for direction in Direction::ALL {
             let sample = Sample::new(emulator, direction);
             println!(
-                "{:>7}: {} packets in ({} bytes), {} out ({} bytes), {} dropped, {} lost, {} left; \
+                "{:>7}: {} packets in ({} bytes), {} out ({} bytes), {} dropped, {} lost, {} left{}; \
                  mean {}, longest wait {:.1} ms",
                 sample.direction,
                 sample.packets_in,
@@ -346,6 +284,7 @@ impl Report {
                 sample.queue_drops,
                 sample.losses,
                 sample.queue_packets + sample.in_flight,
+                sample.oddities(),
                 sample.rate_since(None),
                 sample.max_queue_delay_ms,
             );
@@ -395,6 +334,7 @@ impl StatsFile {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use timeous_net::link::{Capacity, Limit, Loss};
 
     use super::*;
 
