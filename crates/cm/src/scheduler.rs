@@ -35,10 +35,9 @@ impl RoundRobin {
     pub(crate) fn next(&mut self) -> Option<FlowId> {
         let flow = self.turn.pop_front()?;
         if let Some(count) = self.pending.get_mut(&flow) {
+            // An entry of zero stays until the flow is forgotten: a request does not allocate.
             *count -= 1;
-            if *count == 0 {
-                self.pending.remove(&flow);
-            } else {
+            if *count > 0 {
                 self.turn.push_back(flow);
             }
         }
