@@ -40,15 +40,21 @@ pub mod host;
 pub mod journey;
 pub mod network;
 pub mod packet;
+pub mod sampler;
 pub mod scripted;
+pub mod shapes;
 pub mod topology;
 
 mod agenda;
+mod recorder;
 mod routes;
+mod tap;
 
 pub use host::Host;
 pub use journey::{Passage, Step};
 pub use network::{Network, Tally};
 pub use packet::{Packet, Protocol};
+pub use sampler::Sample;
 pub use scripted::Scripted;
+pub use shapes::{Chain, Dumbbell};
 pub use topology::{LinkId, NodeId};

@@ -1,18 +1,21 @@
 //! The network itself: what happens next, and where a packet goes.
 
+mod building;
+mod watching;
+
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::IpAddr;
 
-use timeous_core::{Instant, Rng};
+use timeous_core::Instant;
 
 use super::agenda::{Agenda, AlarmId};
 use super::host::Host;
-use super::journey::{Passage, Step};
+use super::journey::Passage;
 use super::packet::Packet;
+use super::recorder::Recorder;
 use super::routes::Routes;
 use super::topology::{LinkId, NodeId, Topology};
-use crate::link::{Discipline, Link, LinkConfig, Verdict};
+use crate::link::{DropCause, Link, Verdict};
 
 /// How many routers may pass a packet on, as with the usual TTL of 64.
 const HOP_LIMIT: u8 = 64;
@@ -56,7 +59,9 @@ pub struct Network<H> {
     tally: Tally,
     /// Events since time moved on.
     at_this_moment: u32,
-    journeys: Option<Vec<Step>>,
+    recorder: Recorder,
+    /// When the recorder looks at a link next.
+    sample_due: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,90 +105,9 @@ impl<H: Host> Network<H> {
             at_home_alarm,
             tally: Tally::default(),
             at_this_moment: 0,
-            journeys: None,
+            recorder: Recorder::default(),
+            sample_due: Instant::FAR_FUTURE,
         }
-    }
-
-    /// A host at `address`. It is asked for packets when the network runs next.
-    ///
-    /// # Panics
-    /// If another host has that address.
-    pub fn add_host(&mut self, address: IpAddr, host: H) -> NodeId {
-        self.routes_are_old = true;
-        let node = self.topology.add_host(address);
-        let alarm = self.add_alarm(Target::Host(self.hosts.len() as u32));
-        self.agenda.set(alarm, Some(self.now));
-        self.hosts.push(Standing { host, node, alarm });
-        node
-    }
-
-    /// A router: it passes on what comes in, at once.
-    pub fn add_router(&mut self) -> NodeId {
-        self.routes_are_old = true;
-        self.topology.add_router()
-    }
-
-    /// One link each way between two nodes: from `a` to `b`, and from `b` to `a`.
-    ///
-    /// # Panics
-    /// If a node is not of this network.
-    pub fn connect(&mut self, a: NodeId, b: NodeId, forward: LinkConfig, back: LinkConfig) -> (LinkId, LinkId) {
-        (self.add_link(a, b, forward), self.add_link(b, a, back))
-    }
-
-    /// A link that leads one way.
-    ///
-    /// # Panics
-    /// If a node is not of this network.
-    pub fn add_link(&mut self, from: NodeId, to: NodeId, config: LinkConfig) -> LinkId {
-        let delay = config.delay;
-        let link = Link::new(config, self.link_rng());
-        self.place_link(from, to, delay, link)
-    }
-
-    /// A link that leads one way, with a queue of another kind; see [`Link::with_discipline`].
-    ///
-    /// # Panics
-    /// If a node is not of this network.
-    pub fn add_link_with(
-        &mut self,
-        from: NodeId,
-        to: NodeId,
-        config: LinkConfig,
-        queue: Box<dyn Discipline<Packet> + Send>,
-    ) -> LinkId {
-        let delay = config.delay;
-        let link = Link::with_discipline(config, queue, self.link_rng());
-        self.place_link(from, to, delay, link)
-    }
-
-    fn place_link(&mut self, from: NodeId, to: NodeId, delay: timeous_core::Duration, link: Link<Packet>) -> LinkId {
-        self.routes_are_old = true;
-        let id = self.topology.add_link(from, to, delay);
-        let alarm = self.add_alarm(Target::Link(id));
-        self.links.push(Line { link, to, alarm });
-        id
-    }
-
-    /// The generator of the next link to be made.
-    fn link_rng(&self) -> Rng {
-        let mut of_number = Rng::from_seed(self.links.len() as u64);
-        Rng::from_seed(self.seed ^ of_number.next_u64())
-    }
-
-    fn add_alarm(&mut self, target: Target) -> AlarmId {
-        self.rings_for.push(target);
-        self.agenda.add()
-    }
-
-    /// From now on packets for the host `destination` leave the node `at` by this link, whatever the shortest path is.
-    ///
-    /// # Panics
-    /// If the link does not begin at `at`, or `destination` is no host.
-    pub fn set_route(&mut self, at: NodeId, destination: NodeId, via: LinkId) {
-        assert_eq!(self.topology.arcs[via.index()].from, at, "a route leaves a node by a link that begins there");
-        self.routes.fix(at, self.host_number(destination), via);
-        self.routes_are_old = true;
     }
 
     /// The time that has been reached.
@@ -211,6 +135,7 @@ impl<H: Host> Network<H> {
         self.find_routes();
         while goes_on(self) {
             let Some((at, alarm)) = self.agenda.pop(until) else {
+                self.sample_until(until, true);
                 self.pass_to(until);
                 return true;
             };
@@ -229,6 +154,9 @@ impl<H: Host> Network<H> {
     }
 
     fn pass_to(&mut self, at: Instant) {
+        if self.sample_due < at {
+            self.sample_until(at, false);
+        }
         if at > self.now {
             self.now = at;
             self.at_this_moment = 0;
@@ -241,21 +169,25 @@ impl<H: Host> Network<H> {
                 self.hosts[number as usize].host.handle_timeout(self.now);
                 self.drain(number);
             }
-            Target::Link(link) => {
-                let line = &self.links[link.index()];
-                let (alarm, to) = (line.alarm, line.to);
-                while let Some((_, packet)) = self.links[link.index()].link.poll_deliver(self.now) {
-                    self.note(packet.id, Passage::Left(link));
-                    self.arrive(to, packet);
-                }
-                self.agenda.set(alarm, self.links[link.index()].link.poll_timeout());
-            }
+            Target::Link(link) => self.empty(link),
             Target::AtHome => {
                 while let Some(packet) = self.at_home.pop_front() {
                     self.deliver(packet);
                 }
             }
         }
+    }
+
+    /// Takes what has arrived off a link.
+    fn empty(&mut self, id: LinkId) {
+        let Line { alarm, to, .. } = self.links[id.index()];
+        while let Some((_, packet)) = self.links[id.index()].link.poll_deliver(self.now) {
+            self.recorder.left(id, self.now, &packet);
+            self.note(packet.id, Passage::Left(id));
+            self.arrive(to, packet);
+        }
+        self.note_late_drops(id);
+        self.agenda.set(alarm, self.links[id.index()].link.poll_timeout());
     }
 
     /// Lets a host send what it has to send now, and learns when it wants to be woken.
@@ -301,11 +233,18 @@ impl<H: Host> Network<H> {
     fn enter(&mut self, id: LinkId, packet: Packet) {
         self.tally.events += 1;
         self.note(packet.id, Passage::Entered(id));
+        self.recorder.see(id, &packet);
         let (number, len) = (packet.id, packet.wire_len());
         let line = &mut self.links[id.index()];
         let verdict = line.link.handle_packet(self.now, len, packet);
         self.agenda.set(line.alarm, line.link.poll_timeout());
-        if let Verdict::Dropped(cause) = verdict {
+        self.note_late_drops(id);
+        let dropped = match verdict {
+            Verdict::Queued => None,
+            Verdict::Dropped(cause) => Some(cause),
+        };
+        self.recorder.entered(id, self.now, dropped);
+        if let Some(cause) = dropped {
             self.note(number, Passage::Dropped(id, cause));
         }
     }
@@ -342,10 +281,14 @@ impl<H: Host> Network<H> {
         self.note(packet, why);
     }
 
-    #[inline]
     fn note(&mut self, packet: u64, what: Passage) {
-        if let Some(journeys) = &mut self.journeys {
-            journeys.push(Step { at: self.now, packet, what });
+        self.recorder.note(self.now, packet, what);
+    }
+
+    /// What the queue of a link has dropped since it was asked last.
+    fn note_late_drops(&mut self, id: LinkId) {
+        while let Some((at, packet)) = self.links[id.index()].link.poll_drop() {
+            self.recorder.note_late(at, packet.id, Passage::Dropped(id, DropCause::Early));
         }
     }
 
@@ -397,16 +340,6 @@ impl<H: Host> Network<H> {
     pub fn under_way(&self) -> usize {
         let links = self.links.iter().map(|line| line.link.queue_len() + line.link.in_flight());
         links.sum::<usize>() + self.at_home.len()
-    }
-
-    /// From now on, writes down where each packet goes.
-    pub fn record_journeys(&mut self) {
-        self.journeys.get_or_insert_default();
-    }
-
-    /// What was written down since [`record_journeys`](Self::record_journeys), in the order in which it happened.
-    pub fn journeys(&self) -> &[Step] {
-        self.journeys.as_deref().unwrap_or_default()
     }
 }
 

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use timeous_core::Ecn;
 
+use crate::link::Markable;
+
 /// What follows the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
@@ -54,5 +56,15 @@ impl Packet {
     /// Its length on a link in bytes: that of the IP packet.
     pub fn wire_len(&self) -> usize {
         self.protocol.overhead(self.source) + self.payload.len()
+    }
+}
+
+impl Markable for Packet {
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn mark(&mut self) {
+        self.ecn = Ecn::Ce;
     }
 }

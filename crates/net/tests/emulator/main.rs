@@ -4,3 +4,5 @@ mod capture;
 mod relay;
 mod router;
 mod tools;
+#[path = "../tshark/mod.rs"]
+mod tshark;
