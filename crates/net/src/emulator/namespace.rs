@@ -57,8 +57,21 @@ impl Namespace {
         }
     }
 
-    /// Runs `ip` with its objects in this namespace.
-    pub(super) fn ip(&self, arguments: &[&str]) -> Result<(), EmulatorError> {
+    /// Sets a variable of the kernel for this namespace, such as `net/ipv4/tcp_congestion_control`.
+    pub fn set_sysctl(&self, name: &str, value: &str) -> Result<(), EmulatorError> {
+        let write = || std::fs::write(PathBuf::from("/proc/sys").join(name), value);
+        self.within(write)?.map_err(EmulatorError::system("set a variable of the kernel"))
+    }
+
+    /// A variable of the kernel, as it is in this namespace.
+    pub fn sysctl(&self, name: &str) -> Result<String, EmulatorError> {
+        let read = || std::fs::read_to_string(PathBuf::from("/proc/sys").join(name));
+        let value = self.within(read)?.map_err(EmulatorError::system("read a variable of the kernel"))?;
+        Ok(value.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
+    /// Runs the `ip` tool with its objects in this namespace, as in `ip(&["route", "add", …])`.
+    pub fn ip(&self, arguments: &[&str]) -> Result<(), EmulatorError> {
         ip(&[&["-n", &self.name], arguments].concat())
     }
 

@@ -2,16 +2,15 @@
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::str::FromStr;
 
 use timeous_core::Instant;
-use timeous_core::units::UnitError;
 
 use super::contract::Emulator;
 use super::end::{CaptureFile, Clock};
 use super::error::EmulatorError;
+pub use super::interface::Ipv4Interface;
 use super::ipv4::Ipv4Packet;
-use super::namespace::{Namespace, ip};
+use super::namespace::Namespace;
 use super::pump::{Ended, Ends, Pump, Snapshot};
 use super::stop::Stop;
 use super::tun::Tun;
@@ -24,33 +23,6 @@ const DEVICE: &str = "timeous0";
 /// Packets read from a device before the other one gets its turn.
 const BATCH: usize = 64;
 const BUFFER: usize = 1 << 16;
-
-/// An address and the length of its network's prefix, as in `10.77.0.1/24`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ipv4Interface {
-    /// The address.
-    pub address: Ipv4Addr,
-    /// How many bits name the network.
-    pub prefix: u8,
-}
-
-impl FromStr for Ipv4Interface {
-    type Err = UnitError;
-
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        let error = || UnitError::new(text, "an address with its prefix such as 10.77.0.1/24");
-        let (address, prefix) = text.split_once('/').ok_or_else(error)?;
-        let prefix: u8 = prefix.parse().map_err(|_| error())?;
-        let address = address.parse().map_err(|_| error())?;
-        if prefix <= 32 { Ok(Self { address, prefix }) } else { Err(error()) }
-    }
-}
-
-impl std::fmt::Display for Ipv4Interface {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix)
-    }
-}
 
 /// One end of the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,14 +140,7 @@ struct End {
 impl End {
     fn open(config: &EndConfig, mtu: u16) -> Result<Self, EmulatorError> {
         let namespace = Namespace::open_or_make(&config.namespace)?;
-        let tun = Tun::open()?;
-        ip(&["link", "set", "dev", tun.name(), "netns", namespace.name(), "name", DEVICE])?;
-        let (address, mtu) = (config.address.to_string(), mtu.to_string());
-        namespace.ip(&["address", "add", &address, "dev", DEVICE])?;
-        // No IPv6 address: its neighbour discovery would only be noise on the link.
-        namespace.ip(&["link", "set", "dev", DEVICE, "addrgenmode", "none"])?;
-        namespace.ip(&["link", "set", "dev", DEVICE, "mtu", &mtu, "up"])?;
-        namespace.ip(&["link", "set", "dev", "lo", "up"])?;
+        let tun = Tun::open_in(&namespace, DEVICE, config.address, mtu)?;
         Ok(Self { tun, namespace })
     }
 }

@@ -8,6 +8,8 @@ use rustix::io::Errno;
 use rustix::ioctl::{Updater, ioctl, opcode};
 
 use super::error::EmulatorError;
+use super::interface::Ipv4Interface;
+use super::namespace::{Namespace, ip};
 
 const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<c_int>(b'T', 202);
 const IFF_TUN: c_short = 0x0001;
@@ -23,16 +25,31 @@ struct InterfaceRequest {
     unused: [u8; 22],
 }
 
-/// An open TUN device, which goes away with it.
+/// An open TUN device, which goes away with it. What the kernel sends to the device's network is read here, and what is
+/// written here comes in at the device.
 #[derive(Debug)]
-pub(super) struct Tun {
+pub struct Tun {
     fd: OwnedFd,
     name: String,
 }
 
 impl Tun {
+    /// Makes the device `name` in a namespace, brings it up, and gives the kernel an address on it. Needs root, or
+    /// CAP_NET_ADMIN and CAP_SYS_ADMIN, and the `ip` tool.
+    pub fn open_in(namespace: &Namespace, name: &str, address: Ipv4Interface, mtu: u16) -> Result<Self, EmulatorError> {
+        let tun = Self::open()?;
+        ip(&["link", "set", "dev", &tun.name, "netns", namespace.name(), "name", name])?;
+        let (address, mtu) = (address.to_string(), mtu.to_string());
+        namespace.ip(&["address", "add", &address, "dev", name])?;
+        // No IPv6 address: its neighbour discovery would only be noise on the link.
+        namespace.ip(&["link", "set", "dev", name, "addrgenmode", "none"])?;
+        namespace.ip(&["link", "set", "dev", name, "mtu", &mtu, "up"])?;
+        namespace.ip(&["link", "set", "dev", "lo", "up"])?;
+        Ok(Self { name: name.to_owned(), ..tun })
+    }
+
     /// Makes a device in the current network namespace. It stays open when it is moved to another one.
-    pub(super) fn open() -> Result<Self, EmulatorError> {
+    fn open() -> Result<Self, EmulatorError> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = open("/dev/net/tun", flags, Mode::empty()).map_err(EmulatorError::system("open /dev/net/tun"))?;
         let mut request = InterfaceRequest { name: [0; 16], flags: IFF_TUN | IFF_NO_PI, unused: [0; 22] };
@@ -49,13 +66,13 @@ impl Tun {
         Ok(Self { fd, name: name.to_string_lossy().into_owned() })
     }
 
-    /// What the kernel called it.
-    pub(super) fn name(&self) -> &str {
+    /// What it is called.
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Reads one IP packet; `None` if there is none.
-    pub(super) fn read<'a>(&self, buffer: &'a mut [u8]) -> Result<Option<&'a [u8]>, EmulatorError> {
+    pub fn read<'a>(&self, buffer: &'a mut [u8]) -> Result<Option<&'a [u8]>, EmulatorError> {
         match rustix::io::read(&self.fd, &mut *buffer) {
             Ok(len) => Ok(Some(&buffer[..len])),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
@@ -64,7 +81,7 @@ impl Tun {
     }
 
     /// Writes one IP packet; whether the kernel took it.
-    pub(super) fn write(&self, packet: &[u8]) -> bool {
+    pub fn write(&self, packet: &[u8]) -> bool {
         rustix::io::write(&self.fd, packet).is_ok()
     }
 }
