@@ -2,8 +2,8 @@
 
 use timeous_core::{Duration, Rate};
 use timeous_net::LinkConfig;
-use timeous_net::link::{DropCause, Limit, Loss};
-use timeous_net::sim::{Network, Passage, Sample};
+use timeous_net::link::{CodelConfig, DropCause, Limit, Loss, QueueKind};
+use timeous_net::sim::{Network, Passage, Sample, Step};
 
 use crate::world::{add_host, address, link, millis, payload};
 
@@ -55,4 +55,25 @@ fn a_journey_ends_with_the_cause_of_a_drop() {
     let lossy = LinkConfig { loss: Loss::Bernoulli { p: 1.0 }, ..link(800, 1) };
     assert_eq!(causes(lossy), [1, 2, 3].map(|packet| (packet, DropCause::Loss)));
     assert_eq!(causes(link(800, 1)), []);
+}
+
+#[test]
+fn what_a_queue_drops_on_the_way_out_has_its_place_in_the_journeys() {
+    let mut network = Network::new(1);
+    let (a, b) = (add_host(&mut network, 0), add_host(&mut network, 1));
+    let codel = CodelConfig { ecn: false, ..CodelConfig::default() };
+    let config = LinkConfig { kind: QueueKind::Codel(codel), ..link(800, 300) };
+    let (forward, _) = network.connect(a, b, config, link(800, 1));
+    network.record_journeys();
+    // Twice as much as passes.
+    for count in 0..400 {
+        network.with_host(a, |_, host| host.send_at(millis(5 * count), address(1), payload(1_000)));
+    }
+    network.run_until(millis(10_000));
+    let dropped = |step: &&Step| step.what == Passage::Dropped(forward, DropCause::Early);
+    let drops = network.journeys().iter().filter(dropped).count() as u64;
+    assert_eq!(drops, network.link(forward).counters().queue_drops);
+    assert!(drops > 10, "{drops}");
+    assert!(network.journeys().is_sorted_by_key(|step| step.at));
+    assert_eq!(network.under_way(), 0);
 }

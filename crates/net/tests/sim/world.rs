@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use proptest::prelude::*;
 use timeous_core::{Duration, Instant, Rate, Rng};
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::link::{Capacity, CodelConfig, Distribution, Jitter, Limit, Loss, QueueKind, RedConfig, Reorder};
 use timeous_net::sim::{LinkId, Network, NodeId, Scripted};
 
 /// The address of the host of a number.
@@ -69,13 +69,34 @@ pub(crate) fn bad_links() -> impl Strategy<Value = LinkConfig> + Clone {
     let capacities =
         prop_oneof![Just(Capacity::Unlimited), (50u64..5_000).prop_map(|kbps| Capacity::Fixed(Rate::from_kbps(kbps))),];
     let losses = prop_oneof![Just(Loss::None), (0.0..0.4f64).prop_map(|p| Loss::Bernoulli { p })];
-    (capacities, 0u64..40, 0usize..6, losses).prop_map(|(capacity, delay, room, loss)| LinkConfig {
-        capacity,
-        delay: Duration::from_millis(delay),
-        queue: Limit::Packets(room),
-        loss,
-        ..LinkConfig::default()
-    })
+    let kinds = prop_oneof![
+        2 => Just(QueueKind::DropTail),
+        1 => any::<bool>().prop_map(|ecn| QueueKind::Red(RedConfig { ecn, ..RedConfig::default() })),
+        1 => any::<bool>().prop_map(|ecn| QueueKind::Codel(CodelConfig { ecn, ..CodelConfig::default() })),
+    ];
+    let queues = ((0usize..30).prop_map(Limit::Packets), kinds);
+    (capacities, 0u64..40, queues, losses, prop::option::of(variations())).prop_map(
+        |(capacity, delay, (queue, kind), loss, variation)| {
+            let delay = Duration::from_millis(delay);
+            let plain = LinkConfig { capacity, delay, queue, kind, loss, ..LinkConfig::default() };
+            match variation {
+                Some((jitter, reorder, duplicate, burst)) => LinkConfig { jitter, reorder, duplicate, burst, ..plain },
+                None => plain,
+            }
+        },
+    )
+}
+
+fn variations() -> impl Strategy<Value = (Jitter, Reorder, f64, u64)> + Clone {
+    let distributions = prop_oneof![Just(Distribution::Uniform), Just(Distribution::Normal), Just(Distribution::Heavy)];
+    let jitters = (0u64..30, distributions, any::<bool>()).prop_map(|(spread, distribution, reorders)| Jitter {
+        spread: Duration::from_millis(spread),
+        distribution,
+        reorders,
+    });
+    let reorders = (0.0..0.5f64, prop::option::of(0u64..20))
+        .prop_map(|(share, by)| Reorder { share, by: by.map(Duration::from_millis) });
+    (jitters, reorders, 0.0..0.3f64, 0u64..5_000)
 }
 
 /// Lets the hosts of a plan send `packets` to each other, and to an address that is nobody's, in the first second.
