@@ -2,6 +2,7 @@
 
 pub mod aimd;
 pub mod cubic;
+mod hystart;
 pub mod initial;
 mod kind;
 pub mod newreno;
@@ -16,6 +17,8 @@ use timeous_core::{Duration, Instant, Rate};
 pub struct Acked {
     /// Bytes newly acknowledged.
     pub bytes: u64,
+    /// Bytes that are still under way.
+    pub outstanding: u64,
     /// The round-trip time that came with them, if one was measured.
     pub rtt: Option<Duration>,
     /// The smoothed round-trip time, this sample in it.

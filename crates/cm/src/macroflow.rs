@@ -185,7 +185,7 @@ impl Macroflow {
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.count_loss(bytes, 0);
         if !recovering {
-            self.controller.on_acked(now, Acked { bytes, rtt, srtt, window_limited });
+            self.controller.on_acked(now, Acked { bytes, outstanding: self.outstanding, rtt, srtt, window_limited });
         }
     }
 

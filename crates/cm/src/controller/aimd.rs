@@ -25,7 +25,7 @@ const BYTE_COUNT_LIMIT: u64 = 2;
 /// use timeous_core::Instant;
 /// let mut aimd = Aimd::new(1_000);
 /// let start = aimd.window();
-/// aimd.on_acked(Instant::ZERO, Acked { bytes: 1_000, rtt: None, srtt: None, window_limited: true });
+/// aimd.on_acked(Instant::ZERO, Acked { bytes: 1_000, outstanding: 0, rtt: None, srtt: None, window_limited: true });
 /// assert_eq!(aimd.window(), start + 1_000, "slow start");
 /// ```
 #[derive(Clone, Debug)]
@@ -153,7 +153,7 @@ mod tests {
     const MTU: u64 = 1_000;
 
     fn ack(aimd: &mut Aimd, bytes: u64) {
-        aimd.on_acked(Instant::ZERO, Acked { bytes, rtt: None, srtt: None, window_limited: true });
+        aimd.on_acked(Instant::ZERO, Acked { bytes, outstanding: 0, rtt: None, srtt: None, window_limited: true });
     }
 
     #[test]
@@ -201,7 +201,10 @@ mod tests {
     fn what_the_application_limits_does_not_grow_the_window() {
         let mut aimd = Aimd::new(MTU);
         let start = aimd.window();
-        aimd.on_acked(Instant::ZERO, Acked { bytes: 5_000, rtt: None, srtt: None, window_limited: false });
+        aimd.on_acked(
+            Instant::ZERO,
+            Acked { bytes: 5_000, outstanding: 0, rtt: None, srtt: None, window_limited: false },
+        );
         assert_eq!(aimd.window(), start);
     }
 
@@ -209,7 +212,7 @@ mod tests {
     fn sample(aimd: &mut Aimd, rtts: &[u64]) {
         for &rtt in rtts {
             let rtt = Some(Duration::from_millis(rtt));
-            aimd.on_acked(Instant::ZERO, Acked { bytes: MTU, rtt, srtt: rtt, window_limited: true });
+            aimd.on_acked(Instant::ZERO, Acked { bytes: MTU, outstanding: 0, rtt, srtt: rtt, window_limited: true });
         }
     }
 

@@ -1,11 +1,12 @@
 //! CUBIC (RFC 9438): the window follows a cubic function of the time since the last congestion event.
 //!
-//! All of the RFC but what it leaves to choice: slow start is RFC 5681's (§4.10 lets it be), and a congestion event
-//! that proves spurious is not undone (§4.9). Windows are in packets and may be fractions, times in seconds, as in the
+//! All of the RFC but for a congestion event that proves spurious, which it lets be undone and is not (§4.9). Slow start
+//! is RFC 5681's unless HyStart++ is asked for (§4.10). Windows are in packets and may be fractions, times in seconds, as in the
 //! RFC; names are its own: `W_max` is `peak`, `cwnd_prior` is `prior`, `W_est` is `reno`.
 
 use timeous_core::{Duration, Instant, Rate};
 
+use super::hystart::{Advice, HyStart};
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 
 /// What is left of the window after a congestion event (RFC 9438 §4.6).
@@ -49,6 +50,8 @@ pub struct Cubic {
     stalled: bool,
     /// What comes is the first slow start, or the first stage of congestion avoidance, after a timeout.
     after_timeout: bool,
+    /// Watches the first slow start.
+    hystart: Option<HyStart>,
     fast_convergence: bool,
     paced: bool,
 }
@@ -81,6 +84,7 @@ impl Cubic {
             grown_at: None,
             stalled: false,
             after_timeout: false,
+            hystart: None,
             fast_convergence: true,
             paced: false,
         }
@@ -99,6 +103,12 @@ impl Cubic {
         self
     }
 
+    /// Ends the first slow start when packets begin to queue (RFC 9406), and not only when one is lost.
+    pub fn with_hystart(mut self) -> Self {
+        self.hystart = Some(HyStart::default());
+        self
+    }
+
     /// Spreads a window over its round trip.
     pub fn with_pacing(mut self) -> Self {
         self.paced = true;
@@ -110,9 +120,17 @@ impl Cubic {
         self.window < self.threshold
     }
 
-    fn slow_start(&mut self, packets: f64) {
+    fn slow_start(&mut self, acked: Acked) {
         let limit = if self.after_timeout { BYTE_COUNT_LIMIT_AFTER_TIMEOUT } else { BYTE_COUNT_LIMIT };
-        self.window = (self.window + packets.min(limit)).min(self.threshold);
+        let growth = (acked.bytes as f64 / self.mtu).min(limit);
+        let watch = self.hystart.as_mut().filter(|_| self.threshold == f64::INFINITY);
+        match watch.map_or(Advice::Grow(1), |watch| watch.on_acked(acked.bytes, acked.outstanding, acked.rtt)) {
+            Advice::Grow(divisor) => self.window = (self.window + growth / divisor as f64).min(self.threshold),
+            Advice::Stop => {
+                // "In this special case" W_max is where congestion avoidance begins (RFC 9438 §4.10).
+                (self.threshold, self.prior, self.peak) = (self.window, self.window, self.window);
+            }
+        }
     }
 
     /// RFC 9438 §4.2 to §4.5. For an acknowledgement of several packets the window grows as for as many of one.
@@ -213,11 +231,10 @@ impl Controller for Cubic {
             return;
         }
         self.resume(now);
-        let packets = acked.bytes as f64 / self.mtu;
         if self.in_slow_start() {
-            self.slow_start(packets);
+            self.slow_start(acked);
         } else {
-            self.avoid_congestion(now, packets, acked.srtt.unwrap_or(Duration::ZERO));
+            self.avoid_congestion(now, acked.bytes as f64 / self.mtu, acked.srtt.unwrap_or(Duration::ZERO));
         }
     }
 

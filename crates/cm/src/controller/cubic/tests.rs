@@ -30,7 +30,7 @@ impl Path {
 
     fn ack(&mut self, packets: f64) {
         let bytes = (packets * MTU as f64) as u64;
-        let acked = Acked { bytes, rtt: Some(self.rtt), srtt: Some(self.rtt), window_limited: true };
+        let acked = Acked { bytes, outstanding: 0, rtt: Some(self.rtt), srtt: Some(self.rtt), window_limited: true };
         self.cubic.on_acked(self.now, acked);
     }
 
@@ -219,7 +219,7 @@ fn times_in_which_the_application_is_the_limit_do_not_count() {
     let mut path = Path::after_loss(1_000, 100);
     path.run(Duration::from_secs(3));
     let mut paused = Path { cubic: path.cubic.clone(), ..path };
-    let limited = Acked { bytes: MTU, rtt: None, srtt: Some(paused.rtt), window_limited: false };
+    let limited = Acked { bytes: MTU, outstanding: 0, rtt: None, srtt: Some(paused.rtt), window_limited: false };
     for _ in 0..50 {
         paused.now += Duration::from_secs(1);
         paused.cubic.on_acked(paused.now, limited);
@@ -235,7 +235,8 @@ fn times_in_which_the_application_is_the_limit_do_not_count() {
 #[test]
 fn an_idle_timeout_leaves_the_initial_window_at_most() {
     let mut cubic = Cubic::new(MTU);
-    cubic.on_acked(Instant::ZERO, Acked { bytes: 9 * MTU, rtt: None, srtt: None, window_limited: true });
+    cubic
+        .on_acked(Instant::ZERO, Acked { bytes: 9 * MTU, outstanding: 0, rtt: None, srtt: None, window_limited: true });
     assert_eq!(cubic.window(), 12 * MTU);
     cubic.on_idle(Instant::ZERO, 1);
     assert_eq!(cubic.window(), 10 * MTU);
@@ -246,6 +247,28 @@ fn a_lost_handshake_leaves_one_packet_to_start_with_and_no_threshold() {
     let mut cubic = Cubic::new(MTU);
     cubic.on_timeout(Instant::ZERO, TimedOut { outstanding: 0, again: false });
     assert_eq!((cubic.window(), cubic.threshold), (MTU, f64::INFINITY));
+}
+
+#[test]
+fn where_packets_begin_to_queue_hystart_ends_slow_start_and_the_curve_begins_flat() {
+    // Sixty packets fill the path; what is sent beyond waits.
+    let mut cubic = Cubic::new(MTU).with_hystart();
+    let mut now = Instant::ZERO;
+    while cubic.in_slow_start() {
+        let window = cubic.window() / MTU;
+        let rtt = Duration::from_millis(60.max(window));
+        for _ in 0..window {
+            now += rtt / window;
+            let (bytes, outstanding) = (MTU, cubic.window());
+            cubic.on_acked(now, Acked { bytes, outstanding, rtt: Some(rtt), srtt: Some(rtt), window_limited: true });
+        }
+    }
+    // The round of 80 packets is the first that is longer by an eighth. Eight samples of it show that; what is left of
+    // it and four rounds more add a quarter of what is acknowledged.
+    close(cubic.threshold, (88.0 + 72.0 / 4.0) * 1.25 * 1.25 * 1.25 * 1.25, 0.005);
+    assert_eq!((cubic.peak, cubic.prior), (cubic.threshold, cubic.threshold));
+    let stage = cubic.stage.unwrap_or_else(|| cubic.begin_stage(now));
+    assert_eq!(stage.until_plateau, 0.0);
 }
 
 /// The average window where the time between two losses is always that of `loss_every` packets, each of which takes its
@@ -259,7 +282,7 @@ fn average_window(mut controller: impl Controller, loss_every: u64, rtt: Duratio
         }
         for _ in 0..loss_every {
             now += rtt * MTU / controller.window();
-            let acked = Acked { bytes: MTU, rtt: Some(rtt), srtt: Some(rtt), window_limited: true };
+            let acked = Acked { bytes: MTU, outstanding: 0, rtt: Some(rtt), srtt: Some(rtt), window_limited: true };
             controller.on_acked(now, acked);
         }
         controller.on_congestion(now, Congestion { outstanding: controller.window(), marked: false });
@@ -305,8 +328,8 @@ proptest! {
             let before = cubic.window;
             let srtt = Some(Duration::from_millis(millis));
             match kind {
-                0..=2 => cubic.on_acked(now, Acked { bytes, rtt: srtt, srtt, window_limited: true }),
-                3 => cubic.on_acked(now, Acked { bytes, rtt: srtt, srtt, window_limited: false }),
+                0..=2 => cubic.on_acked(now, Acked { bytes, outstanding: 0, rtt: srtt, srtt, window_limited: true }),
+                3 => cubic.on_acked(now, Acked { bytes, outstanding: 0, rtt: srtt, srtt, window_limited: false }),
                 4 => cubic.on_congestion(now, Congestion { outstanding: bytes, marked: bytes % 2 == 0 }),
                 5 => cubic.on_timeout(now, TimedOut { outstanding: bytes, again: bytes % 2 == 0 }),
                 _ => cubic.on_idle(now, (bytes % 3) as u32),

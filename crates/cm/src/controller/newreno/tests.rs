@@ -7,7 +7,7 @@ use super::*;
 const MTU: u64 = 1_000;
 
 fn ack(reno: &mut NewReno, bytes: u64) {
-    reno.on_acked(Instant::ZERO, Acked { bytes, rtt: None, srtt: None, window_limited: true });
+    reno.on_acked(Instant::ZERO, Acked { bytes, outstanding: 0, rtt: None, srtt: None, window_limited: true });
 }
 
 fn lose(reno: &mut NewReno, outstanding: u64) {

@@ -1,0 +1,132 @@
+//! HyStart++ (RFC 9406): the first slow start ends when round trips get longer, not only when packets are lost.
+
+use timeous_core::Duration;
+
+/// A round whose least round trip is longer than the last one's by this share of it, within these bounds, queues.
+const SHARE: u64 = 8;
+const LEAST_GROWTH: Duration = Duration::from_millis(4);
+const MOST_GROWTH: Duration = Duration::from_millis(16);
+/// `N_RTT_SAMPLE`: so many samples make a round's least trustworthy.
+const SAMPLES: u32 = 8;
+/// `CSS_GROWTH_DIVISOR`: by how much slower conservative slow start grows.
+const SLOWER: u64 = 4;
+/// `CSS_ROUNDS`: how many rounds it lasts, the one in which it begins among them.
+const CONSERVATIVE_ROUNDS: u32 = 5;
+
+/// Watches the rounds of a slow start. A round ends when all is acknowledged that was under way when it began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HyStart {
+    phase: Phase,
+    /// Bytes to be acknowledged until the round is over.
+    left: u64,
+    samples: u32,
+    least: Option<Duration>,
+    least_before: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Phase {
+    #[default]
+    Standard,
+    Conservative {
+        baseline: Duration,
+        rounds: u32,
+    },
+}
+
+/// How slow start goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Advice {
+    /// Let the window grow by what is acknowledged, divided by this.
+    Grow(u64),
+    /// It is over: the threshold is where the window is.
+    Stop,
+}
+
+impl HyStart {
+    /// An acknowledgement of `bytes`, with `outstanding` under way after it.
+    pub(super) fn on_acked(&mut self, bytes: u64, outstanding: u64, rtt: Option<Duration>) -> Advice {
+        if let Some(rtt) = rtt {
+            self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
+            self.samples += 1;
+        }
+        self.look();
+        if self.left > bytes {
+            self.left -= bytes;
+        } else {
+            self.begin_round(outstanding);
+            if let Phase::Conservative { rounds: CONSERVATIVE_ROUNDS.., .. } = self.phase {
+                return Advice::Stop;
+            }
+        }
+        match self.phase {
+            Phase::Standard => Advice::Grow(1),
+            Phase::Conservative { .. } => Advice::Grow(SLOWER),
+        }
+    }
+
+    fn begin_round(&mut self, outstanding: u64) {
+        self.left = outstanding;
+        self.least_before = self.least.take();
+        self.samples = 0;
+        if let Phase::Conservative { rounds, .. } = &mut self.phase {
+            *rounds += 1;
+        }
+    }
+
+    fn look(&mut self) {
+        let Some(least) = self.least.filter(|_| self.samples >= SAMPLES) else { return };
+        match (self.phase, self.least_before) {
+            (Phase::Standard, Some(before)) if least >= before + growth(before) => {
+                self.phase = Phase::Conservative { baseline: least, rounds: 0 };
+            }
+            // What made it longer was not this flow's queue.
+            (Phase::Conservative { baseline, .. }, _) if least < baseline => self.phase = Phase::Standard,
+            _ => {}
+        }
+    }
+}
+
+fn growth(before: Duration) -> Duration {
+    (before / SHARE).clamp(LEAST_GROWTH, MOST_GROWTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of sixteen packets with one round-trip time each, in milliseconds; the advice at the end of each.
+    fn rounds(rtts: &[u64]) -> Vec<Advice> {
+        let mut start = HyStart::default();
+        // What was sent before the first acknowledgement is a round of its own.
+        start.on_acked(0, 16, None);
+        let round = |&rtt: &u64| {
+            let acks = (0..16).map(|_| start.on_acked(1, 16, Some(Duration::from_millis(rtt)))).collect::<Vec<_>>();
+            if acks.contains(&Advice::Stop) { Advice::Stop } else { acks[14] }
+        };
+        rtts.iter().map(round).collect()
+    }
+
+    const FULL: Advice = Advice::Grow(1);
+    const SLOW: Advice = Advice::Grow(4);
+
+    #[test]
+    fn a_round_longer_by_an_eighth_slows_the_start_and_five_such_rounds_end_it() {
+        assert_eq!(rounds(&[80, 89, 100, 113]), [FULL, FULL, FULL, SLOW]);
+        assert_eq!(
+            rounds(&[80, 80, 91, 92, 93, 94, 95, 96, 97]),
+            [FULL, FULL, SLOW, SLOW, SLOW, SLOW, Advice::Stop, Advice::Stop, Advice::Stop]
+        );
+    }
+
+    #[test]
+    fn short_paths_need_four_milliseconds_and_long_ones_sixteen() {
+        assert_eq!(rounds(&[10, 13, 17]), [FULL, FULL, SLOW]);
+        assert_eq!(rounds(&[400, 415, 431]), [FULL, FULL, SLOW]);
+    }
+
+    #[test]
+    fn a_shorter_round_lets_it_go_on_as_before() {
+        assert_eq!(rounds(&[80, 91, 92, 85, 86]), [FULL, SLOW, SLOW, FULL, FULL]);
+    }
+}
