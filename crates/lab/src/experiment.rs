@@ -11,11 +11,10 @@ mod section;
 mod text;
 
 pub(crate) use about::{About, Forms};
-#[allow(unused_imports, reason = "the words of experiments")]
 pub(crate) use claim::{Bound, Claim};
 pub(crate) use error::LabError;
-pub(crate) use findings::{Choice, Figure, Findings, Source, Table};
-pub(crate) use progress::{Progress, Task};
+pub(crate) use findings::{Choice, Figure, Findings, Table};
+pub(crate) use progress::Progress;
 pub(crate) use record::record;
 pub(crate) use run::Run;
 pub(crate) use section::{section, summary};

@@ -1,0 +1,6 @@
+//! Lai & Kohler §4.2 and §4.3: what their experiments share, how they are judged, and their form on real kernels.
+
+pub(crate) mod ages;
+pub(crate) mod real;
+pub(crate) mod setup;
+pub(crate) mod shares;

@@ -1,0 +1,249 @@
+//! Data age (Lai & Kohler §4.2, figures 9 and 10): how old packets are when they leave, and when they arrive.
+
+use serde_json::json;
+use timeous::core::{Duration, Instant};
+
+use super::setup::{self, Transport, WARM_UP};
+use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
+use crate::report::plot::{Lines, Series, cumulative};
+
+/// A packet's way, by one clock, counted from the beginning of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Journey {
+    /// When the application sent it.
+    pub(crate) sent: Instant,
+    /// When it first came to the link, if it did.
+    pub(crate) on_wire: Option<Instant>,
+    /// When the receiving application had it, if it came.
+    pub(crate) arrived: Option<Instant>,
+}
+
+/// What passed the link of one flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Packets that came to it.
+    pub(crate) packets: u64,
+    /// Those for which it had no room.
+    pub(crate) dropped: u64,
+}
+
+impl Passed {
+    /// Both together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, dropped: self.dropped + other.dropped }
+    }
+
+    /// The share that was dropped, in per cent.
+    pub(crate) fn loss(self) -> f64 {
+        100.0 * self.dropped as f64 / self.packets.max(1) as f64
+    }
+}
+
+/// A flow that was looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Flow {
+    /// What carried it.
+    pub(crate) transport: Transport,
+    /// Its packets.
+    pub(crate) journeys: Vec<Journey>,
+    /// Packets at the link.
+    pub(crate) link: Passed,
+}
+
+/// Delays of a flow in milliseconds, sorted.
+struct Delays {
+    transport: Transport,
+    sent: usize,
+    in_sender: Vec<f64>,
+    end_to_end: Vec<f64>,
+    link: Passed,
+}
+
+impl Delays {
+    fn new(flow: &Flow) -> Self {
+        let counted = || flow.journeys.iter().filter(|journey| journey.sent >= Instant::ZERO + WARM_UP);
+        let sorted = |delays: &dyn Fn(&Journey) -> Option<Instant>| {
+            let delay = |journey: &Journey| Some(milliseconds(delays(journey)?.saturating_since(journey.sent)));
+            let mut delays: Vec<f64> = counted().filter_map(delay).collect();
+            delays.sort_unstable_by(f64::total_cmp);
+            delays
+        };
+        Self {
+            transport: flow.transport,
+            sent: counted().count(),
+            in_sender: sorted(&|journey| journey.on_wire),
+            end_to_end: sorted(&|journey| journey.arrived),
+            link: flow.link,
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
+}
+
+/// By nearest rank; not a number of nothing.
+fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// What the paper's figures 9 and 10 say, beside what was found. `choices` are those of the form that was run.
+///
+/// # Errors
+/// [`LabError::Plot`] if nothing arrived.
+pub(crate) fn findings(flows: &[Flow], choices: Vec<Choice>) -> Result<Findings, LabError> {
+    let of = |transport| flows.iter().find(|flow| flow.transport == transport).map(Delays::new);
+    let all: Vec<Delays> = Transport::ALL.into_iter().filter_map(of).collect();
+    let [udp, tcp, timeous] = all.as_slice() else {
+        return Err(LabError::Machine("a flow is missing of which the experiment needs three".to_owned()));
+    };
+    let setup = [setup::choices(), setup_of_ages(), choices].concat();
+    Ok(Findings {
+        setup,
+        tables: vec![table("From application to application, ms", &all, |delays| &delays.end_to_end), in_sender(&all)],
+        figures: vec![
+            figure("End-to-end delay (figure 9)", &all, |delays| &delays.end_to_end)?,
+            figure("In-sender delay (figure 10)", &all, |delays| &delays.in_sender)?,
+        ],
+        claims: claims(udp, tcp, timeous),
+        notes: Vec::new(),
+        data: json!({ "flows": all.iter().map(data).collect::<Vec<_>>() }),
+    })
+}
+
+fn setup_of_ages() -> Vec<Choice> {
+    vec![
+        Choice::paper("beside the flow", "one long TCP flow", "§4.2"),
+        Choice::paper("a packet every", "30 ms", "§4.2"),
+        Choice::paper(
+            "what is older is dead",
+            "three intervals, 90 ms",
+            "§4.2: by user_dead; here by the policy `age` at the instant of the pull",
+        ),
+    ]
+}
+
+fn claims(udp: &Delays, tcp: &Delays, timeous: &Delays) -> Vec<Claim> {
+    let ratio = |a: f64, b: f64| a / b;
+    let close = |percent| ratio(percentile(&timeous.end_to_end, percent), percentile(&udp.end_to_end, percent));
+    let (median, p90) = (close(50), close(90));
+    let average = ratio(mean(&tcp.end_to_end), mean(&timeous.end_to_end));
+    let least = udp.end_to_end.first().copied().unwrap_or(f64::NAN);
+    let faster = timeous.end_to_end.iter().filter(|&&delay| delay < least).count();
+    let faster = 100.0 * faster as f64 / timeous.end_to_end.len() as f64;
+    let dominates = ratio(mean(&tcp.in_sender), mean(&tcp.end_to_end));
+    let (p99, udp_median) = (percentile(&timeous.end_to_end, 99), percentile(&udp.end_to_end, 50));
+    vec![
+        Claim::new("Timeous's median delay over UDP's", "“very close to UDP's”", format!("{median:.2}"), median)
+            .pass(Bound::AtMost(1.1)),
+        Claim::new("Timeous's 90th percentile over UDP's", "“very close to UDP's”", format!("{p90:.2}"), p90)
+            .pass(Bound::AtMost(1.25)),
+        Claim::new("TCP's average delay over Timeous's", "2", format!("{average:.1}"), average)
+            .pass(Bound::AtLeast(2.0)),
+        Claim::new("packets of Timeous that beat every packet of UDP, %", "about 40", format!("{faster:.0}"), faster)
+            .pass(Bound::AtLeast(40.0)),
+        Claim::new("in-sender delay in TCP's whole delay", "“dominates”", format!("{dominates:.2}"), dominates)
+            .pass(Bound::AtLeast(0.5)),
+        Claim::new(
+            "Timeous's 99th percentile over UDP's median",
+            "–",
+            format!("{p99:.0} ms over {udp_median:.0} ms"),
+            ratio(p99, udp_median),
+        )
+        .aim(Bound::AtMost(1.0)),
+    ]
+}
+
+fn table(title: &str, all: &[Delays], of: impl Fn(&Delays) -> &Vec<f64>) -> Table {
+    let mut table = Table::new(
+        title,
+        &["flow", "sent", "arrived", "least", "p50", "p90", "p99", "most", "mean", "lost in the link"],
+    );
+    for delays in all {
+        let values = of(delays);
+        let ms = |value: f64| format!("{value:.0}");
+        let percentiles = [50, 90, 99, 100].map(|percent| ms(percentile(values, percent)));
+        let cells = [delays.transport.name().to_owned(), delays.sent.to_string(), delays.end_to_end.len().to_string()]
+            .into_iter()
+            .chain([ms(values.first().copied().unwrap_or(f64::NAN))])
+            .chain(percentiles)
+            .chain([ms(mean(values)), format!("{:.1} %", delays.link.loss())]);
+        table.row(cells);
+    }
+    table
+}
+
+fn in_sender(all: &[Delays]) -> Table {
+    let mut table = Table::new("In the sender, ms", &["flow", "came to the link", "p50", "p90", "p99", "most", "mean"]);
+    for delays in all {
+        let values = &delays.in_sender;
+        let ms = |value: f64| format!("{value:.1}");
+        let percentiles = [50, 90, 99, 100].map(|percent| ms(percentile(values, percent)));
+        let names = [delays.transport.name().to_owned(), values.len().to_string()];
+        table.row(names.into_iter().chain(percentiles).chain([ms(mean(values))]));
+    }
+    table
+}
+
+fn figure(title: &str, all: &[Delays], of: impl Fn(&Delays) -> &Vec<f64>) -> Result<Figure, LabError> {
+    // A long tail would press the rest against the left side: the plot ends where most of it is over.
+    let end = all.iter().map(|delays| percentile(of(delays), 95)).fold(0.0, f64::max);
+    let line = |delays: &Delays| {
+        let shown = cumulative(of(delays)).into_iter().take_while(|(ms, _)| *ms <= end);
+        Series::new(delays.transport.name(), [(0.0, 0.0)].into_iter().chain(shown).collect())
+    };
+    let lines = Lines { title, x: "ms", y: "share of packets", series: all.iter().map(line).collect() };
+    Ok(Figure::new(lines.draw()?, "Cumulative; the last twentieth of the slowest flow is left out of the drawing."))
+}
+
+/// Delays to the microsecond, in the order of size.
+fn data(delays: &Delays) -> serde_json::Value {
+    let rounded = |values: &[f64]| values.iter().map(|ms| (ms * 1e3).round() / 1e3).collect::<Vec<_>>();
+    json!({
+        "transport": delays.transport,
+        "sent": delays.sent,
+        "end_to_end_ms": rounded(&delays.end_to_end),
+        "in_sender_ms": rounded(&delays.in_sender),
+        "link_packets": delays.link.packets,
+        "link_dropped": delays.link.dropped,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(transport: Transport, in_sender: u64, whole: impl Fn(u64) -> u64) -> Flow {
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let journey = |n| {
+            let sent = 30 * n;
+            Journey { sent: at(sent), on_wire: Some(at(sent + in_sender)), arrived: Some(at(sent + whole(n))) }
+        };
+        Flow { transport, journeys: (0..1_000).map(journey).collect(), link: Passed { packets: 1_000, dropped: 7 } }
+    }
+
+    fn verdicts(flows: &[Flow]) -> Vec<Option<bool>> {
+        findings(flows, Vec::new()).unwrap().claims.iter().map(Claim::passes).collect()
+    }
+
+    #[test]
+    fn the_papers_picture_passes_and_a_slow_timeous_does_not() {
+        let udp = flow(Transport::Udp, 0, |_| 500);
+        let tcp = flow(Transport::Tcp, 1_500, |_| 2_000);
+        let good = flow(Transport::Timeous, 20, |n| if n % 2 == 0 { 480 } else { 510 });
+        assert_eq!(verdicts(&[udp.clone(), tcp.clone(), good]), [[Some(true)].repeat(5), vec![None]].concat());
+        let slow = flow(Transport::Timeous, 20, |_| 1_900);
+        assert_eq!(verdicts(&[udp, tcp, slow])[..4], [Some(false); 4]);
+    }
+
+    #[test]
+    fn the_warm_up_is_not_counted() {
+        let delays = Delays::new(&flow(Transport::Udp, 0, |n| if n < 334 { 9_000 } else { 100 }));
+        assert_eq!((delays.sent, percentile(&delays.end_to_end, 100)), (666, 100.0));
+    }
+}

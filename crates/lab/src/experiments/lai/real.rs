@@ -1,0 +1,142 @@
+//! Both experiments on this machine's kernel: namespaces, the emulated link, kernel TCP and UDP, and the engine.
+
+mod bed;
+mod sockets;
+mod streams;
+mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use timeous::core::{Duration, Instant, LateChoice};
+use timeous_choice::{Age, Frames, QueueLimit};
+use timeous_engine::clock;
+
+use super::ages::{Flow, Journey, Passed};
+use super::setup::{self, Transport, WARM_UP};
+use super::shares::Share;
+use crate::experiment::{Choice, LabError, Run};
+use bed::Bed;
+use streams::{Log, PORT, Plan};
+use wire::{Seen, Wanted};
+
+/// How long each flow of §4.2 lasts.
+const AGES_LAST: Duration = Duration::from_secs(60);
+/// How long each flow of §4.3 lasts.
+const SHARES_LAST: Duration = Duration::from_secs(40);
+/// The port of the flow beside the one that is looked at.
+const OTHER_PORT: u16 = 6_001;
+
+/// What is only so for real.
+pub(crate) fn choices(lasting: Duration) -> Vec<Choice> {
+    vec![
+        Choice::ours("machines", "network namespaces of one", "one clock for all, and no other traffic"),
+        Choice::paper(
+            "congestion control",
+            "Reno, as DCCP's",
+            "§4.2: exactly the same as TCP's; the kernel's own is Reno here",
+        ),
+        Choice::ours("send buffer of TCP", "the kernel's choice", "as the paper's kernel chose it"),
+        Choice::ours("lasting", format!("{} s", lasting.as_secs_f64()), "a minute shows hundreds of packets"),
+        Choice::ours(
+            "all flows",
+            "at once, each over a link of its own",
+            "none can disturb another, and it takes no longer than one",
+        ),
+    ]
+}
+
+/// How long the flows of §4.2 last here.
+pub(crate) fn ages_choices() -> Vec<Choice> {
+    choices(AGES_LAST)
+}
+
+/// How long the flows of §4.3 last here.
+pub(crate) fn shares_choices() -> Vec<Choice> {
+    choices(SHARES_LAST)
+}
+
+/// What was seen of one stream, and when it began.
+struct Trial {
+    begin: Instant,
+    log: Log,
+    seen: Seen,
+}
+
+/// The flows of §4.2: each transport beside one long TCP flow.
+///
+/// # Errors
+/// What the machine lacks.
+pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Flow>, LabError> {
+    let choice = || Box::new(Age::new(setup::AGE)) as Box<dyn LateChoice>;
+    let plan = Plan { interval: setup::INTERVAL, lasting: AGES_LAST, choice: Arc::new(choice) };
+    let trials: Vec<_> = Transport::ALL.into_iter().map(|transport| (transport, plan.clone())).collect();
+    let found = all(run, &trials, true)?;
+    Ok(trials.iter().zip(found).map(|((transport, _), trial)| flow(*transport, &trial)).collect())
+}
+
+/// The flows of §4.3: each transport alone, at each interval.
+///
+/// # Errors
+/// What the machine lacks.
+pub(crate) fn shares(run: &Run<'_>) -> Result<Vec<Share>, LabError> {
+    let choice = || Box::new(Frames::new(QueueLimit::Packets(setup::KEPT))) as Box<dyn LateChoice>;
+    let plan = |interval| Plan { interval, lasting: SHARES_LAST, choice: Arc::new(choice) };
+    let of = |interval| Transport::ALL.map(|transport| (transport, plan(interval)));
+    let trials: Vec<_> = setup::FRAME_INTERVALS.into_iter().flat_map(of).collect();
+    let found = all(run, &trials, false)?;
+    Ok(trials.iter().zip(found).map(|((transport, plan), trial)| share(*transport, plan.interval, &trial)).collect())
+}
+
+/// All trials at the same time, each over a link of its own.
+fn all(run: &Run<'_>, trials: &[(Transport, Plan)], beside_tcp: bool) -> Result<Vec<Trial>, LabError> {
+    let lasting = trials.iter().map(|(_, plan)| plan.lasting).max().unwrap_or_default();
+    let what = format!("{} flows at once, for {:.0} s", trials.len(), lasting.as_secs_f64());
+    let task = run.progress.task(&what, trials.len() as u64);
+    let one = |index: usize, transport: Transport, plan: &Plan| {
+        let trial = trial(&format!("lai{index}"), run.seed, transport, plan, beside_tcp);
+        task.step();
+        trial
+    };
+    thread::scope(|scope| {
+        let one = &one;
+        let started =
+            trials.iter().enumerate().map(|(i, (transport, plan))| scope.spawn(move || one(i, *transport, plan)));
+        let started: Vec<_> = started.collect();
+        started.into_iter().map(|trial| trial.join().expect("a trial does not panic")).collect()
+    })
+}
+
+fn trial(name: &str, seed: u64, transport: Transport, plan: &Plan, beside_tcp: bool) -> Result<Trial, LabError> {
+    let bed = Bed::make(name, seed)?;
+    let stop = AtomicBool::new(false);
+    let begin = clock::now();
+    let log = thread::scope(|scope| {
+        let other = beside_tcp.then(|| scope.spawn(|| sockets::long_flow(&bed, OTHER_PORT, &stop)));
+        let log = streams::stream(transport, &bed, plan);
+        stop.store(true, Ordering::Relaxed);
+        other.map_or(Ok(()), |other| other.join().expect("the long flow does not panic"))?;
+        log
+    })?;
+    let capture = bed.end()?;
+    let wanted = Wanted { transport, port: PORT, ahead: clock::unix_offset(), from: begin + WARM_UP };
+    Ok(Trial { begin, log, seen: wire::read(capture.path(), &wanted)? })
+}
+
+fn flow(transport: Transport, trial: &Trial) -> Flow {
+    let since = |at: Instant| Instant::ZERO + at.saturating_since(trial.begin);
+    let journey = |(index, &sent): (usize, &Instant)| {
+        let index = index as u64;
+        let of = |log: &std::collections::BTreeMap<u64, Instant>| log.get(&index).copied().map(since);
+        Journey { sent: since(sent), on_wire: of(&trial.seen.came), arrived: of(&trial.log.received) }
+    };
+    Flow { transport, journeys: trial.log.sent.iter().enumerate().map(journey).collect(), link: trial.seen.stream }
+}
+
+fn share(transport: Transport, interval: Duration, trial: &Trial) -> Share {
+    let counted = || trial.log.received.iter().filter(|(_, at)| **at >= trial.begin + WARM_UP);
+    let link: Passed = trial.seen.stream;
+    let i_received = counted().filter(|(index, _)| streams::is_i_frame(**index)).count() as u64;
+    Share { transport, interval, received: counted().count() as u64, i_received, link }
+}

@@ -1,0 +1,220 @@
+//! The stream that is looked at, over each transport: a sender at the left, a receiver at the right, and their logs.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
+use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, Priority};
+use timeous_engine::{DccpConfig, Engine, NewChoice, ReceiveHalf, ServiceCode, Status, Stream, StreamConfig, clock};
+
+use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
+use super::bed::{Bed, RIGHT};
+use super::sockets;
+use crate::experiment::LabError;
+
+/// The port to which the stream goes.
+pub(super) const PORT: u16 = 6_000;
+/// The DCCP port behind it.
+const DCCP_PORT: u16 = 5_004;
+/// How long anything is waited for that has to come.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Nothing waits longer than this in the link.
+const LAST: Duration = Duration::from_secs(2);
+
+/// What is streamed.
+#[derive(Clone)]
+pub(super) struct Plan {
+    /// From packet to packet.
+    pub(super) interval: Duration,
+    /// How long.
+    pub(super) lasting: Duration,
+    /// What Timeous gives up.
+    pub(super) choice: NewChoice,
+}
+
+/// What sender and receiver wrote down.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Log {
+    /// When the application sent each packet.
+    pub(super) sent: Vec<Instant>,
+    /// When the application at the far end had it.
+    pub(super) received: BTreeMap<u64, Instant>,
+}
+
+/// A packet's number is at its beginning.
+pub(super) fn index_of(payload: &[u8]) -> Option<u64> {
+    payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
+}
+
+/// Whether a packet is an I-frame.
+pub(super) fn is_i_frame(index: u64) -> bool {
+    index.is_multiple_of(I_FRAME_EVERY)
+}
+
+/// Streams as planned, and waits until the last of it has arrived.
+pub(super) fn stream(transport: Transport, bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
+    match transport {
+        Transport::Tcp => tcp(bed, plan),
+        Transport::Udp => udp(bed, plan),
+        Transport::Timeous => timeous(bed, plan),
+    }
+}
+
+/// Calls `send` with the number and the bytes of each packet at its time. One that blocks delays the next.
+fn pace(plan: &Plan, mut send: impl FnMut(u64, &[u8]) -> Result<(), LabError>) -> Result<Vec<Instant>, LabError> {
+    let mut sent = Vec::new();
+    let mut packet = vec![0; SIZE];
+    let mut due = clock::now();
+    let end = due + plan.lasting;
+    while due < end {
+        sleep_until(due);
+        let (index, now) = (sent.len() as u64, clock::now());
+        packet[..8].copy_from_slice(&index.to_be_bytes());
+        send(index, &packet)?;
+        sent.push(now);
+        due = (due + plan.interval).max(clock::now());
+    }
+    Ok(sent)
+}
+
+fn sleep_until(at: Instant) {
+    let nanos = at.as_nanos();
+    let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
+    // Interrupted or not, what is sent a little early says so itself.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
+}
+
+fn tcp(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
+    let (mut sending, mut receiving) = sockets::pair(bed, PORT)?;
+    thread::scope(|scope| {
+        let receiver = scope.spawn(move || {
+            let mut received = BTreeMap::new();
+            let mut packet = vec![0; SIZE];
+            // The end of the stream, or of our patience.
+            while receiving.read_exact(&mut packet).is_ok() {
+                received.extend(index_of(&packet).map(|index| (index, clock::now())));
+            }
+            received
+        });
+        let failed = LabError::system("send over TCP");
+        let mut outcome = Ok(());
+        let sent = pace(plan, |_, packet| {
+            outcome = sending.write_all(packet);
+            Ok(())
+        })?;
+        outcome.map_err(failed)?;
+        sending.shutdown(std::net::Shutdown::Write).map_err(LabError::system("end a TCP stream"))?;
+        Ok(Log { sent, received: receiver.join().expect("the receiver does not panic") })
+    })
+}
+
+fn udp(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
+    let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
+    let bind = |address: &'static str| move || UdpSocket::bind(address);
+    let failed = || LabError::system("open a UDP socket in a namespace");
+    let receiving = bed.at_right(|| UdpSocket::bind(there))?.map_err(failed())?;
+    let sending = bed.at_left(bind("0.0.0.0:0"))?.map_err(failed())?;
+    sending.connect(there).map_err(failed())?;
+    receiving.set_read_timeout(Some(LAST.into())).map_err(failed())?;
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            let mut received = BTreeMap::new();
+            let mut packet = vec![0; SIZE];
+            loop {
+                match receiving.recv(&mut packet) {
+                    Ok(len) => received.extend(index_of(&packet[..len]).map(|index| (index, clock::now()))),
+                    Err(_) if ended.load(Ordering::Relaxed) => return received,
+                    Err(_) => {}
+                }
+            }
+        });
+        let sent = pace(plan, |_, packet| match sending.send(packet) {
+            Ok(_) => Ok(()),
+            // The device's own queue has no room: one more that is lost.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(LabError::system("send over UDP")(error)),
+        });
+        ended.store(true, Ordering::Relaxed);
+        Ok(Log { sent: sent?, received: receiver.join().expect("the receiver does not panic") })
+    })
+}
+
+fn timeous(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
+    let machine = |error: timeous_engine::EngineError| LabError::Machine(error.to_string());
+    let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
+    // A thread is in the namespace of the one that starts it, and so are the sockets that it opens.
+    let receiving_engine = bed.at_right(Engine::start)?.map_err(machine)?;
+    let sending_engine = bed.at_left(Engine::start)?.map_err(machine)?;
+    let mut listener = receiving_engine.listen(there, config(plan)).map_err(machine)?;
+    let mut sending = sending_engine.connect(there, config(plan)).map_err(machine)?;
+    let accepted = listener.accept(Some(clock::now() + PATIENCE)).ok_or_else(no_connection)?;
+    opened(&mut sending)?;
+    let (_accepted, mut receiving) = accepted.split();
+    thread::scope(|scope| {
+        let receiver = scope.spawn(move || receive(&mut receiving));
+        let ring = sending.sending();
+        let sent = pace(plan, |index, packet| {
+            // A full ring is a choice of its own: what does not fit is not sent.
+            let _ = ring.enqueue(&meta(index), packet);
+            while ring.poll_completion().is_some() {}
+            Ok(())
+        })?;
+        ring.finish();
+        Ok(Log { sent, received: receiver.join().expect("the receiver does not panic") })
+    })
+}
+
+/// What is said of a packet: I-frames are dearer, and nothing else is known of it.
+fn meta(index: u64) -> AduMeta {
+    AduMeta {
+        seq: AduSeq(index),
+        frame: FrameId(index as u32 + 1),
+        priority: if is_i_frame(index) { Priority::HIGHEST } else { Priority::LOWEST },
+        enqueued: clock::now(),
+        ..AduMeta::default()
+    }
+}
+
+fn config(plan: &Plan) -> StreamConfig {
+    StreamConfig {
+        dccp: DccpConfig { mps: SIZE + DccpConfig::HEADER_ROOM, ..DccpConfig::default() },
+        service: ServiceCode::from_bytes(*b"LAI "),
+        dccp_port: DCCP_PORT,
+        slots: 256,
+        choice: plan.choice.clone(),
+        // The paper's DCCP repairs nothing.
+        repair: None,
+    }
+}
+
+fn no_connection() -> LabError {
+    LabError::Machine(
+        "Timeous found nobody at the other end of the link: is a firewall between the namespaces?".to_owned(),
+    )
+}
+
+fn opened(stream: &mut Stream) -> Result<(), LabError> {
+    let end = clock::now() + PATIENCE;
+    while stream.status() == Status::Connecting && clock::now() < end {
+        stream.sending().wait(Some(end));
+    }
+    if stream.status() == Status::Open { Ok(()) } else { Err(no_connection()) }
+}
+
+/// Until the other end has ended the connection, or nothing comes any more.
+fn receive(receiving: &mut ReceiveHalf) -> BTreeMap<u64, Instant> {
+    let mut received = BTreeMap::new();
+    loop {
+        while let Some(datagram) = receiving.poll_received() {
+            received.extend(index_of(&datagram.bytes).map(|index| (index, clock::now())));
+        }
+        let ended = matches!(receiving.status(), Status::Closed(_));
+        if ended || !receiving.wait(Some(clock::now() + PATIENCE)) {
+            return received;
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The link and the streams of Lai & Kohler §4.2 and §4.3, the same in virtual and in real time.
+
+use timeous::core::{Duration, Rate};
+
+use crate::experiment::Choice;
+
+/// What carries the stream that is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Transport {
+    /// Reliable and in order.
+    Tcp,
+    /// Without congestion control.
+    Udp,
+    /// DCCP out of a packet ring.
+    Timeous,
+}
+
+impl Transport {
+    /// All of them, in the paper's order.
+    pub(crate) const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Timeous];
+
+    /// For people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Timeous => "Timeous",
+        }
+    }
+}
+
+/// The link's rate: 50 kB/s (§4.2).
+pub(crate) const RATE: Rate = Rate::from_bps(400_000);
+/// What the token bucket lets through at once: a packet, and what has come meanwhile.
+pub(crate) const BURST: u64 = 3_000;
+/// How many packets wait at the bucket.
+pub(crate) const QUEUE: usize = 20;
+/// Of the wire, each way.
+pub(crate) const DELAY: Duration = Duration::from_millis(5);
+/// A packet's payload: 1500 bytes without the headers (§4.2).
+pub(crate) const SIZE: usize = 1_460;
+/// From packet to packet in §4.2.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(30);
+/// What is older is dead: three intervals (§4.2).
+pub(crate) const AGE: Duration = Duration::from_millis(90);
+/// From packet to packet in §4.3.
+pub(crate) const FRAME_INTERVALS: [Duration; 3] =
+    [Duration::from_millis(10), Duration::from_millis(20), Duration::from_millis(25)];
+/// Every so manieth packet is an I-frame (§4.3).
+pub(crate) const I_FRAME_EVERY: u64 = 10;
+/// B- and P-frames go when more than this many packets are queued (§4.3: at three or more).
+pub(crate) const KEPT: usize = 2;
+/// What happens before is not counted: the flows have to find their shares first.
+pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
+
+/// What both experiments have chosen.
+pub(super) fn choices() -> Vec<Choice> {
+    let number = |n: &dyn ToString, unit: &str| format!("{} {unit}", n.to_string());
+    vec![
+        Choice::paper("link", "token bucket, 50 kB/s", "§4.2"),
+        Choice::ours(
+            "bucket",
+            number(&BURST, "bytes"),
+            "two packets: the paper does not say, and more would be a second queue",
+        ),
+        Choice::ours(
+            "queue at the bucket",
+            number(&QUEUE, "packets, drop-tail"),
+            "the paper does not say; its losses of 0.5 to 0.7 % are those of a window that fills a queue of about 20",
+        ),
+        Choice::ours(
+            "delay of the wire",
+            "5 ms each way",
+            "the paper does not say; the queue is most of the round trip",
+        ),
+        Choice::paper("payload of a packet", number(&SIZE, "bytes"), "§4.2: the TCP MTU"),
+        Choice::ours("warm-up", "10 s, not counted", "the flows find their shares of the link first"),
+    ]
+}

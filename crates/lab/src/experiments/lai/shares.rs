@@ -1,0 +1,178 @@
+//! Late data choice (Lai & Kohler §4.3, table 1): how many of the frames that arrive are I-frames.
+
+use serde_json::json;
+use timeous::core::Duration;
+
+use super::ages::Passed;
+use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, RATE, Transport};
+use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
+use crate::report::plot::{Bar, Bars};
+
+/// What came of one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// What carried it.
+    pub(crate) transport: Transport,
+    /// From packet to packet.
+    pub(crate) interval: Duration,
+    /// Frames that arrived after the warm-up.
+    pub(crate) received: u64,
+    /// I-frames among them.
+    pub(crate) i_received: u64,
+    /// Packets at the link.
+    pub(crate) link: Passed,
+}
+
+impl Share {
+    fn percent(&self) -> f64 {
+        100.0 * self.i_received as f64 / self.received.max(1) as f64
+    }
+}
+
+/// A column of table 1: the share of I-frames and the loss, in per cent, at each interval.
+struct Reported {
+    transport: Transport,
+    share: [f64; 3],
+    loss: [f64; 3],
+}
+
+const REPORTED: [Reported; 3] = [
+    Reported { transport: Transport::Udp, share: [10.1, 10.1, 10.1], loss: [62.0, 37.0, 11.0] },
+    Reported { transport: Transport::Tcp, share: [10.0, 10.0, 10.0], loss: [1.2, 0.5, 0.6] },
+    Reported { transport: Transport::Timeous, share: [23.8, 12.8, 10.1], loss: [0.7, 0.5, 0.6] },
+];
+
+/// An IP packet of Timeous: the payload behind the headers of IP, UDP and DCCP.
+const ON_THE_WIRE: u64 = setup::SIZE as u64 + 20 + 8 + 16;
+
+/// The share if every I-frame arrives and the link is full, in per cent.
+fn most(interval: Duration) -> f64 {
+    let fit = RATE.bytes_in(Duration::from_secs(1_000)) as f64 / 1e3 / ON_THE_WIRE as f64;
+    let offered = 1.0 / interval.as_secs_f64();
+    (100.0 * offered / I_FRAME_EVERY as f64 / fit).min(100.0)
+}
+
+/// What the paper's table 1 says, beside what was found. `choices` are those of the form that was run.
+///
+/// # Errors
+/// [`LabError::Plot`] if the figure cannot be drawn.
+pub(crate) fn findings(shares: &[Share], choices: Vec<Choice>) -> Result<Findings, LabError> {
+    let of =
+        |transport, interval| shares.iter().find(|share| share.transport == transport && share.interval == interval);
+    let mut table = Table::new(
+        "I-frames among the frames received, and packets dropped at the link; %",
+        &["packet every", "flow", "received", "I-frames", "paper", "dropped", "paper "],
+    );
+    let (mut claims, mut bars) = (Vec::new(), Vec::new());
+    for (index, interval) in FRAME_INTERVALS.into_iter().enumerate() {
+        for reported in &REPORTED {
+            let Some(share) = of(reported.transport, interval) else { continue };
+            let every = format!("{} ms", interval.as_millis());
+            let (name, percent) = (reported.transport.name(), share.percent());
+            let (paper, loss) = (reported.share[index], reported.loss[index]);
+            table.row([
+                every.clone(),
+                name.to_owned(),
+                share.received.to_string(),
+                format!("{percent:.1}"),
+                format!("{paper:.1}"),
+                format!("{:.1}", share.link.loss()),
+                format!("{loss:.1}"),
+            ]);
+            bars.push(Bar { name: format!("{name} {every}"), value: percent });
+            if reported.transport == Transport::Timeous {
+                claims.extend(claims_of(share, paper, loss));
+            }
+        }
+    }
+    let bars = Bars { title: "I-frames among the frames received", y: "%", bars };
+    let caption = "A tenth of what is sent are I-frames; what fits beside them is given to the rest.";
+    Ok(Findings {
+        setup: [setup::choices(), setup_of_shares(), choices].concat(),
+        tables: vec![table],
+        figures: vec![Figure::new(bars.draw()?, caption)],
+        claims,
+        notes: Vec::new(),
+        data: json!({ "flows": shares.iter().map(data).collect::<Vec<_>>() }),
+    })
+}
+
+fn claims_of(share: &Share, paper: f64, paper_loss: f64) -> [Claim; 2] {
+    let every = share.interval.as_millis();
+    let (percent, most) = (share.percent(), most(share.interval));
+    let loss = share.link.loss();
+    let aim = (0.95 * most * 10.0).round() / 10.0;
+    [
+        Claim::new(
+            &format!("every {every} ms: I-frames of Timeous, % (at most {most:.1} fit)"),
+            &format!("{paper}"),
+            format!("{percent:.1}"),
+            percent,
+        )
+        .pass(Bound::AtLeast(paper))
+        .aim(Bound::AtLeast(aim)),
+        Claim::new(
+            &format!("every {every} ms: packets of Timeous dropped at the link, %"),
+            &format!("{paper_loss}"),
+            format!("{loss:.2}"),
+            loss,
+        )
+        .pass(Bound::AtMost(1.0)),
+    ]
+}
+
+fn setup_of_shares() -> Vec<Choice> {
+    vec![
+        Choice::paper("a packet every", "10, 20 and 25 ms", "§4.3"),
+        Choice::paper("I-frames", "each tenth packet", "§4.3: 10 % of the packets; a frame is a packet"),
+        Choice::ours(
+            "beside the flow",
+            "nothing",
+            "§4.3 names no other flow, and its losses are those of a flow alone",
+        ),
+        Choice::paper(
+            "what is given up",
+            "B and P first, at three or more queued",
+            "§4.3: by the application; here by the policy `frames` at the instant of the pull",
+        ),
+    ]
+}
+
+fn data(share: &Share) -> serde_json::Value {
+    json!({
+        "transport": share.transport,
+        "interval_ms": share.interval.as_millis(),
+        "received": share.received,
+        "i_received": share.i_received,
+        "link_packets": share.link.packets,
+        "link_dropped": share.link.dropped,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_is_what_experiments_say() {
+        let most = FRAME_INTERVALS.map(most);
+        for (found, said) in most.iter().zip([30.0, 15.0, 12.0]) {
+            assert!((found - said).abs() < 0.5, "{most:?}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_judged_by_the_papers() {
+        let share = |i_received| Share {
+            transport: Transport::Timeous,
+            interval: FRAME_INTERVALS[0],
+            received: 1_000,
+            i_received,
+            link: Passed { packets: 1_000, dropped: 20 },
+        };
+        let verdicts =
+            |i| findings(&[share(i)], Vec::new()).unwrap().claims.iter().map(Claim::passes).collect::<Vec<_>>();
+        assert_eq!(verdicts(238), [Some(true), Some(false)]);
+        assert_eq!(verdicts(237), [Some(false), Some(false)]);
+    }
+}

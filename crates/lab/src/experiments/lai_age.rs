@@ -1,0 +1,25 @@
+//! lai-age: how old packets are when they leave and when they arrive (Lai & Kohler §4.2, figures 9 and 10).
+
+use super::lai::{ages, real};
+use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
+
+pub(crate) struct LaiAge;
+
+impl Experiment for LaiAge {
+    fn about(&self) -> About {
+        About {
+            name: "lai-age",
+            title: "Age of data over a narrow link shared with TCP",
+            source: "Lai & Kohler §4.2, figures 9 and 10",
+            paper: "DCCP's delays are distributed almost as UDP's; TCP's average is twice DCCP's; about 40 % of DCCP's packets beat \
+                    every packet of UDP; the time in the sender dominates TCP's delay",
+            forms: Forms::Real,
+            seeds: 1,
+            takes: "real 1 min",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        ages::findings(&real::ages(run)?, real::ages_choices())
+    }
+}

@@ -1,0 +1,88 @@
+//! Two network namespaces joined by the emulated link, with the kernel's TCP in both set to NewReno.
+
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+
+use timeous::core::Instant;
+use timeous_net::capture::Capture;
+use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
+use timeous_net::{Counters, Direction, LinkConfig};
+
+use crate::experiment::LabError;
+
+/// What is set, for both ends alike. The rest is as the kernel has it by default.
+pub(super) const SYSCTLS: [(&str, &str); 3] = [
+    ("net/ipv4/tcp_congestion_control", "reno"),
+    // Otherwise a connection begins with the window at which the one before it ended.
+    ("net/ipv4/tcp_no_metrics_save", "1"),
+    ("net/ipv4/tcp_ecn", "1"),
+];
+
+/// Both links of a path.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    /// From the left, where our stack is if there is one.
+    pub(super) forward: LinkConfig,
+    /// From the right.
+    pub(super) back: LinkConfig,
+}
+
+/// A link with a namespace at either end, and a router that runs in a thread of its own.
+pub(super) struct Bed {
+    /// 10.77.0.1.
+    pub(super) left: Namespace,
+    /// 10.77.0.2.
+    pub(super) right: Namespace,
+    stopper: Stopper,
+    router: Option<JoinHandle<Result<Router, EmulatorError>>>,
+}
+
+impl Bed {
+    /// Makes it. `name` tells it from others of this process.
+    pub(super) fn make(name: &str, links: &Links, seed: u64, capture: Option<&Path>) -> Result<Self, LabError> {
+        let [left, right] = ["l", "r"].map(|side| format!("timeous-{name}-{}{side}", std::process::id()));
+        let mut config = RouterConfig::new(&left, &right);
+        (config.forward, config.back) = (links.forward.clone(), links.back.clone());
+        config.seed = seed;
+        config.capture = capture.map(Capture::create).transpose().map_err(machine)?;
+        let mut router = Router::open(config).map_err(machine)?;
+        let stop = Stop::new().map_err(LabError::system("make a socket pair"))?;
+        let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
+        let open = |name: &str| Namespace::open_or_make(name).map_err(machine);
+        let (left, right) = (open(&left)?, open(&right)?);
+        for namespace in [&left, &right] {
+            for (name, value) in SYSCTLS {
+                namespace.set_sysctl(name, value).map_err(machine)?;
+            }
+        }
+        let router = thread::spawn(move || {
+            router.run_until(Instant::FAR_FUTURE, &stop)?;
+            router.flush()?;
+            Ok(router)
+        });
+        Ok(Self { left, right, stopper, router: Some(router) })
+    }
+
+    /// Takes the link down, and gives what it counted each way.
+    pub(super) fn end(mut self) -> Result<[Counters; 2], LabError> {
+        self.stopper.stop();
+        let router = self.router.take().expect("it ends once").join().expect("the router does not panic");
+        let router = router.map_err(machine)?;
+        Ok(Direction::ALL.map(|direction| router.snapshot(direction).counters))
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(router) = self.router.take() {
+            // It is taken down because something else went wrong, which is what is told.
+            let _ = router.join();
+        }
+    }
+}
+
+/// What the emulator says of the machine, it says with what to do.
+pub(super) fn machine(error: impl std::fmt::Display) -> LabError {
+    LabError::Machine(error.to_string())
+}

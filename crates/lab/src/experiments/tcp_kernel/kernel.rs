@@ -1,0 +1,64 @@
+//! An end of a transfer with the kernel's TCP: sockets that give up when their time is over.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use timeous::core::{Duration, Instant};
+use timeous_engine::clock;
+
+/// What has come by the end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrived {
+    /// Whether these were the bytes that were sent, all of them and no others.
+    pub(super) same: bool,
+    /// When the last one was there.
+    pub(super) at: Instant,
+}
+
+/// What is left until `deadline`, as sockets want it.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline - clock::now();
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Waits for a caller.
+pub(super) fn accept(listener: &TcpListener, deadline: Instant) -> io::Result<TcpStream> {
+    let nanos = left(deadline)?.as_nanos();
+    let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
+    if poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout))? == 0 {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    listener.accept().map(|(stream, _)| stream)
+}
+
+/// Calls.
+pub(super) fn connect(to: SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
+    TcpStream::connect_timeout(&to, left(deadline)?.into())
+}
+
+/// Sends all of `content` and the end of the stream, and waits for the peer's.
+pub(super) fn send(mut stream: TcpStream, content: &[u8], deadline: Instant) -> io::Result<()> {
+    for chunk in content.chunks(64 << 10) {
+        stream.set_write_timeout(Some(left(deadline)?.into()))?;
+        stream.write_all(chunk)?;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(left(deadline)?.into()))?;
+    stream.read_to_end(&mut Vec::new()).map(drop)
+}
+
+/// Receives until the end of the stream.
+pub(super) fn receive(mut stream: TcpStream, content: &[u8], deadline: Instant) -> io::Result<Arrived> {
+    let (mut buffer, mut place, mut same, mut at) = (vec![0; 64 << 10], 0, true, clock::now());
+    loop {
+        stream.set_read_timeout(Some(left(deadline)?.into()))?;
+        let len = stream.read(&mut buffer)?;
+        if len == 0 {
+            return Ok(Arrived { same: same && place == content.len(), at });
+        }
+        at = clock::now();
+        same &= content.get(place..place + len) == Some(&buffer[..len]);
+        place += len;
+    }
+}
