@@ -15,6 +15,6 @@ pub mod scheduler;
 
 pub use controller::{Acked, Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno};
 pub use flow::{FlowId, Loss, Update};
-pub use macroflow::Destination;
+pub use macroflow::{Answered, Destination};
 pub use manager::{CmError, Manager};
 pub use rtt::RttEstimator;

@@ -34,6 +34,19 @@ const GRANT_LIFETIME: Duration = Duration::from_millis(50);
 /// How much may leave at once where pacing would hold it back: timers are not finer than this.
 const PACING_SLACK: Duration = Duration::from_millis(2);
 
+/// The congestion that a macroflow has answered since its first flow was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Answered {
+    /// Losses without a timeout, those of a window counted once.
+    pub losses: u64,
+    /// Marks, those of a window counted once.
+    pub marks: u64,
+    /// Timeouts, those that told the same loss again not counted.
+    pub timeouts: u64,
+    /// How long these lasted together: from when the newest lost packet was sent.
+    pub waited: Duration,
+}
+
 /// A sign of congestion that a flow saw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sign {
@@ -66,6 +79,7 @@ pub(crate) struct Macroflow {
     /// The last time that the window, not the application, was the limit.
     limited_at: Option<Instant>,
     loss_share: f64,
+    pub(crate) answers: Answered,
 }
 
 impl Macroflow {
@@ -86,6 +100,7 @@ impl Macroflow {
             timed_out_at: None,
             limited_at: None,
             loss_share: 0.0,
+            answers: Answered::default(),
         }
     }
 
@@ -214,9 +229,16 @@ impl Macroflow {
                 let again = again || self.timed_out_at.is_some_and(|at| sent_at < at);
                 self.controller.on_timeout(now, TimedOut { outstanding, again });
                 self.timed_out_at = Some(now);
+                if !again {
+                    self.answers.timeouts += 1;
+                    self.answers.waited += now - sent_at;
+                }
             }
             Loss::Transient | Loss::Ecn if !answered => {
-                self.controller.on_congestion(now, Congestion { outstanding, marked: loss == Loss::Ecn });
+                let marked = loss == Loss::Ecn;
+                self.controller.on_congestion(now, Congestion { outstanding, marked });
+                let count = if marked { &mut self.answers.marks } else { &mut self.answers.losses };
+                *count += 1;
             }
             Loss::None | Loss::Transient | Loss::Ecn => return,
         }

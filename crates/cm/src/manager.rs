@@ -6,7 +6,7 @@ use timeous_core::{Duration, Instant, PathState};
 
 use crate::controller::{Controller, aimd::Aimd};
 use crate::flow::{FlowId, Loss, Update};
-use crate::macroflow::{Destination, Macroflow, Sign};
+use crate::macroflow::{Answered, Destination, Macroflow, Sign};
 
 /// What is wrong with a call. All are the caller's; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -193,6 +193,11 @@ impl Manager {
     /// The retransmission timeout of a flow's path (RFC 6298), before any backoff.
     pub fn timeout(&self, id: FlowId) -> Result<Duration, CmError> {
         self.macroflow(id).map(|macroflow| macroflow.rtt.timeout()).ok_or(CmError::UnknownFlow(id))
+    }
+
+    /// The congestion that a flow's macroflow has answered so far.
+    pub fn answered(&self, id: FlowId) -> Result<Answered, CmError> {
+        self.macroflow(id).map(|macroflow| macroflow.answers).ok_or(CmError::UnknownFlow(id))
     }
 
     /// The name of the controller of a flow's macroflow.

@@ -275,6 +275,7 @@ fn marks_of_one_round_trip_are_one_event_and_so_are_marks_and_losses() {
     assert_eq!(window(&cm, flow), 5 * MTU);
     cm.update(at(200), flow, marked(at(100))).unwrap();
     assert_eq!(window(&cm, flow), 2_500);
+    assert_eq!(cm.answered(flow), Ok(Answered { marks: 2, ..Answered::default() }));
 }
 
 #[test]
@@ -294,6 +295,8 @@ fn a_timeout_of_the_same_packet_again_holds_the_threshold() {
         windows.push(window(&cm, flow) / MTU);
     }
     assert_eq!(windows, [2, 3, 4, 5, 5, 5, 5]);
+    let one = Answered { timeouts: 1, waited: Duration::from_secs(1), ..Answered::default() };
+    assert_eq!(cm.answered(flow), Ok(one), "the others told the same loss");
     fill(&mut cm, at(6_000), flow);
     cm.update(at(7_000), flow, lost(5 * MTU, Loss::Persistent, at(6_000))).unwrap();
     assert_eq!(window(&cm, flow), MTU);
