@@ -12,6 +12,7 @@ use timeous_net::sim::{Packet, Protocol};
 
 use crate::agent::Agent;
 use crate::ring::Stream;
+use crate::side::Side;
 pub use session::{Session, Status};
 
 /// How an agent's connections are set up.
@@ -63,7 +64,7 @@ struct Sessions {
 impl Sources for Sessions {
     fn source(&mut self, id: ConnectionId) -> &mut dyn AduSource {
         match self.by_connection.get_mut(&id) {
-            Some(session) => &mut session.side.source,
+            Some(session) => session.side.source(),
             None => &mut self.nothing,
         }
     }
@@ -106,6 +107,11 @@ impl Dccp {
         self.sessions().next()
     }
 
+    /// The first connection, to act on it.
+    pub fn session_mut(&mut self) -> Option<&mut Session> {
+        self.sessions.by_connection.values_mut().next()
+    }
+
     /// The endpoint, to look at.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
@@ -123,7 +129,7 @@ impl Dccp {
     /// Lets go of every connection, as a program does that ends: what is queued goes nowhere, the peers are told.
     pub fn abandon(&mut self, now: Instant) {
         for (&id, session) in &mut self.sessions.by_connection {
-            session.side.close();
+            session.side.close(now);
             let _ended = self.endpoint.close(now, id);
         }
     }
@@ -150,7 +156,7 @@ impl Dccp {
         if let (Some(id), Some(adu)) = (connection, transmit.adu)
             && let Some(session) = self.sessions.by_connection.get_mut(&id)
         {
-            session.side.sent(now, adu.token, adu.meta.seq);
+            session.side.sent(now, &adu);
         }
         let payload = self.packet.clone();
         Some(Packet::new(Protocol::Udp, self.local, to, transmit.ecn, payload))
@@ -188,7 +194,7 @@ impl Dccp {
                 self.endpoint.wake(id);
                 progress = true;
             }
-            if session.side.is_finished(now) {
+            if session.is_finished(now) {
                 let _ended = self.endpoint.close(now, id);
                 progress = true;
             }

@@ -111,7 +111,7 @@ pub struct Arrival {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
     list: Vec<Arrival>,
-    bytes: u64,
+    total: u64,
 }
 
 impl Arrivals {
@@ -121,8 +121,8 @@ impl Arrivals {
     }
 
     /// How many bytes came.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    pub fn total(&self) -> u64 {
+        self.total
     }
 
     /// How many bytes came from `from` on and before `to`.
@@ -142,8 +142,30 @@ impl Arrivals {
         first
     }
 
+    /// When each ADU came, in a byte stream into which the ADUs of `journal` were written one after the other: when its
+    /// last byte could be read.
+    pub fn of_stream(&self, journal: &Journal) -> Vec<Option<Instant>> {
+        let mut arrivals = self.list.iter();
+        let (mut come, mut at, mut end) = (0, None, 0);
+        let mut when = |len: usize| {
+            end += len as u64;
+            while come < end {
+                let arrival = arrivals.next()?;
+                come += arrival.len as u64;
+                at = Some(arrival.at);
+            }
+            at
+        };
+        journal.adus().iter().map(|adu| when(adu.len)).collect()
+    }
+
+    pub(crate) fn bytes(&mut self, at: Instant, len: usize) {
+        self.total += len as u64;
+        self.list.push(Arrival { at, len, seq: None });
+    }
+
     pub(crate) fn datagram(&mut self, at: Instant, bytes: &[u8]) {
-        self.bytes += bytes.len() as u64;
+        self.total += bytes.len() as u64;
         self.list.push(Arrival { at, len: bytes.len(), seq: stamp::read(bytes) });
     }
 }

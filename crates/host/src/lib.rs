@@ -31,6 +31,7 @@ pub mod dccp;
 pub mod journal;
 pub mod machine;
 mod ring;
+mod side;
 pub mod sources;
 pub mod stamp;
 pub mod udp;

@@ -59,6 +59,7 @@ pub struct Machine {
     borrowed: BTreeMap<(Protocol, u16, SocketAddr), usize>,
     schedule: Schedule,
     stray: u64,
+    unplugged: bool,
 }
 
 impl Machine {
@@ -72,6 +73,7 @@ impl Machine {
             borrowed: BTreeMap::new(),
             schedule: Schedule::default(),
             stray: 0,
+            unplugged: false,
         }
     }
 
@@ -142,6 +144,11 @@ impl Machine {
         &self.managers[id.0]
     }
 
+    /// Pulls the cable, or puts it in again: without it nothing comes in, and what is sent is lost.
+    pub fn set_unplugged(&mut self, unplugged: bool) {
+        self.unplugged = unplugged;
+    }
+
     /// How many packets came for nobody.
     pub fn stray(&self) -> u64 {
         self.stray
@@ -178,6 +185,9 @@ impl Machine {
 
 impl Host for Machine {
     fn handle_packet(&mut self, now: Instant, packet: Packet) {
+        if self.unplugged {
+            return;
+        }
         let Some(index) = self.receiver_of(&packet) else {
             self.stray += 1;
             return;
@@ -205,6 +215,9 @@ impl Host for Machine {
             let packet = agent.poll_transmit(now, &mut self.managers[manager]);
             if let Some(packet) = packet {
                 self.note_sender(index, &packet);
+                if self.unplugged {
+                    continue;
+                }
                 return Some(packet);
             }
             let cm = self.managers[manager].poll_timeout();

@@ -1,11 +1,14 @@
 //! A stream's sending side: the packet ring between an application and a transport, driven as the engine drives it.
 
+use std::any::Any;
+
 use timeous_choice::Repair;
-use timeous_core::{AduMeta, AduSeq, AduSource, Duration, Instant, LateChoice, Priority};
+use timeous_core::{AduMeta, AduSeq, AduSource, Duration, Instant, LateChoice, Priority, PulledAdu};
 use timeous_ring::{Config, EnqueueError, Producer, RingSource, create};
 
 use crate::application::{Application, Outlet, Refused};
 use crate::journal::Journal;
+use crate::side::{Ends, Side};
 
 /// How often it is looked for expired data in a ring while nothing may be sent.
 const PASS_INTERVAL: Duration = Duration::from_millis(100);
@@ -48,16 +51,18 @@ impl Stream {
 
 /// A ring at work, with its application and its journal.
 pub(crate) struct RingSide {
-    pub(crate) application: Box<dyn Application>,
-    pub(crate) source: Repair<RingSource>,
-    pub(crate) journal: Journal,
+    application: Box<dyn Application>,
+    source: Repair<RingSource>,
+    journal: Journal,
     producer: Producer,
+    /// Of a byte stream.
+    ends: Ends,
     max_payload: usize,
     /// To be closed when everything has its fate.
     finishing: bool,
-    pub(crate) closed: bool,
+    closed: bool,
     /// Something has happened that the application was not run for.
-    pub(crate) stirred: bool,
+    stirred: bool,
     next_pass: Instant,
 }
 
@@ -74,6 +79,7 @@ impl RingSide {
             source: Repair::new(ring, stream.repair),
             journal: Journal::default(),
             producer,
+            ends: Ends::default(),
             max_payload,
             finishing: false,
             closed: false,
@@ -82,23 +88,26 @@ impl RingSide {
         }
     }
 
-    /// Runs the application if it has a reason to run; `true` if the transport has to look at the ring then.
-    pub(crate) fn run(&mut self, now: Instant) -> bool {
-        self.hear_fates(now);
-        let due = self.application.poll_timeout().is_some_and(|at| at <= now);
-        if self.closed || !(due || self.stirred) {
-            return false;
-        }
-        self.stirred = false;
-        let Self { application, producer, journal, finishing, max_payload, .. } = self;
-        let was_finishing = *finishing;
-        application.run(now, &mut RingOutlet { producer, journal, finishing, max_payload: *max_payload });
-        self.hear_fates(now);
-        self.producer.needs_notify() || self.finishing != was_finishing
+    /// The way into the ring, for somebody else than its application.
+    pub(crate) fn outlet(&mut self) -> impl Outlet + '_ {
+        let Self { producer, journal, finishing, max_payload, .. } = self;
+        RingOutlet { producer, journal, finishing, max_payload: *max_payload }
+    }
+
+    /// A datagram with an ADU left.
+    pub(crate) fn sent(&mut self, now: Instant, adu: &PulledAdu) {
+        self.source.sent(adu.token);
+        self.journal.left(now, adu.meta.seq);
+        self.stirred = true;
+    }
+
+    /// How many lost packets were sent again.
+    pub(crate) fn repaired(&self) -> u64 {
+        self.source.repaired()
     }
 
     /// Fates go to the journal, and to the application.
-    pub(crate) fn hear_fates(&mut self, now: Instant) {
+    fn hear_fates(&mut self, now: Instant) {
         while let Some(done) = self.producer.poll_completion() {
             self.journal.settled(done.seq, done.fate);
             self.application.on_fate(now, done.seq, done.fate);
@@ -106,31 +115,49 @@ impl RingSide {
         }
     }
 
-    /// A packet with an ADU left.
-    pub(crate) fn sent(&mut self, now: Instant, token: u64, seq: AduSeq) {
-        self.source.sent(token);
-        self.journal.left(now, seq);
+    fn waits(&mut self) -> bool {
+        !self.closed && self.source.inner_mut().consumer().has_queued()
+    }
+}
+
+impl Side for RingSide {
+    fn source(&mut self) -> &mut dyn AduSource {
+        &mut self.source
+    }
+
+    fn run(&mut self, now: Instant) -> bool {
+        self.hear_fates(now);
+        if self.closed {
+            return false;
+        }
+        let due = self.application.poll_timeout().is_some_and(|at| at <= now);
+        if due || self.stirred {
+            self.stirred = false;
+            let Self { application, producer, journal, finishing, max_payload, .. } = self;
+            application.run(now, &mut RingOutlet { producer, journal, finishing, max_payload: *max_payload });
+            self.hear_fates(now);
+        }
+        self.producer.needs_notify()
+    }
+
+    fn stir(&mut self) {
         self.stirred = true;
     }
 
-    /// Whether the application wanted it to end, and everything that was queued has its fate.
-    pub(crate) fn is_finished(&mut self, now: Instant) -> bool {
-        let finished = self.finishing
-            && !self.closed
-            && !self.source.has_queued(now)
-            && self.source.inner_mut().consumer().unsettled_len() == 0;
-        self.finishing &= !finished;
-        finished
+    fn take_finish(&mut self) -> bool {
+        !self.closed && std::mem::take(&mut self.finishing)
     }
 
-    /// Asks to be told of new data, if there is none; `true` if some came in meanwhile.
-    pub(crate) fn stop_polling(&mut self) -> bool {
+    fn is_drained(&mut self, now: Instant) -> bool {
+        !self.source.has_queued(now) && self.source.inner_mut().consumer().unsettled_len() == 0
+    }
+
+    fn stop_polling(&mut self) -> bool {
         let ring = self.source.inner_mut();
         !self.closed && !ring.consumer().has_queued() && ring.stop_polling()
     }
 
-    /// Frees the places of what has expired while nothing may be sent.
-    pub(crate) fn pass_expired(&mut self, now: Instant) {
+    fn pass_expired(&mut self, now: Instant) {
         if self.waits() && now >= self.next_pass {
             self.next_pass = now + PASS_INTERVAL;
             let ring = self.source.inner_mut();
@@ -140,22 +167,43 @@ impl RingSide {
         }
     }
 
-    fn waits(&mut self) -> bool {
-        !self.closed && self.source.inner_mut().consumer().has_queued()
+    fn pulled(&mut self, adu: &PulledAdu) {
+        self.source.sent(adu.token);
+        self.ends.push(adu.len, adu.meta.seq);
+        self.stirred = true;
     }
 
-    pub(crate) fn close(&mut self) {
+    fn bytes_left(&mut self, now: Instant, from: u64, to: u64) {
+        for seq in self.ends.within(from, to) {
+            self.journal.left(now, seq);
+        }
+    }
+
+    fn close(&mut self, now: Instant) {
         self.closed = true;
         self.source.close();
+        self.hear_fates(now);
+    }
+
+    fn on_received(&mut self, now: Instant, bytes: &[u8]) {
+        self.application.on_received(now, bytes);
     }
 
     /// When the application, or what may expire, wants to be looked at.
-    pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
+    fn poll_timeout(&mut self) -> Option<Instant> {
         if self.closed {
             return None;
         }
         let pass = self.waits().then_some(self.next_pass);
         self.application.poll_timeout().into_iter().chain(pass).min()
+    }
+
+    fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    fn application(&self) -> &dyn Any {
+        &*self.application
     }
 }
 

@@ -1,13 +1,12 @@
 //! A connection of a DCCP agent: its ring, its application, and what was noted of it.
 
-use std::any::Any;
-
-use timeous_core::{AduSource, Instant, PathState};
+use timeous_core::{Instant, PathState};
 use timeous_dccp::{CloseReason, Event, Statistics};
 
-use crate::application::Application;
+use crate::application::{Application, Outlet};
 use crate::journal::{Arrivals, Journal};
 use crate::ring::{RingSide, Stream};
+use crate::side::Side;
 
 /// Where a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +27,8 @@ pub struct Session {
     /// The last that was known.
     statistics: Statistics,
     path: PathState,
+    /// To be closed when everything has its fate.
+    finishing: bool,
 }
 
 impl Session {
@@ -38,6 +39,7 @@ impl Session {
             arrivals: Arrivals::default(),
             statistics: Statistics::default(),
             path: PathState::default(),
+            finishing: false,
         }
     }
 
@@ -48,7 +50,7 @@ impl Session {
 
     /// What became of each ADU that was offered here.
     pub fn journal(&self) -> &Journal {
-        &self.side.journal
+        self.side.journal()
     }
 
     /// What came from the peer.
@@ -68,13 +70,17 @@ impl Session {
 
     /// How many lost packets were sent again.
     pub fn repaired(&self) -> u64 {
-        self.side.source.repaired()
+        self.side.repaired()
     }
 
     /// The application, by its type; `None` if it is of another.
     pub fn application<A: Application>(&self) -> Option<&A> {
-        let application: &dyn Any = &*self.side.application;
-        application.downcast_ref()
+        self.side.application().downcast_ref()
+    }
+
+    /// The way into its ring, for an experiment that acts in its application's place.
+    pub fn outlet(&mut self) -> impl Outlet + '_ {
+        self.side.outlet()
     }
 
     pub(super) fn note(&mut self, statistics: Statistics, path: Option<PathState>) {
@@ -88,28 +94,29 @@ impl Session {
             Event::Connected => self.status = Status::Open,
             Event::Received(bytes) => {
                 self.arrivals.datagram(now, &bytes);
-                self.side.application.on_received(now, &bytes);
+                self.side.on_received(now, &bytes);
             }
-            Event::Acked { token } => self.side.source.acked(token),
-            Event::Lost { token } => self.side.source.lost(token),
+            Event::Acked { token } => self.side.source().acked(token),
+            Event::Lost { token } => self.side.source().lost(token),
             Event::Closed { reason } => {
                 self.status = Status::Closed(reason);
-                self.side.close();
+                self.side.close(now);
             }
         }
-        self.side.stirred = true;
+        self.side.stir();
     }
 
     /// Runs the application; `true` if the transport has to look at the ring then.
     pub(super) fn run(&mut self, now: Instant) -> bool {
-        match self.status {
-            Status::Open => self.side.run(now),
-            Status::Connecting => false,
-            Status::Closed(_) => {
-                self.side.hear_fates(now);
-                false
-            }
-        }
+        self.status == Status::Open && self.side.run(now)
+    }
+
+    /// Whether the application wanted it to end, and everything that was queued has its fate: said once.
+    pub(super) fn is_finished(&mut self, now: Instant) -> bool {
+        self.finishing |= self.side.take_finish();
+        let finished = self.finishing && self.status == Status::Open && self.side.is_drained(now);
+        self.finishing &= !finished;
+        finished
     }
 
     pub(super) fn poll_timeout(&mut self) -> Option<Instant> {
