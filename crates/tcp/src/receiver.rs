@@ -258,8 +258,8 @@ impl Receiver {
             timestamps.echo = clock.echo();
         }
         if let Some(recent) = self.recent.as_ref().filter(|_| !is_syn) {
-            let blocks = recent.blocks(self.assembly.islands(), options.room_for_sack());
-            options.sack = blocks.into_iter().map(|block| self.sack_block(&block)).collect();
+            let room = options.room_for_sack();
+            options.sack = recent.blocks(self.assembly.islands(), room, |span| self.sack_block(&span));
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::ranges::Ranges;
-use crate::segment::SackBlocks;
+use crate::segment::{SackBlock, SackBlocks};
 
 /// Islands in the order in which something arrived for them.
 #[derive(Debug, Default)]
@@ -33,17 +33,17 @@ impl Recent {
         self.duplicate = None;
     }
 
-    /// The blocks to report, `room` at most: what came twice, the islands by recency, then any others.
-    pub(super) fn blocks(&self, islands: &Ranges, room: usize) -> Vec<Range<u64>> {
-        let recent = self.islands.iter().filter_map(|&at| islands.containing(at));
-        let mut blocks: Vec<Range<u64>> = Vec::with_capacity(room);
-        for island in recent.chain(islands.iter().take(SackBlocks::MAX)) {
-            if !blocks.contains(&island) {
+    /// The blocks to report, `room` at most: what came twice and the island that it is part of (RFC 2883 §4), the
+    /// islands by recency, then any others. `block` names a stretch by its numbers.
+    pub(super) fn blocks(&self, islands: &Ranges, room: usize, block: impl Fn(Range<u64>) -> SackBlock) -> SackBlocks {
+        let mut blocks: SackBlocks = self.duplicate.clone().map(&block).into_iter().collect();
+        let first_island = blocks.len();
+        let around = self.duplicate.iter().map(|span| span.start);
+        let recent = around.chain(self.islands.iter().copied()).filter_map(|at| islands.containing(at));
+        for island in recent.chain(islands.iter().take(SackBlocks::MAX)).map(&block) {
+            if !blocks[first_island..].contains(&island) {
                 blocks.push(island);
             }
-        }
-        if let Some(duplicate) = &self.duplicate {
-            blocks.insert(0, duplicate.clone());
         }
         blocks.truncate(room);
         blocks
