@@ -2,9 +2,6 @@
 
 use timeous_core::Duration;
 
-/// Clock granularity `G` of RFC 6298 §2.
-const GRANULARITY: Duration = Duration::from_millis(1);
-
 /// Estimates the round-trip time and the retransmission timeout from samples.
 ///
 /// ```
@@ -32,9 +29,10 @@ struct State {
 impl RttEstimator {
     /// The initial timeout (RFC 6298 §2.1).
     pub const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
-    /// The least timeout. RFC 6298 §2.4 says one second and lets implementations go lower; this is Linux's choice,
-    /// since a second is longer than most deadlines.
-    pub const MIN_TIMEOUT: Duration = Duration::from_millis(200);
+    /// The least that the timeout is longer than the smoothed round trip. RFC 6298 §2.4 wants a second in all and lets
+    /// implementations go lower; this is what Linux does, since a second is longer than most deadlines. On a path whose
+    /// round trips hardly vary it leaves room for an acknowledgement that the peer delays.
+    pub const MIN_MARGIN: Duration = Duration::from_millis(200);
 
     /// Takes in a sample.
     pub fn sample(&mut self, rtt: Duration) {
@@ -71,8 +69,7 @@ impl RttEstimator {
 
     /// The retransmission timeout before any backoff.
     pub fn timeout(&self) -> Duration {
-        self.state
-            .map_or(Self::INITIAL_TIMEOUT, |s| (s.smoothed + (s.deviation * 4).max(GRANULARITY)).max(Self::MIN_TIMEOUT))
+        self.state.map_or(Self::INITIAL_TIMEOUT, |s| s.smoothed + (s.deviation * 4).max(Self::MIN_MARGIN))
     }
 }
 
@@ -90,5 +87,14 @@ mod tests {
         assert_eq!(rtt.deviation(), Duration::from_micros(57_500));
         assert_eq!(rtt.timeout(), Duration::from_millis(340));
         assert_eq!(rtt.min(), Some(Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn round_trips_that_hardly_vary_leave_room_for_a_delayed_acknowledgement() {
+        let mut rtt = RttEstimator::default();
+        for _ in 0..50 {
+            rtt.sample(Duration::from_millis(300));
+        }
+        assert_eq!(rtt.timeout(), Duration::from_millis(500));
     }
 }
