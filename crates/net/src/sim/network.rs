@@ -37,7 +37,7 @@ pub struct Tally {
     pub unroutable: u64,
     /// Packets that 64 routers had passed on.
     pub expired: u64,
-    /// Packet events: each entry of a packet into a link, and each arrival at a node.
+    /// Packet events: each entry of a packet into a link, and each arrival at a node over a link.
     pub events: u64,
 }
 
@@ -250,12 +250,12 @@ impl<H: Host> Network<H> {
     }
 
     fn arrive(&mut self, node: NodeId, mut packet: Packet) {
+        self.tally.events += 1;
         match self.topology.nodes[node.index()] {
             Some(host) if host == packet.bound_for => self.deliver(packet),
             Some(_) => self.give_up(packet.id, Passage::Unroutable(node)),
             None if packet.hops_left == 0 => self.give_up(packet.id, Passage::Expired(node)),
             None => {
-                self.tally.events += 1;
                 packet.hops_left -= 1;
                 self.forward(node, packet);
             }
@@ -264,11 +264,8 @@ impl<H: Host> Network<H> {
 
     fn deliver(&mut self, packet: Packet) {
         let number = packet.bound_for;
-        self.tally.events += 1;
         self.tally.delivered += 1;
-        let standing = &mut self.hosts[number as usize];
-        let node = standing.node;
-        self.note(packet.id, Passage::Delivered(node));
+        self.note(packet.id, Passage::Delivered(self.hosts[number as usize].node));
         self.hosts[number as usize].host.handle_packet(self.now, packet);
         self.drain(number);
     }
