@@ -1,0 +1,142 @@
+//! What the peer's acknowledgements say, and what follows from it for the Congestion Manager and the timers.
+
+use std::ops::Range;
+
+use timeous_cm::{Manager, Update};
+use timeous_core::{Duration, Instant};
+
+use super::{Connection, Event, Timer, told};
+use crate::segment::{Segment, Timestamps};
+use crate::sender::{Acknowledgement, RoundTrip, Verdict};
+
+/// The SACK blocks of a segment in stream offsets.
+#[derive(Debug)]
+struct Blocks {
+    ranges: [Range<u64>; 4],
+    count: usize,
+    /// The first one told of data that came twice (RFC 2883 §4).
+    dsack: bool,
+}
+
+impl Connection {
+    /// Step 5 of RFC 9293 §3.10.7.4. Says whether to go on with the segment.
+    pub(super) fn process_ack(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        segment: &Segment<'_>,
+        ack: crate::Seq,
+    ) -> bool {
+        let (una, nxt) = (self.sender.una(), self.sender.nxt());
+        let ack = self.offset(ack);
+        if ack > nxt as i64 {
+            // "If the ACK acks something not yet sent …, then send an ACK, drop the segment".
+            self.challenge(now);
+            return false;
+        }
+        // RFC 5961 §5.2: what is older than any window is not believed.
+        if ack < una as i64 - self.window.greatest() as i64 {
+            self.challenge(now);
+            return false;
+        }
+        let ack = u64::try_from(ack).unwrap_or(0);
+        let window = u64::from(segment.header.window) << self.window.shift;
+        let window_changed = self.window.update(segment.header.seq, ack, window);
+        if self.window.room(nxt) > 0 || !self.sender.is_idle() {
+            self.probes = 0;
+            self.timers.stop(Timer::Persist);
+        }
+        let blocks = self.sack_blocks(segment, ack);
+        let acknowledgement = Acknowledgement {
+            ack: ack.max(una),
+            sacked: &blocks.ranges[..blocks.count],
+            dsack: blocks.dsack,
+            is_bare: ack == una && segment.seq_len() == 0 && !window_changed,
+            ece: segment.has(crate::Flags::ECE),
+            echoed: segment.options.timestamps.filter(|_| self.agreed.timestamps).and_then(|t| self.echoed(now, t)),
+        };
+        let path = self.round_trip(cm);
+        let verdict = self.sender.on_ack(now, &acknowledgement, path, &mut self.feedback);
+        self.statistics.bytes_acked += self.sender.una() - una;
+        self.apply(now, cm, &verdict);
+        self.time_acknowledged(now, cm, &verdict);
+        true
+    }
+
+    /// The blocks that lie where something was sent and not acknowledged.
+    fn sack_blocks(&self, segment: &Segment<'_>, ack: u64) -> Blocks {
+        let mut blocks = Blocks { ranges: [const { 0..0 }; 4], count: 0, dsack: false };
+        if !self.agreed.sack {
+            return blocks;
+        }
+        let sack = &segment.options.sack;
+        let range = |at: usize| sack.get(at).map(|block| self.offset(block.left)..self.offset(block.right));
+        for at in 0..sack.len() {
+            let Some(block) = range(at).filter(|block| block.start < block.end) else { continue };
+            let is_duplicate = at == 0
+                && (block.end <= ack as i64
+                    || range(1).is_some_and(|second| second.start <= block.start && block.end <= second.end));
+            if is_duplicate {
+                blocks.dsack = true;
+            } else if block.start >= ack as i64 && block.end <= self.sender.nxt() as i64 {
+                blocks.ranges[blocks.count] = block.start as u64..block.end as u64;
+                blocks.count += 1;
+            }
+        }
+        blocks
+    }
+
+    /// The round trip that an echo shows; "nothing" where the peer echoes what we never sent.
+    fn echoed(&self, now: Instant, timestamps: Timestamps) -> Option<Duration> {
+        let millis = self.timestamp(now).wrapping_sub(timestamps.echo);
+        // Within one tick of the clock it was not nothing.
+        Some(Duration::from_millis(u64::from(millis.max(1)))).filter(|_| millis <= i32::MAX as u32)
+    }
+
+    /// What the path's round trips are like; asked only for who needs it.
+    pub(super) fn round_trip(&self, cm: &Manager) -> RoundTrip {
+        if !self.sender.needs_round_trip() {
+            return RoundTrip::default();
+        }
+        let path = self.flow.and_then(|flow| told(cm.query(flow))).unwrap_or_default();
+        RoundTrip { smoothed: path.srtt.unwrap_or_default(), least: path.min_rtt.unwrap_or_default() }
+    }
+
+    /// Tells the source what has arrived, and the Congestion Manager all.
+    pub(super) fn apply(&mut self, now: Instant, cm: &mut Manager, verdict: &Verdict) {
+        self.events.extend(self.feedback.acked_tokens.drain(..).map(|token| Event::Acked { token }));
+        self.statistics.recoveries += u64::from(verdict.recovery_began);
+        self.statistics.ecn_reductions += u64::from(verdict.ecn_reduced);
+        self.timers.set_to(Timer::Reordering, verdict.look_again);
+        let (acked, lost) = (self.feedback.acked, self.feedback.lost);
+        if acked == 0 && lost == 0 && verdict.loss.is_none() && verdict.rtt.is_none() {
+            return;
+        }
+        let Some(flow) = self.flow else { return };
+        let update = Update { acked, lost, loss: verdict.loss, rtt: verdict.rtt, recovering: verdict.holds_window };
+        told(cm.update(now, flow, update));
+    }
+
+    /// Stops and starts the timers for what is under way (RFC 6298 §5.2, §5.3; RFC 8985 §7.2).
+    fn time_acknowledged(&mut self, now: Instant, cm: &Manager, verdict: &Verdict) {
+        if self.sender.is_idle() {
+            for timer in [Timer::Retransmit, Timer::TailProbe, Timer::GiveUp] {
+                self.timers.stop(timer);
+            }
+            self.repeats = 0;
+            return;
+        }
+        if verdict.advanced {
+            self.repeats = 0;
+            self.watch_user_timeout(now);
+            if self.sender.restarts_timer(verdict) {
+                self.restart_retransmission_timer(now, cm);
+            }
+        }
+        if !self.sender.wants_probe() {
+            self.timers.stop(Timer::TailProbe);
+        } else if verdict.advanced {
+            self.schedule_tail_probe(now, cm);
+        }
+    }
+}

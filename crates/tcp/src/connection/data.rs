@@ -1,0 +1,236 @@
+//! Data: when they may leave, what is chosen, and the FIN after them.
+
+use timeous_cm::{FlowId, Manager};
+use timeous_core::{AduSource, Ecn, Instant, PulledAdu, Transmit};
+
+use super::{Connection, Event, Timer, told};
+use crate::segment::{Flags, add_flags};
+use crate::sender::Next;
+
+impl Connection {
+    /// A segment with data, or a FIN, if there is something to send, the peer has room for it and the Congestion
+    /// Manager grants it.
+    pub(super) fn send_data(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let flow = self.flow?;
+        let has_fresh = self.may_send_fresh() && source.has_queued(now);
+        let fits = self.window.room(self.sender.nxt()) >= self.window.segment(self.agreed.payload);
+        if std::mem::take(&mut self.owed.tail_probe)
+            && let Some(transmit) = self.send_tail_probe(now, cm, flow, has_fresh && fits, source, packet)
+        {
+            return Some(transmit);
+        }
+        self.watch_window(now, cm, has_fresh && !fits);
+        match self.sender.next(has_fresh && fits) {
+            Some(next) => {
+                if let Some(transmit) = self.send_next(now, cm, flow, next, source, packet) {
+                    return Some(transmit);
+                }
+            }
+            None => give_back(now, cm, flow),
+        }
+        self.send_fin(now, cm, source, packet)
+    }
+
+    fn may_send_fresh(&self) -> bool {
+        self.state.may_send() && self.fin.is_none()
+    }
+
+    fn send_next(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        flow: FlowId,
+        next: Next,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        match next {
+            Next::AgainNow(at) => self.send_again(now, cm, flow, at, packet),
+            Next::Again(at) => {
+                // A FIN brings no data into the network.
+                let is_fin = self.sender.segment_at(at).is_some_and(|(_, fin)| fin);
+                if is_fin || ask(now, cm, flow) { self.send_again(now, cm, flow, at, packet) } else { None }
+            }
+            Next::Fresh => {
+                if ask(now, cm, flow) {
+                    self.send_fresh(now, cm, flow, source, packet)
+                } else {
+                    None
+                }
+            }
+        }
+    }
+
+    /// New data: what the source thinks best at this instant.
+    fn send_fresh(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        flow: FlowId,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let seq = self.wire(self.sender.nxt());
+        let (mut header, mut options) = self.stamped(now, seq, Flags::NONE);
+        if !options.sack.is_empty() {
+            if self.owes_ack(now) {
+                // There is no room for the blocks beside a full segment; the next call finds the grant still there.
+                self.send_ack(now, packet);
+                return Some(Transmit { ecn: Ecn::NotEct, adu: None });
+            }
+            options.sack.truncate(0);
+        }
+        let path = told(cm.query(flow))?;
+        let start = self.write_header(&header, &options, packet);
+        let room = self.window.segment(self.agreed.payload) as usize;
+        let Some(adu) = self.sender.pull(now, &path, room, source, packet) else {
+            give_back(now, cm, flow);
+            packet.clear();
+            return None;
+        };
+        let marks =
+            Flags::when(self.sender.ecn.take_cwr(), Flags::CWR) | Flags::when(!source.has_queued(now), Flags::PSH);
+        header.flags |= marks;
+        add_flags(packet, start, marks).expect("the segment was begun");
+        self.depart(&header, start, packet);
+        if adu.len == 0 {
+            // An empty ADU is nothing in a stream, so that nothing of it can get lost.
+            give_back(now, cm, flow);
+            self.events.push_back(Event::Acked { token: adu.token });
+            return Some(Transmit { ecn: Ecn::NotEct, adu: Some(adu) });
+        }
+        charge(now, cm, flow, adu.len as u64);
+        self.fresh_sent(now, cm, &adu);
+        // "ECT … on … data", but not on what is sent again (RFC 3168 §6.1.5).
+        let ecn = if self.agreed.ecn { Ecn::Ect0 } else { Ecn::NotEct };
+        Some(Transmit { ecn, adu: Some(adu) })
+    }
+
+    fn fresh_sent(&mut self, now: Instant, cm: &Manager, adu: &PulledAdu) {
+        self.sender.sent_fresh(now, adu);
+        self.statistics.data_sent += 1;
+        self.statistics.bytes_sent += adu.len as u64;
+        self.watch_for_acks(now, cm);
+        self.schedule_tail_probe(now, cm);
+    }
+
+    /// The segment at this place once more, whether it was granted or not.
+    fn send_again(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        flow: FlowId,
+        at: usize,
+        packet: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let (span, fin) = self.sender.segment_at(at)?;
+        let (header, mut options) = self.stamped(now, self.wire(span.start), Flags::when(fin, Flags::FIN));
+        options.sack.truncate(0);
+        let start = self.write_header(&header, &options, packet);
+        self.sender.repeat(at, packet);
+        self.depart(&header, start, packet);
+        let bytes = if fin { 0 } else { span.end - span.start };
+        charge(now, cm, flow, bytes);
+        self.sender.sent_again(now, at);
+        self.statistics.retransmissions += 1;
+        self.statistics.bytes_retransmitted += bytes;
+        if at == 0 {
+            // The "more careful variant" of RFC 6675 §6: the first segment has its time from now.
+            self.restart_retransmission_timer(now, cm);
+        }
+        self.watch_for_acks(now, cm);
+        Some(Transmit { ecn: Ecn::NotEct, adu: None })
+    }
+
+    /// `TLP_send_probe` of RFC 8985 §7.3: new data if there are any, else the last segment again.
+    fn send_tail_probe(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        flow: FlowId,
+        fresh: bool,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let sent = self.statistics.data_sent;
+        let mut transmit = None;
+        if fresh {
+            transmit = self.send_fresh(now, cm, flow, source, packet);
+            if transmit.is_some() && self.statistics.data_sent == sent {
+                // It was an acknowledgement that had to go first.
+                self.owed.tail_probe = true;
+                return transmit;
+            }
+        }
+        let repeats = transmit.is_none();
+        if repeats {
+            transmit = self.send_again(now, cm, flow, self.sender.last_segment()?, packet);
+        }
+        self.statistics.tail_probes += 1;
+        self.sender.sent_probe(repeats);
+        self.timers.stop(Timer::TailProbe);
+        self.restart_retransmission_timer(now, cm);
+        transmit
+    }
+
+    /// The FIN, once the source has nothing left and the application has closed. It waits for no window: it brings no
+    /// data.
+    fn send_fin(
+        &mut self,
+        now: Instant,
+        cm: &Manager,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if !self.is_closing || !self.may_send_fresh() || source.has_queued(now) {
+            return None;
+        }
+        let (header, mut options) = self.stamped(now, self.wire(self.sender.nxt()), Flags::FIN);
+        options.sack.truncate(0);
+        let start = self.write_header(&header, &options, packet);
+        self.depart(&header, start, packet);
+        self.sender.sent_fin(now);
+        self.fin_sent();
+        self.watch_for_acks(now, cm);
+        self.schedule_tail_probe(now, cm);
+        Some(Transmit { ecn: Ecn::NotEct, adu: None })
+    }
+
+    /// With nothing under way, nothing would tell of a window that opens, if that news is lost.
+    fn watch_window(&mut self, now: Instant, cm: &Manager, is_held: bool) {
+        if !is_held || !self.sender.is_idle() {
+            self.timers.stop(Timer::Persist);
+        } else if !self.timers.is_set(Timer::Persist) {
+            self.set_persist_timer(now, cm);
+        }
+    }
+}
+
+/// Asks for a grant. Says whether there is one.
+fn ask(now: Instant, cm: &mut Manager, flow: FlowId) -> bool {
+    if !cm.has_grant(flow) && !cm.is_waiting(flow) {
+        told(cm.request(now, flow));
+    }
+    cm.has_grant(flow)
+}
+
+fn give_back(now: Instant, cm: &mut Manager, flow: FlowId) {
+    if cm.has_grant(flow) {
+        told(cm.notify(now, flow, 0));
+    }
+}
+
+/// Data left, on a grant if there is one.
+fn charge(now: Instant, cm: &mut Manager, flow: FlowId, bytes: u64) {
+    if cm.has_grant(flow) {
+        told(cm.notify(now, flow, bytes));
+    } else if bytes > 0 {
+        told(cm.notify_unasked(now, flow, bytes));
+    }
+}

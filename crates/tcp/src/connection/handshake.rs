@@ -1,0 +1,130 @@
+//! How a connection begins: SYN, SYN with ACK, ACK (RFC 9293 §3.5, §3.10.7.2, §3.10.7.3).
+
+use timeous_cm::{Loss, Manager, Update};
+use timeous_core::{Duration, Instant};
+
+use super::agreed::Agreed;
+use super::owed::Reset;
+use super::{CloseReason, Config, Connection, Event, LossDetection, State, Timer, backed_off, told};
+use crate::receiver::{Receiver, ReceiverConfig, window_scale_for};
+use crate::segment::{Flags, Segment};
+use crate::sender::{Detection, Kept, PeerWindow, Sender};
+
+/// The initial timeout (RFC 6298 §2.1).
+const SYN_TIMEOUT: Duration = Duration::from_secs(1);
+
+impl Connection {
+    /// CLOSED to SYN-SENT.
+    pub(super) fn begin_connecting(&mut self, now: Instant) {
+        self.state = State::SynSent;
+        self.owed.syn = true;
+        self.timers.set(Timer::Handshake, now + SYN_TIMEOUT);
+    }
+
+    /// The SYN was not answered in time.
+    pub(super) fn repeat_syn(&mut self, now: Instant) {
+        let limit = if self.state == State::SynSent { self.config.syn_retries } else { self.config.syn_ack_retries };
+        if self.repeats >= limit {
+            return self.tear_down(State::Closed, CloseReason::Timeout);
+        }
+        self.repeats += 1;
+        self.owed.syn = true;
+        self.timers.set(Timer::Handshake, now + backed_off(SYN_TIMEOUT, self.repeats));
+    }
+
+    /// LISTEN (§3.10.7.2).
+    pub(super) fn process_listen(&mut self, now: Instant, segment: &Segment<'_>) {
+        if segment.has(Flags::RST) {
+            return;
+        }
+        if let Some(seq) = segment.header.ack {
+            self.owed.reset = Some(Reset { seq, ack: None });
+        } else if segment.has(Flags::SYN) {
+            self.take_syn(now, segment);
+            self.enter_syn_received(now);
+        }
+    }
+
+    /// SYN-SENT (§3.10.7.3).
+    pub(super) fn process_syn_sent(&mut self, now: Instant, cm: &mut Manager, segment: &Segment<'_>) {
+        let is_reset = segment.has(Flags::RST);
+        if let Some(ack) = segment.header.ack.filter(|&ack| ack != self.iss + 1) {
+            self.statistics.unexpected += 1;
+            if !is_reset {
+                self.owed.reset = Some(Reset { seq: ack, ack: None });
+            }
+            return;
+        }
+        if is_reset {
+            // One without an acknowledgement may be from anybody.
+            if segment.header.ack.is_some() {
+                self.tear_down(State::Closed, CloseReason::Refused);
+            }
+            return;
+        }
+        if !segment.has(Flags::SYN) {
+            self.statistics.unexpected += 1;
+            return;
+        }
+        self.take_syn(now, segment);
+        if segment.header.ack.is_some() {
+            self.establish(now, cm);
+            self.demand_ack();
+        } else {
+            // Both have asked at the same time (§3.5, figure 7).
+            self.enter_syn_received(now);
+        }
+    }
+
+    fn enter_syn_received(&mut self, now: Instant) {
+        self.state = State::SynReceived;
+        self.owed.syn = true;
+        self.timers.set(Timer::Handshake, now + backed_off(SYN_TIMEOUT, self.repeats));
+    }
+
+    /// Takes over what the peer's SYN says.
+    fn take_syn(&mut self, now: Instant, syn: &Segment<'_>) {
+        let agreed = Agreed::from_syn(&self.config, syn, self.target.remote.is_ipv6());
+        let Config { receive_buffer: buffer, mss, delayed_ack, loss_detection, .. } = self.config;
+        let receiver = ReceiverConfig {
+            buffer,
+            window_scale: if agreed.peer_shift.is_some() { window_scale_for(buffer) } else { 0 },
+            mss,
+            sack: agreed.sack,
+            ecn: agreed.ecn,
+            delayed_ack,
+            ..ReceiverConfig::default()
+        };
+        let timestamp = syn.options.timestamps.filter(|_| agreed.timestamps).map(|timestamps| timestamps.value);
+        let detection = match loss_detection {
+            _ if !agreed.sack => Detection::DuplicateAcks,
+            LossDetection::DupThresh => Detection::DupThresh,
+            LossDetection::Rack => Detection::Rack,
+        };
+        self.irs = syn.header.seq;
+        self.receiver = Some(Receiver::new(now, &receiver, self.irs, timestamp));
+        self.sender = Sender::new(Box::new(Kept::default()), agreed.payload, detection, agreed.ecn);
+        self.window = PeerWindow::new();
+        // "The window field in a segment where the SYN bit is set … MUST NOT be scaled" (RFC 7323 §2.2).
+        self.window.update(self.irs, 0, u64::from(syn.header.window));
+        self.window.shift = agreed.peer_shift.unwrap_or(0);
+        self.agreed = agreed;
+    }
+
+    /// Both directions are known to work: data may flow.
+    pub(super) fn establish(&mut self, now: Instant, cm: &mut Manager) {
+        self.state = State::Established;
+        self.timers.stop(Timer::Handshake);
+        let flow = cm.open(self.destination(), self.agreed.payload);
+        self.flow = Some(flow);
+        // Karn's algorithm; and after more than one loss the window begins with a segment (RFC 6928 §2, as Linux).
+        let update = match self.repeats {
+            0 => Update { rtt: Some(now - self.syn_sent_at), ..Update::default() },
+            1 => Update::default(),
+            _ => Update { loss: Some((Loss::Persistent, self.syn_sent_at)), ..Update::default() },
+        };
+        told(cm.update(now, flow, update));
+        self.repeats = 0;
+        self.events.push_back(Event::Connected);
+    }
+}

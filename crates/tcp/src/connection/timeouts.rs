@@ -1,0 +1,110 @@
+//! What happens when a timer goes off, and when the timers for data are set.
+
+use timeous_cm::Manager;
+use timeous_core::{Duration, Instant};
+
+use super::{CloseReason, Connection, State, Timer, backed_off, told};
+use crate::sender::MAX_ACK_DELAY;
+
+impl Connection {
+    pub(super) fn expire_timers(&mut self, now: Instant, cm: &mut Manager) {
+        for timer in Timer::ALL {
+            if self.timers.expired(timer, now) {
+                self.expire(timer, now, cm);
+            }
+        }
+    }
+
+    fn expire(&mut self, timer: Timer, now: Instant, cm: &mut Manager) {
+        match timer {
+            Timer::Handshake => self.repeat_syn(now),
+            Timer::Reordering => {
+                let path = self.round_trip(cm);
+                let verdict = self.sender.look_again(now, path, &mut self.feedback);
+                self.apply(now, cm, &verdict);
+            }
+            Timer::TailProbe => {
+                self.owed.tail_probe = self.sender.may_probe();
+                // "regardless of whether a loss probe was sent, the sender MUST re-arm the RTO timer" (RFC 8985 §7.3).
+                self.restart_retransmission_timer(now, cm);
+            }
+            Timer::Retransmit => self.retransmission_timeout(now, cm),
+            Timer::Persist => self.persist_timeout(now, cm),
+            Timer::GiveUp => self.tear_down(State::Closed, CloseReason::Timeout),
+            Timer::TimeWait => self.state = State::Closed,
+        }
+    }
+
+    /// RFC 6298 §5.4 to §5.6.
+    fn retransmission_timeout(&mut self, now: Instant, cm: &mut Manager) {
+        if self.sender.is_idle() {
+            return;
+        }
+        if self.repeats >= self.config.retries {
+            return self.tear_down(State::Closed, CloseReason::Timeout);
+        }
+        self.repeats += 1;
+        self.statistics.timeouts += 1;
+        self.owed.tail_probe = false;
+        self.timers.stop(Timer::TailProbe);
+        let verdict = self.sender.on_timeout(&mut self.feedback);
+        self.apply(now, cm, &verdict);
+        self.restart_retransmission_timer(now, cm);
+    }
+
+    /// The peer's window is still closed, as far as is known: it is asked, more and more rarely.
+    fn persist_timeout(&mut self, now: Instant, cm: &Manager) {
+        if self.probes >= self.config.retries {
+            return self.tear_down(State::Closed, CloseReason::Timeout);
+        }
+        self.probes += 1;
+        self.owed.window_probe = true;
+        self.set_persist_timer(now, cm);
+    }
+
+    pub(super) fn set_persist_timer(&mut self, now: Instant, cm: &Manager) {
+        let base = self.flow.and_then(|flow| told(cm.timeout(flow))).unwrap_or_default();
+        self.timers.set(Timer::Persist, now + backed_off(base, self.probes));
+    }
+
+    /// The retransmission timeout as it is now (RFC 6298 §2, §5.5).
+    fn timeout(&self, cm: &Manager) -> Duration {
+        let base = self.flow.and_then(|flow| told(cm.timeout(flow))).unwrap_or_default();
+        backed_off(base, self.sender.backoff())
+    }
+
+    pub(super) fn restart_retransmission_timer(&mut self, now: Instant, cm: &Manager) {
+        self.timers.set(Timer::Retransmit, now + self.timeout(cm));
+    }
+
+    /// Something left that wants an acknowledgement (RFC 6298 §5.1).
+    pub(super) fn watch_for_acks(&mut self, now: Instant, cm: &Manager) {
+        if !self.timers.is_set(Timer::Retransmit) {
+            self.restart_retransmission_timer(now, cm);
+        }
+        if !self.timers.is_set(Timer::GiveUp) {
+            self.watch_user_timeout(now);
+        }
+    }
+
+    /// The peer has made progress, or is asked to.
+    pub(super) fn watch_user_timeout(&mut self, now: Instant) {
+        self.timers.set_to(Timer::GiveUp, self.config.user_timeout.map(|after| now + after));
+    }
+
+    /// `TLP_calc_PTO` of RFC 8985 §7.2.
+    pub(super) fn schedule_tail_probe(&mut self, now: Instant, cm: &Manager) {
+        if !self.config.tail_loss_probe || !self.sender.wants_probe() {
+            return;
+        }
+        let srtt = self.flow.and_then(|flow| told(cm.query(flow))).and_then(|path| path.srtt);
+        let wait = match srtt {
+            Some(srtt) if self.sender.segments() == 1 => srtt * 2 + MAX_ACK_DELAY,
+            Some(srtt) => srtt * 2,
+            None => Duration::from_secs(1),
+        };
+        let at = now + wait;
+        let at = self.timers.get(Timer::Retransmit).map_or(at, |timeout| at.min(timeout));
+        self.timers.set(Timer::TailProbe, at);
+    }
+}

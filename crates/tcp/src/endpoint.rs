@@ -1,0 +1,476 @@
+//! An endpoint: the TCP connections of one host, told apart by addresses and ports (RFC 9293 §3.3.1).
+
+mod arrivals;
+mod config;
+mod names;
+mod schedule;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use timeous_cm::{FlowId, Manager};
+use timeous_core::{AduSource, DriveOrder, Ecn, Instant, Misuse, NoAdus, Rng, Transmit, Transport};
+
+pub use config::EndpointConfig;
+pub use names::ConnectionId;
+
+use crate::connection::{Connection, Event, State, Target};
+use crate::rate_limit::RateLimit;
+use crate::segment::{Addresses, Header, Options, begin, finish};
+use names::FlowKey;
+use schedule::Schedule;
+
+/// The send queues of an endpoint's connections.
+pub trait Sources {
+    /// That of one connection; asked for connected ones only. [`NoAdus`] serves for one that never sends.
+    fn source(&mut self, connection: ConnectionId) -> &mut dyn AduSource;
+}
+
+/// A segment that leaves an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Where from.
+    pub from: SocketAddr,
+    /// Where to.
+    pub to: SocketAddr,
+    /// The connection that it belongs to; a refusal belongs to none.
+    pub connection: Option<ConnectionId>,
+    /// How to send it, and which ADU it carries for the first time.
+    pub transmit: Transmit,
+}
+
+/// Why a connection could not be begun. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The endpoint holds all connections that it may.
+    #[error("{0} connections are open, which is the most: close some, or raise max_connections")]
+    TooMany(usize),
+    /// Every local port is in use towards this peer.
+    #[error("no TCP port is free towards {0}: wait for TIME-WAIT to end")]
+    NoPort(SocketAddr),
+    /// The driver broke the order.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
+}
+
+/// The command names a connection that is not there (any more).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// It has ended, or never was.
+    #[error("there is no connection {0:?}: it has ended")]
+    Unknown(ConnectionId),
+    /// The driver broke the order.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
+}
+
+/// What an endpoint has counted besides its connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointStatistics {
+    /// Segments that cannot be read, or whose checksum is wrong.
+    pub malformed: u64,
+    /// Segments that belong to no connection and begin none.
+    pub stray: u64,
+    /// SYNs that were refused or dropped.
+    pub refused: u64,
+    /// Resets sent to segments of no connection.
+    pub resets_sent: u64,
+    /// Half-open connections given up for newcomers.
+    pub evicted: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    connection: Box<Connection>,
+    key: FlowKey,
+    flow: Option<FlowId>,
+    /// The application has heard that it is connected.
+    is_known: bool,
+    since: Instant,
+}
+
+/// A reset for a segment of no connection.
+#[derive(Debug)]
+struct Refusal {
+    key: FlowKey,
+    header: Header,
+}
+
+/// The TCP connections of one host, sans-IO: segments and time in, segments and events out.
+///
+/// The driving order is that of [`Transport`]. A connection is looked at only when it has a reason to send, so the
+/// driver has to pass on the Congestion Manager's wake-ups ([`Manager::poll_granted`], also between two segments) by
+/// [`granted`](Self::granted), and the application's by [`wake`](Self::wake).
+///
+/// ```
+/// use timeous_core::{Instant, Rng};
+/// use timeous_tcp::{Endpoint, EndpointConfig, State};
+/// let mut endpoint = Endpoint::new(EndpointConfig::default(), Rng::from_seed(1));
+/// endpoint.listen(80);
+/// let id = endpoint.connect(Instant::ZERO, "192.0.2.2".parse()?, "192.0.2.1:80".parse()?)?;
+/// assert_eq!(endpoint.connection(id).unwrap().state(), State::SynSent);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Endpoint {
+    config: EndpointConfig,
+    rng: Rng,
+    order: DriveOrder,
+    slots: BTreeMap<ConnectionId, Slot>,
+    keys: BTreeMap<FlowKey, ConnectionId>,
+    flows: BTreeMap<FlowId, ConnectionId>,
+    listeners: BTreeSet<u16>,
+    /// Connections that a peer has asked for and not completed, oldest first.
+    half_open: BTreeSet<ConnectionId>,
+    /// Connections in TIME-WAIT that nobody has anything to do with any more.
+    lingering: BTreeSet<ConnectionId>,
+    schedule: Schedule,
+    events: VecDeque<(ConnectionId, Event)>,
+    refusals: VecDeque<Refusal>,
+    refusal_rate: RateLimit,
+    statistics: EndpointStatistics,
+    /// Those whose end was told: they are still there to be read, and to be asked for their statistics.
+    ended: BTreeSet<ConnectionId>,
+    /// Those of them that may have become superfluous.
+    to_reap: Vec<ConnectionId>,
+    next_id: u64,
+}
+
+impl Endpoint {
+    /// An endpoint without connections. `rng` makes sequence numbers and ports unguessable: seed it from the system.
+    pub fn new(config: EndpointConfig, rng: Rng) -> Self {
+        Self {
+            rng,
+            order: DriveOrder::default(),
+            slots: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            listeners: BTreeSet::new(),
+            half_open: BTreeSet::new(),
+            lingering: BTreeSet::new(),
+            schedule: Schedule::default(),
+            events: VecDeque::new(),
+            refusals: VecDeque::new(),
+            refusal_rate: RateLimit::per_second(config.resets_per_second),
+            statistics: EndpointStatistics::default(),
+            ended: BTreeSet::new(),
+            to_reap: Vec::new(),
+            next_id: 0,
+            config,
+        }
+    }
+
+    /// Accepts connections to `port`, on any address.
+    pub fn listen(&mut self, port: u16) {
+        self.listeners.insert(port);
+    }
+
+    /// Accepts no more connections to `port`; those that are there stay.
+    pub fn stop_listening(&mut self, port: u16) {
+        self.listeners.remove(&port);
+    }
+
+    /// Asks `remote` for a connection, from an ephemeral port of the address `local`.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if there is no room for another connection.
+    pub fn connect(&mut self, now: Instant, local: IpAddr, remote: SocketAddr) -> Result<ConnectionId, ConnectError> {
+        self.reap();
+        let open = self.slots.len() - self.lingering.len();
+        if open >= self.config.max_connections {
+            return Err(ConnectError::TooMany(open));
+        }
+        let local = self.ephemeral(local, remote).ok_or(ConnectError::NoPort(remote))?;
+        self.order.fed(now)?;
+        let target = Target { local, remote, dscp: self.config.dscp };
+        let connection = Connection::connect(now, self.config.connection.clone(), target, &mut self.rng);
+        Ok(self.add(now, FlowKey { remote, local }, connection))
+    }
+
+    /// Sends nothing more than what is queued, as [`Connection::close`].
+    ///
+    /// # Errors
+    /// [`CommandError`] if there is no such connection.
+    pub fn close(&mut self, now: Instant, id: ConnectionId) -> Result<(), CommandError> {
+        self.command(now, id, |connection| connection.close(now))
+    }
+
+    /// Ends a connection at once, as [`Connection::abort`].
+    ///
+    /// # Errors
+    /// [`CommandError`] if there is no such connection.
+    pub fn abort(&mut self, now: Instant, id: ConnectionId) -> Result<(), CommandError> {
+        self.command(now, id, |connection| connection.abort(now))
+    }
+
+    fn command(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        command: impl FnOnce(&mut Connection) -> Result<(), Misuse>,
+    ) -> Result<(), CommandError> {
+        let slot = self.slots.get_mut(&id).ok_or(CommandError::Unknown(id))?;
+        self.order.fed(now)?;
+        command(&mut slot.connection)?;
+        self.after(id);
+        Ok(())
+    }
+
+    /// Appends to `out` all that can be read from a connection, in order, and gives how many bytes those were. It may
+    /// make a window update due: drain again.
+    pub fn read(&mut self, id: ConnectionId, out: &mut Vec<u8>) -> usize {
+        self.read_at_most(id, usize::MAX, out)
+    }
+
+    /// The same, but `limit` bytes at most.
+    pub fn read_at_most(&mut self, id: ConnectionId, limit: usize, out: &mut Vec<u8>) -> usize {
+        let Some(slot) = self.slots.get_mut(&id) else { return 0 };
+        let count = slot.connection.read(limit, out);
+        if count > 0 {
+            self.schedule.make_ready(id);
+            if self.ended.contains(&id) {
+                self.to_reap.push(id);
+            }
+        }
+        count
+    }
+
+    /// The Congestion Manager has granted `flow` a segment. Says whether the flow is one of this endpoint's.
+    pub fn granted(&mut self, flow: FlowId) -> bool {
+        let id = self.flows.get(&flow).copied();
+        if let Some(id) = id {
+            self.schedule.make_ready(id);
+        }
+        id.is_some()
+    }
+
+    /// The application has put something into the connection's source.
+    pub fn wake(&mut self, id: ConnectionId) {
+        if self.slots.contains_key(&id) {
+            self.schedule.make_ready(id);
+        }
+    }
+
+    /// A connection, until its end was told by [`poll_event`](Self::poll_event), all was read, and the next call is
+    /// made.
+    pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
+        self.slots.get(&id).filter(|_| !self.lingering.contains(&id)).map(|slot| &*slot.connection)
+    }
+
+    /// The connections there are, half-open ones included, those in TIME-WAIT not.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.slots.keys().copied().filter(|id| !self.lingering.contains(id))
+    }
+
+    /// How many connections a peer has asked for and not completed.
+    pub fn half_open(&self) -> usize {
+        self.half_open.len()
+    }
+
+    /// How many ended connections are in TIME-WAIT.
+    pub fn lingering(&self) -> usize {
+        self.lingering.len()
+    }
+
+    /// What was counted.
+    pub fn statistics(&self) -> &EndpointStatistics {
+        &self.statistics
+    }
+
+    /// Lets time pass: to be called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
+    ///
+    /// # Errors
+    /// [`Misuse`] if `now` is before an earlier call's.
+    pub fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) -> Result<(), Misuse> {
+        self.order.fed(now)?;
+        self.reap();
+        while let Some(id) = self.schedule.next_due(now) {
+            if let Some(slot) = self.slots.get_mut(&id) {
+                slot.connection.handle_timeout(now, cm)?;
+                self.after(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next segment to send now, appended to the empty `packet`, or `None`. Connections take turns.
+    ///
+    /// # Errors
+    /// [`Misuse`] if the driver broke the order.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        sources: &mut dyn Sources,
+        packet: &mut Vec<u8>,
+    ) -> Result<Option<Outgoing>, Misuse> {
+        if !packet.is_empty() {
+            return Err(Misuse::BufferNotEmpty { len: packet.len() });
+        }
+        self.order.advance(now)?;
+        let outgoing = match self.refusals.pop_front() {
+            Some(refusal) => Some(write_refusal(&refusal, packet)),
+            None => self.poll_connections(now, cm, sources, packet)?,
+        };
+        self.order.polled(now, outgoing.is_some())?;
+        Ok(outgoing)
+    }
+
+    fn poll_connections(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        sources: &mut dyn Sources,
+        packet: &mut Vec<u8>,
+    ) -> Result<Option<Outgoing>, Misuse> {
+        while let Some(id) = self.schedule.next_ready() {
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            let mut nothing = NoAdus;
+            let has_source = slot.is_known && Self::is_open(&slot.connection);
+            let source = if has_source { sources.source(id) } else { &mut nothing };
+            let transmit = slot.connection.poll_transmit(now, cm, source, packet)?;
+            let FlowKey { local: from, remote: to } = slot.key;
+            match transmit {
+                Some(transmit) => {
+                    self.after(id);
+                    return Ok(Some(Outgoing { from, to, connection: Some(id), transmit }));
+                }
+                None => {
+                    let timeout = slot.connection.poll_timeout()?;
+                    self.schedule.set_timeout(id, timeout);
+                    self.settle(id);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due; `None`: not before something else happens.
+    ///
+    /// # Errors
+    /// [`Misuse::NotDrained`] while segments may wait.
+    pub fn poll_timeout(&mut self) -> Result<Option<Instant>, Misuse> {
+        self.order.may_sleep()?;
+        // What was read, or woken, since the last drain may have something to send at once.
+        let at_once = Some(self.order.now()).filter(|_| self.schedule.has_ready());
+        Ok(self.schedule.first_timeout().into_iter().chain(at_once).min())
+    }
+
+    /// The next event, or `None`.
+    pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
+        self.reap();
+        let (id, event) = self.events.pop_front()?;
+        if matches!(event, Event::Closed { .. }) {
+            self.ended.insert(id);
+            self.to_reap.push(id);
+        }
+        Some((id, event))
+    }
+
+    fn add(&mut self, now: Instant, key: FlowKey, connection: Connection) -> ConnectionId {
+        let id = ConnectionId(self.next_id);
+        self.next_id += 1;
+        self.keys.insert(key, id);
+        let connection = Box::new(connection);
+        self.slots.insert(id, Slot { connection, key, flow: None, is_known: false, since: now });
+        self.schedule.make_ready(id);
+        id
+    }
+
+    /// A port from the dynamic range (RFC 6335 §6) that is free towards this peer.
+    fn ephemeral(&mut self, local: IpAddr, remote: SocketAddr) -> Option<SocketAddr> {
+        const FIRST: u16 = 49_152;
+        const COUNT: u16 = u16::MAX - FIRST + 1;
+        let start = self.rng.below(u64::from(COUNT)) as u16;
+        let candidates = (0..COUNT).map(|step| SocketAddr::new(local, FIRST + (start + step) % COUNT));
+        let is_free = |local: &SocketAddr| {
+            !self.keys.contains_key(&FlowKey { remote, local: *local }) && !self.listeners.contains(&local.port())
+        };
+        candidates.into_iter().find(is_free)
+    }
+
+    /// Something happened on a connection: it may have segments to send, and events to tell.
+    fn after(&mut self, id: ConnectionId) {
+        self.schedule.make_ready(id);
+        self.settle(id);
+    }
+
+    /// Takes over what a connection has to tell.
+    fn settle(&mut self, id: ConnectionId) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let flow = slot.connection.flow();
+        if flow != slot.flow {
+            if let Some(old) = slot.flow.take() {
+                self.flows.remove(&old);
+            }
+            if let Some(new) = flow {
+                self.flows.insert(new, id);
+            }
+            slot.flow = flow;
+        }
+        let mut is_hidden = !slot.is_known && self.half_open.contains(&id);
+        while let Some(event) = slot.connection.poll_event() {
+            if event == Event::Connected {
+                slot.is_known = true;
+                if is_hidden {
+                    is_hidden = false;
+                    self.half_open.remove(&id);
+                    let port = slot.key.local.port();
+                    self.events.push_back((id, Event::Incoming { port }));
+                }
+            }
+            // Nobody has heard of a connection that was never completed.
+            if !is_hidden {
+                self.events.push_back((id, event));
+            }
+        }
+        let is_over = !slot.connection.state().is_alive() && slot.connection.is_drained();
+        if is_over && is_hidden {
+            self.remove(id);
+        } else if is_over && self.ended.contains(&id) {
+            self.to_reap.push(id);
+        } else if self.lingering.contains(&id) && slot.connection.state() == State::Closed {
+            self.remove(id);
+        }
+    }
+
+    /// Forgets the connections whose end was told, once they have said their last word and all was read. In TIME-WAIT
+    /// they go on by themselves.
+    fn reap(&mut self) {
+        while let Some(id) = self.to_reap.pop() {
+            let Some(slot) = self.slots.get(&id).filter(|slot| slot.connection.is_drained()) else { continue };
+            let lingers = slot.connection.state() == State::TimeWait;
+            self.ended.remove(&id);
+            if lingers {
+                self.lingering.insert(id);
+                if self.lingering.len() > self.config.max_lingering
+                    && let Some(oldest) = self.lingering.first().copied()
+                {
+                    self.remove(oldest);
+                }
+            } else {
+                self.remove(id);
+            }
+        }
+    }
+
+    fn remove(&mut self, id: ConnectionId) {
+        let Some(slot) = self.slots.remove(&id) else { return };
+        self.keys.remove(&slot.key);
+        if let Some(flow) = slot.flow {
+            self.flows.remove(&flow);
+        }
+        self.half_open.remove(&id);
+        self.lingering.remove(&id);
+        self.ended.remove(&id);
+        self.schedule.forget(id);
+    }
+}
+
+fn write_refusal(refusal: &Refusal, packet: &mut Vec<u8>) -> Outgoing {
+    let FlowKey { local: from, remote: to } = refusal.key;
+    let addresses = Addresses { source: from.ip(), destination: to.ip() };
+    let start = begin(&refusal.header, &Options::default(), packet).expect("there are no options");
+    finish(packet, start, addresses).expect("the segment was begun");
+    Outgoing { from, to, connection: None, transmit: Transmit { ecn: Ecn::NotEct, adu: None } }
+}

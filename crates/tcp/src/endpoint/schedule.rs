@@ -1,0 +1,101 @@
+//! Which connections have something to do now, and which later: an idle one costs nothing.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use timeous_core::Instant;
+
+use super::names::ConnectionId;
+
+/// A ready queue, served in turn, and the timeouts of all others.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    queue: VecDeque<ConnectionId>,
+    queued: BTreeSet<ConnectionId>,
+    timeouts: BTreeSet<(Instant, ConnectionId)>,
+    timeout_of: BTreeMap<ConnectionId, Instant>,
+}
+
+impl Schedule {
+    /// The connection may have something to send.
+    pub(super) fn make_ready(&mut self, id: ConnectionId) {
+        if self.queued.insert(id) {
+            self.queue.push_back(id);
+        }
+    }
+
+    /// The next in turn, which leaves the queue.
+    pub(super) fn next_ready(&mut self) -> Option<ConnectionId> {
+        let id = self.queue.pop_front()?;
+        self.queued.remove(&id);
+        Some(id)
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    pub(super) fn set_timeout(&mut self, id: ConnectionId, at: Option<Instant>) {
+        let old = match at {
+            Some(at) => self.timeout_of.insert(id, at),
+            None => self.timeout_of.remove(&id),
+        };
+        if let Some(old) = old {
+            self.timeouts.remove(&(old, id));
+        }
+        if let Some(at) = at {
+            self.timeouts.insert((at, id));
+        }
+    }
+
+    /// The next connection whose timeout has come.
+    pub(super) fn next_due(&mut self, now: Instant) -> Option<ConnectionId> {
+        let &(_, id) = self.timeouts.first().filter(|&&(at, _)| at <= now)?;
+        self.set_timeout(id, None);
+        Some(id)
+    }
+
+    pub(super) fn first_timeout(&self) -> Option<Instant> {
+        self.timeouts.first().map(|&(at, _)| at)
+    }
+
+    pub(super) fn forget(&mut self, id: ConnectionId) {
+        self.set_timeout(id, None);
+        if self.queued.remove(&id) {
+            self.queue.retain(|&queued| queued != id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ConnectionId = ConnectionId(1);
+    const B: ConnectionId = ConnectionId(2);
+
+    #[test]
+    fn the_ready_take_turns_and_are_queued_once() {
+        let mut schedule = Schedule::default();
+        for id in [A, B, A] {
+            schedule.make_ready(id);
+        }
+        assert_eq!(schedule.next_ready(), Some(A));
+        schedule.make_ready(A);
+        assert_eq!([schedule.next_ready(), schedule.next_ready(), schedule.next_ready()], [Some(B), Some(A), None]);
+    }
+
+    #[test]
+    fn a_new_timeout_replaces_the_old_one() {
+        let at = Instant::from_nanos;
+        let mut schedule = Schedule::default();
+        schedule.set_timeout(A, Some(at(5)));
+        schedule.set_timeout(B, Some(at(7)));
+        schedule.set_timeout(A, Some(at(9)));
+        assert_eq!(schedule.first_timeout(), Some(at(7)));
+        assert_eq!(schedule.next_due(at(8)), Some(B));
+        assert_eq!(schedule.next_due(at(8)), None);
+        schedule.make_ready(A);
+        schedule.forget(A);
+        assert_eq!((schedule.first_timeout(), schedule.next_ready()), (None, None));
+    }
+}

@@ -1,0 +1,45 @@
+//! A bound on how often strangers can make this host answer (RFC 5961 §7, RFC 9293 §3.10.7.1).
+
+use timeous_core::{Duration, Instant};
+
+/// A token bucket that holds one second's answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateLimit {
+    interval: Duration,
+    /// The bucket is full from this instant on, and empty one second before it.
+    full_at: Instant,
+}
+
+const BURST: Duration = Duration::from_secs(1);
+
+impl RateLimit {
+    /// At most `per_second` answers in a second, more or less.
+    pub(crate) fn per_second(per_second: u32) -> Self {
+        Self { interval: Duration::from_nanos(1_000_000_000 / u64::from(per_second.max(1))), full_at: Instant::ZERO }
+    }
+
+    /// Whether one more is allowed now; it is taken then.
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
+        let full_at = self.full_at.max(now) + self.interval;
+        let allowed = full_at - now <= BURST;
+        if allowed {
+            self.full_at = full_at;
+        }
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_at_once_and_then_one_every_eighth_of_a_second() {
+        let mut limit = RateLimit::per_second(8);
+        let mut now = Instant::ZERO + Duration::from_secs(9);
+        assert_eq!((0..100).filter(|_| limit.take(now)).count(), 8);
+        now += Duration::from_millis(125);
+        assert!(limit.take(now));
+        assert!(!limit.take(now));
+    }
+}

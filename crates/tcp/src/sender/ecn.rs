@@ -1,0 +1,58 @@
+//! ECN at the sender: one reduction a window, and the CWR that tells the peer of it (RFC 3168 §6.1.2).
+
+/// What was agreed, and how far the last reduction reaches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EcnSender {
+    agreed: bool,
+    /// Reductions are due again when this is acknowledged: "the TCP sender should not react again to an indication of
+    /// congestion within the same window of data".
+    reduced_to: u64,
+    /// The window was reduced, and the next new data say so.
+    owes_cwr: bool,
+}
+
+impl EcnSender {
+    pub(super) fn new(agreed: bool) -> Self {
+        Self { agreed, reduced_to: 0, owes_cwr: false }
+    }
+
+    pub(crate) fn is_agreed(&self) -> bool {
+        self.agreed
+    }
+
+    /// An acknowledgement of `una` came, with ECE or without. Says whether the window is to be reduced.
+    pub(super) fn on_ack(&mut self, ece: bool, una: u64, nxt: u64) -> bool {
+        let reduces = self.agreed && ece && una > self.reduced_to;
+        if reduces {
+            self.reduced(nxt);
+        }
+        reduces
+    }
+
+    /// "When an ECN-Capable TCP sender reduces its congestion window for any reason … the TCP sender sets the CWR flag
+    /// in the TCP header of the first new data packet sent after the window reduction".
+    pub(super) fn reduced(&mut self, nxt: u64) {
+        self.reduced_to = nxt;
+        self.owes_cwr = self.agreed;
+    }
+
+    /// New data leave: whether with CWR.
+    pub(crate) fn take_cwr(&mut self) -> bool {
+        std::mem::take(&mut self.owes_cwr)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_reduced_once_and_the_peer_told_once() {
+        let mut ecn = EcnSender::new(true);
+        assert!(ecn.on_ack(true, 1_000, 9_000));
+        assert!(!ecn.on_ack(true, 9_000, 12_000), "still of the window that was reduced");
+        assert!(ecn.take_cwr() && !ecn.take_cwr());
+        assert!(ecn.on_ack(true, 9_001, 15_000));
+        assert!(!EcnSender::new(false).on_ack(true, 5, 9), "not agreed");
+    }
+}

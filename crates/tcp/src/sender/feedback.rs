@@ -1,0 +1,75 @@
+//! What an acknowledgement, or its absence, has taught.
+
+use timeous_core::{Duration, Instant};
+
+use super::sent::Sent;
+
+/// News for the Congestion Manager and for the source. It is filled anew for each acknowledgement.
+#[derive(Debug, Default)]
+pub(crate) struct Feedback {
+    /// Data bytes that left the network because they arrived.
+    pub(crate) acked: u64,
+    /// Data bytes that are taken for lost.
+    pub(crate) lost: u64,
+    /// When the newest of those was sent.
+    pub(super) newest_lost: Option<Instant>,
+    /// The same of those that were not sent for the first time.
+    pub(super) newest_lost_again: Option<Instant>,
+    /// The tokens of the segments that are acknowledged in full.
+    pub(crate) acked_tokens: Vec<u64>,
+    /// When the oldest segment was sent of which news came, and that was sent only once (Karn's algorithm).
+    pub(super) oldest_clean: Option<Instant>,
+    /// The lowest end among those.
+    pub(super) lowest_clean: Option<u64>,
+    /// Of the segments that arrived, the one that was sent last.
+    pub(super) newest: Option<Delivered>,
+    /// Whether one arrived that was sent several times.
+    pub(super) has_resent: bool,
+}
+
+/// A segment that arrived, as RACK looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Delivered {
+    pub(super) sent_at: Instant,
+    pub(super) end: u64,
+    pub(super) resent: bool,
+}
+
+impl Feedback {
+    pub(super) fn clear(&mut self) {
+        let mut acked_tokens = std::mem::take(&mut self.acked_tokens);
+        acked_tokens.clear();
+        *self = Self { acked_tokens, ..Self::default() };
+    }
+
+    /// A segment is known to have arrived that was not before.
+    pub(super) fn delivered(&mut self, sent: &Sent) {
+        let resent = sent.transmissions > 1;
+        if resent {
+            self.has_resent = true;
+        } else {
+            self.oldest_clean = Some(self.oldest_clean.map_or(sent.sent_at, |at| at.min(sent.sent_at)));
+            self.lowest_clean = Some(self.lowest_clean.map_or(sent.end, |end| end.min(sent.end)));
+        }
+        let this = Delivered { sent_at: sent.sent_at, end: sent.end, resent };
+        if self.newest.is_none_or(|newest| (newest.sent_at, newest.end) < (this.sent_at, this.end)) {
+            self.newest = Some(this);
+        }
+    }
+
+    /// A transmission is taken for lost; `bytes` of it were thought to be under way.
+    pub(super) fn lose(&mut self, sent: &Sent, bytes: u64) {
+        self.lost += bytes;
+        let newest = |known: Option<Instant>| Some(known.map_or(sent.sent_at, |at| at.max(sent.sent_at)));
+        self.newest_lost = newest(self.newest_lost);
+        if sent.transmissions > 1 {
+            self.newest_lost_again = newest(self.newest_lost_again);
+        }
+    }
+
+    /// The round-trip time that the segments show. None if one of them was sent several times: what lies behind it may
+    /// have waited for it at the peer.
+    pub(super) fn rtt(&self, now: Instant) -> Option<Duration> {
+        self.oldest_clean.filter(|_| !self.has_resent).map(|at| now - at)
+    }
+}

@@ -1,0 +1,120 @@
+//! RACK: what was sent well before something that has arrived is lost (RFC 8985 §6).
+
+use std::collections::VecDeque;
+
+use timeous_core::{Duration, Instant};
+
+use super::feedback::Feedback;
+use super::scoreboard::Scoreboard;
+
+/// How many segments make a loss certain without a wait (`DupThresh`).
+const DUP_THRESH: usize = 3;
+/// "RACK.reo_wnd_persist … 16": for so many recoveries a widened window is kept.
+const PERSIST: u32 = 16;
+
+/// A transmission, as it left.
+#[derive(Clone, Copy, Debug)]
+struct Transmission {
+    at: Instant,
+    start: u64,
+    end: u64,
+    /// Which one of its segment.
+    number: u16,
+}
+
+/// The state of RFC 8985 §5.2.
+#[derive(Debug, Default)]
+pub(super) struct Rack {
+    /// All transmissions in the order of time, those that are over among them.
+    log: VecDeque<Transmission>,
+    /// Of what arrived, what was sent last, and its round-trip time.
+    latest: Option<(Instant, u64, Duration)>,
+    /// The highest offset that arrived (`RACK.fack`).
+    highest: u64,
+    reordering_seen: bool,
+    /// The window is so many quarters of the least round-trip time.
+    multiplier: u32,
+    persist: u32,
+    /// Until this is acknowledged, duplicates do not widen the window further (`RACK.dsack_round`).
+    dsack_round: Option<u64>,
+}
+
+impl Rack {
+    pub(super) fn transmitted(&mut self, now: Instant, start: u64, end: u64, number: u16) {
+        self.log.push_back(Transmission { at: now, start, end, number });
+    }
+
+    /// Steps 1 to 3 of §6.2: takes in what arrived.
+    pub(super) fn on_delivered(&mut self, now: Instant, feedback: &Feedback, min_rtt: Duration) {
+        if feedback.lowest_clean.is_some_and(|end| end < self.highest) {
+            self.reordering_seen = true;
+        }
+        let Some(newest) = feedback.newest else { return };
+        self.highest = self.highest.max(newest.end);
+        let rtt = now - newest.sent_at;
+        // An answer that came faster than any is one to an earlier transmission.
+        if newest.resent && rtt < min_rtt {
+            return;
+        }
+        let key = (newest.sent_at, newest.end);
+        if self.latest.is_none_or(|(at, end, _)| (at, end) < key) {
+            self.latest = Some((newest.sent_at, newest.end, rtt));
+        }
+    }
+
+    /// Step 4 of §6.2: a DSACK says that a retransmission was needless, so that the window was too small.
+    pub(super) fn on_duplicate(&mut self, una: u64, nxt: u64) {
+        if self.dsack_round.is_none_or(|round| una >= round) {
+            self.dsack_round = Some(nxt);
+            self.multiplier = self.multiplier.max(1) + 1;
+            self.persist = PERSIST;
+        }
+    }
+
+    /// A recovery is over.
+    pub(super) fn recovered(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.multiplier = 1;
+        }
+    }
+
+    /// The window in which what comes late may still come (`RACK_update_reo_wnd`).
+    fn window(&self, sacked: usize, recovering: bool, min_rtt: Duration, srtt: Duration) -> Duration {
+        if !self.reordering_seen && (recovering || sacked >= DUP_THRESH) {
+            return Duration::ZERO;
+        }
+        (min_rtt * u64::from(self.multiplier.max(1)) / 4).min(srtt)
+    }
+
+    /// Step 5 of §6.2: takes for lost what is. Gives when there will be more to take, if nothing comes before.
+    pub(super) fn detect(
+        &mut self,
+        now: Instant,
+        board: &mut Scoreboard,
+        recovering: bool,
+        rtts: (Duration, Duration),
+        feedback: &mut Feedback,
+    ) -> Option<Instant> {
+        let (latest_at, latest_end, rtt) = self.latest?;
+        let window = self.window(board.sacked_segments(), recovering, rtts.0, rtts.1);
+        while let Some(&first) = self.log.front() {
+            let at = board.find(first.start);
+            let stands = board.get(at).is_some_and(|sent| {
+                sent.end == first.end && sent.transmissions == first.number && !sent.sacked && sent.copies > 0
+            });
+            if stands {
+                if (first.at, first.end) >= (latest_at, latest_end) {
+                    return None;
+                }
+                let due = first.at + rtt + window;
+                if due > now {
+                    return Some(due);
+                }
+                board.lose(at, feedback);
+            }
+            self.log.pop_front();
+        }
+        None
+    }
+}

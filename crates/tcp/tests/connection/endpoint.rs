@@ -1,0 +1,1 @@
+//! Many connections of one host.

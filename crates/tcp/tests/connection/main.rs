@@ -1,0 +1,6 @@
+//! Connections on a virtual clock: rules of the RFCs as timelines, transfers over bad links, many at one host.
+
+mod endpoint;
+mod link;
+mod pair;
+mod transfer;
