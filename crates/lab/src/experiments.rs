@@ -3,11 +3,14 @@
 mod lai;
 mod lai_age;
 mod lai_iframes;
+mod lai_notify;
+mod lai_overhead;
+pub(crate) mod sending;
 mod tcp_kernel;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order of the report.
 pub(crate) fn all() -> Vec<&'static dyn Experiment> {
-    vec![&lai_age::LaiAge, &lai_iframes::LaiIframes]
+    vec![&lai_overhead::LaiOverhead, &lai_notify::LaiNotify, &lai_age::LaiAge, &lai_iframes::LaiIframes]
 }

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use experiment::{Experiment, LabError, Progress, Run};
+use experiments::sending::crowd;
 
 /// Demonstrates Timeous, and repeats the experiments of the papers
 ///
@@ -29,6 +30,8 @@ enum Task {
     /// Lists what can be run
     List,
     All(AllArgs),
+    #[command(name = crowd::COMMAND, hide = true)]
+    CrowdMember(crowd::MemberArgs),
 }
 
 /// Runs every experiment and writes a page with all that was found
@@ -95,6 +98,10 @@ fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
         }
         Task::Demo(args) => match demo::run(&args) {
             Ok(held) => u8::from(!held),
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Task::CrowdMember(args) => match crowd::member(&args) {
+            Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
         },
         Task::All(args) => {

@@ -82,7 +82,7 @@ pub(super) fn transfer(name: &str, plan: &Plan<'_>) -> Result<Result<Outcome, io
     let begun = clock::now();
     let deadline = begun + plan.patience;
     let arrived = thread::scope(|scope| {
-        let right = scope.spawn(|| {
+        let right = scope.spawn(|| -> io::Result<Option<Arrived>> {
             let stream = kernel::accept(&listener, deadline)?;
             match plan.way {
                 Way::Right => kernel::receive(stream, &content, deadline).map(Some),
@@ -91,7 +91,7 @@ pub(super) fn transfer(name: &str, plan: &Plan<'_>) -> Result<Result<Outcome, io
         });
         let left = at_left(&bed, plan, to, &content, deadline)?;
         let right = right.join().expect("the right does not panic");
-        Ok(left.and_then(|left| Ok(left.or(right?).expect("one of the two receives"))))
+        Ok::<_, LabError>(left.and_then(|left| Ok(left.or(right?).expect("one of the two receives"))))
     })?;
     let links = bed.end()?;
     Ok(arrived.map(|arrived| Outcome { same: arrived.same, took: arrived.at - begun, links }))

@@ -1,0 +1,162 @@
+//! lai-notify: what it saves to hand control over less often (Lai & Kohler §4.1, figure 8).
+
+use serde_json::json;
+
+use super::sending::cost::{Case, Cost, Effort, measure};
+use super::sending::crowd::crowd;
+use super::sending::sink::Sink;
+use super::sending::way::Way;
+use super::sending::{choices, data, of, table};
+use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
+use crate::report::plot::{Lines, Series};
+
+pub(crate) struct LaiNotify;
+
+const PAYLOADS: [usize; 5] = [0, 200, 600, 1_000, 1_400];
+const EVERY: [u32; 4] = [1, 4, 16, 64];
+const RAW: Way = Way::Bundles { of: 16 };
+const EFFORT: Effort = Effort { rounds: 40, packets: 9_600 };
+/// Processes at once (§4.1).
+const CROWD: usize = 30;
+/// The size that they send.
+const CROWD_PAYLOAD: usize = 1_400;
+const CROWD_EFFORT: Effort = Effort { rounds: 5, packets: 38_400 };
+
+impl Experiment for LaiNotify {
+    fn about(&self) -> About {
+        About {
+            name: "lai-notify",
+            title: "Cost of a packet where control is handed over at each k-th",
+            source: "Lai & Kohler §4.1, figure 8",
+            paper: "k = 16 is 26 % cheaper than k = 4, UDP takes 71 % more or worse; beyond 16 nothing is gained; 30 processes at \
+                    once show the same",
+            forms: Forms::Real,
+            seeds: 1,
+            takes: "real 40 s",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        let sink = Sink::make()?;
+        let cases: Vec<Case> =
+            PAYLOADS.iter().flat_map(|&payload| ways().into_iter().map(move |way| Case { way, payload })).collect();
+        let costs = measure(&sink, &cases, EFFORT, run.progress)?;
+        findings(&costs, &together(&sink, run)?)
+    }
+}
+
+fn ways() -> Vec<Way> {
+    [Way::Send].into_iter().chain(EVERY.map(|every| Way::Ring { every })).chain([RAW]).collect()
+}
+
+/// The ways in a crowd.
+fn crowd_ways() -> impl Iterator<Item = Way> {
+    ways().into_iter().filter(|way| *way != RAW)
+}
+
+fn together(sink: &Sink, run: &Run<'_>) -> Result<Vec<Cost>, LabError> {
+    let task = run.progress.task(&format!("{CROWD} processes at once"), u64::from(CROWD_EFFORT.rounds));
+    let case = |way| Case { way, payload: CROWD_PAYLOAD };
+    let mut costs: Vec<Cost> =
+        crowd_ways().map(|way| Cost { case: case(way), rounds: Vec::new(), system: f64::NAN }).collect();
+    for _ in 0..CROWD_EFFORT.rounds {
+        for cost in &mut costs {
+            cost.rounds.push(crowd(sink, cost.case, CROWD, CROWD_EFFORT.packets)?);
+        }
+        task.step();
+    }
+    Ok(costs)
+}
+
+fn findings(costs: &[Cost], together: &[Cost]) -> Result<Findings, LabError> {
+    let of = |way, payload| of(costs, way, payload);
+    let line = |way: Way| {
+        Series::new(&way.name(), PAYLOADS.map(|payload| (payload as f64, of(way, payload).median())).to_vec())
+    };
+    let series = ways().into_iter().map(line).collect();
+    let plot = Lines { title: "Cost of a packet (figure 8)", x: "payload, bytes", y: "ns", series };
+    Ok(Findings {
+        setup: [choices(EFFORT), own_choices()].concat(),
+        tables: vec![table(costs), crowded(together)],
+        figures: vec![Figure::new(plot.draw()?, "Medians of the rounds, on a processor of this machine.")],
+        claims: [claims(&of), crowd_claims(together)].concat(),
+        notes: Vec::new(),
+        data: json!({
+            "costs": costs.iter().map(data).collect::<Vec<_>>(),
+            "together": together.iter().map(data).collect::<Vec<_>>(),
+        }),
+    })
+}
+
+fn ring(every: u32) -> Way {
+    Way::Ring { every }
+}
+
+/// The greatest of the ratios over all sizes.
+fn worst<'a>(of: &impl Fn(Way, usize) -> &'a Cost, own: Way, other: Way) -> (f64, usize) {
+    let ratios = PAYLOADS.map(|payload| (of(own, payload).over(of(other, payload)), payload));
+    ratios.into_iter().fold((0.0, 0), |most, own| if own.0 > most.0 { own } else { most })
+}
+
+fn claims<'a>(of: &impl Fn(Way, usize) -> &'a Cost) -> Vec<Claim> {
+    let (sixteen, at) = worst(of, ring(16), Way::Send);
+    let (fewer, fewer_at) = worst(of, ring(16), ring(4));
+    let (four, four_at) = worst(of, ring(4), ring(1));
+    let (more, more_at) = worst(of, ring(64), ring(16));
+    let (raw, raw_at) = worst(of, ring(16), RAW);
+    let said = |ratio: f64, at: usize| format!("{ratio:.2} at {at} bytes");
+    vec![
+        Claim::new("k = 4 over k = 1 where it saves least", "–", said(four, four_at), four).pass(Bound::AtMost(1.0)),
+        Claim::new("k = 16 over k = 4 where it saves least", "0.79", said(fewer, fewer_at), fewer)
+            .pass(Bound::AtMost(1.0)),
+        Claim::new("k = 64 over k = 16 where it saves least", "1.0", said(more, more_at), more),
+        Claim::new("k = 16 over UDP where it saves least", "0.58", said(sixteen, at), sixteen)
+            .pass(Bound::AtMost(0.58))
+            .aim(Bound::AtMost(0.15)),
+        Claim::new("k = 16 over raw GSO of 16 where it is dearest", "–", said(raw, raw_at), raw)
+            .aim(Bound::AtMost(1.5)),
+    ]
+}
+
+fn crowd_claims(together: &[Cost]) -> Vec<Claim> {
+    let of = |way| together.iter().find(|cost| cost.case.way == way).expect("each way was measured");
+    let sixteen = of(ring(16)).over(of(Way::Send));
+    let ordered = of(ring(16)).median() < of(ring(4)).median() && of(ring(4)).median() < of(ring(1)).median();
+    vec![
+        Claim::new(
+            &format!("{CROWD} processes: k = 16 over UDP at {CROWD_PAYLOAD} bytes"),
+            "0.58",
+            format!("{sixteen:.2}"),
+            sixteen,
+        )
+        .pass(Bound::AtMost(0.58))
+        .aim(Bound::AtMost(0.15)),
+        Claim::order(
+            &format!("{CROWD} processes: k = 16 below k = 4 below k = 1"),
+            "“almost identical”",
+            if ordered { "so it is" } else { "not so" },
+            ordered,
+        ),
+    ]
+}
+
+fn own_choices() -> Vec<Choice> {
+    vec![
+        Choice::paper("control", "to the transport at each 1st, 4th, 16th, 64th packet", "figure 8"),
+        Choice::paper("at once", format!("{CROWD} processes"), "§4.1"),
+        Choice::ours("their payload", format!("{CROWD_PAYLOAD} bytes"), "the largest of figure 8"),
+        Choice::ours("raw GSO", "16 packets a call, no ring and no transport", "what sending can cost at least"),
+    ]
+}
+
+fn crowded(together: &[Cost]) -> Table {
+    let title = format!("{CROWD} processes at once, {CROWD_PAYLOAD} bytes: time on a processor for a packet, ns");
+    let mut table = Table::new(&title, &["way", "ns", "quartiles", "over UDP"]);
+    let send = together.iter().find(|cost| cost.case.way == Way::Send).expect("UDP was measured");
+    for cost in together {
+        let (low, high) = cost.quartiles();
+        let over = format!("{:.2}", cost.over(send));
+        table.row([cost.case.way.name(), format!("{:.0}", cost.median()), format!("{low:.0} to {high:.0}"), over]);
+    }
+    table
+}

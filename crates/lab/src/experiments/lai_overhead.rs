@@ -1,0 +1,76 @@
+//! lai-overhead: what a packet costs out of the ring, notified at each, and by `send()` (Lai & Kohler §4.1, figure 7).
+
+use serde_json::json;
+
+use super::sending::cost::{Case, Cost, Effort, measure};
+use super::sending::sink::Sink;
+use super::sending::way::Way;
+use super::sending::{choices, data, of, table};
+use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run};
+use crate::report::plot::{Lines, Series};
+
+pub(crate) struct LaiOverhead;
+
+/// Bytes of a packet, up to what an Ethernet frame takes with the headers of each way.
+const PAYLOADS: [usize; 8] = [0, 200, 400, 600, 800, 1_000, 1_200, 1_400];
+const RING: Way = Way::Ring { every: 1 };
+const WAYS: [Way; 3] = [Way::Send, RING, Way::RingWithCopy { every: 1 }];
+const EFFORT: Effort = Effort { rounds: 40, packets: 9_600 };
+
+impl Experiment for LaiOverhead {
+    fn about(&self) -> About {
+        About {
+            name: "lai-overhead",
+            title: "Cost of a packet from the ring and by send()",
+            source: "Lai & Kohler §4.1, figure 7",
+            paper: "small packets cost the same; for 1400 bytes UDP takes 60 % more time",
+            forms: Forms::Real,
+            seeds: 1,
+            takes: "real 15 s",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        let sink = Sink::make()?;
+        let cases: Vec<Case> = PAYLOADS.iter().flat_map(|&payload| WAYS.map(|way| Case { way, payload })).collect();
+        let costs = measure(&sink, &cases, EFFORT, run.progress)?;
+        findings(&costs)
+    }
+}
+
+fn findings(costs: &[Cost]) -> Result<Findings, LabError> {
+    let of = |way, payload| of(costs, way, payload);
+    let dearest = PAYLOADS.map(|payload| (of(RING, payload).over(of(Way::Send, payload)), payload));
+    let (dearest, at) = dearest.into_iter().fold((0.0, 0), |most, own| if own.0 > most.0 { own } else { most });
+    let large = of(Way::Send, 1_400).over(of(RING, 1_400));
+    let claims = vec![
+        Claim::new("ring over UDP where it is dearest", "1.0", format!("{dearest:.2} at {at} bytes"), dearest)
+            .pass(Bound::AtMost(1.0)),
+        Claim::new("UDP over ring at 1400 bytes", "1.6", format!("{large:.2}"), large)
+            .pass(Bound::AtLeast(1.6))
+            .aim(Bound::AtLeast(4.0)),
+    ];
+    let line = |name: String, way, cost: fn(&Cost) -> f64| {
+        Series::new(&name, PAYLOADS.map(|payload| (payload as f64, cost(of(way, payload)))).to_vec())
+    };
+    let lines = [Way::Send, RING].into_iter().flat_map(|way| {
+        let user = |cost: &Cost| cost.median() - cost.in_kernel();
+        [line(way.name(), way, Cost::median), line(format!("{}, in user space", way.name()), way, user)]
+    });
+    let plot = Lines { title: "Cost of a packet (figure 7)", x: "payload, bytes", y: "ns", series: lines.collect() };
+    Ok(Findings {
+        setup: [choices(EFFORT), own_choices()].concat(),
+        tables: vec![table(costs)],
+        figures: vec![Figure::new(plot.draw()?, "Medians of the rounds, on a processor of this machine.")],
+        claims,
+        notes: Vec::new(),
+        data: json!({ "costs": costs.iter().map(data).collect::<Vec<_>>() }),
+    })
+}
+
+fn own_choices() -> Vec<Choice> {
+    vec![
+        Choice::paper("control", "to the transport at each packet", "§4.1: dccp_notify() after each"),
+        Choice::paper("payload", "0 to 1400 bytes", "figure 7"),
+    ]
+}

@@ -1,0 +1,149 @@
+//! Many processes that send at the same time, each by one way and as fast as it goes.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use super::cost::Case;
+use super::sink::Sink;
+use super::way::{Sender, Way};
+use crate::experiment::LabError;
+
+/// The command of a member. It is no experiment, and people need not know of it.
+pub(crate) const COMMAND: &str = "crowd-member";
+
+/// What a member is told: the sink's name, the way, its number, the payload and the packets.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct MemberArgs {
+    sink: String,
+    way: String,
+    number: u32,
+    payload: usize,
+    packets: u32,
+}
+
+fn words(way: Way) -> (&'static str, u32) {
+    match way {
+        Way::Send => ("send", 1),
+        Way::Ring { every } => ("ring", every),
+        Way::RingWithCopy { every } => ("ring-with-copy", every),
+        Way::Bundles { of } => ("bundles", of),
+    }
+}
+
+fn way(word: &str, number: u32) -> Option<Way> {
+    match word {
+        "send" => Some(Way::Send),
+        "ring" => Some(Way::Ring { every: number }),
+        "ring-with-copy" => Some(Way::RingWithCopy { every: number }),
+        "bundles" => Some(Way::Bundles { of: number }),
+        _ => None,
+    }
+}
+
+/// What a member does: says that it is ready, waits for a word, sends, and says what a packet cost in nanoseconds.
+///
+/// # Errors
+/// What the machine lacks.
+pub(crate) fn member(args: &MemberArgs) -> Result<(), LabError> {
+    let way = way(&args.way, args.number).ok_or_else(|| LabError::Machine(format!("there is no way {}", args.way)))?;
+    let sink = Sink::enter(&args.sink)?;
+    let opened = sink.before(|| Sender::open(way, args.payload))?;
+    let mut sender = opened.map_err(|error| LabError::Machine(error.to_string()))?;
+    println!("ready");
+    let mut word = String::new();
+    std::io::stdin().read_line(&mut word).map_err(LabError::system("wait for the others"))?;
+    let sent = sender.send(args.packets).map_err(LabError::system("send to the sink"))?;
+    println!("{}", sent.nanos as f64 / f64::from(sent.packets));
+    Ok(())
+}
+
+/// So many processes send at once; what a packet cost them in nanoseconds, on average.
+///
+/// # Errors
+/// A process that cannot be started, or that failed.
+pub(crate) fn crowd(sink: &Sink, case: Case, members: usize, packets: u32) -> Result<f64, LabError> {
+    let mut crowd = Vec::new();
+    for _ in 0..members {
+        crowd.push(Member::start(sink, case, packets)?);
+    }
+    for member in &mut crowd {
+        member.hear()?;
+    }
+    // All are ready: their pipes are told one after another, which takes less than one of them needs to begin.
+    for member in &mut crowd {
+        member.go()?;
+    }
+    let mut sum = 0.0;
+    for member in &mut crowd {
+        sum += member
+            .hear()?
+            .trim()
+            .parse::<f64>()
+            .map_err(|error| LabError::Machine(format!("a process of many: {error}")))?;
+    }
+    Ok(sum / members as f64)
+}
+
+/// A process, ended when it is dropped.
+struct Member {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Member {
+    fn start(sink: &Sink, case: Case, packets: u32) -> Result<Self, LabError> {
+        let failed = LabError::system;
+        let own = std::env::current_exe().map_err(failed("find this program"))?;
+        let (way, number) = words(case.way);
+        let numbers = [number.to_string(), case.payload.to_string(), packets.to_string()];
+        let mut child = Command::new(own)
+            .args([COMMAND, sink.name(), way])
+            .args(numbers)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed("start one of many processes"))?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("its output is piped"));
+        Ok(Self { child, input, output })
+    }
+
+    fn hear(&mut self) -> Result<String, LabError> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).map_err(LabError::system("hear one of many processes"))?;
+        if line.is_empty() {
+            Err(LabError::Machine("one of many processes ended too early".to_owned()))
+        } else {
+            Ok(line)
+        }
+    }
+
+    fn go(&mut self) -> Result<(), LabError> {
+        let input = self.input.as_mut().expect("its input is piped");
+        input.write_all(b"go\n").map_err(LabError::system("tell one of many processes"))
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // It ends by itself; one that failed has said so.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_has_a_word() {
+        for own in [Way::Send, Way::Ring { every: 4 }, Way::RingWithCopy { every: 2 }, Way::Bundles { of: 16 }] {
+            let (word, number) = words(own);
+            assert_eq!(way(word, number), Some(own));
+        }
+        assert_eq!(way("pigeon", 1), None);
+    }
+}

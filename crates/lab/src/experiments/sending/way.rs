@@ -1,0 +1,186 @@
+//! The ways to send that are compared, ready to send at the speed of the machine.
+
+use std::io;
+use std::net::UdpSocket;
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use timeous::core::{AduMeta, AduSeq, Ecn};
+use timeous_engine::rig::Rig;
+use timeous_engine::udp::{self, Packet};
+use timeous_engine::{DccpConfig, EngineError, Producer, clock};
+
+use super::sink;
+
+/// How packets are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    /// UDP: `send()` for each packet.
+    Send,
+    /// The packet ring and DCCP: the transport gets control at every so manieth packet, as with the paper's `dccp_notify`.
+    Ring {
+        /// Packets from one time to the next.
+        every: u32,
+    },
+    /// The same, but the application's packet is copied into the ring.
+    RingWithCopy {
+        /// Packets from one time to the next.
+        every: u32,
+    },
+    /// UDP: so many packets for each call, cut apart by the device (GSO). Neither ring nor transport.
+    Bundles {
+        /// Packets for each call.
+        of: u32,
+    },
+}
+
+impl Way {
+    /// For people.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Send => "UDP send()".to_owned(),
+            Self::Ring { every } => format!("ring, k = {every}"),
+            Self::RingWithCopy { every } => format!("ring, k = {every}, copied into it"),
+            Self::Bundles { of } => format!("GSO, {of} a call"),
+        }
+    }
+}
+
+/// So many packets are sent before the peer's answers are taken in.
+const ROUND_TRIP: u32 = 192;
+/// Places in the ring, which holds what is sent until it is answered.
+const SLOTS: u32 = 512;
+
+/// A sender by one of the ways.
+pub(crate) struct Sender {
+    payload: Vec<u8>,
+    next: u64,
+    kind: Kind,
+}
+
+enum Kind {
+    Send(UdpSocket),
+    Ring { rig: Box<Rig>, producer: Producer, every: u32, copies: bool },
+    Bundles { socket: Box<udp::Socket>, of: u32 },
+}
+
+impl Sender {
+    /// Opens it in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn open(way: Way, payload: usize) -> Result<Self, EngineError> {
+        let (local, remote) = sink::ends();
+        let ring = |every, copies| {
+            let dccp = DccpConfig { mps: payload + DccpConfig::HEADER_ROOM, ..DccpConfig::default() };
+            let dccp = DccpConfig { mps: dccp.mps.max(DccpConfig::MIN_MPS), ..dccp };
+            let config = timeous_ring::Config::new(SLOTS);
+            let (rig, producer) = Rig::open(clock::now(), (local, remote), &config, None, dccp)?;
+            Ok::<_, EngineError>(Kind::Ring { rig: Box::new(rig), producer, every, copies })
+        };
+        let kind = match way {
+            Way::Send => {
+                let socket = UdpSocket::bind(local)?;
+                socket.connect(remote)?;
+                Kind::Send(socket)
+            }
+            Way::Ring { every } => ring(every, false)?,
+            Way::RingWithCopy { every } => ring(every, true)?,
+            Way::Bundles { of } => Kind::Bundles { socket: Box::new(udp::Socket::bind(local)?), of },
+        };
+        Ok(Self { payload: vec![0x5a; payload], next: 0, kind })
+    }
+
+    /// Sends at least so many packets as fast as it goes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn send(&mut self, packets: u32) -> io::Result<Sent> {
+        let Self { payload, next, kind } = self;
+        let mut sent = Sent::default();
+        match kind {
+            Kind::Send(socket) => sent.watch(|| {
+                for _ in 0..packets {
+                    number(payload, next);
+                    socket.send(payload)?;
+                }
+                Ok(packets)
+            })?,
+            Kind::Bundles { socket, of } => sent.watch(|| {
+                let (_, to) = sink::ends();
+                let mut refused = false;
+                for _ in 0..packets / *of {
+                    number(payload, next);
+                    let packet = Packet { to, ecn: Ecn::NotEct, header: payload, payload: None };
+                    refused |= !socket.send(&vec![packet; *of as usize], |_, result| refused |= result.is_err());
+                }
+                if refused { Err(io::Error::other("the device refused a packet")) } else { Ok(packets / *of * *of) }
+            })?,
+            Kind::Ring { rig, producer, every, copies } => {
+                for _ in 0..packets.div_ceil(ROUND_TRIP) {
+                    sent.watch(|| {
+                        let bursts = ROUND_TRIP / *every;
+                        (0..bursts).for_each(|_| burst(rig, producer, *every, *copies, payload, next));
+                        Ok(bursts * *every)
+                    })?;
+                    // The peer is another machine in the paper.
+                    rig.answer(clock::now());
+                    sent.watch(|| {
+                        rig.hear(clock::now());
+                        while producer.poll_completion().is_some() {}
+                        Ok(0)
+                    })?;
+                }
+            }
+        }
+        Ok(sent)
+    }
+}
+
+/// Fills the ring with so many packets, and gives control to the transport.
+fn burst(rig: &mut Rig, producer: &mut Producer, every: u32, copies: bool, payload: &mut [u8], next: &mut u64) {
+    for _ in 0..every {
+        let meta = AduMeta { seq: AduSeq(*next), ..AduMeta::default() };
+        let queued = if copies {
+            number(payload, next);
+            producer.enqueue(&meta, payload)
+        } else {
+            producer.buffer().and_then(|mut buffer| {
+                number(&mut buffer.bytes_mut()[..payload.len()], next);
+                producer.enqueue_buffer(&meta, buffer, payload.len())
+            })
+        };
+        queued.expect("the ring has room: it holds two round trips");
+    }
+    rig.send(clock::now());
+    assert!(!rig.is_blocked(), "a device that does nothing has room");
+}
+
+/// All that is written of a packet: the rest of it does not matter to anybody.
+fn number(payload: &mut [u8], next: &mut u64) {
+    if let Some(first) = payload.first_chunk_mut() {
+        *first = next.to_be_bytes();
+    }
+    *next += 1;
+}
+
+/// What was sent, and the time on a processor that it took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) packets: u32,
+    pub(crate) nanos: u64,
+}
+
+impl Sent {
+    fn watch(&mut self, work: impl FnOnce() -> io::Result<u32>) -> io::Result<()> {
+        let before = processor_time();
+        self.packets += work()?;
+        self.nanos += processor_time() - before;
+        Ok(())
+    }
+}
+
+/// Of this thread, in nanoseconds.
+fn processor_time() -> u64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
+    tv_sec as u64 * 1_000_000_000 + tv_nsec as u64
+}
