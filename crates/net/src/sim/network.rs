@@ -120,7 +120,8 @@ impl<H: Host> Network<H> {
         self.agenda.next()
     }
 
-    /// Does all that happens up to and at `until`, which then is the time.
+    /// Does all that happens up to and at `until`, which then is the time. [`Instant::FAR_FUTURE`] never comes: the
+    /// network then runs until nothing happens any more, and the time is that of the last event.
     pub fn run_until(&mut self, until: Instant) {
         self.run_while(until, |_| true);
     }
@@ -135,8 +136,7 @@ impl<H: Host> Network<H> {
         self.find_routes();
         while goes_on(self) {
             let Some((at, alarm)) = self.agenda.pop(until) else {
-                self.sample_until(until, true);
-                self.pass_to(until);
+                self.rest_until(until);
                 return true;
             };
             self.pass_to(at);
@@ -161,6 +161,13 @@ impl<H: Host> Network<H> {
             self.now = at;
             self.at_this_moment = 0;
         }
+    }
+
+    /// Nothing more happens up to and at `until`.
+    fn rest_until(&mut self, until: Instant) {
+        let end = if until == Instant::FAR_FUTURE { self.now } else { until };
+        self.sample_until(end, true);
+        self.pass_to(end);
     }
 
     fn ring(&mut self, alarm: AlarmId) {

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use timeous_core::{Duration, Instant};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Distribution, Jitter, Loss};
 use timeous_net::sim::{LinkId, Network, Sample, Scripted, Step};
 
 use crate::world::{Plan, add_host, address, bad_links, link, millis, payload, plans, talk};
@@ -146,4 +148,20 @@ fn another_seed_gives_another_run() {
     };
     assert_eq!(traces(7), traces(7));
     assert_ne!(traces(7), traces(8));
+}
+
+#[test]
+fn a_seed_gives_these_losses_and_delays_on_every_machine() {
+    let jitter = Jitter { spread: Duration::from_millis(5), distribution: Distribution::Heavy, reorders: true };
+    let loss = Loss::Bernoulli { p: 0.2 };
+    let mut network = Network::new(1);
+    let (a, b) = (add_host(&mut network, 0), add_host(&mut network, 1));
+    network.connect(a, b, LinkConfig { jitter, loss, ..link(800, 10) }, link(800, 10));
+    for count in 0..20 {
+        network.with_host(a, |_, host| host.send_at(millis(10 * count), address(1), payload(1_000)));
+    }
+    network.run_until(Instant::FAR_FUTURE);
+    let arrived: Vec<_> = network.host(b).arrivals().iter().map(|arrival| arrival.packet.id).collect();
+    assert_eq!(arrived, [1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19, 20]);
+    assert_eq!(network.now().as_nanos(), 214_948_540);
 }

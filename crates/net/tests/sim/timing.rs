@@ -1,5 +1,6 @@
 //! Moments that were reckoned by hand.
 
+use timeous_core::{Duration, Instant};
 use timeous_net::sim::{Network, Passage, Scripted};
 
 use crate::world::{add_host, address, link, millis, payload};
@@ -82,7 +83,11 @@ fn a_run_stops_where_it_is_told_to() {
     assert_eq!(network.poll_timeout(), Some(millis(300)));
     assert!(network.run_while(millis(300), |_| true), "everything up to 300 ms is done");
     assert_eq!((network.now(), network.tally().sent), (millis(300), 4));
-    network.run_until(millis(1_000));
+    let (link, _) = network.links().next().unwrap();
+    network.sample_link(link, Duration::from_millis(50));
+    network.run_until(Instant::FAR_FUTURE);
     assert_eq!(network.host(b).arrivals().len(), 5);
     assert_eq!(network.poll_timeout(), None);
+    assert_eq!(network.now(), millis(420), "the last moment at which something happened");
+    assert_eq!(network.samples(link).len(), 2, "at 350 and at 400 ms");
 }

@@ -66,7 +66,7 @@ impl<H: Host> Network<H> {
 
     /// Takes all samples due before `at`; those due at it too, if nothing more happens then.
     pub(super) fn sample_until(&mut self, at: Instant, inclusive: bool) {
-        while self.sample_due < at || (inclusive && self.sample_due == at && at < Instant::FAR_FUTURE) {
+        while self.sample_due < at || (inclusive && self.sample_due == at) {
             let due = self.sample_due;
             for (link, sampler) in self.recorder.samplers().filter(|(_, sampler)| sampler.next() == due) {
                 sampler.take(&mut self.links[link.index()].link);
