@@ -29,8 +29,8 @@ impl Stream {
 
     /// Runs `choice` at the instant of sending.
     #[must_use]
-    pub fn choice(mut self, choice: impl LateChoice + 'static) -> Self {
-        self.choice = Some(Box::new(choice));
+    pub fn choice(mut self, choice: Box<dyn LateChoice>) -> Self {
+        self.choice = Some(choice);
         self
     }
 

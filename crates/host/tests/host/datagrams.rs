@@ -99,7 +99,7 @@ fn what_was_lost_leaves_again_while_it_can_still_arrive() {
 #[test]
 fn a_late_choice_holds_to_the_nanosecond() {
     let source = Cbr::new(ms(10), 1_000, OnFull::Skip).for_packets(2_000);
-    let mut call = Call::new(3, link(300, 20, 30), Stream::new(source).choice(Age::new(ms(60))));
+    let mut call = Call::new(3, link(300, 20, 30), Stream::new(source).choice(Box::new(Age::new(ms(60)))));
     call.run_until(at(30_000));
     let sent = call.sender().journal();
     let waited = |adu: &timeous_host::AduRecord| adu.in_sender().is_some_and(|waited| waited > ms(60));
