@@ -35,6 +35,9 @@ impl Controller for Open {
     fn on_congestion(&mut self, _: Instant, _: Congestion) {}
     fn on_timeout(&mut self, _: Instant, _: TimedOut) {}
     fn on_idle(&mut self, _: Instant, _: u32) {}
+    fn rate(&self, _: Duration) -> Rate {
+        Rate::MAX
+    }
     fn pace(&self, _: Duration) -> Rate {
         Rate::MAX
     }
@@ -189,6 +192,8 @@ impl Rig {
     /// packets that were. To be measured.
     pub fn send(&mut self, now: Instant) -> usize {
         let mut count = 0;
+        // What the application's notification comes to.
+        self.sender.endpoint.wake(self.id);
         // The engine's driving order is `Port::transmit`'s.
         while self.batch.send(now, &mut self.socket, &mut self.ring) {
             while self.batch.has_room() {
@@ -242,7 +247,6 @@ impl Rig {
                 _ => {}
             }
         }
-        sender.endpoint.wake(self.id);
         acked
     }
 
