@@ -289,9 +289,9 @@ impl Receiver {
         self.acks.answer(now, is_empty);
         let at = self.offset_of(segment.data_seq());
         let end = at + segment.payload.len() as i64;
-        if at >= 0 && end <= self.next_offset() && !segment.payload.is_empty() {
+        if end <= self.next_offset() && !segment.payload.is_empty() {
             self.statistics.duplicates += 1;
-            self.report_duplicate(at as u64..end as u64);
+            self.report_duplicate(at, end);
         }
     }
 
@@ -313,7 +313,7 @@ impl Receiver {
         let beyond = (end - limit).clamp(0, payload.len() as i64 - known);
         let wanted = &payload[known as usize..payload.len() - beyond as usize];
         if known > 0 {
-            self.report_duplicate((at.max(0)) as u64..(at + known) as u64);
+            self.report_duplicate(at, at + known);
         }
         if beyond > 0 {
             self.statistics.refused += 1;
@@ -349,7 +349,7 @@ impl Receiver {
                 if let Some(recent) = &mut self.recent {
                     recent.touch(&island, self.assembly.islands());
                 }
-                self.report_duplicate(at..at + wanted.len() as u64);
+                self.report_duplicate(at as i64, (at + wanted.len() as u64) as i64);
             }
             Placed::Refused => {
                 self.statistics.refused += 1;
@@ -359,9 +359,10 @@ impl Receiver {
         self.readable() - before
     }
 
-    fn report_duplicate(&mut self, span: Range<u64>) {
-        if let Some(recent) = &mut self.recent {
-            recent.duplicate(span);
+    /// From `start` to `end` has come again. A hostile peer may say so of what was before the stream.
+    fn report_duplicate(&mut self, start: i64, end: i64) {
+        if let Some(recent) = self.recent.as_mut().filter(|_| start >= 0 && start < end) {
+            recent.duplicate(start as u64..end as u64);
         }
         self.acks.at_once();
     }

@@ -51,7 +51,7 @@ impl Script {
     fn segment(&mut self, at: u32, len: usize) -> (Acceptance, Receipt) {
         let header = Header { ack: Some(Seq::new(0)), flags: self.flags, ..Header::new(1, 2, SYN + 1 + at) };
         let timestamps = self.timestamp.map(|value| Timestamps { value, echo: 0 });
-        let payload: Vec<u8> = (at..).take(len).map(byte).collect();
+        let payload: Vec<u8> = (0..len as u32).map(|n| byte(at.wrapping_add(n))).collect();
         let segment = Segment { header, options: Options { timestamps, ..Options::default() }, payload: &payload };
         let acceptance = self.receiver.accept(self.now, &segment);
         if !acceptance.is_acceptable() {
@@ -278,6 +278,19 @@ fn duplicates_are_told() {
     script.data(900, 300);
     assert_eq!(script.sacked(), [(900, 1_000), (2_000, 2_500)], "half of it");
     assert_eq!(script.receiver.statistics().duplicates, 2);
+}
+
+/// Found by the fuzzer: a block that ended before it began.
+#[test]
+fn what_comes_from_before_the_stream_is_no_duplicate() {
+    let mut script = Script::new(|_| {});
+    script.flags = Flags::FIN;
+    script.segment(u32::MAX - 9, 9);
+    assert_eq!(script.sacked(), []);
+    script.flags = Flags::NONE;
+    script.segment(u32::MAX - 9, 10);
+    assert_eq!(script.sacked(), []);
+    assert_eq!(script.data(0, 10), 10);
 }
 
 /// RFC 9293 §3.8.6: the edge stays while nobody reads, and moves by steps that are worth a segment.
