@@ -32,8 +32,10 @@ pub mod journal;
 pub mod machine;
 mod ring;
 mod side;
+pub mod socket;
 pub mod sources;
 pub mod stamp;
+pub mod tcp;
 pub mod udp;
 
 pub use agent::{Agent, Congestion};
@@ -42,4 +44,6 @@ pub use dccp::{Dccp, DccpSettings, Session, Status};
 pub use journal::{AduRecord, Arrival, Arrivals, Journal};
 pub use machine::{Handle, Machine, ManagerId};
 pub use ring::Stream;
+pub use socket::{SendBuffer, Socket};
+pub use tcp::{Dialer, Ended, Feed, Tcp, TcpSession, TcpStatus};
 pub use udp::Udp;

@@ -1,4 +1,5 @@
 //! Hosts in a simulated network: streams over each transport, exactly in virtual time.
 
 mod datagrams;
+mod streams;
 mod support;

@@ -1,0 +1,146 @@
+//! Web-like traffic: users who fetch objects of heavy-tailed sizes, and think in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use timeous_core::{Duration, Instant, Rng};
+
+use super::Bulk;
+use crate::socket::Socket;
+use crate::tcp::{Dialer, Ended, Feed};
+
+/// What web-like traffic is like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WebTraffic {
+    /// How many users there are.
+    pub users: u32,
+    /// How many objects a user fetches one right after the other, on average (geometric).
+    pub objects: f64,
+    /// The mean size of an object in bytes.
+    pub mean_size: u64,
+    /// The shape of the Pareto distribution of sizes: between 1 and 2 their variance is infinite.
+    pub shape: f64,
+    /// The largest object in bytes: what makes a run of some minutes comparable to another.
+    pub max_size: u64,
+    /// The mean time that a user thinks after a page (exponential).
+    pub think: Duration,
+}
+
+impl Default for WebTraffic {
+    /// Ten users; pages of five objects of 12 kB, shape 1.2 (Crovella and Bestavros 1997 measured 1.0 to 1.3), ten
+    /// seconds apart.
+    fn default() -> Self {
+        Self {
+            users: 10,
+            objects: 5.0,
+            mean_size: 12_000,
+            shape: 1.2,
+            max_size: 10_000_000,
+            think: Duration::from_secs(10),
+        }
+    }
+}
+
+impl WebTraffic {
+    /// The size of an object.
+    fn size(&self, rng: &mut Rng) -> u64 {
+        let least = self.mean_size as f64 * (self.shape - 1.0) / self.shape;
+        let size = least * (1.0 - rng.unit()).powf(-1.0 / self.shape);
+        (size as u64).clamp(1, self.max_size)
+    }
+
+    fn thinks(&self, rng: &mut Rng) -> Duration {
+        Duration::from_secs_f64(-self.think.as_secs_f64() * (1.0 - rng.unit()).ln())
+    }
+}
+
+/// Users, each of which has one connection at a time: a new one for each object, on which it comes from the caller's
+/// side.
+pub struct Web {
+    traffic: WebTraffic,
+    rng: Rng,
+    chunk: usize,
+    /// When users who think want the next object, by user.
+    wanting: BTreeSet<(Instant, u32)>,
+    /// Who waits for a call to end.
+    fetching: BTreeMap<u64, u32>,
+    complete: u64,
+    failed: u64,
+    bytes: u64,
+}
+
+impl Web {
+    /// Users who begin at times of their own within the first think time from `start` on. Objects are written in
+    /// pieces of `chunk` bytes.
+    pub fn new(traffic: WebTraffic, start: Instant, chunk: usize, mut rng: Rng) -> Self {
+        let mut begin = |user| {
+            let after = Duration::from_secs_f64(traffic.think.as_secs_f64() * rng.unit());
+            (start + after, user)
+        };
+        let wanting = (0..traffic.users).map(&mut begin).collect();
+        Self { traffic, rng, chunk, wanting, fetching: BTreeMap::new(), complete: 0, failed: 0, bytes: 0 }
+    }
+
+    /// How many objects have come whole.
+    pub fn complete(&self) -> u64 {
+        self.complete
+    }
+
+    /// How many did not.
+    pub fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// The size of all objects that were asked for, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Dialer for Web {
+    fn poll_call(&mut self, now: Instant, call: u64) -> Option<Feed> {
+        let &(at, user) = self.wanting.first()?;
+        if at > now {
+            return None;
+        }
+        self.wanting.pop_first();
+        self.fetching.insert(call, user);
+        let size = self.traffic.size(&mut self.rng);
+        self.bytes += size;
+        Some(Socket::new(Bulk::of(size, self.chunk)).into())
+    }
+
+    fn on_ended(&mut self, now: Instant, call: u64, ended: Ended) {
+        let Some(user) = self.fetching.remove(&call) else { return };
+        match ended.complete {
+            true => self.complete += 1,
+            false => self.failed += 1,
+        }
+        let page_goes_on = self.rng.chance(1.0 - 1.0 / self.traffic.objects.max(1.0));
+        let pause = if page_goes_on { Duration::ZERO } else { self.traffic.thinks(&mut self.rng) };
+        self.wanting.insert((now + pause, user));
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.wanting.first().map(|&(at, _)| at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_heavy_tailed_around_their_mean() {
+        let traffic = WebTraffic { shape: 1.8, ..WebTraffic::default() };
+        let mut rng = Rng::from_seed(1);
+        let mut sizes: Vec<u64> = (0..200_000).map(|_| traffic.size(&mut rng)).collect();
+        let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
+        assert!((mean / 12_000.0 - 1.0).abs() < 0.1, "{mean}");
+        sizes.sort_unstable();
+        let least = 12_000.0 * 0.8 / 1.8;
+        assert!((sizes[0] as f64 / least - 1.0).abs() < 0.01);
+        // P(X > x) = (least / x)^1.8
+        let beyond = sizes.iter().filter(|&&size| size as f64 > 10.0 * least).count() as f64 / sizes.len() as f64;
+        assert!((beyond / 10_f64.powf(-1.8) - 1.0).abs() < 0.1, "{beyond}");
+    }
+}

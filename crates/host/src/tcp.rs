@@ -1,0 +1,282 @@
+//! TCP streams: the endpoint with its connections, fed from sockets' buffers or from packet rings.
+
+mod calls;
+mod session;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use timeous_cm::{FlowId, Manager};
+use timeous_core::{AduSource, Instant, NoAdus, Rng};
+use timeous_net::sim::{Packet, Protocol};
+use timeous_tcp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Segment, Sources};
+
+use crate::agent::Agent;
+use crate::application::Sink;
+use crate::dccp::kept;
+use crate::ring::Stream;
+use crate::socket::Socket;
+use calls::{Call, Calls};
+pub use calls::{Dialer, Ended};
+pub use session::{TcpSession, TcpStatus};
+
+/// What a connection sends by.
+pub enum Feed {
+    /// A socket's send buffer.
+    Socket(Socket),
+    /// A packet ring.
+    Ring(Stream),
+}
+
+impl Feed {
+    /// Nothing is sent.
+    pub fn none() -> Self {
+        Self::Socket(Socket::new(Sink))
+    }
+}
+
+impl From<Socket> for Feed {
+    fn from(socket: Socket) -> Self {
+        Self::Socket(socket)
+    }
+}
+
+impl From<Stream> for Feed {
+    fn from(stream: Stream) -> Self {
+        Self::Ring(stream)
+    }
+}
+
+/// Makes what a connection that comes in sends by.
+pub type NewFeed = Box<dyn FnMut() -> Feed + Send>;
+
+/// A TCP endpoint, with a feed and an application for each of its connections.
+pub struct Tcp {
+    local: SocketAddr,
+    endpoint: Endpoint,
+    sessions: Sessions,
+    calls: Calls,
+    accept: Option<NewFeed>,
+    /// Whether sessions are kept after their end.
+    keeps: bool,
+    mss: usize,
+    packet: Vec<u8>,
+    received: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    by_connection: BTreeMap<ConnectionId, TcpSession>,
+    nothing: NoAdus,
+}
+
+impl Sources for Sessions {
+    fn source(&mut self, id: ConnectionId) -> &mut dyn AduSource {
+        match self.by_connection.get_mut(&id) {
+            Some(session) => session.side.source(),
+            None => &mut self.nothing,
+        }
+    }
+}
+
+impl Tcp {
+    fn new(connection: Config, rng: Rng) -> Self {
+        let mss = usize::from(connection.mss);
+        let config = EndpointConfig { connection, ..EndpointConfig::default() };
+        Self {
+            local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            endpoint: Endpoint::new(config, rng),
+            sessions: Sessions::default(),
+            calls: Calls::default(),
+            accept: None,
+            keeps: true,
+            mss,
+            packet: Vec::new(),
+            received: Vec::new(),
+        }
+    }
+
+    /// An agent that calls `remote` at `start`.
+    pub fn caller(remote: SocketAddr, start: Instant, feed: impl Into<Feed>, config: Config, rng: Rng) -> Self {
+        Self { calls: Calls::once(remote, start, feed.into()), ..Self::new(config, rng) }
+    }
+
+    /// An agent that calls `remote` whenever `dialer` says so. Only the dialer hears of what became of its calls.
+    pub fn dialer(remote: SocketAddr, dialer: impl Dialer, config: Config, rng: Rng) -> Self {
+        Self { calls: Calls::by(remote, Box::new(dialer)), keeps: false, ..Self::new(config, rng) }
+    }
+
+    /// An agent that is called at its port; `accept` says what each connection sends by.
+    pub fn listener(accept: impl FnMut() -> Feed + Send + 'static, config: Config, rng: Rng) -> Self {
+        Self { accept: Some(Box::new(accept)), ..Self::new(config, rng) }
+    }
+
+    /// An agent that is called, and keeps nothing of the calls that have ended.
+    #[must_use]
+    pub fn forgetting(mut self) -> Self {
+        self.keeps = false;
+        self
+    }
+
+    /// The connections there are and, unless they are forgotten, were.
+    pub fn sessions(&self) -> impl Iterator<Item = &TcpSession> {
+        self.sessions.by_connection.values()
+    }
+
+    /// The first connection.
+    pub fn session(&self) -> Option<&TcpSession> {
+        self.sessions().next()
+    }
+
+    /// The dialer, by its type; `None` if it is of another, or there is none.
+    pub fn dialer_of<D: Dialer>(&self) -> Option<&D> {
+        self.calls.dialer()?.downcast_ref()
+    }
+
+    /// The endpoint, to look at.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Ends every connection at once.
+    pub fn abort(&mut self, now: Instant) {
+        let ids: Vec<_> = self.sessions.by_connection.keys().copied().collect();
+        for id in ids {
+            // One that has ended needs no more.
+            let _ended = self.endpoint.abort(now, id);
+        }
+    }
+
+    fn begin_calls(&mut self, now: Instant) {
+        while let Some(Call { remote, number, feed }) = self.calls.next(now) {
+            match self.endpoint.connect(now, self.local.ip(), remote) {
+                Ok(id) => self.add(id, feed, Some(number)),
+                Err(_no_room) => self.calls.ended(now, number, Ended { complete: false }),
+            }
+        }
+    }
+
+    fn add(&mut self, id: ConnectionId, feed: Feed, call: Option<u64>) {
+        self.sessions.by_connection.insert(id, TcpSession::new(feed, self.mss, call));
+    }
+
+    fn transmit(&mut self, now: Instant, cm: &mut Manager) -> Option<Packet> {
+        self.packet.clear();
+        let polled = kept(self.endpoint.poll_transmit(now, cm, &mut self.sessions, &mut self.packet));
+        let Outgoing { from, to, connection, transmit } = polled?;
+        let session = connection.and_then(|id| self.sessions.by_connection.get_mut(&id));
+        if let Some(session) = session {
+            if let Some(adu) = &transmit.adu {
+                session.side.pulled(adu);
+            }
+            if let Ok(segment) = Segment::parse_trusted(&self.packet) {
+                session.segment_left(now, &segment);
+            }
+        }
+        Some(Packet::new(Protocol::Tcp, from, to, transmit.ecn, self.packet.clone()))
+    }
+
+    /// Takes in what the transport tells; whether it told anything.
+    fn hear(&mut self, now: Instant, cm: &Manager) -> bool {
+        let mut progress = false;
+        while let Some((id, event)) = self.endpoint.poll_event() {
+            progress = true;
+            if let (Event::Incoming { .. }, Some(accept)) = (&event, &mut self.accept) {
+                let feed = accept();
+                self.add(id, feed, None);
+            }
+            self.handle_event(now, cm, id, event);
+        }
+        progress
+    }
+
+    fn handle_event(&mut self, now: Instant, cm: &Manager, id: ConnectionId, event: Event) {
+        let Some(session) = self.sessions.by_connection.get_mut(&id) else { return };
+        if let Some(connection) = self.endpoint.connection(id) {
+            session.note(*connection.statistics(), connection.flow().and_then(|flow| cm.query(flow).ok()));
+        }
+        if let Event::Readable = event {
+            self.received.clear();
+            if self.endpoint.read(id, &mut self.received) > 0 {
+                session.received(now, &self.received);
+            }
+        }
+        let peer_finished = matches!(event, Event::PeerFinished);
+        let closed = matches!(event, Event::Closed { .. });
+        session.handle_event(now, event);
+        if peer_finished && session.ends_with_peer() {
+            let _ended = self.endpoint.close(now, id);
+        }
+        if closed {
+            if let Some(call) = session.call {
+                self.calls.ended(now, call, Ended { complete: session.is_complete() });
+            }
+            if !self.keeps {
+                self.sessions.by_connection.remove(&id);
+            }
+        }
+    }
+
+    /// Runs the applications, and ends what they have ended; whether anything came of it.
+    fn look_after_sessions(&mut self, now: Instant) -> bool {
+        let mut progress = false;
+        for (&id, session) in &mut self.sessions.by_connection {
+            if session.run(now) || session.side.stop_polling() {
+                self.endpoint.wake(id);
+                progress = true;
+            }
+            if session.side.take_finish() {
+                let _ended = self.endpoint.close(now, id);
+                progress = true;
+            }
+        }
+        progress
+    }
+}
+
+impl Agent for Tcp {
+    fn protocol(&self) -> Protocol {
+        Protocol::Tcp
+    }
+
+    fn settle(&mut self, local: SocketAddr) {
+        self.local = local;
+        if self.accept.is_some() {
+            self.endpoint.listen(local.port());
+        }
+    }
+
+    fn handle_packet(&mut self, now: Instant, cm: &mut Manager, packet: &Packet) {
+        let Packet { source, destination, payload, ecn, .. } = packet;
+        kept(self.endpoint.handle_segment(now, cm, source.ip(), destination.ip(), payload, *ecn));
+    }
+
+    fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
+        kept(self.endpoint.handle_timeout(now, cm));
+        for session in self.sessions.by_connection.values_mut() {
+            session.side.pass_expired(now);
+        }
+    }
+
+    fn granted(&mut self, flow: FlowId) -> bool {
+        self.endpoint.granted(flow)
+    }
+
+    fn poll_transmit(&mut self, now: Instant, cm: &mut Manager) -> Option<Packet> {
+        loop {
+            self.begin_calls(now);
+            if let Some(packet) = self.transmit(now, cm) {
+                return Some(packet);
+            }
+            if !(self.hear(now, cm) | self.look_after_sessions(now)) {
+                return None;
+            }
+        }
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        let endpoint = kept(self.endpoint.poll_timeout());
+        let sessions = self.sessions.by_connection.values_mut().filter_map(TcpSession::poll_timeout);
+        sessions.chain(endpoint).chain(self.calls.poll_timeout()).min()
+    }
+}
