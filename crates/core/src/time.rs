@@ -235,11 +235,7 @@ impl Rate {
 
     /// The rate that carries `bytes` in `time`; [`Rate::MAX`] if no time passes.
     pub fn from_bytes_in(bytes: u64, time: Duration) -> Self {
-        let bits = u128::from(bytes) * 8 * u128::from(NANOS_PER_SEC);
-        match bits.checked_div(u128::from(time.0)) {
-            Some(bps) => Self(u64::try_from(bps).unwrap_or(u64::MAX)),
-            None => Self::MAX,
-        }
+        share_of_bits(bytes, time.0).map_or(Self::MAX, Self)
     }
 
     /// In bits per second.
@@ -249,11 +245,7 @@ impl Rate {
 
     /// How long `bytes` take at this rate; [`Duration::MAX`] at rate zero.
     pub fn time_for(self, bytes: u64) -> Duration {
-        let bits = u128::from(bytes) * 8 * u128::from(NANOS_PER_SEC);
-        match bits.checked_div(u128::from(self.0)) {
-            Some(nanos) => Duration(u64::try_from(nanos).unwrap_or(u64::MAX)),
-            None => Duration::MAX,
-        }
+        share_of_bits(bytes, self.0).map_or(Duration::MAX, Duration)
     }
 
     /// How many whole bytes pass in `time`.
@@ -261,6 +253,16 @@ impl Rate {
         let bytes = u128::from(self.0) * u128::from(time.0) / (8 * u128::from(NANOS_PER_SEC));
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
+}
+
+/// The bits in `bytes` times nanoseconds in a second, divided; the most there is if that is more. `None`: by zero.
+fn share_of_bits(bytes: u64, by: u64) -> Option<u64> {
+    // Asked for each packet, and seldom so large that it takes the long division.
+    if let Some(bits) = bytes.checked_mul(8 * NANOS_PER_SEC) {
+        return bits.checked_div(by);
+    }
+    let bits = u128::from(bytes) * 8 * u128::from(NANOS_PER_SEC);
+    bits.checked_div(u128::from(by)).map(|share| u64::try_from(share).unwrap_or(u64::MAX))
 }
 
 impl fmt::Debug for Rate {
@@ -297,6 +299,16 @@ mod tests {
         assert_eq!(Rate::from_bytes_in(5, Duration::ZERO), Rate::MAX);
         assert_eq!(Rate::MAX.bytes_in(Duration::MAX), u64::MAX);
         assert_eq!(Instant::FAR_FUTURE + Duration::MAX, Instant::FAR_FUTURE);
+    }
+
+    #[test]
+    fn what_takes_the_long_division_goes_on_where_the_short_one_ends() {
+        let last = u64::MAX / (8 * NANOS_PER_SEC);
+        let rate = Rate::from_bps(1 << 40);
+        let step = rate.time_for(last + 1).saturating_sub(rate.time_for(last));
+        assert!(step <= Duration::from_nanos(1));
+        assert_eq!(rate.time_for(1 << 40), Duration::from_secs(8));
+        assert_eq!(Rate::from_bytes_in(1 << 40, Duration::from_secs(8)), rate);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod port;
 pub mod rig;
 mod session;
 mod stream;
+pub mod tun;
 pub mod udp;
 mod waker;
 mod worker;

@@ -39,10 +39,12 @@ struct Flight {
 }
 
 /// What a claim of one packet came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Empty,
     Passed,
-    Taken(Claimed),
+    /// It is in `newest`.
+    Taken,
 }
 
 /// The transport's side of a ring.
@@ -56,6 +58,8 @@ pub struct Consumer {
     seen: Vec<Seen>,
     unsettled: Unsettled,
     completions: Writer,
+    /// What was claimed last: written where it stays, since a claim is copied often enough.
+    newest: Claimed,
     /// Claimed already, and to be given out by the next claim.
     held: Option<Claimed>,
     /// What the last claim passed over.
@@ -74,6 +78,7 @@ impl Consumer {
             seen: vec![Seen::default(); slots as usize],
             unsettled: Unsettled::new(slots),
             completions: Writer::default(),
+            newest: Claimed { token: 0, meta: AduMeta::default(), len: 0 },
             held: None,
             passed: Vec::with_capacity(slots as usize),
             violation: None,
@@ -139,7 +144,7 @@ impl Consumer {
             match self.claim_one(|claimed| unfit(claimed, now, room))? {
                 Step::Passed => {}
                 Step::Empty => return Ok(None),
-                Step::Taken(claimed) => return Ok(Some(claimed)),
+                Step::Taken => return Ok(Some(self.newest)),
             }
         }
         Ok(None)
@@ -162,9 +167,9 @@ impl Consumer {
                 break;
             }
             let expired = |claimed: &Claimed| claimed.meta.is_expired(now).then_some(DropReason::Expired);
-            if let Step::Taken(claimed) = self.claim_one(expired)? {
+            if self.claim_one(expired)? == Step::Taken {
                 // It was written anew meanwhile, and is the next to be claimed.
-                self.held = Some(claimed);
+                self.held = Some(self.newest);
             }
         }
         Ok(())
@@ -190,7 +195,7 @@ impl Consumer {
             self.pass_over(&held, reason);
         }
         for _ in 0..self.flights.len() {
-            if let Step::Empty = self.claim_one(|_| Some(reason))? {
+            if self.claim_one(|_| Some(reason))? == Step::Empty {
                 break;
             }
         }
@@ -212,13 +217,14 @@ impl Consumer {
         };
         self.check_place(token, record.place)?;
         let dead = dead.or_else(|| self.seen[slot].given_up(token, record.version));
-        let claimed = self.take_over(token, &record);
-        match dead.or_else(|| unfit(&claimed)) {
+        self.take_over(token, &record);
+        match dead.or_else(|| unfit(&self.newest)) {
             Some(reason) => {
+                let claimed = self.newest;
                 self.pass_over(&claimed, reason);
                 Ok(Step::Passed)
             }
-            None => Ok(Step::Taken(claimed)),
+            None => Ok(Step::Taken),
         }
     }
 
@@ -242,13 +248,13 @@ impl Consumer {
         Err(self.violates(Violation::Contended { attempts: ATTEMPTS }))
     }
 
-    fn take_over(&mut self, token: u64, record: &Record) -> Claimed {
+    fn take_over(&mut self, token: u64, record: &Record) {
         let slot = self.shared.geometry.slot_of(token);
         self.flights[slot] = Flight { place: record.place, left: false };
         if let Some(evicted) = self.unsettled.insert(token, record.meta) {
             self.complete(evicted.seq, Fate::Lost);
         }
-        Claimed { token, meta: record.meta, len: record.place.len as usize }
+        self.newest = Claimed { token, meta: record.meta, len: record.place.len as usize };
     }
 
     fn check_place(&mut self, token: u64, place: Place) -> Result<(), Violation> {

@@ -85,11 +85,14 @@ impl Connection {
             }
             return None;
         }
-        if !cm.has_grant(flow) && !cm.is_waiting(flow) {
-            told(cm.request(now, flow));
-        }
         if !cm.has_grant(flow) {
-            return None;
+            if cm.is_waiting(flow) {
+                return None;
+            }
+            told(cm.request(now, flow));
+            if !cm.has_grant(flow) {
+                return None;
+            }
         }
         let body = match self.plan_data(now) {
             Plan::Data => Body::Data,

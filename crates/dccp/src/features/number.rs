@@ -52,6 +52,15 @@ impl Feature {
         Self::SendLossEventRate,
     ];
 
+    /// Its place in [`ALL`](Self::ALL).
+    pub(super) const fn place(self) -> usize {
+        match self {
+            Self::SendLossEventRate => Self::ALL.len() - 1,
+            // The others are numbered from one.
+            _ => self as usize - 1,
+        }
+    }
+
     /// The number on the wire.
     pub const fn number(self) -> u8 {
         self as u8

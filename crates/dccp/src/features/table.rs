@@ -81,6 +81,10 @@ pub struct Features {
     fgsr: Option<Seq>,
     /// Feature Greatest Sequence Number Sent (§6.6.4); nothing before the first.
     fgss: Option<Seq>,
+    /// Whether any negotiation is not over: asked at each packet, and seldom so.
+    open: bool,
+    /// The values in the table, here and at the peer: asked for at each packet, too.
+    values: [[u64; 2]; Feature::ALL.len()],
 }
 
 impl Features {
@@ -93,7 +97,8 @@ impl Features {
                 [Location::Local, Location::Remote].map(|at| ((feature, at), Negotiation::new(feature)))
             })
             .collect();
-        Self { role, table, waiting: VecDeque::new(), arrived: None, fgsr: None, fgss: None }
+        let values = Feature::ALL.map(|feature| [feature.initial(); 2]);
+        Self { role, table, waiting: VecDeque::new(), arrived: None, fgsr: None, fgss: None, open: false, values }
     }
 
     /// The value of a feature here, such as the CCID of what we send.
@@ -108,7 +113,7 @@ impl Features {
 
     /// The value of a feature.
     pub fn value(&self, feature: Feature, location: Location) -> u64 {
-        self.table.get(&(feature, location)).map_or(feature.initial(), |negotiation| negotiation.value)
+        self.values[feature.place()][location as usize]
     }
 
     /// Sets what we want of a negotiable feature, most preferred first, without asking for it: it counts once the peer
@@ -122,6 +127,7 @@ impl Features {
         }
         check_values(feature, location, values)?;
         self.wish(feature, location, values);
+        self.take_stock();
         Ok(())
     }
 
@@ -149,7 +155,16 @@ impl Features {
                 negotiation.state = State::Stable { announce: true };
             }
         }
+        self.take_stock();
         Ok(())
+    }
+
+    /// To be called where a negotiation may have begun or ended.
+    fn take_stock(&mut self) {
+        for (&(feature, location), negotiation) in &self.table {
+            self.values[feature.place()][location as usize] = negotiation.value;
+        }
+        self.open = self.table.values().any(|negotiation| negotiation.state != State::Stable { announce: false });
     }
 
     fn wish(&mut self, feature: Feature, location: Location, values: &[u64]) {
@@ -174,16 +189,21 @@ impl Features {
         if arrived.in_order {
             self.fgsr = Some(arrived.seq);
         }
-        match *opt {
+        let agreed = match *opt {
             Opt::Change { side, feature, values } => self.on_change(arrived, side, feature, values, mandatory),
             Opt::Confirm { side, feature, values } => self.on_confirm(arrived, side, feature, values),
             _ => Ok(None),
-        }
+        };
+        self.take_stock();
+        agreed
     }
 
     /// The peer has seen our packet `ack`, and the options that came with the news are processed: a Change that it has
     /// seen and not answered is repeated (§6.6.3).
     pub fn on_ack(&mut self, ack: Seq) {
+        if !self.open {
+            return;
+        }
         for negotiation in self.table.values_mut() {
             if let State::Changing { last, again } = &mut negotiation.state {
                 *again |= !last.is_after(ack);
@@ -202,12 +222,12 @@ impl Features {
 
     /// Whether one of our Changes waits for its answer, or to be sent.
     pub fn is_negotiating(&self) -> bool {
-        self.table.values().any(|negotiation| negotiation.state != State::Stable { announce: false })
+        self.open
     }
 
     /// Whether [`Features::poll_options`] has something to say on a packet that carries an Acknowledgement Number.
     pub fn wants_to_send(&self) -> bool {
-        !self.waiting.is_empty() || self.table.values().any(Negotiation::is_due)
+        !self.waiting.is_empty() || self.open && self.table.values().any(Negotiation::is_due)
     }
 
     /// Appends what is due to the options of the packet `seq`, as far as it fits: Confirms if the packet's type has an
@@ -222,6 +242,9 @@ impl Features {
                 break;
             }
             self.waiting.pop_front();
+        }
+        if !self.open {
+            return;
         }
         for (&(feature, location), negotiation) in &mut self.table {
             if !negotiation.is_due() {

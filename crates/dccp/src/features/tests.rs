@@ -571,3 +571,10 @@ fn features_are_as_in_the_table() {
     assert_eq!(Feature::from_number(0), None);
     assert_eq!(Feature::from_number(10), None);
 }
+
+#[test]
+fn each_feature_has_its_place() {
+    for (place, feature) in Feature::ALL.into_iter().enumerate() {
+        assert_eq!(feature.place(), place);
+    }
+}

@@ -1,0 +1,234 @@
+//! A host of our own on a TUN device: our TCP over real IPv4, beside the kernel's.
+
+mod error;
+mod packet;
+mod streams;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use timeous_cm::{Controller, Manager, NewReno};
+use timeous_core::{Instant, Rng};
+use timeous_net::emulator::{Ipv4Interface, Namespace, Tun};
+use timeous_tcp::{Endpoint, EndpointConfig};
+
+pub use error::TunError;
+use packet::{Arrival, Writer};
+use streams::Streams;
+pub use streams::Unknown;
+pub use timeous_tcp::{CloseReason, Config as TcpConfig, ConnectionId, Event, Statistics as TcpStatistics};
+
+use crate::clock;
+
+/// IP's and TCP's headers without options.
+const HEADERS: u16 = 40;
+/// As much as a packet can be.
+const BUFFER: usize = 1 << 16;
+
+/// What a host on a TUN device is like.
+#[derive(Clone, Debug)]
+pub struct TunConfig {
+    /// What the device is called.
+    pub device: String,
+    /// The kernel's address on the device, and the network.
+    pub kernel: Ipv4Interface,
+    /// Ours, in the same network.
+    pub address: Ipv4Addr,
+    /// The largest IP packet, in bytes. The segments of `tcp` are cut to fit.
+    pub mtu: u16,
+    /// Its connections.
+    pub tcp: TcpConfig,
+    /// How much a connection may hold that was not sent yet, in bytes.
+    pub send_buffer: usize,
+    /// Their congestion control.
+    pub controller: fn(u64) -> Box<dyn Controller>,
+}
+
+impl TunConfig {
+    /// 10.78.0.2 on a device `timeous1`, where the kernel is 10.78.0.1/24; Ethernet's MTU, NewReno.
+    pub fn new() -> Self {
+        let network = [10, 78, 0];
+        let host = |number| Ipv4Addr::new(network[0], network[1], network[2], number);
+        Self {
+            device: "timeous1".to_owned(),
+            kernel: Ipv4Interface { address: host(1), prefix: 24 },
+            address: host(2),
+            mtu: 1_500,
+            tcp: TcpConfig::default(),
+            send_buffer: 256 << 10,
+            controller: |mtu| Box::new(NewReno::new(mtu)),
+        }
+    }
+}
+
+impl Default for TunConfig {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Packets that were of no use to a host, or that it got not rid of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TunCounters {
+    /// Packets with TCP for our address.
+    pub received: u64,
+    /// Packets sent.
+    pub sent: u64,
+    /// Not IPv4, not whole, not TCP, or not for us.
+    pub ignored: u64,
+    /// The kernel did not take them.
+    pub refused: u64,
+}
+
+/// A host on a TUN device: its own address, and our TCP. Whoever owns it drives it, by [`wait`](Self::wait).
+///
+/// What is written, read and closed takes effect at the next call of `wait`.
+pub struct TunHost {
+    tun: Tun,
+    address: Ipv4Addr,
+    endpoint: Endpoint,
+    cm: Manager,
+    streams: Streams,
+    writer: Writer,
+    counters: TunCounters,
+    buffer: Box<[u8]>,
+}
+
+impl TunHost {
+    /// Makes the device in `namespace`. `rng` makes ports and sequence numbers unguessable: seed it from the system.
+    ///
+    /// # Errors
+    /// [`TunError`] if this needs rights that the process lacks (root, or CAP_NET_ADMIN and CAP_SYS_ADMIN), or the
+    /// kernel refuses.
+    pub fn open(namespace: &Namespace, config: TunConfig, rng: Rng) -> Result<Self, TunError> {
+        let TunConfig { device, kernel, address, mtu, mut tcp, send_buffer, controller } = config;
+        let tun = Tun::open_in(namespace, &device, kernel, mtu)?;
+        tcp.mss = tcp.mss.min(mtu.saturating_sub(HEADERS));
+        Ok(Self {
+            tun,
+            address,
+            endpoint: Endpoint::new(EndpointConfig { connection: tcp, ..EndpointConfig::default() }, rng),
+            cm: Manager::new(controller),
+            streams: Streams::new(send_buffer),
+            writer: Writer::default(),
+            counters: TunCounters::default(),
+            buffer: vec![0; BUFFER].into(),
+        })
+    }
+
+    /// Takes calls to `port`.
+    pub fn listen(&mut self, port: u16) {
+        self.endpoint.listen(port);
+    }
+
+    /// Calls `remote`. It answers with [`Event::Connected`].
+    ///
+    /// # Errors
+    /// [`TunError::Connect`] if there are too many connections.
+    pub fn connect(&mut self, remote: SocketAddrV4) -> Result<ConnectionId, TunError> {
+        let id = self.endpoint.connect(clock::now(), self.address.into(), remote.into())?;
+        self.streams.add(id);
+        Ok(id)
+    }
+
+    /// Queues as much of `bytes` as there is room for; how much.
+    ///
+    /// # Errors
+    /// [`Unknown`] if the connection is not there (any more).
+    pub fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Unknown> {
+        let written = self.streams.write(id, bytes)?;
+        self.endpoint.wake(id);
+        Ok(written)
+    }
+
+    /// Appends what can be read to `out`; how much that was.
+    pub fn read(&mut self, id: ConnectionId, out: &mut Vec<u8>) -> usize {
+        self.endpoint.read(id, out)
+    }
+
+    /// Sends what is queued, and that there is nothing more. Harmless where the connection has ended.
+    pub fn close(&mut self, id: ConnectionId) {
+        if let Err(error) = self.endpoint.close(clock::now(), id) {
+            tracing::debug!(%error, "closing");
+        }
+    }
+
+    /// Counters of a connection, while it is there.
+    pub fn statistics(&self, id: ConnectionId) -> Option<TcpStatistics> {
+        self.endpoint.connection(id).map(|connection| *connection.statistics())
+    }
+
+    /// Counters of the device.
+    pub fn counters(&self) -> &TunCounters {
+        &self.counters
+    }
+
+    /// Carries packets until something happens, or until `until`: then `None`.
+    ///
+    /// # Errors
+    /// [`TunError`] if the device fails.
+    pub fn wait(&mut self, until: Instant) -> Result<Option<(ConnectionId, Event)>, TunError> {
+        loop {
+            let now = clock::now();
+            self.cm.handle_timeout(now);
+            self.endpoint.handle_timeout(now, &mut self.cm)?;
+            self.drain(now)?;
+            if let Some((id, event)) = self.endpoint.poll_event() {
+                self.streams.heard(id, &event);
+                return Ok(Some((id, event)));
+            }
+            if self.receive()? {
+                continue;
+            }
+            if now >= until {
+                return Ok(None);
+            }
+            let due = self.endpoint.poll_timeout()?.into_iter().chain(self.cm.poll_timeout()).min();
+            self.sleep(due.unwrap_or(until).min(until))?;
+        }
+    }
+
+    /// Takes in one packet, so that each is answered as if it had come alone; whether there was one.
+    fn receive(&mut self) -> Result<bool, TunError> {
+        let Some(bytes) = self.tun.read(&mut self.buffer)? else { return Ok(false) };
+        match Arrival::parse(bytes).filter(|arrival| arrival.destination == self.address) {
+            Some(Arrival { source, destination, ecn, segment }) => {
+                self.counters.received += 1;
+                let (from, to): (IpAddr, IpAddr) = (source.into(), destination.into());
+                self.endpoint.handle_segment(clock::now(), &mut self.cm, from, to, segment, ecn)?;
+            }
+            None => self.counters.ignored += 1,
+        }
+        Ok(true)
+    }
+
+    /// Sends whatever may be sent.
+    fn drain(&mut self, now: Instant) -> Result<(), TunError> {
+        let mut segment = Vec::new();
+        loop {
+            while let Some(flow) = self.cm.poll_granted() {
+                self.endpoint.granted(flow);
+            }
+            let outgoing = self.endpoint.poll_transmit(now, &mut self.cm, &mut self.streams, &mut segment)?;
+            let Some(outgoing) = outgoing else { return Ok(()) };
+            let packet = self.writer.packet(&outgoing, &segment);
+            if packet.is_some_and(|packet| self.tun.write(packet)) {
+                self.counters.sent += 1;
+            } else {
+                self.counters.refused += 1;
+            }
+            segment.clear();
+            self.streams.sent(&outgoing);
+        }
+    }
+
+    fn sleep(&self, until: Instant) -> Result<(), TunError> {
+        let nanos = (until - clock::now()).as_nanos();
+        let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
+        match poll(&mut [PollFd::new(&self.tun, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(TunError::Wait(errno.into())),
+        }
+    }
+}
