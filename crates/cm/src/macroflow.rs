@@ -43,8 +43,6 @@ pub struct Answered {
     pub marks: u64,
     /// Timeouts, those that told the same loss again not counted.
     pub timeouts: u64,
-    /// How long these lasted together: from when the newest lost packet was sent.
-    pub waited: Duration,
 }
 
 /// A sign of congestion that a flow saw.
@@ -229,10 +227,7 @@ impl Macroflow {
                 let again = again || self.timed_out_at.is_some_and(|at| sent_at < at);
                 self.controller.on_timeout(now, TimedOut { outstanding, again });
                 self.timed_out_at = Some(now);
-                if !again {
-                    self.answers.timeouts += 1;
-                    self.answers.waited += now - sent_at;
-                }
+                self.answers.timeouts += u64::from(!again);
             }
             Loss::Transient | Loss::Ecn if !answered => {
                 let marked = loss == Loss::Ecn;
