@@ -117,8 +117,11 @@ pub struct Connection {
     is_closing: bool,
     /// What the acknowledgement of our FIN acknowledges, once that was sent.
     fin: Option<u64>,
-    /// How many window probes were sent in a row.
+    /// How many window probes were sent since the window closed, and how many since the peer was last heard.
     probes: u32,
+    unanswered_probes: u32,
+    /// The application knows that there is something to read.
+    told_readable: bool,
 }
 
 impl Connection {
@@ -167,6 +170,8 @@ impl Connection {
             is_closing: false,
             fin: None,
             probes: 0,
+            unanswered_probes: 0,
+            told_readable: false,
         }
     }
 
@@ -211,6 +216,7 @@ impl Connection {
     /// Appends what the peer sent to `out`, in order, `limit` bytes at most, and gives how many those were. It may make
     /// a window update due: poll again.
     pub fn read(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
+        self.told_readable = false;
         self.receiver.as_mut().map_or(0, |receiver| receiver.read(limit, out))
     }
 

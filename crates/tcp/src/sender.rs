@@ -220,9 +220,9 @@ impl Sender {
         if let Some(newest) = feedback.newest {
             self.newest_acked = self.newest_acked.max(newest.sent_at);
         }
-        let bare_duplicate = had_flight && !advanced && ack.is_bare;
+        let bare_duplicate = !advanced && ack.is_bare;
         let is_duplicate =
-            if self.detection == Detection::DuplicateAcks { bare_duplicate && !ack.dsack } else { had_flight && news };
+            if self.detection == Detection::DuplicateAcks { had_flight && bare_duplicate } else { had_flight && news };
         let mut verdict = Verdict { advanced, ..Verdict::default() };
         let was_recovering = self.phase.is_recovery();
         let repaired = self.probe.on_ack(Seen {

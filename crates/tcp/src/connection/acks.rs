@@ -42,6 +42,7 @@ impl Connection {
         let ack = u64::try_from(ack).unwrap_or(0);
         let window = u64::from(segment.header.window) << self.window.shift;
         let window_changed = self.window.update(segment.header.seq, ack, window);
+        self.unanswered_probes = 0;
         if self.window.room(nxt) > 0 || !self.sender.is_idle() {
             self.probes = 0;
             self.timers.stop(Timer::Persist);

@@ -10,7 +10,7 @@ pub enum Event {
     },
     /// The handshake is complete: data may flow.
     Connected,
-    /// There is something to read that was not there before.
+    /// There is something to read that was not there before. It is said once until the next read.
     Readable,
     /// The segment that was pulled as `token` has arrived.
     Acked {

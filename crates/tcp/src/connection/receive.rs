@@ -119,7 +119,7 @@ impl Connection {
         self.statistics.ce_received += u64::from(ecn == Ecn::Ce && !segment.payload.is_empty());
         if receipt.bytes > 0 {
             self.statistics.bytes_received += receipt.bytes as u64;
-            if self.events.back() != Some(&Event::Readable) {
+            if !std::mem::replace(&mut self.told_readable, true) {
                 self.events.push_back(Event::Readable);
             }
         }

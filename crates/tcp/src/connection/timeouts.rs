@@ -54,10 +54,11 @@ impl Connection {
 
     /// The peer's window is still closed, as far as is known: it is asked, more and more rarely.
     fn persist_timeout(&mut self, now: Instant, cm: &Manager) {
-        if self.probes >= self.config.retries {
+        if self.unanswered_probes >= self.config.retries {
             return self.tear_down(State::Closed, CloseReason::Timeout);
         }
         self.probes += 1;
+        self.unanswered_probes += 1;
         self.owed.window_probe = true;
         self.set_persist_timer(now, cm);
     }

@@ -3,4 +3,7 @@
 mod endpoint;
 mod link;
 mod pair;
+mod script;
+mod timeline;
 mod transfer;
+mod world;

@@ -188,10 +188,6 @@ impl Pair {
         }
     }
 
-    pub(crate) fn run_for(&mut self, time: Duration) {
-        self.run_until(time, |_| false);
-    }
-
     #[track_caller]
     pub(crate) fn connect(&mut self) {
         let open = self.run_until(Duration::from_secs(120), |pair| {

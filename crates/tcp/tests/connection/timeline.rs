@@ -1,0 +1,12 @@
+//! The rules of the RFCs, one scripted timeline each.
+
+mod closing;
+mod ecn;
+mod handshake;
+mod newreno;
+mod probes;
+mod rack;
+mod recovery;
+mod timeout;
+mod validity;
+mod window;

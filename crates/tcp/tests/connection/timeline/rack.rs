@@ -1,0 +1,96 @@
+//! Loss detection by time (RFC 8985 §6).
+
+use timeous_tcp::{Config, LossDetection};
+
+use crate::script::{MS, RTT, Timeline, plain};
+
+fn rack() -> Config {
+    Config { loss_detection: LossDetection::Rack, ..plain() }
+}
+
+fn in_flight() -> Timeline {
+    let mut line = Timeline::established(rack());
+    line.write(10_000);
+    line.take();
+    line.pass(RTT);
+    line
+}
+
+#[test]
+fn one_segment_that_overtook_is_enough_after_a_quarter_of_a_round_trip() {
+    let mut line = in_flight();
+    line.ack(0, &[(1_000, 2_000)]);
+    line.expect_data(&[]);
+    line.pass(MS * 24);
+    line.expect_data(&[]);
+    line.pass(MS);
+    line.expect_data(&[0]);
+    assert!(line.connection.is_recovering());
+}
+
+#[test]
+fn three_need_no_wait_as_long_as_nothing_was_reordered() {
+    let mut line = in_flight();
+    line.ack(0, &[(1_000, 2_000)]);
+    line.ack(0, &[(1_000, 3_000)]);
+    line.expect_data(&[]);
+    line.ack(0, &[(1_000, 4_000)]);
+    line.expect_data(&[0]);
+}
+
+#[test]
+fn after_reordering_was_seen_a_segment_has_a_quarter_of_a_round_trip_to_come() {
+    let mut line = in_flight();
+    line.ack(0, &[(1_000, 3_000)]);
+    line.ack(3_000, &[]);
+    assert_eq!(line.connection.statistics().retransmissions, 0);
+    line.ack(3_000, &[(4_000, 10_000)]);
+    line.expect_data(&[]);
+    line.pass(MS * 20);
+    line.ack(10_000, &[]);
+    assert_eq!(line.connection.statistics().retransmissions, 0, "it was late, not lost");
+    line.write(10_000);
+    line.take();
+    line.pass(RTT);
+    line.ack(10_000, &[(11_000, 20_000)]);
+    line.pass(MS * 25);
+    line.expect_data(&[10_000]);
+}
+
+#[test]
+fn the_loss_of_a_retransmission_is_found_without_the_timer() {
+    let mut line = in_flight();
+    line.ack(0, &[(1_000, 4_000)]);
+    line.expect_data(&[0]);
+    line.pass(MS);
+    line.ack(0, &[(1_000, 10_000)]);
+    line.write(5_000);
+    line.expect_data(&[10_000, 11_000, 12_000, 13_000]);
+    line.pass(RTT);
+    // What was sent after the retransmission has arrived, and it has not.
+    line.ack(0, &[(1_000, 11_000)]);
+    // It is a second sign of congestion (RFC 5681 §4.3): of the 5 segments of the window half is left.
+    assert_eq!((line.cwnd(), line.connection.outstanding()), (2_500, 3_000));
+    line.ack(0, &[(1_000, 13_000)]);
+    line.expect_data(&[0]);
+    assert_eq!(line.connection.statistics().timeouts, 0);
+}
+
+#[test]
+fn a_duplicate_that_a_dsack_tells_of_widens_the_window() {
+    let mut line = in_flight();
+    line.ack(0, &[(1_000, 4_000)]);
+    line.expect_data(&[0]);
+    line.pass(MS);
+    line.ack(10_000, &[(0, 1_000)]);
+    assert!(!line.connection.is_recovering());
+    line.write(10_000);
+    line.take();
+    line.pass(RTT);
+    line.ack(10_000, &[(11_000, 12_000)]);
+    line.expect_data(&[15_000]);
+    line.pass(MS * 49);
+    line.expect_data(&[]);
+    line.pass(MS);
+    line.expect_data(&[10_000]);
+}
