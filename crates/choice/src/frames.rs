@@ -33,12 +33,14 @@ pub struct Frames {
     limit: QueueLimit,
     /// The frame whose packets are leaving.
     started: FrameId,
+    /// The frames that wait, gathered anew at each choice: kept for its memory.
+    waiting: Vec<Waiting>,
 }
 
 impl Frames {
     /// The policy that keeps the queue within `limit`.
     pub const fn new(limit: QueueLimit) -> Self {
-        Self { limit, started: FrameId::NONE }
+        Self { limit, started: FrameId::NONE, waiting: Vec::new() }
     }
 
     /// The frame that has to go for the others, if one has to.
@@ -57,11 +59,13 @@ impl Frames {
 
 impl LateChoice for Frames {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        let mut frames = waiting(queue, self.started);
+        let mut frames = std::mem::take(&mut self.waiting);
+        gather(queue, self.started, &mut frames);
         while let Some(victim) = self.victim(now, path, &frames) {
             give_up(queue, &mut frames, victim);
         }
         self.started = frames.first().map_or(FrameId::NONE, |frame| frame.id);
+        self.waiting = frames;
     }
 }
 
@@ -101,9 +105,9 @@ impl Waiting {
     }
 }
 
-/// The frames in a queue, in its order.
-fn waiting(queue: &dyn Queue, started: FrameId) -> Vec<Waiting> {
-    let mut frames: Vec<Waiting> = Vec::new();
+/// Gathers the frames in a queue, in its order.
+fn gather(queue: &dyn Queue, started: FrameId, frames: &mut Vec<Waiting>) {
+    frames.clear();
     for at in 0..queue.len() {
         let Some((meta, len)) = queue.get(at) else { continue };
         let same = frames.iter_mut().rev().find(|frame| frame.id == meta.frame && frame.id != FrameId::NONE);
@@ -127,7 +131,6 @@ fn waiting(queue: &dyn Queue, started: FrameId) -> Vec<Waiting> {
             }),
         }
     }
-    frames
 }
 
 /// What has to go for the first frame that would otherwise be late. One for which nothing may go is let be: those

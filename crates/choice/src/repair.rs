@@ -154,6 +154,7 @@ mod tests {
         next: u64,
         deadline: Option<Instant>,
         priority: Priority,
+        apart: bool,
         told: Vec<String>,
     }
 
@@ -162,10 +163,16 @@ mod tests {
             false
         }
         fn pull(&mut self, _: Instant, _: &PathState, _: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
-            packet.push(self.next as u8);
+            if !self.apart {
+                packet.push(self.next as u8);
+            }
             let meta = AduMeta { deadline: self.deadline, priority: self.priority, ..AduMeta::default() };
             self.next += 1;
-            Some(PulledAdu { token: self.next - 1, len: 1, meta, apart: false })
+            Some(PulledAdu { token: self.next - 1, len: 1, meta, apart: self.apart })
+        }
+        fn append(&mut self, token: u64, packet: &mut Vec<u8>) {
+            self.told.push(format!("read {token}"));
+            packet.push(token as u8);
         }
         fn sent(&mut self, token: u64) {
             self.told.push(format!("sent {token}"));
@@ -202,6 +209,19 @@ mod tests {
         repair.acked(0);
         assert_eq!(repair.inner().told, ["acked 0"], "the ring hears one fate");
         assert_eq!(repair.repaired(), 1);
+    }
+
+    #[test]
+    fn what_was_left_apart_is_read_only_if_it_may_leave_again() {
+        let mut repair = Repair::new(Script { apart: true, ..Script::default() }, Some(Priority::NORMAL));
+        assert_eq!(pull(&mut repair, at(0)), (0, vec![]));
+        repair.inner_mut().priority = Priority::LOWEST;
+        assert_eq!(pull(&mut repair, at(0)), (1, vec![]));
+        assert_eq!(repair.inner().told, ["read 0"]);
+        repair.lost(0);
+        let mut packet = Vec::new();
+        let again = repair.pull(at(1), &path(), 100, &mut packet).unwrap();
+        assert_eq!((again.token, again.apart, packet), (0, false, vec![0]), "from the copy: its place is free by now");
     }
 
     #[test]
