@@ -1,7 +1,8 @@
 //! Transfers over good and bad links.
 
+use proptest::prelude::*;
 use timeous_core::{Duration, Rate};
-use timeous_tcp::{Config, LossDetection};
+use timeous_tcp::{Config, EcnMode, LossDetection, Seq};
 
 use crate::link::LinkConfig;
 use crate::pair::Pair;
@@ -51,5 +52,54 @@ fn a_megabyte_each_way_over_bad_links() {
                 pair.transfer(1_000_000, 500_000, SEC * 200);
             }
         }
+    }
+}
+
+/// A link that does to packets what the numbers say, in percent.
+fn bad_link(loss: u32, reorder: u32, duplicate: u32, kbps: u64) -> LinkConfig {
+    LinkConfig {
+        rate: Some(Rate::from_kbps(kbps)),
+        queue: Duration::from_millis(200),
+        loss: f64::from(loss) / 100.0,
+        reorder: f64::from(reorder) / 100.0,
+        duplicate: f64::from(duplicate) / 100.0,
+        mark_above: Some(Duration::from_millis(20)),
+        ..LinkConfig::default()
+    }
+}
+
+fn any_config() -> impl Strategy<Value = Config> {
+    let features = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    let sizes = (prop_oneof![Just(536_u16), Just(1_460), Just(100)], 1_000_usize..100_000, any::<u32>());
+    (features, sizes, 0_u32..3).prop_map(|((sack, timestamps, scaling, rack, probe), (mss, buffer, seq), ecn)| Config {
+        mss,
+        sack,
+        timestamps,
+        window_scaling: scaling,
+        receive_buffer: buffer,
+        loss_detection: if rack { LossDetection::Rack } else { LossDetection::DupThresh },
+        tail_loss_probe: probe,
+        ecn: [EcnMode::Off, EcnMode::Accept, EcnMode::Request][ecn as usize],
+        // So that the numbers wrap within the transfer, half of the time.
+        initial_seq: Some(Seq::new(if seq % 2 == 0 { seq } else { 0_u32.wrapping_sub(seq % 50_000) })),
+        retries: 40,
+        ..Config::default()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_a_link_does_all_bytes_arrive_once_and_in_order(
+        configs in [any_config(), any_config()],
+        (up, down) in (0_u64..120_000, 0_u64..120_000),
+        (loss, reorder, duplicate) in (0_u32..20, 0_u32..30, 0_u32..20),
+        kbps in 300_u64..50_000,
+        seed: u64,
+    ) {
+        let link = bad_link(loss, reorder, duplicate, kbps);
+        let mut pair = Pair::with(configs, [link.clone(), link], seed);
+        pair.connect();
+        pair.transfer(up, down, SEC * 4_000);
     }
 }
