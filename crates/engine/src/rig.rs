@@ -215,6 +215,11 @@ impl Rig {
         !self.batch.is_empty()
     }
 
+    /// How many packets wait for that room.
+    pub fn waiting(&self) -> usize {
+        self.batch.headers().count()
+    }
+
     /// Lets the peer hear of what was sent, and write its acknowledgements. What that costs is another machine's affair.
     pub fn answer(&mut self, now: Instant) {
         let Self { peer, to_peer, to_sender, packet, remote, .. } = self;
