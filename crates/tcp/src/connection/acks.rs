@@ -43,7 +43,8 @@ impl Connection {
         let window = u64::from(segment.header.window) << self.window.shift;
         let window_changed = self.window.update(segment.header.seq, ack, window);
         self.unanswered_probes = 0;
-        if self.window.room(nxt) > 0 || !self.sender.is_idle() {
+        // A window that is open, but not wide enough, is probed ever more rarely, too.
+        if self.window.room(nxt) >= self.window.segment(self.agreed.payload) || !self.sender.is_idle() {
             self.probes = 0;
             self.timers.stop(Timer::Persist);
         }
