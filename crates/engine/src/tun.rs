@@ -17,7 +17,7 @@ pub use error::TunError;
 use packet::{Arrival, Writer};
 use streams::Streams;
 pub use streams::Unknown;
-pub use timeous_tcp::{CloseReason, Config as TcpConfig, ConnectionId, Event, Statistics as TcpStatistics};
+pub use timeous_tcp::{CloseReason, Config as TcpConfig, ConnectionId, EcnMode, Event, Statistics as TcpStatistics};
 
 use crate::clock;
 

@@ -1,8 +1,215 @@
 //! Our TCP against the kernel's: the same bytes, and as fast as the kernel's against itself.
 
 mod bed;
+mod conditions;
 mod kernel;
+mod ours;
+mod summary;
 mod transfer;
 
 #[cfg(test)]
 mod tests;
+
+use timeous::core::Duration;
+use timeous_engine::tun::TcpConfig;
+
+use crate::experiment::{About, Bound, Choice, Claim, Experiment, Findings, Forms, LabError, Run, Table};
+use bed::{Bed, SYSCTLS};
+use conditions::Condition;
+use summary::{Summary, spread};
+use transfer::{Outcome, Plan, Stack, Way, transfer};
+
+/// What is transferred each time, in bytes.
+const LEN: usize = 10_000_000;
+/// The longest that a transfer may take; most take a tenth of it.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How far our rate may be from the kernel's: 20 %.
+const NEAR: Bound = Bound::Within(0.8, 1.2);
+
+/// The experiment.
+pub(crate) struct TcpKernel;
+
+impl Experiment for TcpKernel {
+    fn about(&self) -> About {
+        About {
+            name: "tcp-kernel",
+            title: "Our TCP and the kernel's talk to each other, as fast as the kernel's to itself",
+            source: "no paper: what a TCP that is compared with has to show first",
+            paper: "nothing; the kernel is what is compared with",
+            forms: Forms::Real,
+            seeds: 5,
+            takes: "real 8 min, as root",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        let conditions = conditions::all();
+        let task = run.progress.task("transfers", conditions.len() as u64 * 4 * u64::from(run.seeds));
+        let mut found = Vec::new();
+        for condition in &conditions {
+            for way in [Way::Right, Way::Left] {
+                let mut runs = [Vec::new(), Vec::new()];
+                for seed in run.seeds() {
+                    // In turns, so that what else the machine does meets both.
+                    for (stack, runs) in [Stack::Kernel, Stack::Timeous].into_iter().zip(&mut runs) {
+                        runs.push(one(condition, stack, way, seed)?);
+                        task.step();
+                    }
+                }
+                let [kernel, ours] = runs;
+                found.push(Compared { condition: condition.name, way, kernel, ours });
+            }
+        }
+        let mut findings = Findings { setup: setup(&conditions)?, ..Findings::default() };
+        findings.claims = claims(&found);
+        findings.tables = vec![rates(&found), repairs(&found)];
+        findings.notes = failures(&found);
+        findings.data = found.iter().map(Compared::record).collect();
+        Ok(findings)
+    }
+}
+
+/// A transfer, or why it was not finished.
+type Tried = Result<Outcome, String>;
+
+fn one(condition: &Condition, stack: Stack, way: Way, seed: u64) -> Result<Tried, LabError> {
+    let tcp = TcpConfig::default();
+    let links = condition.links();
+    let plan = Plan { stack, way, is_called: false, len: LEN, links, seed, tcp, patience: PATIENCE, capture: None };
+    Ok(transfer("tcp", &plan)?.map_err(|error| error.to_string()))
+}
+
+/// The transfers over one condition, one way.
+struct Compared {
+    condition: &'static str,
+    way: Way,
+    kernel: Vec<Tried>,
+    ours: Vec<Tried>,
+}
+
+impl Compared {
+    fn name(&self) -> String {
+        let way = match self.way {
+            Way::Right => "to the kernel",
+            Way::Left => "from the kernel",
+        };
+        format!("{}, {way}", self.condition)
+    }
+
+    fn record(&self) -> serde_json::Value {
+        let runs = |runs: &[Tried]| runs.iter().map(summary::record).collect::<Vec<_>>();
+        serde_json::json!({ "what": self.name(), "kernel": runs(&self.kernel), "ours": runs(&self.ours) })
+    }
+}
+
+/// Bounds: the same bytes everywhere, and a median rate within 20 % of the kernel's.
+fn claims(found: &[Compared]) -> Vec<Claim> {
+    let all = || found.iter().flat_map(|compared| &compared.ours);
+    let same = all().filter(|tried| tried.as_ref().is_ok_and(|outcome| outcome.same)).count();
+    let measured = format!("{same} of {}", all().count());
+    let bytes = Claim::order("the bytes that arrive are those that were sent", "", measured, same == all().count());
+    let near = found.iter().map(|compared| {
+        let [kernel, ours] = [&compared.kernel, &compared.ours].map(|runs| Summary::of(runs, LEN));
+        let ratio = ours.median / kernel.median;
+        let measured = format!("{ratio:.2} ({:.1} Mbit/s beside {:.1})", ours.median, kernel.median);
+        Claim::new(&format!("{}: our rate over the kernel's", compared.name()), "", measured, ratio).pass(NEAR)
+    });
+    [bytes].into_iter().chain(near).collect()
+}
+
+fn rates(found: &[Compared]) -> Table {
+    let head = ["path", "kernel, Mbit/s", "least to most", "ours, Mbit/s", "least to most", "ours over kernel"];
+    let mut table = Table::new("Median rates of 10 MB", &head);
+    for compared in found {
+        let [kernel, ours] = [&compared.kernel, &compared.ours].map(|runs| Summary::of(runs, LEN));
+        let median = |summary: &Summary| format!("{:.2}", summary.median);
+        table.row([
+            compared.name(),
+            median(&kernel),
+            spread(&kernel),
+            median(&ours),
+            spread(&ours),
+            format!("{:.3}", ours.median / kernel.median),
+        ]);
+    }
+    table
+}
+
+/// What the sender sent beyond what was needed, by the links' counters, which see both stacks alike.
+fn repairs(found: &[Compared]) -> Table {
+    let head = ["path", "packets lost", "kernel sent", "ours sent", "our timeouts", "our probes", "our recoveries"];
+    let mut table = Table::new("The sender's packets, means", &head);
+    for compared in found {
+        let link = usize::from(compared.way == Way::Left);
+        let mean = |runs: &[Tried], what: &dyn Fn(&Outcome) -> Option<u64>| {
+            let values: Vec<u64> = runs.iter().flatten().filter_map(what).collect();
+            match values.len() {
+                0 => "–".to_owned(),
+                count => format!("{:.1}", values.iter().sum::<u64>() as f64 / count as f64),
+            }
+        };
+        let lost = |outcome: &Outcome| Some(outcome.links[link].losses + outcome.links[link].queue_drops);
+        let sent = |outcome: &Outcome| Some(outcome.links[link].packets_in);
+        let sends = compared.way == Way::Right;
+        let own = |what: fn(&timeous_engine::tun::TcpStatistics) -> u64| {
+            mean(&compared.ours, &|outcome| outcome.ours.as_ref().filter(|_| sends).map(what))
+        };
+        table.row([
+            compared.name(),
+            mean(&compared.ours, &lost),
+            mean(&compared.kernel, &sent),
+            mean(&compared.ours, &sent),
+            own(|counted| counted.timeouts),
+            own(|counted| counted.tail_probes),
+            own(|counted| counted.recoveries),
+        ]);
+    }
+    table
+}
+
+fn failures(found: &[Compared]) -> Vec<String> {
+    let of = |compared: &Compared| {
+        let named = |who: &str, runs: &[Tried]| -> Vec<String> {
+            let failed = runs.iter().filter_map(|tried| tried.as_ref().err());
+            failed.map(|why| format!("{}, {who}: not finished: {why}", compared.name())).collect()
+        };
+        [named("kernel to kernel", &compared.kernel), named("ours", &compared.ours)].concat()
+    };
+    found.iter().flat_map(of).collect()
+}
+
+fn setup(conditions: &[Condition]) -> Result<Vec<Choice>, LabError> {
+    // Only to be asked how the kernel is set.
+    let bed = Bed::make("tcp", &conditions[0].links(), 0, None)?;
+    let asked = [
+        "net/ipv4/tcp_sack",
+        "net/ipv4/tcp_dsack",
+        "net/ipv4/tcp_timestamps",
+        "net/ipv4/tcp_window_scaling",
+        "net/ipv4/tcp_recovery",
+        "net/ipv4/tcp_early_retrans",
+        "net/ipv4/tcp_frto",
+        "net/ipv4/tcp_ecn",
+        "net/ipv4/tcp_rmem",
+        "net/ipv4/tcp_wmem",
+    ];
+    let short = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
+    let values = asked.iter().map(|name| Ok(format!("{} = {}", short(name), bed.sysctl(name)?)));
+    let values: Vec<String> = values.collect::<Result<_, LabError>>()?;
+    let set = SYSCTLS.map(|(name, value)| format!("{} = {value}", short(name)));
+    let mut setup = vec![
+        Choice::ours(
+            "topology",
+            "namespaces A and B, the emulated router between them; our stack on a TUN device in A, which forwards",
+            "both stacks send over the same link, with the same seeds",
+        ),
+        Choice::ours("link", conditions::LINK, "a loss of 5 % takes long; so the whole ends in minutes"),
+        Choice::ours("kernel", format!("Linux {}", bed.sysctl("kernel/osrelease")?), "the machine's"),
+        Choice::ours("the kernel is set to", set.join(", "), "the same algorithm as ours; no memory between runs"),
+        Choice::ours("the kernel has", values.join(", "), "its defaults"),
+        Choice::ours("our TCP", "NewReno; SACK, timestamps, RACK, tail loss probe", "its default is what Linux does"),
+        Choice::ours("time of a transfer", "from the call to the last byte", "alike for both"),
+    ];
+    setup.extend(conditions.iter().map(|condition| Choice::ours(condition.name, condition.what, "each way")));
+    Ok(setup)
+}

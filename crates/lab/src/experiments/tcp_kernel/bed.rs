@@ -1,21 +1,28 @@
 //! Two network namespaces joined by the emulated link, with the kernel's TCP in both set to NewReno.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 
-use timeous::core::Instant;
+use timeous::core::{Instant, Rng};
+use timeous_engine::tun::{TcpConfig, TunConfig, TunHost};
 use timeous_net::capture::Capture;
 use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
 use timeous_net::{Counters, Direction, LinkConfig};
 
 use crate::experiment::LabError;
 
+/// The kernel's address at the left.
+const LEFT: &str = "10.77.0.1";
+
+/// Our stack's address, behind the left.
+pub(super) const OURS: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
+
 /// What is set, for both ends alike. The rest is as the kernel has it by default.
-pub(super) const SYSCTLS: [(&str, &str); 3] = [
+pub(super) const SYSCTLS: [(&str, &str); 2] = [
     ("net/ipv4/tcp_congestion_control", "reno"),
     // Otherwise a connection begins with the window at which the one before it ended.
     ("net/ipv4/tcp_no_metrics_save", "1"),
-    ("net/ipv4/tcp_ecn", "1"),
 ];
 
 /// Both links of a path.
@@ -61,6 +68,25 @@ impl Bed {
             Ok(router)
         });
         Ok(Self { left, right, stopper, router: Some(router) })
+    }
+
+    /// Both kernels ask for ECN, which by default they only agree to.
+    pub(super) fn request_ecn(&self) -> Result<(), LabError> {
+        [&self.left, &self.right].iter().try_for_each(|end| end.set_sysctl("net/ipv4/tcp_ecn", "1")).map_err(machine)
+    }
+
+    /// A variable of the kernel, as it is for both ends.
+    pub(super) fn sysctl(&self, name: &str) -> Result<String, LabError> {
+        self.right.sysctl(name).map_err(machine)
+    }
+
+    /// Our stack behind the left: the namespace there passes on what goes between it and the link.
+    pub(super) fn host(&self, tcp: TcpConfig, seed: u64) -> Result<TunHost, LabError> {
+        let config = TunConfig { tcp, address: OURS, ..TunConfig::default() };
+        let host = TunHost::open(&self.left, config, Rng::from_seed(seed)).map_err(machine)?;
+        self.left.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
+        self.right.ip(&["route", "add", &OURS.to_string(), "via", LEFT]).map_err(machine)?;
+        Ok(host)
     }
 
     /// Takes the link down, and gives what it counted each way.

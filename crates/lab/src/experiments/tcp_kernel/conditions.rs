@@ -1,0 +1,57 @@
+//! The paths over which both stacks are compared.
+
+use timeous::core::{Duration, Rate};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit, Loss, Reorder};
+
+use super::bed::Links;
+
+/// The link in words.
+pub(super) const LINK: &str = "40 Mbit/s, 2 ms, a drop-tail queue of 100 packets, each way";
+
+/// What a path does to packets.
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    /// In short.
+    pub(super) name: &'static str,
+    /// In full.
+    pub(super) what: &'static str,
+    link: LinkConfig,
+}
+
+impl Condition {
+    /// The path.
+    pub(super) fn links(&self) -> Links {
+        Links { forward: self.link.clone(), back: self.link.clone() }
+    }
+}
+
+fn link() -> LinkConfig {
+    LinkConfig {
+        capacity: Capacity::Fixed(Rate::from_kbps(40_000)),
+        delay: Duration::from_millis(2),
+        queue: Limit::Packets(100),
+        ..LinkConfig::default()
+    }
+}
+
+/// All of them.
+pub(super) fn all() -> Vec<Condition> {
+    let lossy = |p| LinkConfig { loss: Loss::Bernoulli { p }, ..link() };
+    let reorder = Reorder { share: 0.01, by: Some(Duration::from_millis(2)) };
+    vec![
+        Condition { name: "no loss", what: "nothing but the queue drops packets", link: link() },
+        Condition { name: "1 % loss", what: "of the packets, each for itself", link: lossy(0.01) },
+        Condition { name: "5 % loss", what: "of the packets, each for itself", link: lossy(0.05) },
+        Condition {
+            name: "reordering",
+            what: "1 % of the packets are held back by 2 ms: six or seven others overtake them at this rate",
+            link: LinkConfig { reorder, ..link() },
+        },
+        Condition {
+            name: "duplication",
+            what: "1 % of the packets arrive twice",
+            link: LinkConfig { duplicate: 0.01, ..link() },
+        },
+    ]
+}
