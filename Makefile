@@ -38,7 +38,10 @@ sanitize:
 	@crates/ring/sanitize.sh
 
 bench:
-	$(CARGO) bench -p timeous-ring
+	$(CARGO) bench -p timeous-ring --bench ring
+	$(CARGO) bench -p timeous-net --bench sim
+	$(CARGO) bench -p timeous-host --bench transports
+	$(CARGO) bench -p timeous-engine --bench send
 
 # Every target for FUZZ_SECONDS (`make fuzz FUZZ_SECONDS=60` for a short look). Needs a nightly toolchain.
 fuzz:

@@ -7,6 +7,7 @@
 
 mod paths;
 mod usage;
+mod zero_copy;
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -125,7 +126,7 @@ fn main() {
         std::mem::forget(unread);
         Ends { local: ([127, 0, 0, 1], 0).into(), remote }
     });
-    for payload in [64, 300, 1400, 4096] {
+    for payload in [64, 300, 1400, 4096, 8192] {
         report(ends, payload);
     }
 }

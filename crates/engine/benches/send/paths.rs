@@ -6,15 +6,16 @@ use timeous_core::{AduMeta, Duration, Ecn, Instant};
 use timeous_engine::rig::Rig;
 use timeous_engine::udp::{Packet, Socket};
 use timeous_engine::{DccpConfig, clock};
-use timeous_ring::{Config, Consumer, Producer, create};
+use timeous_ring::{Config, Consumer, PAGE, Producer, create};
 
 use crate::Ends;
 use crate::usage::cpu_time;
+use crate::zero_copy::Gathered;
 
 /// Packets between two looks at the clock.
 const BATCH: usize = Socket::BATCH;
 /// As long as the header of a DCCP-Data packet.
-const HEADER: [u8; 16] = [0x11; 16];
+pub(crate) static HEADER: [u8; 16] = [0x11; 16];
 
 /// One of them.
 pub(crate) trait Path: Send {
@@ -34,6 +35,8 @@ pub(crate) fn all(ends: Ends, payload: usize) -> Vec<Box<dyn Path>> {
         Box::new(Plain::new(ends, payload)),
         Box::new(Batched::new(ends, payload, false)),
         Box::new(Batched::new(ends, payload, true)),
+        Box::new(Gathered::new(ends, payload, false)),
+        Box::new(Gathered::new(ends, payload, true)),
         Box::new(Ringed::new(ends, payload, false)),
         Box::new(Ringed::new(ends, payload, true)),
         Box::new(Whole::new(ends, payload, false)),
@@ -120,7 +123,7 @@ struct Ringed {
 
 impl Ringed {
     fn new(ends: Ends, payload: usize, bundles: bool) -> Self {
-        let (producer, consumer) = create(&Config::new(256)).expect("a good configuration");
+        let (producer, consumer) = create(&ring(payload)).expect("a good configuration");
         let payload = vec![0x5a; payload];
         Self { socket: socket(ends, bundles), ends, producer, consumer, payload, tokens: Vec::new() }
     }
@@ -152,6 +155,10 @@ impl Path for Ringed {
     }
 }
 
+fn ring(payload: usize) -> Config {
+    Config::new(256).buffer_size(payload.next_multiple_of(PAGE) as u32)
+}
+
 fn enqueue(producer: &mut Producer, payload: &[u8]) {
     for _ in 0..BATCH {
         producer.enqueue(&AduMeta::default(), payload).expect("there is room");
@@ -170,9 +177,8 @@ struct Whole {
 impl Whole {
     fn new(ends: Ends, payload: usize, bundles: bool) -> Self {
         let dccp = DccpConfig { mps: payload + DccpConfig::HEADER_ROOM, ..DccpConfig::default() };
-        let ring = Config::new(256);
-        let (mut rig, producer) =
-            Rig::open(clock::now(), (ends.local, ends.remote), &ring, None, dccp).expect("a socket");
+        let ends = (ends.local, ends.remote);
+        let (mut rig, producer) = Rig::open(clock::now(), ends, &ring(payload), None, dccp).expect("a socket");
         rig.socket().set_bundles(bundles);
         Self { rig, producer, payload: vec![0x5a; payload], bundles, unmeasured: Duration::ZERO }
     }
