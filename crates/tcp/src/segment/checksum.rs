@@ -33,10 +33,15 @@ pub(super) fn checksum(segment: &[u8], addresses: Addresses) -> u16 {
     // IPv4's length has 16 bits and IPv6's 32; summed in words they are the same.
     let length = segment.len() as u64;
     sum += PROTOCOL + (length >> 16) + (length & 0xffff) + words(segment);
+    !fold(sum)
+}
+
+/// The one's complement sum of the 16-bit words of `sum`.
+fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
     }
-    !(sum as u16)
+    sum as u16
 }
 
 fn to_v6(address: IpAddr) -> [u8; 16] {
@@ -47,8 +52,13 @@ fn to_v6(address: IpAddr) -> [u8; 16] {
 }
 
 /// The sum of the big-endian 16-bit words; an odd last byte is padded on the right.
+///
+/// Most of it is summed in the machine's own order and in greater words, and turned round once at the end: that comes to
+/// the same (RFC 1071 §2).
 fn words(bytes: &[u8]) -> u64 {
-    let (pairs, odd) = bytes.as_chunks::<2>();
-    let sum: u64 = pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum();
-    sum + odd.first().map_or(0, |&last| u64::from(last) << 8)
+    let (quads, rest) = bytes.as_chunks::<4>();
+    let native = fold(quads.iter().map(|&quad| u64::from(u32::from_ne_bytes(quad))).sum());
+    let (pairs, odd) = rest.as_chunks::<2>();
+    let last: u64 = pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum();
+    u64::from(u16::from_be(native)) + last + odd.first().map_or(0, |&last| u64::from(last) << 8)
 }
