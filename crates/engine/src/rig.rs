@@ -255,6 +255,12 @@ impl Rig {
         acked
     }
 
+    /// Asks to be told when something is enqueued, as the engine does before it sleeps. `true`: something came in
+    /// meanwhile, and there is a reason to go on. To be measured.
+    pub fn stop_polling(&mut self) -> bool {
+        self.ring.0.stop_polling()
+    }
+
     /// The socket that packets leave by.
     pub fn socket(&mut self) -> &mut Socket {
         &mut self.socket
