@@ -363,14 +363,21 @@ impl Sender {
     }
 
     /// The retransmission timer went off (RFC 6298 §5.4 to §5.6).
-    pub(crate) fn on_timeout(&mut self, feedback: &mut Feedback) -> Verdict {
+    pub(crate) fn on_timeout(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Verdict {
         feedback.clear();
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
         // The peer holds what comes first and does not acknowledge it: it has dropped it (RFC 2018 §8).
         if self.board.get(0).is_some_and(|first| first.sacked) {
             self.board.forget_sacked();
         }
-        self.board.lose_all(feedback);
+        let recent = match self.detection {
+            Detection::Rack => {
+                let (recovering, sacked) = (self.phase != Phase::Open, self.board.sacked_segments());
+                self.rack.recent(now, recovering, sacked, (path.least, path.smoothed))
+            }
+            _ => now,
+        };
+        self.board.lose_all_sent_until(recent, feedback);
         self.phase = Phase::Timeout { point: self.nxt() };
         self.is_urgent = true;
         self.dup_acks = 0;

@@ -47,7 +47,8 @@ impl Connection {
         self.statistics.timeouts += 1;
         self.owed.tail_probe = false;
         self.timers.stop(Timer::TailProbe);
-        let verdict = self.sender.on_timeout(&mut self.feedback);
+        let path = self.round_trip(cm);
+        let verdict = self.sender.on_timeout(now, path, &mut self.feedback);
         self.apply(now, cm, &verdict);
         self.restart_retransmission_timer(now, cm);
     }

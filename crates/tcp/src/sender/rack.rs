@@ -79,6 +79,12 @@ impl Rack {
         }
     }
 
+    /// What was sent until then is lost if the retransmission timer goes off now (`RACK_mark_losses_on_RTO`, §6.3).
+    pub(super) fn recent(&self, now: Instant, recovering: bool, sacked: usize, rtts: (Duration, Duration)) -> Instant {
+        let rtt = self.latest.map_or(rtts.1, |(_, _, rtt)| rtt);
+        now.saturating_sub(rtt + self.window(sacked, recovering, rtts.0, rtts.1))
+    }
+
     /// The window in which what comes late may still come (`RACK_update_reo_wnd`).
     fn window(&self, sacked: usize, recovering: bool, min_rtt: Duration, srtt: Duration) -> Duration {
         if !self.reordering_seen && (recovering || sacked >= DUP_THRESH) {

@@ -195,9 +195,13 @@ impl Scoreboard {
         }
     }
 
-    /// After a timeout: nothing is known to be under way, and what the peer is not known to hold is sent again.
-    pub(super) fn lose_all(&mut self, feedback: &mut Feedback) {
+    /// After a timeout: what the peer is not known to hold is sent again, unless it was sent after `recent`. The first
+    /// segment is, whenever it was sent.
+    pub(super) fn lose_all_sent_until(&mut self, recent: Instant, feedback: &mut Feedback) {
         for at in 0..self.flight.len() {
+            if at > 0 && self.flight[at].sent_at > recent {
+                continue;
+            }
             while self.flight[at].copies > 1 {
                 self.lose(at, feedback);
             }

@@ -94,3 +94,21 @@ fn a_duplicate_that_a_dsack_tells_of_widens_the_window() {
     line.pass(MS);
     line.expect_data(&[10_000]);
 }
+
+#[test]
+fn what_left_a_short_while_before_a_timeout_is_not_taken_for_lost_by_it() {
+    let mut line = Timeline::established(rack());
+    line.write(2_000);
+    line.take();
+    line.pass(MS * 250);
+    line.write(1_000);
+    line.expect_data(&[2_000]);
+    line.pass(MS * 60);
+    line.expect_data(&[0]);
+    // 0 and 1000 are lost, 2000 is under way: RFC 8985 §6.3.
+    assert_eq!(line.connection.outstanding(), 2_000);
+    line.ack(1_000, &[]);
+    line.expect_data(&[1_000]);
+    line.ack(3_000, &[]);
+    assert_eq!(line.connection.statistics().retransmissions, 2);
+}
