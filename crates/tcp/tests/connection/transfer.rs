@@ -55,6 +55,24 @@ fn a_megabyte_each_way_over_bad_links() {
     }
 }
 
+#[test]
+fn marks_take_the_place_of_losses() {
+    let link = LinkConfig {
+        rate: Some(Rate::from_kbps(10_000)),
+        queue: Duration::from_millis(200),
+        mark_above: Some(Duration::from_millis(20)),
+        ..LinkConfig::default()
+    };
+    let config = Config { ecn: EcnMode::Request, ..Config::default() };
+    let mut pair = Pair::new(&config, &link, 1);
+    pair.connect();
+    let took = pair.transfer(4_000_000, 0, SEC * 20);
+    let statistics = pair.client.connection.statistics();
+    assert!(statistics.ecn_reductions >= 3, "{statistics:?}");
+    assert_eq!((statistics.retransmissions, pair.links[0].dropped), (0, 0));
+    assert!(took < SEC * 5, "{took:?}: 3.3 s at the rate of the link");
+}
+
 /// A link that does to packets what the numbers say, in percent.
 fn bad_link(loss: u32, reorder: u32, duplicate: u32, kbps: u64) -> LinkConfig {
     LinkConfig {

@@ -136,3 +136,32 @@ fn the_user_timeout_counts_from_the_last_progress() {
     assert_eq!(line.connection.state(), State::Closed);
     assert_eq!(line.events.back(), Some(&Event::Closed { reason: CloseReason::Timeout }));
 }
+
+/// Has another flow to the same host fill the window.
+fn fill_by_another_flow(line: &mut Timeline) {
+    let other = line.cm.open(std::net::IpAddr::from([192, 0, 2, 2]).into(), 1_000);
+    loop {
+        line.cm.request(line.now, other).unwrap();
+        if !line.cm.has_grant(other) {
+            return;
+        }
+        line.cm.notify(line.now, other, 1_000).unwrap();
+    }
+}
+
+#[test]
+fn what_repairs_a_loss_waits_for_no_other_flow() {
+    let mut line = Timeline::established(plain());
+    line.write(4_000);
+    line.take();
+    fill_by_another_flow(&mut line);
+    line.pass(RTT);
+    line.ack(0, &[(1_000, 4_000)]);
+    line.expect_data(&[0]);
+    line.pass(MS * 300);
+    line.expect_data(&[0]);
+    line.write(1_000);
+    line.ack(4_000, &[]);
+    line.expect_data(&[]);
+    assert!(line.cm.is_waiting(line.connection.flow().unwrap()), "new data do wait");
+}
