@@ -132,6 +132,28 @@ impl Manager {
         self.macroflow(id).is_some_and(|macroflow| macroflow.has_grant(id))
     }
 
+    /// Asks for the right to send one packet, unless the flow holds one or waits for it already. If it may send now, what
+    /// is known of its path: [`request`](Self::request), [`has_grant`](Self::has_grant) and [`query`](Self::query) in one,
+    /// for the one call that every packet makes. A grant that is told here is not told by
+    /// [`poll_granted`](Self::poll_granted) as well.
+    pub fn ask(&mut self, now: Instant, id: FlowId) -> Result<Option<PathState>, CmError> {
+        let (_, macroflow, granted) = self.parts(id)?;
+        if !macroflow.has_grant(id) {
+            if macroflow.waiting(id) > 0 {
+                return Ok(None);
+            }
+            macroflow.request(now, id);
+            macroflow.give_grants(now, granted);
+            if !macroflow.has_grant(id) {
+                return Ok(None);
+            }
+            if granted.back() == Some(&id) {
+                granted.pop_back();
+            }
+        }
+        Ok(Some(macroflow.state()))
+    }
+
     /// The next flow that was granted a packet since it was last asked (`cmapp_send`), for a driver that has to wake it.
     pub fn poll_granted(&mut self) -> Option<FlowId> {
         self.granted.pop_front()

@@ -324,19 +324,24 @@ impl Endpoint {
         sources: &mut dyn Sources,
         packet: &mut Vec<u8>,
     ) -> Result<Option<Outgoing>, Misuse> {
-        while let Some(id) = self.schedule.next_ready() {
-            let Some(slot) = self.slots.get_mut(&id) else { continue };
+        while let Some(id) = self.schedule.first_ready() {
+            let Some(slot) = self.slots.get_mut(&id) else {
+                self.schedule.first_is_done();
+                continue;
+            };
             let mut nothing = NoAdus;
             let source = if slot.is_connected { sources.source(id) } else { &mut nothing };
             let transmit = slot.connection.poll_transmit(now, cm, source, packet)?;
             let to = slot.key.remote;
             match transmit {
                 Some(transmit) => {
-                    self.after(id);
+                    self.schedule.take_turns();
+                    self.settle(id);
                     return Ok(Some(Outgoing { to, connection: Some(id), transmit }));
                 }
                 None => {
                     let timeout = slot.connection.poll_timeout()?;
+                    self.schedule.first_is_done();
                     self.schedule.set_timeout(id, timeout);
                     self.settle(id);
                 }
@@ -428,6 +433,9 @@ impl Endpoint {
 
     /// Forgets the connections whose end was told, once they have said their last word.
     fn reap(&mut self, now: Instant) {
+        if self.ended.is_empty() {
+            return;
+        }
         let slots = &self.slots;
         let drained = |id: &ConnectionId| slots.get(id).is_none_or(|slot| slot.connection.is_drained());
         let over: Vec<ConnectionId> = self.ended.iter().copied().filter(drained).collect();

@@ -343,3 +343,22 @@ fn a_pause_shorter_than_a_timeout_changes_no_window() {
     cm.request(at(250), flow).unwrap();
     assert_eq!(window(&cm, flow), before);
 }
+
+#[test]
+fn to_ask_is_to_request_once_and_to_hear_of_the_grant_at_once() {
+    let mut cm = Manager::new(|mtu| Box::new(NewReno::new(mtu)));
+    let (a, b) = (cm.open(destination(), MTU), cm.open(destination(), MTU));
+    let mut sent = 0;
+    while let Some(path) = cm.ask(at(0), a).unwrap() {
+        assert_eq!(Ok(path), cm.query(a));
+        assert_eq!(cm.ask(at(0), a).unwrap(), Some(path), "it is still there");
+        cm.notify(at(0), a, MTU).unwrap();
+        sent += 1;
+    }
+    assert_eq!((sent, cm.poll_granted()), (window(&cm, a) / MTU, None), "nobody has to be woken");
+    assert!(cm.is_waiting(a));
+    assert_eq!((cm.ask(at(1), a), cm.ask(at(1), b)), (Ok(None), Ok(None)));
+    cm.update(at(100), a, acked(2 * MTU)).unwrap();
+    let woken: Vec<_> = std::iter::from_fn(|| cm.poll_granted()).collect();
+    assert_eq!(woken, [a, b], "each has asked once");
+}

@@ -148,13 +148,13 @@ impl Sender {
 
     /// Marks the packets of a report as arrived, as far as they are still on the board.
     fn mark_range(&mut self, report: &Report, overrun: &[(Seq, Seq)], feedback: &mut Feedback) {
-        let len = self.sent.len() as u64;
         let newest = report.newest.offset_from(self.first);
         if newest < 0 {
             return;
         }
         let oldest = report.oldest.offset_from(self.first).max(0) as u64;
-        for index in (oldest..=newest as u64).rev().filter(|&index| index < len) {
+        let end = (newest as u64 + 1).min(self.sent.len() as u64);
+        for index in (oldest..end).rev() {
             let sent = &mut self.sent[index as usize];
             if sent.arrived {
                 continue;

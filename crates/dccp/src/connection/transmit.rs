@@ -85,15 +85,7 @@ impl Connection {
             }
             return None;
         }
-        if !cm.has_grant(flow) {
-            if cm.is_waiting(flow) {
-                return None;
-            }
-            told(cm.request(now, flow));
-            if !cm.has_grant(flow) {
-                return None;
-            }
-        }
+        let path = told(cm.ask(now, flow))??;
         let body = match self.plan_data(now) {
             Plan::Data => Body::Data,
             Plan::DataAck => Body::DataAck { ack: self.sequence.gsr() },
@@ -101,7 +93,6 @@ impl Connection {
             Plan::AckFirst => return Some(self.send_control(now, Control::Ack, packet)),
             Plan::Wait => return None,
         };
-        let path = told(cm.query(flow))?;
         let timestamp = self.received.timestamp;
         self.write_options(now, &body, Config::OPTION_ROOM);
         let start = self.write_header(body, packet);
@@ -109,8 +100,8 @@ impl Connection {
         match source.pull(now, &path, room, packet) {
             Some(adu) => {
                 // In UDP the checksum is zero (RFC 6773 §3.3), and nobody here has to read the payload.
-                let readable = self.config.encapsulation != Encapsulation::Udp;
-                let adu = if readable { adu.appended(source, packet) } else { adu };
+                let must_read = self.config.encapsulation != Encapsulation::Udp;
+                let adu = if must_read { adu.appended(source, packet) } else { adu };
                 // Bytes of the DCCP packet: an empty datagram weighs something, too.
                 let bytes = (packet.len() + if adu.apart { adu.len } else { 0 }) as u64;
                 told(cm.notify(now, flow, bytes));

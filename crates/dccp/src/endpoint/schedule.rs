@@ -23,11 +23,23 @@ impl Schedule {
         }
     }
 
-    /// The next in turn, which leaves the queue.
-    pub(super) fn next_ready(&mut self) -> Option<ConnectionId> {
-        let id = self.queue.pop_front()?;
-        self.queued.remove(&id);
-        Some(id)
+    /// The connection whose turn it is.
+    pub(super) fn first_ready(&self) -> Option<ConnectionId> {
+        self.queue.front().copied()
+    }
+
+    /// The first in the queue has sent something, and lines up again.
+    pub(super) fn take_turns(&mut self) {
+        if self.queue.len() > 1 {
+            self.queue.rotate_left(1);
+        }
+    }
+
+    /// The first in the queue has nothing more to send, and leaves it.
+    pub(super) fn first_is_done(&mut self) {
+        if let Some(id) = self.queue.pop_front() {
+            self.queued.remove(&id);
+        }
     }
 
     pub(super) fn set_timeout(&mut self, id: ConnectionId, at: Option<Instant>) {
@@ -75,9 +87,16 @@ mod tests {
         for id in [A, B, A] {
             schedule.make_ready(id);
         }
-        assert_eq!(schedule.next_ready(), Some(A));
+        assert_eq!(schedule.first_ready(), Some(A));
+        schedule.take_turns();
         schedule.make_ready(A);
-        assert_eq!([schedule.next_ready(), schedule.next_ready(), schedule.next_ready()], [Some(B), Some(A), None]);
+        let order: Vec<_> = std::iter::from_fn(|| {
+            let first = schedule.first_ready();
+            schedule.first_is_done();
+            first
+        })
+        .collect();
+        assert_eq!(order, [B, A]);
     }
 
     #[test]
@@ -92,6 +111,6 @@ mod tests {
         assert_eq!(schedule.next_due(at(8)), None);
         schedule.make_ready(A);
         schedule.forget(A);
-        assert_eq!((schedule.first_timeout(), schedule.next_ready()), (None, None));
+        assert_eq!((schedule.first_timeout(), schedule.first_ready()), (None, None));
     }
 }
