@@ -22,7 +22,10 @@ macro_rules! snapshots {
     };
 }
 
-snapshots! {}
+snapshots! {
+    lai_overhead: "lai-overhead",
+    lai_notify: "lai-notify",
+}
 
 fn lab(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_timeous-lab")).args(arguments).output().unwrap()

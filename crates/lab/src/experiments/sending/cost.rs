@@ -1,6 +1,8 @@
 //! Costs of sending on this machine: rounds in which each way has its turn, so that whatever disturbs disturbs all.
 
 use std::io;
+use std::sync::mpsc;
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -25,7 +27,7 @@ pub(crate) struct Cost {
     pub(crate) case: Case,
     /// Nanoseconds a packet in each round.
     pub(crate) rounds: Vec<f64>,
-    /// The part of it that the kernel took, from 0 to 1.
+    /// The part of it that the kernel took, from 0 to 1; not a number if it is not known.
     pub(crate) system: f64,
 }
 
@@ -72,7 +74,7 @@ pub(crate) struct Effort {
 /// Packets before the first that count.
 const WARM_UP: u32 = 2_000;
 
-/// Measures all cases, in this thread.
+/// Measures all cases: each in a thread of its own, since the kernel counts its own time for threads, and in turn.
 ///
 /// # Errors
 /// What the machine lacks.
@@ -80,41 +82,62 @@ pub(crate) fn measure(sink: &Sink, cases: &[Case], effort: Effort, progress: &Pr
     let task = progress.task(&format!("{} ways and sizes, in turn", cases.len()), u64::from(effort.rounds));
     let open = |case: &Case| Sender::open(case.way, case.payload).map_err(|error| LabError::Machine(error.to_string()));
     let senders: Result<Vec<Sender>, LabError> = sink.before(|| cases.iter().map(open).collect())?;
-    let mut turns: Vec<_> = senders?.into_iter().map(|sender| Turns { sender, nanos: Vec::new(), kernel: 0 }).collect();
-    let failed = LabError::system;
-    for turns in &mut turns {
-        turns.sender.send(WARM_UP).map_err(failed("send to the sink"))?;
-    }
-    for _ in 0..effort.rounds {
-        for turns in &mut turns {
-            turns.take(effort.packets).map_err(failed("send to the sink"))?;
+    thread::scope(|scope| {
+        let start = |(sender, case): (Sender, &Case)| Worker::start(scope, sender, case.way);
+        let workers: Vec<Worker<'_>> = senders?.into_iter().zip(cases).map(start).collect();
+        workers.iter().try_for_each(|worker| worker.turn(WARM_UP).map(drop))?;
+        let mut rounds = vec![Vec::new(); cases.len()];
+        for _ in 0..effort.rounds {
+            for (worker, rounds) in workers.iter().zip(&mut rounds) {
+                rounds.push(worker.turn(effort.packets)?);
+            }
+            task.step();
         }
-        task.step();
-    }
-    Ok(cases.iter().zip(&turns).map(|(case, turns)| turns.cost(*case, effort.packets)).collect())
+        let cost = |((worker, rounds), case): ((Worker<'_>, Vec<f64>), &Case)| {
+            let all = rounds.iter().sum::<f64>() * f64::from(effort.packets);
+            let system = worker.end()?.map_or(f64::NAN, |kernel| (kernel as f64 / all).min(1.0));
+            Ok(Cost { case: *case, rounds, system })
+        };
+        workers.into_iter().zip(rounds).zip(cases).map(cost).collect()
+    })
 }
 
-struct Turns {
-    sender: Sender,
-    /// Nanoseconds a packet, of each turn.
-    nanos: Vec<f64>,
-    /// Nanoseconds in the kernel, of all turns.
-    kernel: u64,
+/// A thread with a sender.
+struct Worker<'scope> {
+    turns: mpsc::Sender<u32>,
+    costs: mpsc::Receiver<io::Result<f64>>,
+    thread: ScopedJoinHandle<'scope, io::Result<Option<u64>>>,
 }
 
-impl Turns {
-    fn take(&mut self, packets: u32) -> io::Result<()> {
-        let before = kernel_time()?;
-        let sent = self.sender.send(packets)?;
-        // Only what counts calls the kernel, so that all of this belongs to it.
-        self.kernel += kernel_time()?.saturating_sub(before);
-        self.nanos.push(sent.nanos as f64 / f64::from(sent.packets));
-        Ok(())
+impl<'scope> Worker<'scope> {
+    fn start<'env>(scope: &'scope Scope<'scope, 'env>, mut sender: Sender, way: Way) -> Self {
+        let (turns, packets) = mpsc::channel();
+        let (cost, costs) = mpsc::channel();
+        let work = move || {
+            while let Ok(packets) = packets.recv() {
+                let sent = sender.send(packets);
+                let nanos = sent.map(|sent| sent.nanos as f64 / f64::from(sent.packets));
+                if cost.send(nanos).is_err() {
+                    break;
+                }
+            }
+            // One with a second thread is half of it.
+            if way == Way::Thread { Ok(None) } else { kernel_time().map(Some) }
+        };
+        Self { turns, costs, thread: scope.spawn(work) }
     }
 
-    fn cost(&self, case: Case, packets: u32) -> Cost {
-        let all: f64 = self.nanos.iter().map(|nanos| nanos * f64::from(packets)).sum();
-        Cost { case, rounds: self.nanos.clone(), system: (self.kernel as f64 / all).min(1.0) }
+    /// Lets it send, and says what a packet cost.
+    fn turn(&self, packets: u32) -> Result<f64, LabError> {
+        self.turns.send(packets).expect("a worker waits for its turns");
+        let cost = self.costs.recv().expect("a worker answers each turn");
+        cost.map_err(LabError::system("send to the sink"))
+    }
+
+    /// What it spent in the kernel. Only what counts calls the kernel, so that all of it belongs to the sending.
+    fn end(self) -> Result<Option<u64>, LabError> {
+        drop(self.turns);
+        self.thread.join().expect("a worker does not panic").map_err(LabError::system("ask for a thread's times"))
     }
 }
 

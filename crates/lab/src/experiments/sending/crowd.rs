@@ -26,6 +26,7 @@ fn words(way: Way) -> (&'static str, u32) {
         Way::Send => ("send", 1),
         Way::Ring { every } => ("ring", every),
         Way::RingWithCopy { every } => ("ring-with-copy", every),
+        Way::Thread => ("thread", 1),
         Way::Bundles { of } => ("bundles", of),
     }
 }
@@ -35,6 +36,7 @@ fn way(word: &str, number: u32) -> Option<Way> {
         "send" => Some(Way::Send),
         "ring" => Some(Way::Ring { every: number }),
         "ring-with-copy" => Some(Way::RingWithCopy { every: number }),
+        "thread" => Some(Way::Thread),
         "bundles" => Some(Way::Bundles { of: number }),
         _ => None,
     }
@@ -140,7 +142,9 @@ mod tests {
 
     #[test]
     fn every_way_has_a_word() {
-        for own in [Way::Send, Way::Ring { every: 4 }, Way::RingWithCopy { every: 2 }, Way::Bundles { of: 16 }] {
+        for own in
+            [Way::Send, Way::Ring { every: 4 }, Way::RingWithCopy { every: 2 }, Way::Thread, Way::Bundles { of: 16 }]
+        {
             let (word, number) = words(own);
             assert_eq!(way(word, number), Some(own));
         }

@@ -9,7 +9,7 @@ use timeous_engine::rig::Rig;
 use timeous_engine::udp::{self, Packet};
 use timeous_engine::{DccpConfig, EngineError, Producer, clock};
 
-use super::sink;
+use super::{sink, thread};
 
 /// How packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +26,8 @@ pub(crate) enum Way {
         /// Packets from one time to the next.
         every: u32,
     },
+    /// The packet ring and DCCP in a thread of its own, as in the engine, notified at each packet while it sleeps.
+    Thread,
     /// UDP: so many packets for each call, cut apart by the device (GSO). Neither ring nor transport.
     Bundles {
         /// Packets for each call.
@@ -40,13 +42,14 @@ impl Way {
             Self::Send => "UDP send()".to_owned(),
             Self::Ring { every } => format!("ring, k = {every}"),
             Self::RingWithCopy { every } => format!("ring, k = {every}, copied into it"),
+            Self::Thread => "ring, transport in its thread".to_owned(),
             Self::Bundles { of } => format!("GSO, {of} a call"),
         }
     }
 }
 
 /// So many packets are sent before the peer's answers are taken in.
-const ROUND_TRIP: u32 = 192;
+pub(super) const ROUND_TRIP: u32 = 192;
 /// Places in the ring, which holds what is sent until it is answered.
 const SLOTS: u32 = 512;
 
@@ -60,6 +63,7 @@ pub(crate) struct Sender {
 enum Kind {
     Send(UdpSocket),
     Ring { rig: Box<Rig>, producer: Producer, every: u32, copies: bool },
+    Thread { rig: Box<Rig>, producer: Producer },
     Bundles { socket: Box<udp::Socket>, of: u32 },
 }
 
@@ -70,13 +74,14 @@ impl Sender {
     /// The system's.
     pub(crate) fn open(way: Way, payload: usize) -> Result<Self, EngineError> {
         let (local, remote) = sink::ends();
-        let ring = |every, copies| {
+        let open = || {
             let dccp = DccpConfig { mps: payload + DccpConfig::HEADER_ROOM, ..DccpConfig::default() };
             let dccp = DccpConfig { mps: dccp.mps.max(DccpConfig::MIN_MPS), ..dccp };
             let config = timeous_ring::Config::new(SLOTS);
             let (rig, producer) = Rig::open(clock::now(), (local, remote), &config, None, dccp)?;
-            Ok::<_, EngineError>(Kind::Ring { rig: Box::new(rig), producer, every, copies })
+            Ok::<_, EngineError>((Box::new(rig), producer))
         };
+        let ring = |every, copies| open().map(|(rig, producer)| Kind::Ring { rig, producer, every, copies });
         let kind = match way {
             Way::Send => {
                 let socket = UdpSocket::bind(local)?;
@@ -85,6 +90,7 @@ impl Sender {
             }
             Way::Ring { every } => ring(every, false)?,
             Way::RingWithCopy { every } => ring(every, true)?,
+            Way::Thread => open().map(|(rig, producer)| Kind::Thread { rig, producer })?,
             Way::Bundles { of } => Kind::Bundles { socket: Box::new(udp::Socket::bind(local)?), of },
         };
         Ok(Self { payload: vec![0x5a; payload], next: 0, kind })
@@ -115,6 +121,7 @@ impl Sender {
                 }
                 if refused { Err(io::Error::other("the device refused a packet")) } else { Ok(packets / *of * *of) }
             })?,
+            Kind::Thread { rig, producer } => return thread::send(rig, producer, payload.len(), packets, next),
             Kind::Ring { rig, producer, every, copies } => {
                 for _ in 0..packets.div_ceil(ROUND_TRIP) {
                     sent.watch(|| {
@@ -156,7 +163,7 @@ fn burst(rig: &mut Rig, producer: &mut Producer, every: u32, copies: bool, paylo
 }
 
 /// All that is written of a packet: the rest of it does not matter to anybody.
-fn number(payload: &mut [u8], next: &mut u64) {
+pub(super) fn number(payload: &mut [u8], next: &mut u64) {
     if let Some(first) = payload.first_chunk_mut() {
         *first = next.to_be_bytes();
     }
@@ -180,7 +187,7 @@ impl Sent {
 }
 
 /// Of this thread, in nanoseconds.
-fn processor_time() -> u64 {
+pub(super) fn processor_time() -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
     tv_sec as u64 * 1_000_000_000 + tv_nsec as u64
 }

@@ -1,0 +1,240 @@
+//! What sending comes to without a clock: control transfers, system calls and copies of each packet, counted.
+//!
+//! Ring, transport and Congestion Manager are the real ones; the peer is in memory, and the device counts.
+
+use std::net::SocketAddr;
+
+use timeous::core::{AduMeta, AduSeq, AduSource, Duration, Ecn, Instant, NoAdus, Rate, Rng};
+use timeous_cm::Manager;
+use timeous_cm::controller::{Acked, Congestion, Controller, TimedOut};
+use timeous_dccp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, ServiceCode, Sources};
+use timeous_engine::udp::Socket;
+use timeous_ring::{Producer, RingSource};
+
+use super::way::Way;
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Counts {
+    /// Packets with a payload that left.
+    pub(crate) packets: u64,
+    /// Times that the application gave control away in order to have them sent.
+    pub(crate) transfers: u64,
+    /// System calls that sent them: one takes a whole batch.
+    pub(crate) calls: u64,
+    /// Bytes of payload copied in user space.
+    pub(crate) copied: u64,
+    /// Bytes of headers written.
+    pub(crate) headers: u64,
+}
+
+const PORT: u16 = 5_004;
+const SERVICE: ServiceCode = ServiceCode::from_bytes(*b"cnt ");
+/// Packets before the first that count: the handshake, and what is negotiated after it.
+const WARM_UP: u64 = 256;
+/// So many packets are sent before the peer answers.
+const ROUND_TRIP: u32 = 192;
+const SLOTS: u32 = 512;
+
+/// Sends so many packets of this size.
+pub(crate) fn count(way: Way, payload: usize, packets: u64) -> Counts {
+    let every = match way {
+        // Nothing stands between the application and the system call, which is all there is of control transfers.
+        Way::Send => return Counts { packets, transfers: packets, calls: packets, ..Counts::default() },
+        Way::Bundles { of } => {
+            let calls = packets.div_ceil(u64::from(of));
+            return Counts { packets, transfers: calls, calls, ..Counts::default() };
+        }
+        Way::Ring { every } | Way::RingWithCopy { every } => every,
+        Way::Thread => unreachable!("how much is queued when a thread looks is not to be counted"),
+    };
+    let copies = matches!(way, Way::RingWithCopy { .. });
+    let mut rig = Rig::open(payload);
+    rig.run(every, copies, payload, WARM_UP);
+    rig.counts = Counts::default();
+    rig.run(every, copies, payload, packets);
+    rig.counts
+}
+
+/// A window without end.
+#[derive(Debug)]
+struct Open;
+
+impl Controller for Open {
+    fn name(&self) -> &'static str {
+        "open"
+    }
+    fn window(&self) -> u64 {
+        u64::MAX / 4
+    }
+    fn on_acked(&mut self, _: Instant, _: Acked) {}
+    fn on_congestion(&mut self, _: Instant, _: Congestion) {}
+    fn on_timeout(&mut self, _: Instant, _: TimedOut) {}
+    fn on_idle(&mut self, _: Instant, _: u32) {}
+    fn rate(&self, _: Duration) -> Rate {
+        Rate::MAX
+    }
+    fn pace(&self, _: Duration) -> Rate {
+        Rate::MAX
+    }
+}
+
+struct One<S>(S);
+
+impl<S: AduSource> Sources for One<S> {
+    fn source(&mut self, _: ConnectionId) -> &mut dyn AduSource {
+        &mut self.0
+    }
+}
+
+struct End {
+    endpoint: Endpoint,
+    cm: Manager,
+}
+
+const ORDER: &str = "the driving order is kept";
+
+impl End {
+    fn new(config: &Config, seed: u64) -> Self {
+        let settings = EndpointConfig { connection: config.clone(), ..EndpointConfig::default() };
+        Self { endpoint: Endpoint::new(settings, Rng::from_seed(seed)), cm: Manager::new(|_| Box::new(Open)) }
+    }
+
+    fn poll(&mut self, now: Instant, sources: &mut dyn Sources, packet: &mut Vec<u8>) -> Option<Outgoing> {
+        while let Some(flow) = self.cm.poll_granted() {
+            self.endpoint.granted(flow);
+        }
+        packet.clear();
+        self.endpoint.poll_transmit(now, &mut self.cm, sources, packet).expect(ORDER)
+    }
+
+    fn hear(&mut self, now: Instant, from: SocketAddr, packets: Vec<Vec<u8>>) {
+        self.cm.handle_timeout(now);
+        self.endpoint.handle_timeout(now, &mut self.cm).expect(ORDER);
+        for packet in packets {
+            self.endpoint.handle_datagram(now, &mut self.cm, from, &packet, Ecn::NotEct).expect(ORDER);
+        }
+    }
+}
+
+struct Rig {
+    now: Instant,
+    sender: End,
+    peer: End,
+    ring: One<RingSource>,
+    producer: Producer,
+    id: ConnectionId,
+    next: u64,
+    to_peer: Vec<Vec<u8>>,
+    counts: Counts,
+}
+
+impl Rig {
+    fn open(payload: usize) -> Self {
+        let mps = (payload + Config::HEADER_ROOM).max(Config::MIN_MPS);
+        let config = Config { mps, ..Config::default() };
+        let (producer, consumer) = timeous_ring::create(&timeous_ring::Config::new(SLOTS)).expect("a small ring");
+        let (mut sender, mut peer) = (End::new(&config, 1), End::new(&config, 2));
+        peer.endpoint.listen(PORT, &[SERVICE]);
+        let now = Instant::from_nanos(1);
+        let id = sender.endpoint.connect(now, there(), PORT, SERVICE).expect("the first connection of all");
+        let ring = One(RingSource::new(consumer).leaving_payloads_apart());
+        let counts = Counts::default();
+        let mut rig = Self { now, sender, peer, ring, producer, id, next: 0, to_peer: Vec::new(), counts };
+        for _ in 0..4 {
+            rig.drain();
+            rig.answer();
+        }
+        rig
+    }
+
+    /// Enqueues and notifies, as the application does.
+    fn run(&mut self, every: u32, copies: bool, payload: usize, packets: u64) {
+        let before = self.counts.packets;
+        while self.counts.packets - before < packets {
+            for _ in 0..ROUND_TRIP / every {
+                (0..every).for_each(|_| self.enqueue(copies, payload));
+                self.counts.transfers += 1;
+                self.sender.endpoint.wake(self.id);
+                self.drain();
+            }
+            self.now += Duration::from_millis(30);
+            self.answer();
+        }
+    }
+
+    fn enqueue(&mut self, copies: bool, payload: usize) {
+        let meta = AduMeta { seq: AduSeq(self.next), ..AduMeta::default() };
+        self.next += 1;
+        let queued = if copies {
+            self.counts.copied += payload as u64;
+            self.producer.enqueue(&meta, &vec![0; payload])
+        } else {
+            self.producer.buffer().and_then(|buffer| self.producer.enqueue_buffer(&meta, buffer, payload))
+        };
+        queued.expect("the ring has room: it holds two round trips");
+    }
+
+    /// Sends all that may leave: a system call for each batch.
+    fn drain(&mut self) {
+        let mut packet = Vec::new();
+        let mut batch = 0;
+        while let Some(outgoing) = self.sender.poll(self.now, &mut self.ring, &mut packet) {
+            if batch % Socket::BATCH == 0 {
+                self.counts.calls += 1;
+            }
+            batch += 1;
+            let mut headers = packet.len();
+            if let Some(adu) = outgoing.transmit.adu {
+                if !adu.apart {
+                    self.counts.copied += adu.len as u64;
+                    headers -= adu.len;
+                }
+                self.counts.packets += 1;
+                self.ring.0.sent(adu.token);
+            }
+            self.counts.headers += headers as u64;
+            self.to_peer.push(packet.clone());
+        }
+    }
+
+    /// The peer hears headers, and the sender its acknowledgements.
+    fn answer(&mut self) {
+        let Self { now, sender, peer, ring, producer, to_peer, .. } = self;
+        peer.hear(*now, there(), std::mem::take(to_peer));
+        let (mut answers, mut packet) = (Vec::new(), Vec::new());
+        while peer.poll(*now, &mut One(NoAdus), &mut packet).is_some() {
+            answers.push(packet.clone());
+        }
+        while peer.endpoint.poll_event().is_some() {}
+        sender.hear(*now, there(), answers);
+        while let Some((_, event)) = sender.endpoint.poll_event() {
+            match event {
+                Event::Acked { token } => ring.0.acked(token),
+                Event::Lost { token } => ring.0.lost(token),
+                _ => {}
+            }
+        }
+        while producer.poll_completion().is_some() {}
+    }
+}
+
+fn there() -> SocketAddr {
+    ([10, 9, 9, 2], 9).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_one_call_and_nothing_is_copied_out_of_the_ring() {
+        let counts = count(Way::Ring { every: 16 }, 1_400, 1_920);
+        assert_eq!((counts.packets, counts.transfers, counts.copied), (1_920, 120, 0));
+        // Acknowledgements of the peer's are answered now and then: a packet more, in the same call.
+        assert!((120..130).contains(&counts.calls), "{counts:?}");
+        let copied = count(Way::RingWithCopy { every: 1 }, 1_000, 960);
+        assert_eq!((copied.packets, copied.copied), (960, 960_000));
+        assert_eq!(count(Way::Send, 10, 5).calls, 5);
+    }
+}
