@@ -50,7 +50,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Packets that one call of [`send`](Self::send) takes at most.
+    /// As many packets are worth one call of [`send`](Self::send): more fit into no bundle.
     pub const BATCH: usize = 64;
 
     /// A socket at `local`.

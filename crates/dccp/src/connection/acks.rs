@@ -76,7 +76,8 @@ impl Connection {
             (None, Some(marked)) => Some((Loss::Ecn, marked)),
             (None, None) => None,
         };
-        let update = Update { acked: feedback.acked, lost: feedback.lost, loss, rtt: feedback.rtt, recovering: false };
+        let (acked, lost) = (feedback.acked, feedback.lost);
+        let update = Update { acked, lost, loss, rtt: feedback.rtt, ..Update::default() };
         told(cm.update(now, flow, update));
         if let Some(srtt) = told(cm.query(flow)).and_then(|path| path.srtt) {
             self.rtt = srtt;

@@ -91,6 +91,9 @@ impl Pair {
                 from.connection.poll_transmit(self.now, &mut from.cm, &mut from.source, &mut packet).unwrap()
             {
                 if let Some(adu) = transmit.adu {
+                    if adu.apart {
+                        packet.extend_from_slice(&from.source.gather(adu.token));
+                    }
                     from.source.sent(adu.token);
                 }
                 self.links[link].send(self.now, &packet, transmit.ecn);

@@ -20,6 +20,11 @@ pub(crate) struct Script {
     pub(crate) fates: BTreeMap<u64, Vec<Step>>,
     /// Says that it has something and then gives nothing, as a queue does whose ADUs expire, so many times.
     pub(crate) false_promises: u32,
+    /// Whether payloads are left apart.
+    pub(crate) leaves_apart: bool,
+    left: BTreeMap<u64, Vec<u8>>,
+    /// How many of those the transport asked for.
+    pub(crate) appended: u64,
 }
 
 impl Script {
@@ -36,6 +41,11 @@ impl Script {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// A payload that was left apart, for the driver.
+    pub(crate) fn gather(&mut self, token: u64) -> Vec<u8> {
+        self.left.remove(&token).expect("it was left apart, and nobody has taken it yet")
     }
 
     fn note(&mut self, token: u64, step: Step) {
@@ -87,9 +97,19 @@ impl AduSource for Script {
                 continue;
             }
             self.note(token, Step::Pulled);
-            packet.extend_from_slice(&bytes);
-            return Some(PulledAdu { token, len: bytes.len(), meta: AduMeta::default(), apart: false });
+            let (len, apart) = (bytes.len(), self.leaves_apart);
+            if apart {
+                self.left.insert(token, bytes);
+            } else {
+                packet.extend_from_slice(&bytes);
+            }
+            return Some(PulledAdu { token, len, meta: AduMeta::default(), apart });
         }
+    }
+
+    fn append(&mut self, token: u64, packet: &mut Vec<u8>) {
+        self.appended += 1;
+        packet.extend_from_slice(&self.gather(token));
     }
 
     fn sent(&mut self, token: u64) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use timeous_core::{Duration, Instant, Rate};
-use timeous_dccp::{CloseReason, Config, Seq, State};
+use timeous_dccp::{CloseReason, Config, Encapsulation, Seq, State};
 
 use crate::link::LinkConfig;
 use crate::pair::{End, Pair};
@@ -51,6 +51,25 @@ fn exchange(pair: &mut Pair, count: u64, len: usize) {
     }
     assert_delivered_once(&pair.client, &pair.server);
     assert_delivered_once(&pair.server, &pair.client);
+}
+
+/// In UDP the checksum is zero and the driver gathers; natively the transport has to sum the payload up.
+#[test]
+fn payloads_may_be_left_apart() {
+    let here = std::net::Ipv4Addr::LOCALHOST.into();
+    let native = Encapsulation::Native { source: here, destination: here };
+    for (encapsulation, appended) in [(Encapsulation::Udp, 0), (native, 50)] {
+        let config = Config { encapsulation, ..Config::default() };
+        let link = LinkConfig::default();
+        let mut pair = Pair::with(config.clone(), config, [link.clone(), link], 4);
+        pair.client.source.leaves_apart = true;
+        exchange(&mut pair, 50, 700);
+        assert_eq!(pair.client.source.appended, appended);
+        assert_eq!(pair.server.received.len(), 50);
+        assert!(pair.server.received.iter().all(|bytes| bytes.len() == 700));
+        assert_eq!(pair.client.connection.statistics().bytes_sent, 50 * 700);
+        assert_eq!(pair.server.connection.statistics().malformed, 0, "every checksum is right");
+    }
 }
 
 #[track_caller]
