@@ -42,4 +42,7 @@ pub struct Update {
     /// Whether the client is in fast recovery, this acknowledgement included: until that is done the window does not
     /// grow (RFC 6675 §5). False after a timeout, where slow start repairs (RFC 5681 §3.1).
     pub recovering: bool,
+    /// Bytes that were told of before and that still count as in flight when a loss is judged: what the receiver holds
+    /// beyond a gap is acknowledged for certain only when the gap is filled (`FlightSize`, RFC 5681 §2).
+    pub beyond_gap: u64,
 }

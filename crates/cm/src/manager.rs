@@ -200,7 +200,7 @@ impl Manager {
             flow.timed_out = false;
         }
         if let Some((loss, sent_at)) = update.loss {
-            macroflow.congested(now, before, Sign { loss, sent_at, again: flow.timed_out });
+            macroflow.congested(now, before + update.beyond_gap, Sign { loss, sent_at, again: flow.timed_out });
             flow.timed_out |= loss == Loss::Persistent;
         }
         macroflow.give_grants(now, granted);

@@ -122,6 +122,11 @@ impl Sender {
         self.board.pipe()
     }
 
+    /// What is sent and not acknowledged, and yet not in the pipe: the peer holds it beyond a gap, or it is missing.
+    fn beyond_gap(&self) -> u64 {
+        (self.nxt() - self.una()).saturating_sub(self.pipe())
+    }
+
     /// Whether everything sent is acknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.board.is_empty()
@@ -160,6 +165,7 @@ impl Sender {
         feedback: &mut Feedback,
     ) -> Verdict {
         feedback.clear();
+        let beyond_gap = self.beyond_gap();
         let had_flight = !self.board.is_empty();
         let advanced = ack.ack > self.una();
         if advanced {
@@ -178,7 +184,7 @@ impl Sender {
         let bare_duplicate = !advanced && ack.is_bare;
         let is_duplicate =
             if self.detection == Detection::DuplicateAcks { had_flight && bare_duplicate } else { had_flight && news };
-        let mut verdict = Verdict { advanced, ..Verdict::default() };
+        let mut verdict = Verdict { advanced, beyond_gap, ..Verdict::default() };
         let was_recovering = self.phase.is_recovery();
         let repaired = self.probe.on_ack(Seen {
             ack: ack.ack,
@@ -253,7 +259,7 @@ impl Sender {
     /// What was overtaken has had the time that it may take (RFC 8985 §6.3).
     pub(crate) fn look_again(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Verdict {
         feedback.clear();
-        let mut verdict = Verdict { holds_window: true, ..Verdict::default() };
+        let mut verdict = Verdict { holds_window: true, beyond_gap: self.beyond_gap(), ..Verdict::default() };
         if self.detection == Detection::Rack {
             verdict.look_again = self.detect_by_time(now, path, feedback);
             self.answer_loss(feedback, &mut verdict);
@@ -320,6 +326,7 @@ impl Sender {
     /// The retransmission timer went off (RFC 6298 §5.4 to §5.6).
     pub(crate) fn on_timeout(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Verdict {
         feedback.clear();
+        let beyond_gap = self.beyond_gap();
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
         // The peer holds what comes first and does not acknowledge it: it has dropped it (RFC 2018 §8).
         if self.board.get(0).is_some_and(|first| first.sacked) {
@@ -339,7 +346,8 @@ impl Sender {
         self.presumed = self.nxt();
         self.probe.reset();
         self.ecn.reduced(self.nxt());
-        Verdict { loss: Some((Loss::Persistent, feedback.newest_lost.unwrap_or_default())), ..Verdict::default() }
+        let loss = Some((Loss::Persistent, feedback.newest_lost.unwrap_or_default()));
+        Verdict { loss, beyond_gap, ..Verdict::default() }
     }
 
     /// `NextSeg` of RFC 6675 §4: what is to be sent next. `fresh` says whether there are new data, and room for them at
@@ -354,7 +362,12 @@ impl Sender {
         if !self.phase.is_recovery() || self.detection == Detection::DuplicateAcks {
             return None;
         }
-        self.board.next_doubtful(self.next_doubt.max(self.una())).or_else(|| self.rescue()).map(Next::Again)
+        // RACK knows how long the doubtful may take.
+        let doubtful = match self.detection {
+            Detection::Rack => None,
+            _ => self.board.next_doubtful(self.next_doubt.max(self.una())),
+        };
+        doubtful.or_else(|| self.rescue()).map(Next::Again)
     }
 
     /// Rule (4): once in a recovery, the last segment that is missing.

@@ -115,7 +115,14 @@ impl Connection {
             return;
         }
         let Some(flow) = self.flow else { return };
-        let update = Update { acked, lost, loss: verdict.loss, rtt: verdict.rtt, recovering: verdict.holds_window };
+        let update = Update {
+            acked,
+            lost,
+            loss: verdict.loss,
+            rtt: verdict.rtt,
+            recovering: verdict.holds_window,
+            beyond_gap: verdict.beyond_gap,
+        };
         told(cm.update(now, flow, update));
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct Verdict {
     pub(crate) first_partial: bool,
     /// A congestion event, and when the newest packet it is concluded from was sent.
     pub(crate) loss: Option<(Loss, Instant)>,
+    /// What was in flight before (`FlightSize`, RFC 5681 §2), less the pipe.
+    pub(crate) beyond_gap: u64,
     /// A sample.
     pub(crate) rtt: Option<Duration>,
     /// Fast recovery has begun.

@@ -117,7 +117,8 @@ impl Rack {
                 if due > now {
                     return Some(due);
                 }
-                board.lose(at, feedback);
+                // Its last transmission is lost, and those before it were sent earlier still.
+                board.lose_entirely(at, feedback);
             }
             self.log.pop_front();
         }

@@ -195,6 +195,14 @@ impl Scoreboard {
         }
     }
 
+    /// The segment is taken for lost, however often it was sent.
+    pub(super) fn lose_entirely(&mut self, at: usize, feedback: &mut Feedback) {
+        while self.flight.get(at).is_some_and(|sent| sent.copies > 1) {
+            self.lose(at, feedback);
+        }
+        self.lose(at, feedback);
+    }
+
     /// After a timeout: what the peer is not known to hold is sent again, unless it was sent after `recent`. The first
     /// segment is, whenever it was sent.
     pub(super) fn lose_all_sent_until(&mut self, recent: Instant, feedback: &mut Feedback) {
@@ -202,10 +210,7 @@ impl Scoreboard {
             if at > 0 && self.flight[at].sent_at > recent {
                 continue;
             }
-            while self.flight[at].copies > 1 {
-                self.lose(at, feedback);
-            }
-            self.lose(at, feedback);
+            self.lose_entirely(at, feedback);
         }
         self.lost_to = self.nxt;
     }

@@ -112,3 +112,42 @@ fn what_left_a_short_while_before_a_timeout_is_not_taken_for_lost_by_it() {
     line.ack(3_000, &[]);
     assert_eq!(line.connection.statistics().retransmissions, 2);
 }
+
+#[test]
+fn a_segment_that_is_lost_with_its_probe_is_found_lost() {
+    let mut line = Timeline::established(Config { tail_loss_probe: true, ..rack() });
+    line.write(2_000);
+    line.take();
+    line.pass(RTT * 2);
+    line.expect_data(&[1_000]);
+    line.ack(1_000, &[]);
+    line.write(1_000);
+    line.expect_data(&[2_000]);
+    line.pass(RTT);
+    line.ack(1_000, &[(2_000, 3_000)]);
+    line.pass(MS * 25);
+    // Both transmissions left before what has arrived.
+    line.expect_data(&[1_000]);
+    assert_eq!((line.connection.outstanding(), line.connection.statistics().timeouts), (1_000, 0));
+}
+
+#[test]
+fn what_may_only_be_late_is_not_sent_again_for_want_of_new_data() {
+    let mut line = in_flight();
+    line.ack(0, &[(1_000, 2_000)]);
+    line.ack(2_000, &[]);
+    line.ack(2_000, &[(3_000, 10_000)]);
+    line.pass(MS * 25);
+    line.expect_data(&[2_000]);
+    // Half of the 8000 that were in flight, of which 7000 had arrived (FlightSize, RFC 5681 §2).
+    assert_eq!(line.cwnd(), 4_000);
+    line.write(2_000);
+    line.expect_data(&[10_000, 11_000]);
+    line.pass(RTT);
+    // Reordering was seen, so that 10000 has a quarter of a round trip.
+    line.ack(2_000, &[(11_000, 12_000), (3_000, 10_000)]);
+    line.expect_data(&[]);
+    line.pass(MS * 20);
+    line.ack(12_000, &[]);
+    assert_eq!(line.connection.statistics().retransmissions, 1);
+}

@@ -165,3 +165,20 @@ fn what_repairs_a_loss_waits_for_no_other_flow() {
     line.expect_data(&[]);
     assert!(line.cm.is_waiting(line.connection.flow().unwrap()), "new data do wait");
 }
+
+#[test]
+fn the_threshold_is_half_of_what_is_in_flight_and_not_of_what_has_not_arrived() {
+    let mut line = Timeline::established(plain());
+    line.write(10_000);
+    line.take();
+    line.pass(RTT);
+    line.ack(0, &[(8_000, 10_000)]);
+    line.pass(RTT * 3);
+    line.expect_data(&[0]);
+    for acked in 1..=7 {
+        line.ack(acked * 1_000, &[(8_000, 10_000)]);
+    }
+    line.ack(10_000, &[]);
+    // 1 and four more by slow start to 5, and four in the window after.
+    assert_eq!(line.cwnd(), 5_000, "FlightSize is 10000 (RFC 5681 §2), although 2000 had arrived");
+}
