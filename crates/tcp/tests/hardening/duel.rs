@@ -110,6 +110,7 @@ impl End {
 
 /// A segment as it was sent.
 pub(crate) struct Sent {
+    pub(crate) at: Instant,
     pub(crate) from: usize,
     pub(crate) bytes: Vec<u8>,
 }
@@ -204,7 +205,7 @@ impl Duel {
                 self.count += 1;
                 self.under_way.insert((self.now + delay, self.count), (1 - who, bytes, ecn));
             }
-            self.sent.push(Sent { from: who, bytes: std::mem::take(&mut packet) });
+            self.sent.push(Sent { at: self.now, from: who, bytes: std::mem::take(&mut packet) });
         }
         while end.cm.poll_granted().is_some() {}
     }

@@ -1,16 +1,8 @@
 //! Other people's eyes: tshark reads every kind of segment that we write, and finds nothing wrong.
 
-use std::fs::File;
-use std::path::Path;
-use std::process::Command;
-
-use etherparse::{IpNumber, Ipv4Header, Ipv6Header};
-use pcap_file::DataLink;
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
-use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
 use timeous_tcp::{Addresses, Flags, Header, Options, SackBlock, SackBlocks, Seq, Timestamps};
 
+use crate::capture::{skip, tshark, wrapped};
 use crate::codec::emit;
 
 struct Sent {
@@ -26,31 +18,6 @@ fn addresses() -> [Addresses; 2] {
         destination: destination.parse().unwrap(),
     };
     [of("192.0.2.1", "198.51.100.7"), of("2001:db8::1", "2001:db8:7::2")]
-}
-
-/// The segment in an IP packet.
-fn wrapped(segment: &[u8], addresses: Addresses) -> Vec<u8> {
-    let len = u16::try_from(segment.len()).unwrap();
-    let ip = match (addresses.source, addresses.destination) {
-        (std::net::IpAddr::V4(source), std::net::IpAddr::V4(destination)) => {
-            let mut ip = Ipv4Header::new(len, 64, IpNumber::TCP, source.octets(), destination.octets()).unwrap();
-            ip.header_checksum = ip.calc_header_checksum();
-            ip.to_bytes().to_vec()
-        }
-        (std::net::IpAddr::V6(source), std::net::IpAddr::V6(destination)) => Ipv6Header {
-            traffic_class: 0,
-            flow_label: 0.try_into().unwrap(),
-            payload_length: len,
-            next_header: IpNumber::TCP,
-            hop_limit: 64,
-            source: source.octets(),
-            destination: destination.octets(),
-        }
-        .to_bytes()
-        .to_vec(),
-        _ => unreachable!("both are of one family"),
-    };
-    [&ip, segment].concat()
 }
 
 /// Every combination of options that a header holds: a handshake's on a SYN, SACK blocks beyond an acknowledgement.
@@ -77,6 +44,7 @@ fn all_options(syn: bool, ack: Option<Seq>) -> Vec<Options> {
     all
 }
 
+/// Each stands alone: how they follow each other is no matter.
 fn all_segments() -> Vec<Sent> {
     let controls = [Flags::NONE, Flags::PSH, Flags::FIN, Flags::RST, Flags::ECE | Flags::CWR, Flags::SYN];
     let mut all: Vec<Sent> = Vec::new();
@@ -100,43 +68,9 @@ fn all_segments() -> Vec<Sent> {
     all
 }
 
-fn write(packets: &[Sent], path: &Path) {
-    let mut writer = PcapNgWriter::new(File::create(path).unwrap()).unwrap();
-    let interface = InterfaceDescriptionBlock { linktype: DataLink::RAW, snaplen: 0, options: vec![] };
-    writer.write_pcapng_block(interface).unwrap();
-    for (millis, sent) in (0..).zip(packets) {
-        let block = EnhancedPacketBlock {
-            interface_id: 0,
-            timestamp: std::time::Duration::from_millis(millis),
-            original_len: sent.packet.len() as u32,
-            data: (&sent.packet).into(),
-            options: vec![],
-        };
-        writer.write_pcapng_block(block).unwrap();
-    }
-}
-
-/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
-fn skip(test: &str) {
-    assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs tshark");
-    eprintln!("SKIPPED {test}: needs tshark");
-}
-
-/// The named fields of the packets that `filter` selects; `None` without tshark.
-fn tshark(capture: &Path, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
-    let mut command = Command::new("tshark");
-    command.arg("-r").arg(capture).args(["-n", "-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"]);
-    // Each segment stands alone here: how they follow each other is no matter.
-    command.args(["-o", "tcp.relative_sequence_numbers:FALSE", "-o", "tcp.analyze_sequence_numbers:FALSE"]);
-    command.args(["-Y", filter, "-T", "fields"]);
-    command.args(fields.iter().flat_map(|field| ["-e", field]));
-    let output = match command.output() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-        output => output.unwrap(),
-    };
-    assert!(output.status.success(), "tshark: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    Some(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+fn write(packets: &[Sent], path: &std::path::Path) {
+    let times = (0..).map(std::time::Duration::from_millis);
+    crate::capture::write(times.zip(packets.iter().map(|sent| sent.packet.clone())), path);
 }
 
 /// A reset is worth a warning of its own, whatever it looks like.
@@ -173,7 +107,8 @@ fn tshark_reads_every_combination_of_options() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let sent = all_segments();
     write(&sent, file.path());
-    let Some(complaints) = tshark(file.path(), COMPLAINTS, &["frame.number", "_ws.col.Info", "_ws.expert.message"])
+    let Some(complaints) =
+        tshark(file.path(), false, COMPLAINTS, &["frame.number", "_ws.col.Info", "_ws.expert.message"])
     else {
         return skip("tshark_reads_every_combination_of_options");
     };
@@ -193,7 +128,7 @@ fn tshark_reads_every_combination_of_options() {
         "tcp.options.sack_le",
         "tcp.options.sack_re",
     ];
-    let read = tshark(file.path(), "frame", &fields).unwrap();
+    let read = tshark(file.path(), false, "frame", &fields).unwrap();
     assert_eq!(read.len(), sent.len());
     for (read, sent) in read.iter().zip(&sent) {
         assert_eq!(read[..], expected(sent), "{:?} {:?}", sent.header, sent.options);
@@ -206,7 +141,7 @@ fn tshark_would_see_a_wrong_checksum() {
     let mut sent = all_segments();
     *sent[4].packet.last_mut().unwrap() ^= 1;
     write(&sent[..9], file.path());
-    let Some(complaints) = tshark(file.path(), COMPLAINTS, &["frame.number"]) else {
+    let Some(complaints) = tshark(file.path(), false, COMPLAINTS, &["frame.number"]) else {
         return skip("tshark_would_see_a_wrong_checksum");
     };
     assert_eq!(complaints, [["5"]]);
