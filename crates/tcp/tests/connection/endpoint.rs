@@ -235,3 +235,17 @@ fn a_connection_in_time_wait_gives_way_to_a_later_syn_of_the_same_ports() {
         Some(State::SynReceived)
     );
 }
+
+#[test]
+fn idle_connections_cost_nothing() {
+    let config = EndpointConfig { max_half_open: 500, ..EndpointConfig::default() };
+    let mut world = world(2, &config, &LinkConfig::default());
+    for _ in 0..500 {
+        connect(&mut world, 1);
+    }
+    world.run_for(SEC * 5);
+    assert_eq!(world.hosts[1].heard.values().filter(|heard| heard.connected).count(), 500);
+    for host in &mut world.hosts {
+        assert_eq!(host.endpoint.poll_timeout(), Ok(None), "nobody waits for anything");
+    }
+}
