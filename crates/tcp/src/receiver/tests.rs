@@ -586,3 +586,22 @@ fn the_memory_stays_within_the_buffer() {
         assert!(script.receiver.capacity() <= 100_000);
     }
 }
+
+/// Places in the stream have 64 bits, numbers 32: they agree beyond the first round, too.
+#[test]
+fn more_than_all_numbers_go_through() {
+    let mut script = Script::new(|config| (config.buffer, config.window_scale) = (64 << 20, 10));
+    let payload = vec![7; 16 << 20];
+    let header = Header::new(1, 2, Seq::default());
+    let mut out = Vec::new();
+    for round in 0..260_u64 {
+        let seq = SYN + 1 + (round * payload.len() as u64) as u32;
+        let segment = Segment { header: Header { seq, ..header }, options: Options::default(), payload: &payload };
+        script.sent();
+        assert!(script.receiver.accept(script.now, &segment).is_acceptable(), "{round}");
+        assert_eq!(script.receiver.on_segment(script.now, &segment, Ecn::NotEct).bytes, payload.len());
+        assert_eq!(script.receiver.next(), seq + payload.len() as u32);
+        out.clear();
+        assert_eq!(script.receiver.read(usize::MAX, &mut out), payload.len());
+    }
+}
