@@ -127,7 +127,12 @@ fn list(experiments: &[&dyn Experiment]) {
 fn one(experiment: &dyn Experiment, args: &RunArgs) -> u8 {
     let about = experiment.about();
     let progress = Progress::new();
-    let run = Run { seed: args.seed, seeds: args.seeds.unwrap_or(about.seeds), real: args.real, progress: &progress };
+    let run = Run {
+        seed: args.seed,
+        seeds: args.seeds.unwrap_or(about.seeds_of(args.real)),
+        real: args.real,
+        progress: &progress,
+    };
     let found = match (about.forms.include(args.real), args.real) {
         (true, _) => experiment.run(&run),
         (false, true) => Err(LabError::OnlyVirtual { name: about.name }),

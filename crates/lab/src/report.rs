@@ -36,9 +36,11 @@ pub(crate) struct Cell {
 /// What a cell is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// A number or a name.
+    /// A number.
     Plain,
-    /// Words, to be read from the left.
+    /// A name, on one line.
+    Name,
+    /// Words, on as many lines as they need.
     Text,
     /// A judgement that holds.
     Good,
@@ -50,6 +52,7 @@ impl Mark {
     fn class(self) -> &'static str {
         match self {
             Self::Plain => "",
+            Self::Name => " class=\"name\"",
             Self::Text => " class=\"text\"",
             Self::Good => " class=\"good\"",
             Self::Bad => " class=\"bad\"",
@@ -107,15 +110,22 @@ impl Page {
 
     /// A table; its first column names the rows.
     pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) -> &mut Self {
-        let plain = |text: &String| Cell { text: text.clone(), mark: Mark::Plain };
-        self.cells(head, &rows.iter().map(|row| row.iter().map(plain).collect()).collect::<Vec<_>>())
+        let number =
+            |text: &str| text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit() || "+-–−≥≤".contains(c));
+        let numbers = |column: usize| rows.iter().filter_map(|row| row.get(column)).all(|text| number(text));
+        let marks: Vec<Mark> =
+            (0..head.len()).map(|column| if numbers(column) { Mark::Plain } else { Mark::Name }).collect();
+        let cell = |(text, mark): (&String, &Mark)| Cell { text: text.clone(), mark: *mark };
+        self.cells(head, &rows.iter().map(|row| row.iter().zip(&marks).map(cell).collect()).collect::<Vec<_>>())
     }
 
     /// A table of cells that are more than numbers; its first column names the rows.
     pub(crate) fn cells(&mut self, head: &[&str], rows: &[Vec<Cell>]) -> &mut Self {
         self.body.push_str("<div class=\"wide\"><table>\n<thead><tr>");
-        for cell in head {
-            self.element("th", cell);
+        for (column, cell) in head.iter().enumerate() {
+            let left = |row: &Vec<Cell>| matches!(row.get(column), Some(Cell { mark: Mark::Text | Mark::Name, .. }));
+            let class = if rows.first().is_some_and(left) { Mark::Name.class() } else { "" };
+            let _ = writeln!(self.body, "<th{class}>{}</th>", escape(cell));
         }
         self.body.push_str("</tr></thead>\n<tbody>\n");
         for row in rows {
@@ -207,8 +217,10 @@ pre { overflow-x: auto; padding: .7rem; border: 1px solid color-mix(in srgb, cur
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
 th:first-child { text-align: left; white-space: nowrap; } tbody th { font-weight: normal; }
-td.text, th.text:first-child { text-align: left; white-space: normal; min-width: 9rem; vertical-align: top; }
-td.good, td.bad { white-space: nowrap; font-weight: 600; vertical-align: top; }
+table { font-size: .92rem; } td, th { vertical-align: top; }
+.name { text-align: left; white-space: nowrap; }
+td.text, th.text:first-child { text-align: left; white-space: normal; min-width: 5rem; overflow-wrap: break-word; }
+td.text:last-child { min-width: 14rem; } td.good, td.bad { white-space: nowrap; font-weight: 600; }
 .good { color: #00785a; color: light-dark(#00684e, #5fd6b0); } .bad { color: #c43c00; color: light-dark(#a83400, #ff9a5c); }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; } nav ul { padding-left: 1.2rem; }
 figure { margin: 1rem 0; } figcaption { font-size: .9rem; opacity: .8; }
@@ -246,8 +258,8 @@ mod tests {
         let mut page = Page::new("t");
         page.heading("h").paragraph("p").listing("l").table(&["a"], &[vec!["b".into()]]);
         page.contents(&[("i".into(), "<s>".into())]).section("i", "<s>").subheading("t").link("f.json", "f");
-        let marks = [Mark::Text, Mark::Good, Mark::Bad, Mark::Plain];
-        page.cells(&["a"; 4], &[marks.map(|mark| Cell { text: "c".into(), mark }).to_vec()]);
+        let marks = [Mark::Text, Mark::Name, Mark::Good, Mark::Bad, Mark::Plain];
+        page.cells(&["a"; 5], &[marks.map(|mark| Cell { text: "c".into(), mark }).to_vec()]);
         page.figure(&lines.draw().unwrap(), "c");
         let video = |path: &str| Video { path: Ok(path.into()), caption: "v".into() };
         let none = Video { path: Err("none".into()), caption: "v".into() };

@@ -19,6 +19,13 @@ pub(crate) struct About {
     pub(crate) takes: &'static str,
 }
 
+impl About {
+    /// How many seeds a form takes unless told: what is real is not more random for a seed.
+    pub(crate) fn seeds_of(&self, real: bool) -> u32 {
+        if real { 1 } else { self.seeds }
+    }
+}
+
 /// In which forms an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code, reason = "each is for an experiment to choose")]

@@ -54,7 +54,7 @@ impl Run<'_> {
 /// The command that does the same again.
 pub(super) fn command(about: &About, run: &Run<'_>) -> String {
     let mut words = format!("timeous-lab {} --seed {}", about.name, run.seed);
-    if run.seeds != about.seeds {
+    if run.seeds != about.seeds_of(run.real) {
         words.push_str(&format!(" --seeds {}", run.seeds));
     }
     if run.real {

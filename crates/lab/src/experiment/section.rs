@@ -53,20 +53,20 @@ pub(crate) fn summary(name: &str, findings: &Findings) -> Vec<Cell> {
             Cell { text: format!("{held} of {}", judged.len()), mark }
         }
     };
-    vec![Cell { text: name.to_owned(), mark: Mark::Plain }, count(Claim::passes), count(Claim::reaches_aim)]
+    vec![Cell { text: name.to_owned(), mark: Mark::Name }, count(Claim::passes), count(Claim::reaches_aim)]
 }
 
 fn of_claim(claim: &Claim) -> Vec<Cell> {
-    let text = |text: &str| Cell { text: text.to_owned(), mark: Mark::Text };
+    let cell = |text: &str, mark| Cell { text: text.to_owned(), mark };
     let judged = |bound: Option<Bound>, holds: Option<bool>| match (verdict(bound, holds), holds) {
         (Some(text), Some(true)) => Cell { text, mark: Mark::Good },
         (Some(text), _) => Cell { text, mark: Mark::Bad },
         (None, _) => Cell { text: "–".to_owned(), mark: Mark::Plain },
     };
     vec![
-        text(&claim.what),
-        text(&claim.measured),
-        text(&claim.paper),
+        cell(&claim.what, Mark::Text),
+        cell(&claim.measured, Mark::Text),
+        cell(&claim.paper, Mark::Text),
         judged(claim.pass, claim.passes()),
         judged(claim.aim, claim.reaches_aim()),
     ]
