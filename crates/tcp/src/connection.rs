@@ -120,6 +120,8 @@ pub struct Connection {
     /// How many window probes were sent since the window closed, and how many since the peer was last heard.
     probes: u32,
     unanswered_probes: u32,
+    /// The timeout of data until there is a sample, if the handshake gave none.
+    first_timeout: Option<Duration>,
     /// The application knows that there is something to read.
     told_readable: bool,
 }
@@ -171,6 +173,7 @@ impl Connection {
             fin: None,
             probes: 0,
             unanswered_probes: 0,
+            first_timeout: None,
             told_readable: false,
         }
     }

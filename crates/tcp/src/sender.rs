@@ -256,7 +256,7 @@ impl Sender {
         self.rack.detect(now, &mut self.board, recovering, (path.least, path.smoothed), feedback)
     }
 
-    /// What was overtaken has had the time that it may take (RFC 8985 §6.3).
+    /// What was overtaken has had the time that it may take (RFC 8985 §6.2, step 5).
     pub(crate) fn look_again(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Verdict {
         feedback.clear();
         let mut verdict = Verdict { holds_window: true, beyond_gap: self.beyond_gap(), ..Verdict::default() };

@@ -106,6 +106,9 @@ impl Connection {
 
     /// Tells the source what has arrived, and the Congestion Manager all.
     pub(super) fn apply(&mut self, now: Instant, cm: &mut Manager, verdict: &Verdict) {
+        if verdict.rtt.is_some() {
+            self.first_timeout = None;
+        }
         self.events.extend(self.feedback.acked_tokens.drain(..).map(|token| Event::Acked { token }));
         self.statistics.recoveries += u64::from(verdict.recovery_began);
         self.statistics.ecn_reductions += u64::from(verdict.ecn_reduced);

@@ -13,6 +13,10 @@ use crate::sender::{Detection, Kept, PeerWindow, Sender};
 /// The initial timeout (RFC 6298 §2.1).
 const SYN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// "If the timer expires awaiting the ACK of a SYN segment …, the RTO MUST be re-initialized to 3 seconds when data
+/// transmission begins" (RFC 6298 §5.7).
+const TIMEOUT_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+
 impl Connection {
     /// CLOSED to SYN-SENT.
     pub(super) fn begin_connecting(&mut self, now: Instant) {
@@ -124,6 +128,8 @@ impl Connection {
             _ => Update { loss: Some((Loss::Persistent, self.syn_sent_at)), ..Update::default() },
         };
         told(cm.update(now, flow, update));
+        let is_unknown = told(cm.query(flow)).is_none_or(|path| path.srtt.is_none());
+        self.first_timeout = is_unknown.then_some(TIMEOUT_AFTER_LOST_SYN);
         self.repeats = 0;
         self.events.push_back(Event::Connected);
     }

@@ -71,8 +71,8 @@ impl Connection {
 
     /// The retransmission timeout as it is now (RFC 6298 §2, §5.5).
     fn timeout(&self, cm: &Manager) -> Duration {
-        let base = self.flow.and_then(|flow| told(cm.timeout(flow))).unwrap_or_default();
-        backed_off(base, self.sender.backoff())
+        let base = self.first_timeout.or_else(|| self.flow.and_then(|flow| told(cm.timeout(flow))));
+        backed_off(base.unwrap_or_default(), self.sender.backoff())
     }
 
     pub(super) fn restart_retransmission_timer(&mut self, now: Instant, cm: &Manager) {

@@ -8,7 +8,7 @@ use timeous_core::Instant;
 pub(crate) enum Timer {
     /// Send the SYN, alone or with its ACK, again.
     Handshake,
-    /// A segment that was overtaken is lost by now (RFC 8985 §6.3).
+    /// A segment that was overtaken is lost by now (RFC 8985 §6.2, step 5).
     Reordering,
     /// No acknowledgement has come for the end of a flight: probe (RFC 8985 §7.2). It puts the next one off.
     TailProbe,

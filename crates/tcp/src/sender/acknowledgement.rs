@@ -50,6 +50,6 @@ pub(crate) struct Verdict {
     pub(crate) holds_window: bool,
     /// The marks of a window were answered.
     pub(crate) ecn_reduced: bool,
-    /// When something will be lost, if nothing comes before (RFC 8985 §6.3): call `Sender::look_again` then.
+    /// When something will be lost, if nothing comes before (RFC 8985 §6.2, step 5): call `Sender::look_again` then.
     pub(crate) look_again: Option<Instant>,
 }

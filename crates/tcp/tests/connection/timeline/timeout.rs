@@ -109,7 +109,7 @@ fn a_second_timeout_of_the_same_segment_leaves_the_threshold() {
     for acked in 1..=8 {
         line.ack(acked * 1_000, &[]);
     }
-    assert_eq!(line.cwnd(), 5_000, "RFC 5681 §4.3");
+    assert_eq!(line.cwnd(), 5_000, "RFC 5681 §3.1");
 }
 
 #[test]
@@ -181,4 +181,26 @@ fn the_threshold_is_half_of_what_is_in_flight_and_not_of_what_has_not_arrived() 
     line.ack(10_000, &[]);
     // 1 and four more by slow start to 5, and four in the window after.
     assert_eq!(line.cwnd(), 5_000, "FlightSize is 10000 (RFC 5681 §2), although 2000 had arrived");
+}
+
+#[test]
+fn after_a_lost_syn_data_have_three_seconds() {
+    let mut line = Timeline::client(plain());
+    line.pass(MS * 1_050);
+    line.take();
+    line.syn_ack(crate::script::offer(&plain()), timeous_tcp::Flags::NONE);
+    line.take();
+    line.write(1_000);
+    line.pass(MS * 2_999);
+    line.expect_data(&[0]);
+    line.pass(MS);
+    line.expect_data(&[0]);
+    line.ack(1_000, &[]);
+    line.write(1_000);
+    line.pass(RTT);
+    line.ack(2_000, &[]);
+    line.write(1_000);
+    line.take();
+    line.pass(MS * 300);
+    line.expect_data(&[2_000]);
 }
