@@ -43,6 +43,12 @@ impl Connection {
         let window = u64::from(segment.header.window) << self.window.shift;
         let window_changed = self.window.update(segment.header.seq, ack, window);
         self.unanswered_probes = 0;
+        if window == 0 {
+            // "as long as the receiving TCP peer continues to send acknowledgments in response to the probe segments, the
+            // sending TCP peer MUST allow the connection to stay open", and retransmissions are probes, too (RFC 9293
+            // §3.8.6.1).
+            self.repeats = 0;
+        }
         // A window that is open, but not wide enough, is probed ever more rarely, too.
         if self.window.room(nxt) >= self.window.segment(self.agreed.payload) || !self.sender.is_idle() {
             self.probes = 0;
@@ -59,7 +65,9 @@ impl Connection {
         };
         let path = self.round_trip(cm);
         let verdict = self.sender.on_ack(now, &acknowledgement, path, &mut self.feedback);
-        self.statistics.bytes_acked += self.sender.una() - una;
+        // A FIN takes a number and is no byte.
+        let data_end = self.fin.map_or(u64::MAX, |fin| fin - 1);
+        self.statistics.bytes_acked += self.sender.una().min(data_end) - una.min(data_end);
         self.apply(now, cm, &verdict);
         self.time_acknowledged(now, cm, &verdict);
         true

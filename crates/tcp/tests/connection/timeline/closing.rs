@@ -111,6 +111,18 @@ fn a_lost_fin_is_sent_again_even_into_a_closed_window() {
 }
 
 #[test]
+fn a_fin_is_no_byte() {
+    let mut line = Timeline::established(plain());
+    line.write(1_500);
+    line.close();
+    line.take();
+    line.ack(1_501, &[]);
+    let statistics = line.connection.statistics();
+    assert_eq!((statistics.bytes_sent, statistics.bytes_acked), (1_500, 1_500));
+    assert_eq!(line.connection.unacknowledged(), 0);
+}
+
+#[test]
 fn a_fin_before_the_data_waits_for_them() {
     let mut line = Timeline::established(plain());
     let header = Header { flags: Flags::FIN, ..line.peer_header(5) };

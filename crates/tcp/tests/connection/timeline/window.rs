@@ -58,6 +58,21 @@ fn a_peer_that_answers_probes_lives_and_one_that_does_not_is_dead() {
 }
 
 #[test]
+fn a_peer_that_closes_its_window_over_data_under_way_and_answers_lives() {
+    let mut line = Timeline::established(Config { retries: 4, ..plain() });
+    line.write(2_000);
+    line.window = 0;
+    for _ in 0..20 {
+        line.pass(Duration::from_secs(4));
+        line.ack(0, &[]);
+    }
+    assert_eq!(line.connection.state(), timeous_tcp::State::Established);
+    line.window = 5_000;
+    line.ack(2_000, &[]);
+    assert_eq!(line.connection.outstanding(), 0);
+}
+
+#[test]
 fn with_data_under_way_their_timer_does_the_probing() {
     let mut line = Timeline::established(plain());
     line.write(2_000);
