@@ -4,7 +4,7 @@
 CARGO ?= cargo
 FUZZ_SECONDS ?= 600
 
-.PHONY: all demo test bench fuzz lint unit loom sanitize tools deny
+.PHONY: all demo report test bench fuzz lint unit loom sanitize tools deny
 
 all:
 	$(CARGO) build --release
@@ -13,6 +13,11 @@ all:
 demo:
 	$(CARGO) build --release -p timeous-cli -p timeous-lab
 	target/release/timeous-lab demo --out demo-out
+
+# The papers' experiments in virtual time: a page with all of them in report/. With REAL=--real on this kernel, too (root).
+report:
+	$(CARGO) build --release -p timeous-cli -p timeous-lab
+	target/release/timeous-lab all --out report $(REAL)
 
 test: tools lint unit loom sanitize
 
