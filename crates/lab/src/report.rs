@@ -224,7 +224,7 @@ td.text:last-child { min-width: 14rem; } td.good, td.bad { white-space: nowrap; 
 .good { color: #00785a; color: light-dark(#00684e, #5fd6b0); } .bad { color: #c43c00; color: light-dark(#a83400, #ff9a5c); }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; } nav ul { padding-left: 1.2rem; }
 figure { margin: 1rem 0; } figcaption { font-size: .9rem; opacity: .8; }
-.plot { overflow-x: auto; } .plot svg { width: 100%; min-width: 34rem; height: auto; }
+.plot { overflow-x: auto; } .plot svg { width: 100%; min-width: 30rem; max-width: 56rem; height: auto; }
 .plot svg text { fill: currentColor; font-family: inherit; }
 .plot svg [stroke='#000000'] { stroke: currentColor; }
 .videos { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem; }

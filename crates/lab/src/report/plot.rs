@@ -3,8 +3,9 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-const SIZE: (u32, u32) = (860, 360);
-pub(super) const FONT: (&str, i32) = ("sans-serif", 15);
+/// So that its letters can be read where a phone shrinks it.
+const SIZE: (u32, u32) = (760, 380);
+pub(super) const FONT: (&str, i32) = ("sans-serif", 16);
 
 /// Told from each other by readers with colour blindness, and seen on white and on black (after Okabe and Ito).
 pub(super) const COLOURS: [RGBColor; 6] = [
@@ -96,11 +97,20 @@ impl Lines<'_> {
             let mut chart = ChartBuilder::on(root)
                 .caption(self.title, (FONT.0, 18))
                 .margin(12)
-                .x_label_area_size(42)
-                .y_label_area_size(64)
+                .x_label_area_size(46)
+                .y_label_area_size(72)
                 .build_cartesian_2d(left..right, low..high + (high - low) * 0.04)
                 .map_err(drawing)?;
-            chart.configure_mesh().x_desc(self.x).y_desc(self.y).label_style(FONT).draw().map_err(drawing)?;
+            chart
+                .configure_mesh()
+                .max_light_lines(0)
+                .x_label_formatter(&|x| plain(*x))
+                .y_label_formatter(&|y| plain(*y))
+                .x_desc(self.x)
+                .y_desc(self.y)
+                .label_style(FONT)
+                .draw()
+                .map_err(drawing)?;
             for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
                 let points = series.points.iter().filter(finite).copied();
                 chart
@@ -154,12 +164,14 @@ impl Bars<'_> {
                 .caption(self.title, (FONT.0, 18))
                 .margin(12)
                 .x_label_area_size(36)
-                .y_label_area_size(64)
+                .y_label_area_size(72)
                 .build_cartesian_2d(-0.5..self.bars.len() as f64 - 0.5, low..high + (high - low) * 0.04)
                 .map_err(drawing)?;
             chart
                 .configure_mesh()
                 .disable_x_mesh()
+                .max_light_lines(0)
+                .y_label_formatter(&|y| plain(*y))
                 .x_labels(self.bars.len() * 2 + 1)
                 .x_label_formatter(&name)
                 .y_desc(self.y)
@@ -174,6 +186,13 @@ impl Bars<'_> {
             Ok(())
         })
     }
+}
+
+/// A number on an axis, without zeros that say nothing.
+fn plain(number: f64) -> String {
+    let text = format!("{number:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
 /// The least and the greatest, apart from each other; `None` if there are none.
@@ -212,6 +231,11 @@ mod tests {
         let points = cumulative(&[3.0, 1.0, f64::INFINITY, 2.0]);
         assert_eq!(points, [(1.0, 0.0), (1.0, 0.25), (2.0, 0.25), (2.0, 0.5), (3.0, 0.5), (3.0, 0.75)]);
         assert!(cumulative(&[]).is_empty());
+    }
+
+    #[test]
+    fn numbers_on_axes_are_plain() {
+        assert_eq!([500.0, 0.1 + 0.2, -0.0, 1_000.0, 0.05].map(plain), ["500", "0.3", "0", "1000", "0.05"]);
     }
 
     #[test]
