@@ -440,7 +440,7 @@ impl Sender {
 
     fn log(&mut self, now: Instant, start: u64, end: u64, number: u16) {
         if self.detection == Detection::Rack {
-            self.rack.transmitted(now, start, end, number);
+            self.rack.transmitted(now, self.board.latest_order(), start, end, number);
         }
     }
 

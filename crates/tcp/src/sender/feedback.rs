@@ -31,6 +31,7 @@ pub(crate) struct Feedback {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Delivered {
     pub(super) sent_at: Instant,
+    pub(super) order: u64,
     pub(super) end: u64,
     pub(super) resent: bool,
 }
@@ -51,8 +52,8 @@ impl Feedback {
             self.oldest_clean = Some(self.oldest_clean.map_or(sent.sent_at, |at| at.min(sent.sent_at)));
             self.lowest_clean = Some(self.lowest_clean.map_or(sent.end, |end| end.min(sent.end)));
         }
-        let this = Delivered { sent_at: sent.sent_at, end: sent.end, resent };
-        if self.newest.is_none_or(|newest| (newest.sent_at, newest.end) < (this.sent_at, this.end)) {
+        let this = Delivered { sent_at: sent.sent_at, order: sent.order, end: sent.end, resent };
+        if self.newest.is_none_or(|newest| newest.order < this.order) {
             self.newest = Some(this);
         }
     }

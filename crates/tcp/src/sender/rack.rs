@@ -16,6 +16,7 @@ const PERSIST: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 struct Transmission {
     at: Instant,
+    order: u64,
     start: u64,
     end: u64,
     /// Which one of its segment.
@@ -27,8 +28,10 @@ struct Transmission {
 pub(super) struct Rack {
     /// All transmissions in the order of time, those that are over among them.
     log: VecDeque<Transmission>,
-    /// Of what arrived, what was sent last, and its round-trip time.
-    latest: Option<(Instant, u64, Duration)>,
+    /// Of what arrived, what was sent last, and its round-trip time. Where the RFC compares times, and numbers where
+    /// times are equal, the order of transmissions is at hand: what is sent again may leave after new data, both at one
+    /// instant.
+    latest: Option<(u64, Duration)>,
     /// The highest offset that arrived (`RACK.fack`).
     highest: u64,
     reordering_seen: bool,
@@ -40,8 +43,8 @@ pub(super) struct Rack {
 }
 
 impl Rack {
-    pub(super) fn transmitted(&mut self, now: Instant, start: u64, end: u64, number: u16) {
-        self.log.push_back(Transmission { at: now, start, end, number });
+    pub(super) fn transmitted(&mut self, now: Instant, order: u64, start: u64, end: u64, number: u16) {
+        self.log.push_back(Transmission { at: now, order, start, end, number });
     }
 
     /// Steps 1 to 3 of §6.2: takes in what arrived.
@@ -56,9 +59,8 @@ impl Rack {
         if newest.resent && rtt < min_rtt {
             return;
         }
-        let key = (newest.sent_at, newest.end);
-        if self.latest.is_none_or(|(at, end, _)| (at, end) < key) {
-            self.latest = Some((newest.sent_at, newest.end, rtt));
+        if self.latest.is_none_or(|(order, _)| order < newest.order) {
+            self.latest = Some((newest.order, rtt));
         }
     }
 
@@ -81,7 +83,7 @@ impl Rack {
 
     /// What was sent until then is lost if the retransmission timer goes off now (`RACK_mark_losses_on_RTO`, §6.3).
     pub(super) fn recent(&self, now: Instant, recovering: bool, sacked: usize, rtts: (Duration, Duration)) -> Instant {
-        let rtt = self.latest.map_or(rtts.1, |(_, _, rtt)| rtt);
+        let rtt = self.latest.map_or(rtts.1, |(_, rtt)| rtt);
         now.saturating_sub(rtt + self.window(sacked, recovering, rtts.0, rtts.1))
     }
 
@@ -102,7 +104,7 @@ impl Rack {
         rtts: (Duration, Duration),
         feedback: &mut Feedback,
     ) -> Option<Instant> {
-        let (latest_at, latest_end, rtt) = self.latest?;
+        let (latest, rtt) = self.latest?;
         let window = self.window(board.sacked_segments(), recovering, rtts.0, rtts.1);
         while let Some(&first) = self.log.front() {
             let at = board.find(first.start);
@@ -110,7 +112,7 @@ impl Rack {
                 sent.end == first.end && sent.transmissions == first.number && !sent.sacked && sent.copies > 0
             });
             if stands {
-                if (first.at, first.end) >= (latest_at, latest_end) {
+                if first.order >= latest {
                     return None;
                 }
                 let due = first.at + rtt + window;
@@ -123,5 +125,41 @@ impl Rack {
             self.log.pop_front();
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_data_that_left_before_a_retransmission_at_the_same_instant_do_not_make_it_lost() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let rtts = (Duration::from_millis(200), Duration::from_millis(300));
+        let (mut board, mut rack, mut feedback) = (Scoreboard::default(), Rack::default(), Feedback::default());
+        for number in 0..5 {
+            board.push(at(0), 100, Some(number));
+            rack.transmitted(at(0), board.latest_order(), 100 * number, 100 * number + 100, 1);
+        }
+        board.lose(0, &mut feedback);
+        board.push(at(300), 100, Some(5));
+        rack.transmitted(at(300), board.latest_order(), 500, 600, 1);
+        board.resent(at(300), 0);
+        rack.transmitted(at(300), board.latest_order(), 0, 100, 2);
+
+        feedback.clear();
+        board.sack(100..600, &mut feedback);
+        rack.on_delivered(at(600), &feedback, rtts.0);
+        assert_eq!(rack.detect(at(600), &mut board, true, rtts, &mut feedback), None);
+        assert_eq!(feedback.newest_lost, None, "it may arrive yet");
+
+        // What left after it and arrives shows that it is lost.
+        board.push(at(601), 100, Some(6));
+        rack.transmitted(at(601), board.latest_order(), 600, 700, 1);
+        feedback.clear();
+        board.sack(600..700, &mut feedback);
+        rack.on_delivered(at(901), &feedback, rtts.0);
+        rack.detect(at(901), &mut board, true, rtts, &mut feedback);
+        assert_eq!(feedback.newest_lost_again, Some(at(300)));
     }
 }

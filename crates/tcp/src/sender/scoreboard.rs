@@ -29,6 +29,8 @@ pub(super) struct Scoreboard {
     pipe: u64,
     /// How many segments the peer holds beyond its acknowledgement.
     sacked_segments: usize,
+    /// How many transmissions there were.
+    transmissions: u64,
 }
 
 impl Scoreboard {
@@ -50,6 +52,11 @@ impl Scoreboard {
 
     pub(super) fn segments(&self) -> usize {
         self.flight.len()
+    }
+
+    /// The number of the latest transmission.
+    pub(super) fn latest_order(&self) -> u64 {
+        self.transmissions
     }
 
     pub(super) fn sacked_segments(&self) -> usize {
@@ -83,12 +90,14 @@ impl Scoreboard {
     fn append(&mut self, now: Instant, takes: u64, fin: bool, token: Option<u64>) {
         let (start, end) = (self.nxt, self.nxt + takes);
         self.nxt = end;
+        self.transmissions += 1;
         self.flight.push_back(Sent {
             start,
             end,
             fin,
             token,
             sent_at: now,
+            order: self.transmissions,
             transmissions: 1,
             copies: 1,
             sacked: false,
@@ -98,8 +107,9 @@ impl Scoreboard {
 
     /// A segment left again.
     pub(super) fn resent(&mut self, now: Instant, at: usize) {
+        self.transmissions += 1;
         let sent = &mut self.flight[at];
-        sent.sent_at = now;
+        (sent.sent_at, sent.order) = (now, self.transmissions);
         sent.transmissions = sent.transmissions.saturating_add(1);
         sent.copies += 1;
         self.pipe += sent.len();

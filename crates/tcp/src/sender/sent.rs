@@ -13,8 +13,9 @@ pub(super) struct Sent {
     pub(super) fin: bool,
     /// The source's name for what it carries; given to the part that is acknowledged last.
     pub(super) token: Option<u64>,
-    /// When it was sent last, and how often.
+    /// When it was sent last, as which one of all transmissions, and how often. Several may leave at one instant.
     pub(super) sent_at: Instant,
+    pub(super) order: u64,
     pub(super) transmissions: u16,
     /// How many of its transmissions are taken to be under way still: RFC 6675's pipe counts each of them.
     pub(super) copies: u16,
