@@ -7,13 +7,17 @@
 
 pub mod adu;
 pub mod queue;
+pub mod rate_limit;
 pub mod rng;
+pub mod schedule;
 pub mod time;
 pub mod transport;
 pub mod units;
 
 pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, References, SubStream};
 pub use queue::{LateChoice, Queue};
+pub use rate_limit::RateLimit;
 pub use rng::Rng;
+pub use schedule::Schedule;
 pub use time::{Duration, Instant, Rate};
 pub use transport::{AduSource, DriveOrder, Ecn, Misuse, NoAdus, PathState, PulledAdu, Transmit, Transport};

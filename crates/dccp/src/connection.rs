@@ -7,7 +7,6 @@ mod control;
 mod events;
 mod handshake;
 mod options;
-pub(crate) mod rate_limit;
 mod receive;
 pub(crate) mod refusal;
 mod round;
@@ -22,7 +21,7 @@ mod wishes;
 use std::collections::VecDeque;
 
 use timeous_cm::{CmError, Destination, FlowId, Manager};
-use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, Rng, Transmit, Transport};
+use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, RateLimit, Rng, Transmit, Transport};
 
 pub use config::Config;
 pub use events::{CloseReason, Event, Statistics};
@@ -36,7 +35,6 @@ use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
 use crate::service::ServiceCode;
 use control::Control;
-use rate_limit::RateLimit;
 use round::Round;
 use sequence::Sequence;
 use timers::{Timer, TimerTable};

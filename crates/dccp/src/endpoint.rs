@@ -4,18 +4,18 @@ mod arrivals;
 mod config;
 mod lingering;
 mod names;
-mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use timeous_cm::{Destination, FlowId, Manager};
-use timeous_core::{AduSource, DriveOrder, Ecn, Instant, Misuse, NoAdus, Rng, Transmit, Transport};
+use timeous_core::{
+    AduSource, DriveOrder, Ecn, Instant, Misuse, NoAdus, RateLimit, Rng, Schedule, Transmit, Transport,
+};
 
 pub use config::EndpointConfig;
 pub use names::ConnectionId;
 
-use crate::connection::rate_limit::RateLimit;
 use crate::connection::refusal::write_bare;
 use crate::connection::{Connection, Event, State, Target};
 use crate::packet::Header;
@@ -23,7 +23,6 @@ use crate::reset::ResetCode;
 use crate::service::ServiceCode;
 use lingering::Lingering;
 use names::FlowKey;
-use schedule::Schedule;
 
 /// The send queues of an endpoint's connections.
 pub trait Sources {
@@ -121,7 +120,7 @@ pub struct Endpoint {
     /// Connections that a client has asked for and not completed, oldest first.
     half_open: BTreeSet<ConnectionId>,
     lingering: Lingering,
-    schedule: Schedule,
+    schedule: Schedule<ConnectionId>,
     events: VecDeque<(ConnectionId, Event)>,
     refusals: VecDeque<(SocketAddr, Header)>,
     refusal_rate: RateLimit,

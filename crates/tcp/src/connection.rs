@@ -18,13 +18,12 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use timeous_cm::{CmError, Destination, FlowId, Manager};
-use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, Rng, Transmit, Transport};
+use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, RateLimit, Rng, Transmit, Transport};
 
 pub use config::{Config, EcnMode, LossDetection};
 pub use events::{CloseReason, Event, Statistics};
 pub use state::State;
 
-use crate::rate_limit::RateLimit;
 use crate::receiver::Receiver;
 use crate::segment::{Addresses, Segment};
 use crate::sender::{Detection, Feedback, Kept, PeerWindow, Phase, Sender};

@@ -3,22 +3,21 @@
 mod arrivals;
 mod config;
 mod names;
-mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduSource, DriveOrder, Ecn, Instant, Misuse, NoAdus, Rng, Transmit, Transport};
+use timeous_core::{
+    AduSource, DriveOrder, Ecn, Instant, Misuse, NoAdus, RateLimit, Rng, Schedule, Transmit, Transport,
+};
 
 pub use config::EndpointConfig;
 pub use names::ConnectionId;
 
 use crate::connection::{Connection, Event, State, Target};
-use crate::rate_limit::RateLimit;
 use crate::segment::{Addresses, Header, Options, begin, finish};
 use names::FlowKey;
-use schedule::Schedule;
 
 /// The send queues of an endpoint's connections.
 pub trait Sources {
@@ -124,7 +123,7 @@ pub struct Endpoint {
     half_open: BTreeSet<ConnectionId>,
     /// Connections in TIME-WAIT that nobody has anything to do with any more.
     lingering: BTreeSet<ConnectionId>,
-    schedule: Schedule,
+    schedule: Schedule<ConnectionId>,
     events: VecDeque<(ConnectionId, Event)>,
     refusals: VecDeque<Refusal>,
     refusal_rate: RateLimit,
@@ -323,8 +322,11 @@ impl Endpoint {
         sources: &mut dyn Sources,
         packet: &mut Vec<u8>,
     ) -> Result<Option<Outgoing>, Misuse> {
-        while let Some(id) = self.schedule.next_ready() {
-            let Some(slot) = self.slots.get_mut(&id) else { continue };
+        while let Some(id) = self.schedule.first_ready() {
+            let Some(slot) = self.slots.get_mut(&id) else {
+                self.schedule.first_is_done();
+                continue;
+            };
             let mut nothing = NoAdus;
             let has_source = slot.is_known && Self::is_open(&slot.connection);
             let source = if has_source { sources.source(id) } else { &mut nothing };
@@ -332,11 +334,13 @@ impl Endpoint {
             let FlowKey { local: from, remote: to } = slot.key;
             match transmit {
                 Some(transmit) => {
-                    self.after(id);
+                    self.schedule.take_turns();
+                    self.settle(id);
                     return Ok(Some(Outgoing { from, to, connection: Some(id), transmit }));
                 }
                 None => {
                     let timeout = slot.connection.poll_timeout()?;
+                    self.schedule.first_is_done();
                     self.schedule.set_timeout(id, timeout);
                     self.settle(id);
                 }
@@ -352,7 +356,7 @@ impl Endpoint {
     pub fn poll_timeout(&mut self) -> Result<Option<Instant>, Misuse> {
         self.order.may_sleep()?;
         // What was read, or woken, since the last drain may have something to send at once.
-        let at_once = Some(self.order.now()).filter(|_| self.schedule.has_ready());
+        let at_once = Some(self.order.now()).filter(|_| self.schedule.first_ready().is_some());
         Ok(self.schedule.first_timeout().into_iter().chain(at_once).min())
     }
 

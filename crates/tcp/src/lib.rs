@@ -7,7 +7,6 @@
 
 pub mod connection;
 pub mod endpoint;
-mod rate_limit;
 pub mod receiver;
 pub mod segment;
 mod sender;

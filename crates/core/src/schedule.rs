@@ -1,52 +1,74 @@
-//! Which connections have something to do now, and which later: an idle one costs nothing.
+//! Which connections of an endpoint have something to do now, and which later: an idle one costs nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use timeous_core::Instant;
+use crate::time::Instant;
 
-use super::names::ConnectionId;
-
-/// A ready queue, served in turn, and the timeouts of all others.
-#[derive(Debug, Default)]
-pub(super) struct Schedule {
-    queue: VecDeque<ConnectionId>,
-    queued: BTreeSet<ConnectionId>,
-    timeouts: BTreeSet<(Instant, ConnectionId)>,
-    timeout_of: BTreeMap<ConnectionId, Instant>,
+/// A ready queue, served in turn, and the timeouts of all others. `K` names a connection.
+///
+/// ```
+/// use timeous_core::{Instant, Schedule};
+/// let mut schedule = Schedule::default();
+/// schedule.make_ready('a');
+/// schedule.make_ready('b');
+/// assert_eq!(schedule.first_ready(), Some('a'));
+/// schedule.take_turns();
+/// assert_eq!(schedule.first_ready(), Some('b'));
+/// schedule.first_is_done();
+/// schedule.set_timeout('b', Some(Instant::from_nanos(7)));
+/// assert_eq!(schedule.next_due(Instant::from_nanos(7)), Some('b'));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Schedule<K> {
+    queue: VecDeque<K>,
+    queued: BTreeSet<K>,
+    timeouts: BTreeSet<(Instant, K)>,
+    timeout_of: BTreeMap<K, Instant>,
 }
 
-impl Schedule {
+impl<K> Default for Schedule<K> {
+    fn default() -> Self {
+        let (queue, queued) = Default::default();
+        Self { queue, queued, timeouts: BTreeSet::new(), timeout_of: BTreeMap::new() }
+    }
+}
+
+impl<K: Copy + Ord> Schedule<K> {
     /// The connection may have something to send.
-    pub(super) fn make_ready(&mut self, id: ConnectionId) {
+    pub fn make_ready(&mut self, id: K) {
         if self.queued.insert(id) {
             self.queue.push_back(id);
         }
     }
 
     /// The connection whose turn it is.
-    pub(super) fn first_ready(&self) -> Option<ConnectionId> {
+    pub fn first_ready(&self) -> Option<K> {
         self.queue.front().copied()
     }
 
     /// The first in the queue has sent something, and lines up again.
-    pub(super) fn take_turns(&mut self) {
+    pub fn take_turns(&mut self) {
         if self.queue.len() > 1 {
             self.queue.rotate_left(1);
         }
     }
 
     /// The first in the queue has nothing more to send, and leaves it.
-    pub(super) fn first_is_done(&mut self) {
+    pub fn first_is_done(&mut self) {
         if let Some(id) = self.queue.pop_front() {
             self.queued.remove(&id);
         }
     }
 
-    pub(super) fn set_timeout(&mut self, id: ConnectionId, at: Option<Instant>) {
+    /// When the connection wants to be looked at; in place of what it wanted before.
+    pub fn set_timeout(&mut self, id: K, at: Option<Instant>) {
         let old = match at {
             Some(at) => self.timeout_of.insert(id, at),
             None => self.timeout_of.remove(&id),
         };
+        if old == at {
+            return;
+        }
         if let Some(old) = old {
             self.timeouts.remove(&(old, id));
         }
@@ -55,18 +77,20 @@ impl Schedule {
         }
     }
 
-    /// The next connection whose timeout has come.
-    pub(super) fn next_due(&mut self, now: Instant) -> Option<ConnectionId> {
+    /// The next connection whose timeout has come; it has none then.
+    pub fn next_due(&mut self, now: Instant) -> Option<K> {
         let &(_, id) = self.timeouts.first().filter(|&&(at, _)| at <= now)?;
         self.set_timeout(id, None);
         Some(id)
     }
 
-    pub(super) fn first_timeout(&self) -> Option<Instant> {
+    /// When the first of them wants to be looked at.
+    pub fn first_timeout(&self) -> Option<Instant> {
         self.timeouts.first().map(|&(at, _)| at)
     }
 
-    pub(super) fn forget(&mut self, id: ConnectionId) {
+    /// The connection is gone.
+    pub fn forget(&mut self, id: K) {
         self.set_timeout(id, None);
         if self.queued.remove(&id) {
             self.queue.retain(|&queued| queued != id);
@@ -78,8 +102,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    const A: ConnectionId = ConnectionId(1);
-    const B: ConnectionId = ConnectionId(2);
+    const A: char = 'a';
+    const B: char = 'b';
 
     #[test]
     fn the_ready_take_turns_and_are_queued_once() {

@@ -1,10 +1,16 @@
-//! A bound on how often strangers can make this host answer (RFC 5961 §7, RFC 9293 §3.10.7.1).
+//! A bound on how often strangers can make this host answer (RFC 4340 §7.5.4, §8.1.3; RFC 5961 §7).
 
-use timeous_core::{Duration, Instant};
+use crate::time::{Duration, Instant};
 
 /// A token bucket that holds one second's answers.
+///
+/// ```
+/// use timeous_core::{Instant, RateLimit};
+/// let mut limit = RateLimit::per_second(8);
+/// assert_eq!((0..100).filter(|_| limit.take(Instant::ZERO)).count(), 8);
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RateLimit {
+pub struct RateLimit {
     interval: Duration,
     /// The bucket is full from this instant on, and empty one second before it.
     full_at: Instant,
@@ -14,12 +20,12 @@ const BURST: Duration = Duration::from_secs(1);
 
 impl RateLimit {
     /// At most `per_second` answers in a second, more or less.
-    pub(crate) fn per_second(per_second: u32) -> Self {
+    pub fn per_second(per_second: u32) -> Self {
         Self { interval: Duration::from_nanos(1_000_000_000 / u64::from(per_second.max(1))), full_at: Instant::ZERO }
     }
 
     /// Whether one more is allowed now; it is taken then.
-    pub(crate) fn take(&mut self, now: Instant) -> bool {
+    pub fn take(&mut self, now: Instant) -> bool {
         let full_at = self.full_at.max(now) + self.interval;
         let allowed = full_at - now <= BURST;
         if allowed {
