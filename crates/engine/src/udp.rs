@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use timeous_core::Ecn;
 use timeous_ring::Payload;
 
+use abi::OWN_MARK;
 use bundle::Plan;
 use system::{Inbound, Outbound, SocketOption, set_option};
 
@@ -62,11 +63,13 @@ impl Socket {
         io.set_nonblocking(true)?;
         let fd = io.as_fd();
         set_option(fd, SocketOption::ReceiveTos, 1)?;
+        set_option(fd, SocketOption::Tos, OWN_MARK as i32)?;
         // Nothing of ours is fragmented, whatever the kernel believes of the path: a mark or a loss must be that of
         // one packet (RFC 4340 §14). For IPv4 addresses within IPv6, too.
         set_option(fd, SocketOption::DiscoverMtu, system::PROBE)?;
         if local.is_ipv6() {
             set_option(fd, SocketOption::ReceiveTrafficClass, 1)?;
+            set_option(fd, SocketOption::TrafficClass, OWN_MARK as i32)?;
             set_option(fd, SocketOption::DiscoverMtu6, system::PROBE)?;
             set_option(fd, SocketOption::DontFragment6, 1)?;
         }

@@ -120,7 +120,11 @@ impl Producer {
     /// # Errors
     /// See [`EnqueueError`]; the buffer is free again then.
     pub fn enqueue_buffer(&mut self, meta: &AduMeta, buffer: ZoneBuffer, len: usize) -> Result<Index, EnqueueError> {
-        self.enqueue_part(meta, &buffer.freeze(), 0..len)
+        self.make_room()?;
+        let (used, place) = self.zone.hand_over(buffer, len)?;
+        let index = self.occupy(meta, used, place);
+        self.publish()?;
+        Ok(index)
     }
 
     /// Enqueues a part of a buffer, so that several packets can be made of one.

@@ -32,9 +32,11 @@ impl Unsettled {
     /// A packet was claimed. Gives the one that had to give way, if any.
     pub(crate) fn insert(&mut self, position: u64, meta: AduMeta) -> Option<AduMeta> {
         let entry = self.slot(position);
-        let evicted = std::mem::replace(entry, Entry { position, meta, open: true });
-        if evicted.open {
-            return Some(evicted.meta);
+        // Seldom: an entry is not copied out to see that it is over.
+        let evicted = entry.open.then_some(entry.meta);
+        *entry = Entry { position, meta, open: true };
+        if evicted.is_some() {
+            return evicted;
         }
         self.open += 1;
         None

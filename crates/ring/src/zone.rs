@@ -17,17 +17,18 @@ use crate::error::EnqueueError;
 use crate::layout::Shared;
 use crate::record::Place;
 
-/// The producer's books on the zone.
+/// The producer's side of the zone.
 #[derive(Debug)]
 pub(crate) struct Zone {
-    shared: Arc<Shared>,
-    counts: Arc<Counts>,
+    books: Arc<Books>,
     /// Last freed, first used: its cache lines are still warm.
     free: Vec<u32>,
 }
 
+/// What handles share with it.
 #[derive(Debug)]
-struct Counts {
+struct Books {
+    shared: Arc<Shared>,
     uses: Vec<AtomicU32>,
     /// Buffers whose last use was a handle, which has no access to the free list.
     abandoned: AtomicU32,
@@ -41,24 +42,24 @@ impl Zone {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let buffers = shared.geometry.buffers();
         let uses = (0..buffers).map(|_| AtomicU32::new(0)).collect();
-        let counts = Arc::new(Counts { uses, abandoned: AtomicU32::new(0) });
-        Self { shared, counts, free: (0..buffers).rev().collect() }
+        let books = Arc::new(Books { shared, uses, abandoned: AtomicU32::new(0) });
+        Self { books, free: (0..buffers).rev().collect() }
     }
 
     /// A buffer with one use.
     fn take(&mut self) -> Result<u32, EnqueueError> {
-        if self.free.is_empty() && self.counts.abandoned.load(Ordering::Acquire) > 0 {
+        if self.free.is_empty() && self.books.abandoned.load(Ordering::Acquire) > 0 {
             self.collect_abandoned();
         }
         let id = self.free.pop().ok_or(EnqueueError::ZoneFull)?;
-        self.counts.uses[id as usize].store(1, Ordering::Relaxed);
+        self.books.uses[id as usize].store(1, Ordering::Relaxed);
         Ok(id)
     }
 
     /// Only called when the free list is empty, so that every unused buffer is an abandoned one.
     fn collect_abandoned(&mut self) {
-        self.counts.abandoned.swap(0, Ordering::AcqRel);
-        for (id, uses) in self.counts.uses.iter().enumerate() {
+        self.books.abandoned.swap(0, Ordering::AcqRel);
+        for (id, uses) in self.books.uses.iter().enumerate() {
             if uses.load(Ordering::Acquire) == 0 {
                 self.free.push(id as u32);
             }
@@ -69,41 +70,54 @@ impl Zone {
     pub(crate) fn copy_in(&mut self, bytes: &[u8]) -> Result<(Use, Place), EnqueueError> {
         self.check_len(bytes.len())?;
         let id = self.take()?;
-        let offset = id as usize * self.shared.geometry.buffer_size();
-        self.shared.write_zone(offset, bytes);
+        let offset = id as usize * self.books.shared.geometry.buffer_size();
+        self.books.shared.write_zone(offset, bytes);
         Ok((Use(id), Place { offset: offset as u32, len: bytes.len() as u32 }))
     }
 
     pub(crate) fn check_len(&self, len: usize) -> Result<(), EnqueueError> {
-        let buffer_size = self.shared.geometry.buffer_size();
+        let buffer_size = self.books.shared.geometry.buffer_size();
         if len > buffer_size { Err(EnqueueError::TooLarge { len, buffer_size }) } else { Ok(()) }
     }
 
     /// A buffer for the application to fill.
     pub(crate) fn buffer(&mut self) -> Result<ZoneBuffer, EnqueueError> {
         let id = self.take()?;
-        Ok(ZoneBuffer(Handle { id, shared: Arc::clone(&self.shared), counts: Arc::clone(&self.counts) }))
+        Ok(ZoneBuffer(Handle { id, books: Arc::clone(&self.books), counts: true }))
+    }
+
+    /// The use of a buffer that was filled becomes a record's: nothing has to be counted.
+    pub(crate) fn hand_over(&self, buffer: ZoneBuffer, len: usize) -> Result<(Use, Place), EnqueueError> {
+        let mut handle = buffer.0;
+        let place = self.place_in(&handle, 0..len)?;
+        handle.counts = false;
+        Ok((Use(handle.id), place))
     }
 
     /// One more use of a buffer that the application has filled.
     pub(crate) fn reuse(&self, buffer: &FrozenBuffer, range: Range<usize>) -> Result<(Use, Place), EnqueueError> {
         let handle = &buffer.0;
-        if !Arc::ptr_eq(&handle.shared, &self.shared) {
+        let place = self.place_in(handle, range)?;
+        handle.books.uses[handle.id as usize].fetch_add(1, Ordering::Relaxed);
+        Ok((Use(handle.id), place))
+    }
+
+    fn place_in(&self, handle: &Handle, range: Range<usize>) -> Result<Place, EnqueueError> {
+        if !Arc::ptr_eq(&handle.books, &self.books) {
             return Err(EnqueueError::ForeignBuffer);
         }
         let buffer_size = handle.len();
         if range.start > range.end || range.end > buffer_size {
             return Err(EnqueueError::BadRange { start: range.start, end: range.end, buffer_size });
         }
-        handle.counts.uses[handle.id as usize].fetch_add(1, Ordering::Relaxed);
         let offset = handle.id as usize * buffer_size + range.start;
-        Ok((Use(handle.id), Place { offset: offset as u32, len: range.len() as u32 }))
+        Ok(Place { offset: offset as u32, len: range.len() as u32 })
     }
 
     /// A record does not refer to its buffer any more.
     pub(crate) fn let_go(&mut self, used: Use) {
         let Use(id) = used;
-        if self.counts.uses[id as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.books.uses[id as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
             self.free.push(id);
         }
     }
@@ -112,28 +126,29 @@ impl Zone {
 #[derive(Debug)]
 struct Handle {
     id: u32,
-    shared: Arc<Shared>,
-    counts: Arc<Counts>,
+    books: Arc<Books>,
+    /// Whether it is a use of its own; not once that was handed over.
+    counts: bool,
 }
 
 impl Handle {
     fn len(&self) -> usize {
-        self.shared.geometry.buffer_size()
+        self.books.shared.geometry.buffer_size()
     }
 }
 
 impl Clone for Handle {
     fn clone(&self) -> Self {
-        self.counts.uses[self.id as usize].fetch_add(1, Ordering::Relaxed);
-        Self { id: self.id, shared: Arc::clone(&self.shared), counts: Arc::clone(&self.counts) }
+        self.books.uses[self.id as usize].fetch_add(1, Ordering::Relaxed);
+        Self { id: self.id, books: Arc::clone(&self.books), counts: true }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         // The announcement comes second: the producer may find the buffer before it, or look once more in vain.
-        if self.counts.uses[self.id as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.counts.abandoned.fetch_add(1, Ordering::Release);
+        if self.counts && self.books.uses[self.id as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.books.abandoned.fetch_add(1, Ordering::Release);
         }
     }
 }
@@ -166,11 +181,11 @@ impl ZoneBuffer {
     /// breach of that; hand a ring only to a transport that you trust with your payloads.
     #[cfg(not(loom))]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        let at = self.0.shared.geometry.zone_at() + self.0.id as usize * self.len() / 8;
+        let at = self.0.books.shared.geometry.zone_at() + self.0.id as usize * self.len() / 8;
         // SAFETY: the only handle of a buffer that no record refers to (`freeze` ends it, and `take` gives out only
         // unused ones), borrowed exclusively. The consumer reads payloads of published records that have not left
         // yet, and nothing else: none of those is in this buffer.
-        unsafe { self.0.shared.memory.bytes_mut(at, self.len()) }
+        unsafe { self.0.books.shared.memory.bytes_mut(at, self.len()) }
     }
 
     /// Reads from `file` at `offset` (bytes from its beginning) straight into the buffer, up to `len` bytes; gives how

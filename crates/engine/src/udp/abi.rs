@@ -54,6 +54,9 @@ fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     *bytes[at..].first_chunk().expect("a fixed place within a fixed size")
 }
 
+/// The mark of a packet of which nothing else is said: that of nearly all. The kernel keeps it with the socket.
+pub(super) const OWN_MARK: Ecn = Ecn::Ect0;
+
 /// Room for the control messages of one packet, both ways: more than twice of what was ever seen, since what does not
 /// fit is cut off, and the mark with it.
 #[derive(Clone, Copy, Debug)]
@@ -81,10 +84,11 @@ pub(super) struct Marks {
 impl Control {
     pub(super) const MOST: usize = 256;
 
-    /// Writes the mark and, for several packets in one, the size of each; gives how many bytes that takes.
+    /// Writes the mark, unless it is the socket's own, and for several packets in one the size of each; gives how many
+    /// bytes that takes.
     pub(super) fn write(&mut self, to: SocketAddr, ecn: Ecn, segment: Option<u16>) -> usize {
         let mut at = 0;
-        if ecn != Ecn::NotEct {
+        if ecn != OWN_MARK {
             let (level, kind) =
                 if is_ipv4(to) { (libc::IPPROTO_IP, libc::IP_TOS) } else { (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) };
             at = self.put(at, level, kind, &i32::from(ecn as u8).to_ne_bytes());
@@ -170,7 +174,7 @@ mod tests {
     #[test]
     fn a_mark_is_read_as_it_was_written() {
         for to in ["192.0.2.1:6511", "[2001:db8::1]:80", "[::ffff:192.0.2.1]:9"] {
-            for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::NotEct] {
+            for ecn in [Ecn::Ect1, Ecn::Ce, Ecn::NotEct] {
                 let mut control = Control::default();
                 let len = control.write(to.parse().unwrap(), ecn, Some(1400));
                 assert_eq!(control.read(len), Marks { ecn, segment: 0 }, "the size given is no size received");

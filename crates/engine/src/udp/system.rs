@@ -21,6 +21,8 @@ const RECEIVE_BATCH: usize = 16;
 /// An option of a socket that is a number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SocketOption {
+    Tos,
+    TrafficClass,
     ReceiveTos,
     ReceiveTrafficClass,
     DiscoverMtu,
@@ -36,6 +38,8 @@ pub(super) enum SocketOption {
 impl SocketOption {
     fn level_and_name(self) -> (i32, i32) {
         match self {
+            Self::Tos => (libc::IPPROTO_IP, libc::IP_TOS),
+            Self::TrafficClass => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
             Self::ReceiveTos => (libc::IPPROTO_IP, libc::IP_RECVTOS),
             Self::ReceiveTrafficClass => (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
             Self::DiscoverMtu => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
@@ -107,7 +111,16 @@ impl Outbound {
         // moved since. The parts are headers borrowed by `packets`, and payloads of zones that stay mapped as long as
         // `packets` borrows from their consumer. The kernel only reads those, so that someone else may write to a zone
         // at the same time: what goes out is what the memory holds then.
-        let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+        let sent = unsafe {
+            match &self.headers[..] {
+                // The call for one is the cheaper one. It gives bytes, of which there may be none.
+                [one] => match libc::sendmsg(fd.as_raw_fd(), &raw const one.msg_hdr, libc::MSG_DONTWAIT) {
+                    ..0 => -1,
+                    _ => 1,
+                },
+                _ => libc::sendmmsg(fd.as_raw_fd(), self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT),
+            }
+        };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 

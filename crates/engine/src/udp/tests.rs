@@ -112,6 +112,19 @@ fn a_socket_of_both_families_keeps_the_marks_of_ipv4() {
     assert!(received(&mut sender, 3).iter().all(|(_, ecn, _)| *ecn == Ecn::Ce));
 }
 
+#[test]
+fn an_empty_datagram_is_one_too() {
+    let (mut sender, mut receiver) = pair("127.0.0.1:0");
+    let to = receiver.local_addr().unwrap();
+    send_all(&mut sender, &[Packet { to, ecn: Ecn::Ect1, header: b"", payload: None }]);
+    send_all(&mut sender, &[Packet { to, ecn: Ecn::NotEct, header: b"after it", payload: None }]);
+    let got = received(&mut receiver, 1);
+    assert!(
+        got.iter().all(|(_, ecn, bytes)| (*ecn, &bytes[..]) == (Ecn::NotEct, b"after it")),
+        "nobody asks for nothing"
+    );
+}
+
 /// With GRO the kernel puts datagrams together again, and tells mark and size in control messages that were once cut
 /// off for want of room.
 #[test]
