@@ -90,8 +90,11 @@ impl Connection {
         }
         match self.state {
             State::TimeWait => {}
-            // A peer that has finished may reset as soon as it has all it wants.
-            State::Closing | State::LastAck => self.tear_down(State::Closed, CloseReason::Finished),
+            // A peer that has finished may reset as soon as it has all it wants, and says with it that it has our FIN;
+            // of data that it never acknowledged it says nothing.
+            State::Closing | State::LastAck if self.unacknowledged() == 0 => {
+                self.tear_down(State::Closed, CloseReason::Finished);
+            }
             _ => self.tear_down(State::Closed, CloseReason::Reset),
         }
     }

@@ -115,6 +115,26 @@ fn who_has_not_heard_of_the_end_is_told_again() {
     assert_eq!(duel.ends[1].closed, Some(CloseReason::Reset));
 }
 
+/// A reset instead of the last acknowledgement is an end in peace only if no data are in doubt.
+#[test]
+fn a_reset_in_the_end_is_peace_only_if_all_data_were_acknowledged() {
+    for (bytes, expected) in [(0, CloseReason::Finished), (1_000, CloseReason::Reset)] {
+        let mut duel = Duel::connected(&Config::default());
+        duel.ends[0].send(0, true);
+        duel.run_for(MS * 50);
+        // The client hears the rest, but nobody hears the client until it has forgotten everything.
+        duel.rule =
+            Box::new(|_, from, bytes, ecn| if from == 0 { vec![] } else { vec![(MS * 10, bytes.to_vec(), ecn)] });
+        duel.ends[1].send(bytes, true);
+        duel.run_until(SEC * 10_000, |duel| duel.states()[0] == State::Closed);
+        duel.assert_states([State::Closed, State::LastAck]);
+        duel.rule = good(MS * 10);
+        duel.run_for(SEC * 1_000);
+        assert_eq!(duel.ends[0].received, bytes);
+        assert_eq!(duel.ends[1].closed, Some(expected));
+    }
+}
+
 #[test]
 fn a_peer_that_fell_silent_is_given_up() {
     let config = Config { user_timeout: Some(SEC * 30), ..Config::default() };

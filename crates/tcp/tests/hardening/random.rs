@@ -80,7 +80,8 @@ fn any_config() -> impl Strategy<Value = Config> {
                 loss_detection: if rack { LossDetection::Rack } else { LossDetection::DupThresh },
                 tail_loss_probe,
                 initial_seq,
-                // However bad the weather, patience lasts.
+                // However bad the weather, patience lasts, and nobody forgets before the other has heard.
+                time_wait: SEC * 10_000,
                 syn_retries: 30,
                 syn_ack_retries: 30,
                 retries: 60,
