@@ -3,6 +3,7 @@
 pub(crate) mod cost;
 pub(crate) mod count;
 pub(crate) mod crowd;
+mod sent;
 pub(crate) mod sink;
 mod thread;
 pub(crate) mod way;

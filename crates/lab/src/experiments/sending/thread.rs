@@ -9,7 +9,7 @@ use timeous::core::{AduMeta, AduSeq};
 use timeous_engine::rig::Rig;
 use timeous_engine::{Producer, Waker, clock};
 
-use super::way::{ROUND_TRIP, Sent, number, processor_time};
+use super::sent::{ROUND_TRIP, Sent, number, processor_time};
 
 /// How one thread wakes the other.
 struct Wakers {
