@@ -6,11 +6,23 @@ mod lai_iframes;
 mod lai_notify;
 mod lai_overhead;
 pub(crate) mod sending;
+mod tcp;
+mod tcp_cubic;
+mod tcp_formula;
 mod tcp_kernel;
+mod tcp_sharing;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the order of the report.
 pub(crate) fn all() -> Vec<&'static dyn Experiment> {
-    vec![&lai_overhead::LaiOverhead, &lai_notify::LaiNotify, &lai_age::LaiAge, &lai_iframes::LaiIframes]
+    vec![
+        &lai_overhead::LaiOverhead,
+        &lai_notify::LaiNotify,
+        &lai_age::LaiAge,
+        &lai_iframes::LaiIframes,
+        &tcp_formula::TcpFormula,
+        &tcp_sharing::TcpSharing,
+        &tcp_cubic::TcpCubic,
+    ]
 }

@@ -25,6 +25,9 @@ macro_rules! snapshots {
 snapshots! {
     lai_overhead: "lai-overhead",
     lai_notify: "lai-notify",
+    tcp_formula: "tcp-formula",
+    tcp_sharing: "tcp-sharing",
+    tcp_cubic: "tcp-cubic",
 }
 
 fn lab(arguments: &[&str]) -> Output {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use timeous::core::{AduMeta, AduSource, DropReason, Instant, NoAdus, PathState, PulledAdu, Rng, Transport};
 use timeous_cm::controller::Kind;
-use timeous_cm::{Answered, Manager};
+use timeous_cm::{Answered, FlowId, Manager};
 use timeous_net::sim::{Host, Packet, Protocol};
 use timeous_tcp::{Config, Connection, Statistics, Target};
 
@@ -20,8 +20,21 @@ pub(crate) struct End {
     endless: Endless,
     /// Emptied again and again.
     scratch: Vec<u8>,
-    /// Bytes that could be read so far.
     received: u64,
+    gaps: Option<Gaps>,
+}
+
+/// Loss without chance: as many packets between any two.
+struct Gaps {
+    every: u64,
+    seen: u64,
+}
+
+impl Gaps {
+    fn lose(&mut self) -> bool {
+        self.seen += 1;
+        self.seen.is_multiple_of(self.every)
+    }
 }
 
 /// A connection that is not begun yet.
@@ -33,29 +46,42 @@ struct Begin {
 }
 
 impl End {
-    /// The end that calls at `at`, and sends without end.
+    /// The end that calls at `at` and then sends without end.
     pub(crate) fn sender(
         at: Instant,
         controller: Kind,
         config: Config,
-        local: SocketAddr,
-        remote: SocketAddr,
+        (local, remote): (SocketAddr, SocketAddr),
         rng: Rng,
     ) -> Self {
         let begin = Begin { at, config, target: Target { local, remote, dscp: 0 }, rng };
-        Self::new(Manager::new(controller.constructor()), None, Some(begin))
+        Self::new(controller, None, Some(begin))
     }
 
     /// The end that is called, and reads at once what comes.
-    pub(crate) fn receiver(config: Config, local: SocketAddr, remote: SocketAddr, mut rng: Rng) -> Self {
+    pub(crate) fn receiver(config: Config, (local, remote): (SocketAddr, SocketAddr), mut rng: Rng) -> Self {
         let target = Target { local, remote, dscp: 0 };
         let connection = Connection::listen(Instant::ZERO, config, target, &mut rng);
-        Self::new(Manager::new(Kind::NewReno.constructor()), Some(connection), None)
+        Self::new(Kind::NewReno, Some(connection), None)
     }
 
-    fn new(manager: Manager, connection: Option<Connection>, begin: Option<Begin>) -> Self {
-        let sends = begin.is_some();
-        Self { connection, begin, manager, sends, endless: Endless(0), scratch: Vec::new(), received: 0 }
+    fn new(controller: Kind, connection: Option<Connection>, begin: Option<Begin>) -> Self {
+        Self {
+            connection,
+            sends: begin.is_some(),
+            begin,
+            manager: Manager::new(controller.constructor()),
+            endless: Endless(0),
+            scratch: Vec::new(),
+            received: 0,
+            gaps: None,
+        }
+    }
+
+    /// Every so manieth packet is lost before it arrives here.
+    pub(crate) fn losing_every(mut self, packets: u64) -> Self {
+        self.gaps = Some(Gaps { every: packets, seen: 0 });
+        self
     }
 
     /// Bytes that arrived, in order.
@@ -78,7 +104,7 @@ impl End {
         self.flow().and_then(|flow| self.manager.query(flow).ok()).unwrap_or_default()
     }
 
-    fn flow(&self) -> Option<timeous_cm::FlowId> {
+    fn flow(&self) -> Option<FlowId> {
         self.connection.as_ref().and_then(Connection::flow)
     }
 
@@ -93,6 +119,9 @@ impl End {
 
 impl Host for End {
     fn handle_packet(&mut self, now: Instant, packet: Packet) {
+        if self.gaps.as_mut().is_some_and(Gaps::lose) {
+            return;
+        }
         if let Some(connection) = &mut self.connection {
             connection.handle_datagram(now, &mut self.manager, &packet.payload, packet.ecn).expect(ORDER);
             self.hear();

@@ -86,7 +86,8 @@ mod tests {
         for (p, rtt) in [(0.001, 0.02), (0.02, 0.1), (0.05, 0.2)] {
             let model = Model { rtt, timeout: 4.0 * rtt, per_ack: 1.0 };
             let p: f64 = p;
-            let given = 1.0 / (rtt * ((2.0 * p / 3.0).sqrt() + 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p)));
+            let given =
+                1.0 / (rtt * ((2.0 * p / 3.0).sqrt() + 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p)));
             close(model.rfc5348(p), given, 1e-12);
         }
     }

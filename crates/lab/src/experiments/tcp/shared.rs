@@ -1,0 +1,134 @@
+//! Flows that share a bottleneck: as many pairs of hosts, each with one connection, at the two ends of a dumbbell.
+
+use std::net::SocketAddr;
+
+use timeous::core::{Duration, Instant, Rate, Rng};
+use timeous_cm::controller::Kind;
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Jitter, Limit};
+use timeous_net::sim::{Network, NodeId};
+use timeous_tcp::Config;
+
+use super::end::End;
+
+/// Bytes of a segment.
+const SEGMENT: u16 = 500;
+/// Bytes of it on a link: with the headers of TCP and IP.
+const PACKET: u64 = SEGMENT as u64 + 40;
+/// Of a host's own link.
+const ACCESS_RATE: Rate = Rate::from_bps(1_000_000_000);
+const ACCESS_DELAY: Duration = Duration::from_millis(1);
+/// Flows begin within this time.
+const BEGINNING: Duration = Duration::from_secs(1);
+
+/// What flows share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bottleneck {
+    /// Full packets that it carries in a second.
+    pub(crate) packets: u64,
+    /// The round-trip time while nothing waits.
+    pub(crate) rtt: Duration,
+    /// Packets that may wait; what does not fit is dropped.
+    pub(crate) queue: usize,
+}
+
+impl Bottleneck {
+    fn rate(&self) -> Rate {
+        Rate::from_bps(self.packets * PACKET * 8)
+    }
+}
+
+/// The network with its flows.
+pub(crate) struct Shared {
+    pub(crate) network: Network<End>,
+    senders: Vec<NodeId>,
+    receivers: Vec<NodeId>,
+}
+
+impl Shared {
+    /// A flow for each of `controllers`.
+    pub(crate) fn new(seed: u64, bottleneck: Bottleneck, controllers: &[Kind]) -> Self {
+        let mut rng = Rng::from_seed(seed);
+        let mut network = Network::new(rng.next_u64());
+        let config = || {
+            // Timestamps would make packets longer and say nothing that is needed here.
+            let mut config = Config { timestamps: false, mss: SEGMENT, ..Config::default() };
+            config.delayed_ack.delay = Duration::ZERO;
+            config
+        };
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        for (number, kind) in (1u8..).zip(controllers) {
+            let here: SocketAddr = ([10, 0, 1, number], 1_000).into();
+            let there: SocketAddr = ([10, 0, 2, number], 2_000).into();
+            let at = Instant::ZERO + Duration::from_nanos(rng.below(BEGINNING.as_nanos()));
+            let sender = End::sender(at, *kind, config(), (here, there), rng.fork());
+            left.push((here.ip(), sender));
+            right.push((there.ip(), End::receiver(config(), (there, here), rng.fork())));
+        }
+        let access = LinkConfig {
+            capacity: Capacity::Fixed(ACCESS_RATE),
+            delay: ACCESS_DELAY,
+            // Half the time that a packet takes at the bottleneck, either way.
+            jitter: Jitter { spread: bottleneck.rate().time_for(PACKET) / 2, ..Jitter::default() },
+            queue: Limit::Packets(usize::MAX),
+            ..LinkConfig::default()
+        };
+        let middle = LinkConfig {
+            capacity: Capacity::Fixed(bottleneck.rate()),
+            delay: (bottleneck.rtt / 2).saturating_sub(ACCESS_DELAY * 2),
+            queue: Limit::Packets(bottleneck.queue),
+            ..LinkConfig::default()
+        };
+        let back = LinkConfig { queue: Limit::Packets(usize::MAX), ..middle.clone() };
+        let dumbbell = network.dumbbell(left, right, &access, middle, back);
+        Self { network, senders: dumbbell.left, receivers: dumbbell.right }
+    }
+
+    /// Runs for `warm_up`, and then gives the rate of each flow, in bytes that arrived a second, in each of `slices`
+    /// slices of `time`.
+    pub(crate) fn rates(&mut self, warm_up: Duration, time: Duration, slices: u64) -> Vec<Vec<f64>> {
+        self.network.run_until(Instant::ZERO + warm_up);
+        let mut rates = vec![Vec::new(); self.receivers.len()];
+        for slice in 1..=slices {
+            let before = self.received();
+            self.network.run_until(Instant::ZERO + warm_up + time / slices * slice);
+            for ((rates, before), after) in rates.iter_mut().zip(before).zip(self.received()) {
+                rates.push((after - before) as f64 / (time / slices).as_secs_f64());
+            }
+        }
+        rates
+    }
+
+    fn received(&self) -> Vec<u64> {
+        self.receivers.iter().map(|&node| self.network.host(node).received()).collect()
+    }
+
+    /// The sender of a flow.
+    pub(crate) fn sender(&self, flow: usize) -> &End {
+        self.network.host(self.senders[flow])
+    }
+}
+
+/// Jain's index of fairness: one if all are equal, one over their number if one has everything.
+pub(crate) fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+/// The bytes of a segment, for people and for windows.
+pub(crate) const fn segment() -> u16 {
+    SEGMENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_is_one_for_equals_and_falls_to_one_over_their_number() {
+        assert_eq!(jain(&[3.0; 7]), 1.0);
+        assert_eq!(jain(&[1.0, 0.0, 0.0, 0.0]), 0.25);
+        assert!((jain(&[1.0, 2.0]) - 0.9).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,72 @@
+//! Both beside each other at a bottleneck with a small bandwidth-delay product (RFC 9438 §5.1).
+
+use serde_json::{Value, json};
+use timeous::core::Duration;
+use timeous_cm::controller::Kind;
+
+use super::super::tcp::shared::{Bottleneck, Shared, segment};
+use crate::experiment::{Bound, Choice, Claim, Run, Table};
+
+/// Two of each.
+const FLOWS: [Kind; 4] = [Kind::NewReno, Kind::Cubic, Kind::NewReno, Kind::Cubic];
+/// A bandwidth-delay product of 40 packets, ten for each flow.
+const BOTTLENECK: Bottleneck = Bottleneck { packets: 1_000, rtt: Duration::from_millis(40), queue: 40 };
+const WARM_UP: Duration = Duration::from_secs(10);
+const TIME: Duration = Duration::from_secs(60);
+/// "Reasonably fair" is a rate "generally within a factor of two" (RFC 5348 §1).
+const PASS: Bound = Bound::Within(0.5, 2.0);
+const AIM: Bound = Bound::Within(0.8, 1.25);
+
+/// One bottleneck: packets a second of each flow.
+pub(super) struct Outcome {
+    seed: u64,
+    rates: Vec<f64>,
+}
+
+impl Outcome {
+    fn of(&self, kind: Kind) -> f64 {
+        FLOWS.iter().zip(&self.rates).filter(|(other, _)| **other == kind).map(|(_, rate)| rate).sum()
+    }
+
+    fn ratio(&self) -> f64 {
+        self.of(Kind::Cubic) / self.of(Kind::NewReno)
+    }
+}
+
+pub(super) fn run(run: &Run<'_>) -> Vec<Outcome> {
+    let seeds: Vec<u64> = run.seeds().collect();
+    run.each("both together", &seeds, |&seed| {
+        let rates = Shared::new(seed, BOTTLENECK, &FLOWS).rates(WARM_UP, TIME, 1);
+        Outcome { seed, rates: rates.iter().map(|rates| rates[0] / f64::from(segment())).collect() }
+    })
+}
+
+pub(super) fn table(outcomes: &[Outcome]) -> Table {
+    let head = ["seed", "two with NewReno, packets/s", "two with CUBIC, packets/s", "CUBIC / NewReno"];
+    let mut table = Table::new("Rates beside each other at one bottleneck", &head);
+    for outcome in outcomes {
+        let rate = |kind| format!("{:.0}", outcome.of(kind));
+        let ratio = format!("{:.2}", outcome.ratio());
+        table.row([outcome.seed.to_string(), rate(Kind::NewReno), rate(Kind::Cubic), ratio]);
+    }
+    table
+}
+
+pub(super) fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
+    let ratio = outcomes.iter().map(Outcome::ratio).sum::<f64>() / outcomes.len() as f64;
+    let paper = "\"acceptable levels of rate fairness between CUBIC and Reno flows\" (§4.3)";
+    let claim = Claim::new("rate of CUBIC over NewReno's at one bottleneck", paper, format!("{ratio:.3}"), ratio);
+    vec![claim.pass(PASS).aim(AIM)]
+}
+
+pub(super) fn choices() -> Vec<Choice> {
+    vec![Choice::ours(
+        "bottleneck, both together",
+        "1000 packets/s, 40 ms, drop-tail, queue of 40 packets; two flows of each",
+        "a small bandwidth-delay product, where \"Reno performs well\" (§5.1)",
+    )]
+}
+
+pub(super) fn data(outcomes: &[Outcome]) -> Value {
+    outcomes.iter().map(|outcome| json!({ "seed": outcome.seed, "rates": outcome.rates })).collect()
+}

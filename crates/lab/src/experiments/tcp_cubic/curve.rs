@@ -1,0 +1,176 @@
+//! One flow where the bandwidth-delay product is large: its window beside `W_cubic` (RFC 9438 §4.2).
+
+use timeous::core::{Duration, Instant};
+use timeous_cm::controller::Kind;
+
+use super::super::tcp::shared::{Bottleneck, Shared, segment};
+use crate::experiment::{Bound, Choice, Claim, Figure, LabError, Table};
+use crate::report::plot::{Lines, Series};
+
+/// A bandwidth-delay product of 200 packets.
+const BOTTLENECK: Bottleneck = Bottleneck { packets: 1_000, rtt: Duration::from_millis(200), queue: 100 };
+const TIME: Duration = Duration::from_secs(60);
+/// How often the window is looked at.
+const STEP: Duration = Duration::from_millis(10);
+/// `C` and `β_cubic` (RFC 9438 §4.6, §5.1).
+const C: f64 = 0.4;
+const BETA: f64 = 0.7;
+/// How far from the curve the window may be, as a share of `W_max`: the window grows by steps of an acknowledgement.
+const PASS: Bound = Bound::AtMost(0.02);
+const AIM: Bound = Bound::AtMost(0.01);
+
+/// The window at a moment.
+#[derive(Clone, Copy)]
+struct Look {
+    /// Seconds.
+    at: f64,
+    /// Packets.
+    window: f64,
+    /// Smoothed round-trip time in seconds.
+    srtt: f64,
+}
+
+/// From when the window begins to grow after a loss until the next loss.
+struct Stage {
+    looks: Vec<Look>,
+    /// The window before the loss.
+    before: f64,
+    /// `W_max`.
+    plateau: f64,
+}
+
+impl Stage {
+    /// `K`.
+    fn until_plateau(&self) -> f64 {
+        ((self.plateau - self.looks[0].window) / C).max(0.0).cbrt()
+    }
+
+    /// `W_cubic` so long after the stage began.
+    fn at(&self, elapsed: f64) -> f64 {
+        let from_plateau = elapsed - self.until_plateau();
+        C * from_plateau * from_plateau * from_plateau + self.plateau
+    }
+
+    /// How far a window is from the curve. It is to reach within a round trip where the curve will be by then, so that
+    /// everything between now and then is on it.
+    fn distance(&self, look: &Look) -> f64 {
+        let elapsed = look.at - self.looks[0].at;
+        let (now, then) = (self.at(elapsed), self.at(elapsed + look.srtt));
+        (now - look.window).max(look.window - then).max(0.0)
+    }
+
+    fn farthest(&self) -> f64 {
+        self.looks.iter().map(|look| self.distance(look)).fold(0.0, f64::max) / self.plateau
+    }
+}
+
+/// The flow's stages, slow start left out.
+pub(super) struct Curve {
+    stages: Vec<Stage>,
+}
+
+pub(super) fn run(seed: u64) -> Curve {
+    let mut shared = Shared::new(seed, BOTTLENECK, &[Kind::Cubic]);
+    let mut looks = Vec::new();
+    for step in 1..=TIME.as_nanos() / STEP.as_nanos() {
+        let at = Instant::ZERO + STEP * step;
+        shared.network.run_until(at);
+        let path = shared.sender(0).path();
+        let srtt = path.srtt.unwrap_or_default().as_secs_f64();
+        let window = path.window as f64 / f64::from(segment());
+        looks.push(Look { at: (at - Instant::ZERO).as_secs_f64(), window, srtt });
+    }
+    Curve { stages: stages(&looks) }
+}
+
+/// A stage ends where the window falls, and the next begins where it grows again.
+fn stages(looks: &[Look]) -> Vec<Stage> {
+    let mut stages: Vec<Stage> = Vec::new();
+    let mut falls =
+        looks.windows(2).enumerate().filter(|(_, pair)| pair[1].window < pair[0].window).map(|(i, _)| i + 1);
+    let mut fall = falls.next();
+    while let Some(from) = fall {
+        fall = falls.next();
+        let until = fall.unwrap_or(looks.len());
+        let before = looks[from - 1].window;
+        // Fast convergence (§4.7): a loss below the last plateau lowers the next.
+        let sooner = stages.last().is_some_and(|last| before < last.plateau);
+        let plateau = if sooner { before * (1.0 + BETA) / 2.0 } else { before };
+        let floor = looks[from].window;
+        let grows = looks[from..until].iter().position(|look| look.window > floor).unwrap_or(until - from);
+        // The last look before it grows: the epoch begins with the next acknowledgement.
+        let begins = from + grows.saturating_sub(1);
+        stages.push(Stage { looks: looks[begins..until].to_vec(), before, plateau });
+    }
+    stages
+}
+
+impl Curve {
+    /// Those that went on for at least a second: congestion right after congestion has no curve.
+    fn long(&self) -> impl Iterator<Item = &Stage> {
+        self.stages.iter().filter(|stage| stage.looks.len() as u64 * STEP.as_millis() >= 1_000)
+    }
+
+    pub(super) fn table(&self) -> Table {
+        let head = [
+            "from, s",
+            "window before, packets",
+            "W_max",
+            "window after",
+            "K, s",
+            "lasted, s",
+            "from the curve, % of W_max",
+        ];
+        let mut table = Table::new("One CUBIC flow, bandwidth-delay product of 200 packets: from loss to loss", &head);
+        for stage in self.long() {
+            let (first, last) = (stage.looks[0], stage.looks[stage.looks.len() - 1]);
+            table.row([
+                format!("{:.1}", first.at),
+                format!("{:.1}", stage.before),
+                format!("{:.1}", stage.plateau),
+                format!("{:.1}", first.window),
+                format!("{:.2}", stage.until_plateau()),
+                format!("{:.1}", last.at - first.at),
+                format!("{:.2}", 100.0 * stage.farthest()),
+            ]);
+        }
+        table
+    }
+
+    pub(super) fn claims(&self) -> Vec<Claim> {
+        let farthest = self.long().map(Stage::farthest).fold(f64::NAN, f64::max);
+        let paper = "the window is to be W_cubic(t + RTT) a round trip later (§4.2, §4.4, §4.5)";
+        let measured = format!("{farthest:.4}, in {} stages", self.long().count());
+        let claim = Claim::new(
+            "greatest distance of the window from its curve, as a share of W_max",
+            paper,
+            measured,
+            farthest,
+        );
+        vec![claim.pass(PASS).aim(AIM)]
+    }
+
+    pub(super) fn figure(&self) -> Result<Figure, LabError> {
+        let window =
+            self.stages.iter().flat_map(|stage| stage.looks.iter().step_by(5)).map(|look| (look.at, look.window));
+        let mut series = vec![Series::new("window", window.collect())];
+        for (number, stage) in self.long().enumerate() {
+            let began = stage.looks[0].at;
+            let points = stage.looks.iter().step_by(20).map(|look| (look.at, stage.at(look.at - began)));
+            series.push(Series::new(&format!("W_cubic, stage {}", number + 1), points.collect()));
+        }
+        let lines = Lines { title: "The window of one CUBIC flow", x: "time, s", y: "packets", series };
+        Ok(Figure::new(lines.draw()?, "The window, and the function that it is to follow in each stage."))
+    }
+}
+
+pub(super) fn choices() -> Vec<Choice> {
+    vec![
+        Choice::ours(
+            "bottleneck, for the curve",
+            "1000 packets/s, 200 ms, drop-tail, queue of 100 packets; one flow",
+            "where the cubic function is above what Reno would do",
+        ),
+        Choice::paper("C, β_cubic", "0.4, 0.7", "§5.1, §4.6"),
+    ]
+}

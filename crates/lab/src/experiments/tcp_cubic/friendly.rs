@@ -1,0 +1,120 @@
+//! Each alone on a short path that loses packets: the average windows (RFC 9438 §4.3, and table 2 of §5.1).
+
+use serde_json::{Value, json};
+use timeous_cm::controller::Kind;
+
+use super::super::tcp_formula::path::{self, Cell, Measured, Pattern, Variant};
+use crate::experiment::{Bound, Choice, Claim, Run, Table};
+
+/// Milliseconds; that of the RFC's table 2.
+const RTT: u64 = 10;
+/// Shares of the packets that the path loses.
+const LOSSES: [f64; 3] = [0.001, 0.003, 0.01];
+/// How far from each other, and from the RFC, the average windows may be: what is asked of a TCP's rate elsewhere, too.
+const PASS: Bound = Bound::Within(0.85, 1.15);
+const AIM: Bound = Bound::Within(0.95, 1.05);
+
+/// Both over one path.
+pub(super) struct Pair {
+    loss: f64,
+    pattern: Pattern,
+    reno: Vec<Measured>,
+    cubic: Vec<Measured>,
+}
+
+impl Pair {
+    fn ratio(&self) -> f64 {
+        window(&self.cubic) / window(&self.reno)
+    }
+
+    /// What both are to have: figure 3 with α = 1 and β = 0.5, from which table 2 is made.
+    fn expected(&self) -> f64 {
+        (1.5 / self.loss).sqrt()
+    }
+}
+
+/// The average window, in packets: those sent a round trip.
+fn window(flows: &[Measured]) -> f64 {
+    flows.iter().map(|flow| flow.rate() * RTT as f64 / 1e3).sum::<f64>() / flows.len() as f64
+}
+
+pub(super) fn run(run: &Run<'_>) -> Vec<Pair> {
+    let flows = |controller, pattern, loss| {
+        let cell = move |seed| Cell { variant: Variant::Default, controller, rtt: RTT, loss, pattern, seed };
+        // Without chance one seed is like another.
+        let seeds = if pattern == Pattern::Regular { 1 } else { run.seeds as usize };
+        let cells: Vec<Cell> = run.seeds().take(seeds).map(cell).collect();
+        run.each("each alone", &cells, path::run)
+    };
+    let mut pairs = Vec::new();
+    for pattern in [Pattern::Regular, Pattern::Random] {
+        for loss in LOSSES {
+            let (reno, cubic) = (flows(Kind::NewReno, pattern, loss), flows(Kind::Cubic, pattern, loss));
+            pairs.push(Pair { loss, pattern, reno, cubic });
+        }
+    }
+    pairs
+}
+
+pub(super) fn table(pairs: &[Pair]) -> Table {
+    let head =
+        ["lost", "loss, %", "both by figure 3, packets", "NewReno, packets", "CUBIC, packets", "CUBIC / NewReno"];
+    let mut table = Table::new("Average windows, each alone, round trip 10 ms", &head);
+    for pair in pairs {
+        let lost = match pair.pattern {
+            Pattern::Regular => "every so manieth",
+            Pattern::Random => "by chance",
+        };
+        table.row([
+            lost.to_owned(),
+            format!("{}", pair.loss * 100.0),
+            format!("{:.1}", pair.expected()),
+            format!("{:.1}", window(&pair.reno)),
+            format!("{:.1}", window(&pair.cubic)),
+            format!("{:.2}", pair.ratio()),
+        ]);
+    }
+    table
+}
+
+pub(super) fn claims(pairs: &[Pair]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for pair in pairs {
+        let percent = pair.loss * 100.0;
+        let (ratio, own) = (pair.ratio(), window(&pair.cubic) / pair.expected());
+        let paper = "1: \"approximately the same average window size\" (§4.3)";
+        if pair.pattern == Pattern::Regular {
+            let what = format!("average window of CUBIC over NewReno's, {percent} % lost evenly");
+            claims.push(Claim::new(&what, paper, format!("{ratio:.3}"), ratio).pass(PASS).aim(AIM));
+            let what = format!("average window of CUBIC over that of figure 3, {percent} % lost evenly");
+            claims.push(Claim::new(&what, "1 (§4.3, table 2 of §5.1)", format!("{own:.3}"), own).pass(PASS).aim(AIM));
+        } else {
+            // The RFC's model is not of chance.
+            let what = format!("average window of CUBIC over NewReno's, {percent} % lost by chance");
+            claims.push(Claim::new(&what, paper, format!("{ratio:.3}"), ratio));
+        }
+    }
+    claims
+}
+
+pub(super) fn choices() -> Vec<Choice> {
+    vec![
+        Choice::paper("round trip, each alone", "10 ms", "§5.1, table 2"),
+        Choice::paper(
+            "loss, each alone",
+            "as many packets between any two that are lost",
+            "§5: \"the number of packets between two successive packet losses is always 1/p\"",
+        ),
+        Choice::ours(
+            "loss by chance, beside that",
+            "each packet independently",
+            "what most paths are thought to be like",
+        ),
+    ]
+}
+
+pub(super) fn data(pairs: &[Pair]) -> Value {
+    let pair =
+        |pair: &Pair| json!({ "loss": pair.loss, "lost": pair.pattern, "newreno": pair.reno, "cubic": pair.cubic });
+    pairs.iter().map(pair).collect()
+}
