@@ -79,11 +79,14 @@ pub(crate) struct Sender {
     /// The greatest numbers known to have arrived, greatest first.
     arrived: [Option<Seq>; NUMDUPACK],
     outstanding: usize,
+    /// The window of data in which something was lost or marked ends before this number.
+    congested_until: Option<Seq>,
 }
 
 impl Sender {
     pub(crate) fn new() -> Self {
-        Self { first: Seq::new(0), sent: VecDeque::new(), arrived: [None; NUMDUPACK], outstanding: 0 }
+        let (sent, arrived) = (VecDeque::new(), [None; NUMDUPACK]);
+        Self { first: Seq::new(0), sent, arrived, outstanding: 0, congested_until: None }
     }
 
     /// Data packets whose fate is open.
@@ -94,6 +97,18 @@ impl Sender {
     /// How many sequence numbers the open packets span.
     pub(crate) fn span(&self) -> u64 {
         self.sent.len() as u64
+    }
+
+    /// Whether the congestion window must not grow for what was acknowledged: it grows "for every window of data
+    /// acknowledged without lost or marked packets" (RFC 4341 §5), and while a gap is open it is not known whether this
+    /// is one. `congested`: something is newly known to be lost or marked.
+    pub(crate) fn holds_window(&mut self, congested: bool) -> bool {
+        if congested {
+            self.congested_until = Some(self.first + self.span());
+        }
+        self.congested_until = self.congested_until.filter(|&end| self.first.is_before(end) && self.outstanding > 0);
+        let gap = self.outstanding > 0 && self.arrived[0].is_some_and(|newest| newest.is_after(self.first));
+        gap || self.congested_until.is_some()
     }
 
     /// The packet `seq` was sent with data. Every packet must be told, in order.

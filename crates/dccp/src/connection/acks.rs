@@ -77,7 +77,8 @@ impl Connection {
             (None, None) => None,
         };
         let (acked, lost) = (feedback.acked, feedback.lost);
-        let update = Update { acked, lost, loss, rtt: feedback.rtt, ..Update::default() };
+        let recovering = self.sender.holds_window(loss.is_some());
+        let update = Update { acked, lost, loss, rtt: feedback.rtt, recovering, ..Update::default() };
         told(cm.update(now, flow, update));
         if let Some(srtt) = told(cm.query(flow)).and_then(|path| path.srtt) {
             self.rtt = srtt;

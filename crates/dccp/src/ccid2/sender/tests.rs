@@ -110,3 +110,32 @@ fn data_that_the_receiver_had_no_room_for_count_as_marked() {
     assert_eq!(feedback.newest_marked, Some(Instant::ZERO + MS * 2));
     assert_eq!(feedback.acked, 400, "they did arrive");
 }
+
+#[test]
+fn a_window_with_a_loss_or_a_gap_in_it_does_not_count_for_growth() {
+    let mut sender = ten(50);
+    ack(&mut sender, &[arrived(50, 50)]);
+    assert!(!sender.holds_window(false), "all in order");
+    ack(&mut sender, &[arrived(52, 52)]);
+    assert!(sender.holds_window(false), "51 is missing, perhaps only late");
+    ack(&mut sender, &[arrived(52, 51)]);
+    assert!(!sender.holds_window(false), "it was late");
+    let feedback = ack(&mut sender, &[arrived(56, 54)]);
+    assert_eq!(lost(&feedback), [3]);
+    assert!(sender.holds_window(true));
+    sender.sent_data(Instant::ZERO + MS * 100, Seq::new(60), 10, 100);
+    ack(&mut sender, &[arrived(58, 57)]);
+    assert!(sender.holds_window(false), "59 is of the window in which 53 was lost");
+    ack(&mut sender, &[arrived(59, 59)]);
+    assert!(!sender.holds_window(false), "and 60 is of the next");
+}
+
+#[test]
+fn after_a_timeout_the_window_may_grow_again() {
+    let mut sender = ten(50);
+    sender.give_up();
+    assert!(!sender.holds_window(true), "nothing of that window will be heard of any more");
+    sender.sent_data(Instant::ZERO + MS * 100, Seq::new(60), 10, 100);
+    ack(&mut sender, &[arrived(60, 60)]);
+    assert!(!sender.holds_window(false));
+}
