@@ -40,6 +40,7 @@ fn over_a_lossy_narrow_link_each_adu_has_one_fate_and_what_is_acked_has_come() {
             delay: MS * 10,
             queue: Limit::Time(MS * 50),
             loss: Loss::Bernoulli { p: 0.05 },
+            ..LinkConfig::default()
         };
         let back = LinkConfig { delay: MS * 10, loss: Loss::Bernoulli { p: 0.02 }, ..LinkConfig::default() };
         let link = TestLink::to(port, forward, back);
