@@ -10,8 +10,7 @@ use crate::stamp;
 pub enum OnFull {
     /// The packet is given up, as by a program that writes without waiting.
     Skip,
-    /// The program waits, and makes up afterwards for the packets that were due meanwhile, each handed over when the
-    /// one before it was taken.
+    /// The program waits until it is taken, as in a blocking call, and is late with the next.
     Wait,
 }
 
@@ -114,10 +113,8 @@ impl Application for Cbr {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
         let mut next = self.next.unwrap_or(now.max(self.start));
         while !self.ended && !self.is_over(next) && next <= now {
-            let meta = match self.waiting.take() {
-                Some(meta) => meta,
-                None => self.describe(now),
-            };
+            let waited = self.waiting.take();
+            let meta = waited.unwrap_or_else(|| self.describe(now));
             stamp::write(outlet.next_seq(), self.len, &mut self.payload);
             match outlet.send(meta, &self.payload) {
                 Ok(_) => {}
@@ -130,6 +127,9 @@ impl Application for Cbr {
                 Err(error @ Refused::TooLarge { .. }) => panic!("an experiment sends what fits: {error}"),
             }
             next += self.interval;
+            if waited.is_some() {
+                next = next.max(now);
+            }
         }
         if !self.ended && self.is_over(next) {
             self.ended = true;

@@ -157,6 +157,34 @@ fn three_transports_share_a_bottleneck_and_udp_yields_to_nobody() {
 }
 
 #[test]
+fn two_kinds_of_transport_under_one_algorithm_share_evenly() {
+    // A window of two dozen packets at most: what either gains in a round trip that it must not gain in shows.
+    let mut net = Dumbbell::new(8, 2, link(400, 5, 20));
+    let tcp = connect(&mut net, 0, Socket::new(Bulk::endless(MSS)), Instant::ZERO).1;
+    let settings = || {
+        let connection = timeous_dccp::Config { mps: MSS + 64, ecn: false, ..timeous_dccp::Config::default() };
+        DccpSettings { connection, start: at(500), ..DccpSettings::default() }
+    };
+    let dccp = net.network.with_host(net.rights[1], |_, host| {
+        let own = host.add_manager(Kind::NewReno);
+        host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), settings(), Rng::from_seed(7)))
+    });
+    net.network.with_host(net.lefts[1], |_, host| {
+        let own = host.add_manager(Kind::NewReno);
+        let stream = Stream::new(Bulk::endless(MSS));
+        host.add(9_000, own, Dccp::caller(remote(2), stream, settings(), Rng::from_seed(8)))
+    });
+    net.network.run_until(at(320_000));
+    let host = |n: usize| net.network.host(net.rights[n]);
+    let came = [
+        host(0).agent(tcp).session().unwrap().arrivals().bytes_between(at(20_000), at(320_000)),
+        host(1).agent(dccp).session().unwrap().arrivals().bytes_between(at(20_000), at(320_000)),
+    ];
+    let share = came[1] as f64 / came.iter().sum::<u64>() as f64;
+    assert!((0.4..0.6).contains(&share), "DCCP has {share} of what both have");
+}
+
+#[test]
 fn web_traffic_comes_in_objects_each_on_a_connection_of_its_own() {
     let mut net = Dumbbell::new(6, 1, link(4_000, 15, 60));
     let traffic = WebTraffic { think: ms(1_000), ..WebTraffic::default() };
