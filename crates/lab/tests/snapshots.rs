@@ -25,6 +25,8 @@ macro_rules! snapshots {
 snapshots! {
     lai_overhead: "lai-overhead",
     lai_notify: "lai-notify",
+    lai_age: "lai-age",
+    lai_iframes: "lai-iframes",
     tcp_formula: "tcp-formula",
     tcp_sharing: "tcp-sharing",
     tcp_cubic: "tcp-cubic",

@@ -4,6 +4,7 @@ use serde_json::json;
 use timeous::core::Duration;
 
 use super::ages::Passed;
+use super::seeds::over_seeds;
 use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, RATE, Transport};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Bar, Bars};
@@ -24,6 +25,14 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    /// The paper's share and loss, in per cent.
+    fn reported(&self) -> (f64, f64) {
+        let column = REPORTED.iter().find(|column| column.transport == self.transport);
+        let row = FRAME_INTERVALS.iter().position(|&interval| interval == self.interval);
+        let found = column.zip(row).map(|(column, row)| (column.share[row], column.loss[row]));
+        found.unwrap_or((f64::NAN, f64::NAN))
+    }
+
     fn percent(&self) -> f64 {
         100.0 * self.i_received as f64 / self.received.max(1) as f64
     }
@@ -52,52 +61,67 @@ fn most(interval: Duration) -> f64 {
     (100.0 * offered / I_FRAME_EVERY as f64 / fit).min(100.0)
 }
 
-/// What the paper's table 1 says, beside what was found. `choices` are those of the form that was run.
+/// What the paper's table 1 says, beside what was found with each seed. `choices` are those of the form that was run.
 ///
 /// # Errors
 /// [`LabError::Plot`] if the figure cannot be drawn.
-pub(crate) fn findings(shares: &[Share], choices: Vec<Choice>) -> Result<Findings, LabError> {
-    let of =
-        |transport, interval| shares.iter().find(|share| share.transport == transport && share.interval == interval);
+pub(crate) fn findings(seeds: &[Vec<Share>], choices: Vec<Choice>) -> Result<Findings, LabError> {
+    let all = pooled(seeds);
     let mut table = Table::new(
         "I-frames among the frames received, and packets dropped at the link; %",
         &["packet every", "flow", "received", "I-frames", "paper", "dropped", "paper "],
     );
-    let (mut claims, mut bars) = (Vec::new(), Vec::new());
-    for (index, interval) in FRAME_INTERVALS.into_iter().enumerate() {
-        for reported in &REPORTED {
-            let Some(share) = of(reported.transport, interval) else { continue };
-            let every = format!("{} ms", interval.as_millis());
-            let (name, percent) = (reported.transport.name(), share.percent());
-            let (paper, loss) = (reported.share[index], reported.loss[index]);
-            table.row([
-                every.clone(),
-                name.to_owned(),
-                share.received.to_string(),
-                format!("{percent:.1}"),
-                format!("{paper:.1}"),
-                format!("{:.1}", share.link.loss()),
-                format!("{loss:.1}"),
-            ]);
-            bars.push(Bar { name: format!("{name} {every}"), value: percent });
-            if reported.transport == Transport::Timeous {
-                claims.extend(claims_of(share, paper, loss));
-            }
-        }
+    let mut bars = Vec::new();
+    for share in &all {
+        let (paper, paper_loss) = share.reported();
+        let every = format!("{} ms", share.interval.as_millis());
+        let (name, percent) = (share.transport.name(), share.percent());
+        bars.push(Bar { name: format!("{name} {every}"), value: percent });
+        table.row([
+            every,
+            name.to_owned(),
+            share.received.to_string(),
+            format!("{percent:.1}"),
+            format!("{paper:.1}"),
+            format!("{:.1}", share.link.loss()),
+            format!("{paper_loss:.1}"),
+        ]);
     }
     let bars = Bars { title: "I-frames among the frames received", y: "%", bars };
     let caption = "A tenth of what is sent are I-frames; what fits beside them is given to the rest.";
+    let timeous = |shares: &Vec<Share>| {
+        let timeous = shares.iter().filter(|share| share.transport == Transport::Timeous);
+        timeous.flat_map(claims_of).collect()
+    };
     Ok(Findings {
         setup: [setup::choices(), setup_of_shares(), choices].concat(),
         tables: vec![table],
         figures: vec![Figure::new(bars.draw()?, caption)],
-        claims,
+        claims: over_seeds(seeds.iter().map(timeous).collect()),
         notes: Vec::new(),
-        data: json!({ "flows": shares.iter().map(data).collect::<Vec<_>>() }),
+        data: json!({ "flows": all.iter().map(data).collect::<Vec<_>>() }),
     })
 }
 
-fn claims_of(share: &Share, paper: f64, paper_loss: f64) -> [Claim; 2] {
+/// What came of all seeds together, in the order of the table.
+fn pooled(seeds: &[Vec<Share>]) -> Vec<Share> {
+    let flows =
+        FRAME_INTERVALS.into_iter().flat_map(|interval| REPORTED.map(|reported| (reported.transport, interval)));
+    let sum = |(transport, interval)| {
+        let same = |share: &&Share| (share.transport, share.interval) == (transport, interval);
+        let sum = |sum: Share, share: &Share| Share {
+            received: sum.received + share.received,
+            i_received: sum.i_received + share.i_received,
+            link: sum.link.and(share.link),
+            ..sum
+        };
+        seeds.iter().flatten().filter(same).copied().reduce(|so_far, share| sum(so_far, &share))
+    };
+    flows.filter_map(sum).collect()
+}
+
+fn claims_of(share: &Share) -> [Claim; 2] {
+    let (paper, paper_loss) = share.reported();
     let every = share.interval.as_millis();
     let (percent, most) = (share.percent(), most(share.interval));
     let loss = share.link.loss();
@@ -171,7 +195,7 @@ mod tests {
             link: Passed { packets: 1_000, dropped: 20 },
         };
         let verdicts =
-            |i| findings(&[share(i)], Vec::new()).unwrap().claims.iter().map(Claim::passes).collect::<Vec<_>>();
+            |i| findings(&[vec![share(i)]], Vec::new()).unwrap().claims.iter().map(Claim::passes).collect::<Vec<_>>();
         assert_eq!(verdicts(238), [Some(true), Some(false)]);
         assert_eq!(verdicts(237), [Some(false), Some(false)]);
     }

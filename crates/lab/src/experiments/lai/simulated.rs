@@ -1,0 +1,310 @@
+//! Both experiments in virtual time: the flow that is looked at and the one beside it, each between machines of its
+//! own, over one link.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use timeous::core::{AduMeta, Duration, FrameId, Instant, LateChoice, Priority, Rng};
+use timeous_choice::{Age, Frames, QueueLimit};
+use timeous_cm::controller::Kind;
+use timeous_dccp::Config as DccpConfig;
+use timeous_host::sources::{Bulk, Cbr, OnFull};
+use timeous_host::{
+    Agent, Arrivals, Dccp, DccpSettings, Feed, Handle, Journal, Machine, SendBuffer, Sink, Socket, Stream, Tcp, Udp,
+};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit};
+use timeous_net::sim::{Dumbbell, Network, NodeId, Passage};
+use timeous_tcp::{Config as TcpConfig, EcnMode};
+
+use super::ages::{Flow, Journey, Passed};
+use super::setup::{self, Transport, WARM_UP};
+use super::shares::Share;
+use crate::experiment::{Choice, Run};
+
+/// How long a flow of §4.2 is looked at, the warm-up included: its queue breathes in tens of seconds.
+const AGES_LAST: Duration = Duration::from_secs(190);
+/// How long a flow of §4.3 is.
+const SHARES_LAST: Duration = Duration::from_secs(70);
+/// It goes on for so long after that, so that the last packets that count meet what those before them met.
+const AFTER: Duration = Duration::from_secs(20);
+/// The flow beside it has the link for itself for so long, and up to as much again as the seed says.
+const ALONE: Duration = Duration::from_secs(1);
+/// TCP's send buffer, as Linux tunes it (`tcp_wmem` of the paper's kernel).
+const BUFFER: SendBuffer = SendBuffer::Tuned { least: 16 << 10, most: 128 << 10 };
+/// Where a flow comes from and goes to.
+const FROM: u16 = 9_000;
+const TO: u16 = 6_000;
+
+/// What is only so in virtual time, for §4.2.
+pub(crate) fn ages_choices() -> Vec<Choice> {
+    choices(AGES_LAST)
+}
+
+/// What is only so in virtual time, for §4.3.
+pub(crate) fn shares_choices() -> Vec<Choice> {
+    choices(SHARES_LAST)
+}
+
+fn choices(lasting: Duration) -> Vec<Choice> {
+    vec![
+        Choice::paper(
+            "congestion control",
+            "NewReno, the same code for TCP and Timeous",
+            "§4.2: DCCP uses exactly the same algorithm as TCP",
+        ),
+        Choice::ours(
+            "Congestion Managers",
+            "one for each flow",
+            "the paper's flows know nothing of each other; sharing is another paper's point",
+        ),
+        Choice::ours(
+            "send buffer of TCP",
+            "twice the congestion window, 16 to 128 KiB",
+            "as the paper's kernel, Linux 2.4, tuned it; its writer blocks, and a packet counts as sent when it is written",
+        ),
+        Choice::ours(
+            "options of TCP",
+            "SACK; no timestamps, no ECN",
+            "without timestamps a packet of 1460 bytes is a segment; ECN was off in the paper's kernel, and is off in DCCP here",
+        ),
+        Choice::ours("way back", "not narrow", "acknowledgements are not what is looked at"),
+        Choice::ours(
+            "lasting",
+            format!("{} s after the warm-up, for each seed", (lasting - WARM_UP).as_secs_f64()),
+            "thousands of packets, and dozens of losses",
+        ),
+        Choice::ours(
+            "by seed",
+            "when the flow begins within a second, and which packet is its first I-frame",
+            "the rest is not random, and seeds differ as much as such chances matter",
+        ),
+    ]
+}
+
+/// The flows of §4.2, for each seed: each transport beside one long TCP flow.
+pub(crate) fn ages(run: &Run<'_>) -> Vec<Vec<Flow>> {
+    let trial = |seed, transport| Trial {
+        seed,
+        transport,
+        interval: setup::INTERVAL,
+        lasting: AGES_LAST,
+        beside_tcp: true,
+        choice: || Box::new(Age::new(setup::AGE)),
+    };
+    by_seed(run, trials(run, &[setup::INTERVAL], |seed, transport, _| trial(seed, transport)), Trial::flow)
+}
+
+/// The flows of §4.3, for each seed: each transport alone, at each interval.
+pub(crate) fn shares(run: &Run<'_>) -> Vec<Vec<Share>> {
+    let trial = |seed, transport, interval| Trial {
+        seed,
+        transport,
+        interval,
+        lasting: SHARES_LAST,
+        beside_tcp: false,
+        choice: || Box::new(Frames::new(QueueLimit::Packets(setup::KEPT))),
+    };
+    by_seed(run, trials(run, &setup::FRAME_INTERVALS, trial), Trial::share)
+}
+
+fn trials(run: &Run<'_>, intervals: &[Duration], trial: impl Fn(u64, Transport, Duration) -> Trial) -> Vec<Trial> {
+    let of_seed = |seed| {
+        let trial = &trial;
+        intervals.iter().flat_map(move |&interval| Transport::ALL.map(|transport| trial(seed, transport, interval)))
+    };
+    run.seeds().flat_map(of_seed).collect()
+}
+
+fn by_seed<T: Send>(run: &Run<'_>, trials: Vec<Trial>, work: impl Fn(&Trial) -> T + Sync) -> Vec<Vec<T>> {
+    let each = trials.len() / (run.seeds as usize).max(1);
+    let mut results = run.each("flows in virtual time", &trials, work).into_iter();
+    (0..run.seeds).map(|_| results.by_ref().take(each).collect()).collect()
+}
+
+/// One flow over the link.
+#[derive(Clone, Debug)]
+struct Trial {
+    seed: u64,
+    transport: Transport,
+    interval: Duration,
+    lasting: Duration,
+    beside_tcp: bool,
+    choice: fn() -> Box<dyn LateChoice>,
+}
+
+/// The agents of a flow, at both ends.
+enum Ends {
+    Udp(Handle<Udp>, Handle<Udp>),
+    Tcp(Handle<Tcp>, Handle<Tcp>),
+    Timeous(Handle<Dccp>, Handle<Dccp>),
+}
+
+/// What came of a trial.
+struct Outcome {
+    begin: Instant,
+    journal: Journal,
+    arrived: Vec<Option<Instant>>,
+    link: Passed,
+}
+
+impl Trial {
+    fn flow(&self) -> Flow {
+        let Outcome { begin, journal, arrived, link } = self.run();
+        let since = |at: Instant| Instant::ZERO + at.saturating_since(begin);
+        let counted = journal.adus().iter().zip(arrived).filter(|(adu, _)| adu.meta.enqueued < begin + self.lasting);
+        let journeys = counted.map(|(adu, arrived)| Journey {
+            sent: since(adu.meta.enqueued),
+            on_wire: adu.left.first().copied().map(since),
+            arrived: arrived.map(since),
+        });
+        Flow { transport: self.transport, journeys: journeys.collect(), link }
+    }
+
+    fn share(&self) -> Share {
+        let Outcome { begin, journal, arrived, link } = self.run();
+        let counted = begin + WARM_UP..begin + self.lasting;
+        let received = || {
+            let came = journal.adus().iter().zip(&arrived);
+            came.filter(|(_, at)| at.is_some_and(|at| counted.contains(&at)))
+        };
+        let i_received = received().filter(|(adu, _)| adu.meta.priority == Priority::HIGHEST).count() as u64;
+        let (transport, interval) = (self.transport, self.interval);
+        Share { transport, interval, received: received().count() as u64, i_received, link }
+    }
+
+    fn run(&self) -> Outcome {
+        let mut rng = Rng::from_seed(self.seed);
+        let begin = Instant::ZERO + ALONE + Duration::from_nanos(rng.below(ALONE.as_nanos()));
+        let end = begin + self.lasting;
+        let mut network = Network::new(self.seed);
+        let net = lay_out(&mut network);
+        network.record_journeys();
+        if self.beside_tcp {
+            let source = Socket::new(Bulk::endless(setup::SIZE)).buffer(BUFFER);
+            connect_tcp(&mut network, &net, 1, Instant::ZERO, source.into(), &mut rng);
+        }
+        let ends = self.connect(&mut network, &net, begin, &mut rng);
+        network.run_until(end + AFTER);
+        let (journal, arrived) = logs(&network, &net, &ends);
+        let link = passed(&network, &net, begin + WARM_UP..end);
+        Outcome { begin, journal, arrived, link }
+    }
+
+    /// The stream, as its application makes it.
+    fn source(&self, begin: Instant, on_full: OnFull, rng: &mut Rng) -> Cbr {
+        let first = rng.below(setup::I_FRAME_EVERY);
+        let describe = move |n: u64| AduMeta {
+            frame: FrameId(n as u32 + 1),
+            priority: if n % setup::I_FRAME_EVERY == first { Priority::HIGHEST } else { Priority::LOWEST },
+            ..AduMeta::default()
+        };
+        Cbr::new(self.interval, setup::SIZE, on_full).starting_at(begin).describing(describe)
+    }
+
+    /// Both ends of the stream: opened at the beginning, so that it begins in time.
+    fn connect(&self, network: &mut Network<Machine>, net: &Dumbbell, begin: Instant, rng: &mut Rng) -> Ends {
+        match self.transport {
+            Transport::Udp => {
+                let source = self.source(begin, OnFull::Skip, rng);
+                let receiver = add(network, net.right[0], TO, Udp::sink());
+                Ends::Udp(add(network, net.left[0], FROM, Udp::sender(address(0), source)), receiver)
+            }
+            Transport::Tcp => {
+                let source = self.source(begin, OnFull::Wait, rng);
+                let feed = Socket::new(source).buffer(BUFFER).into();
+                let (sender, receiver) = connect_tcp(network, net, 0, begin, feed, rng);
+                Ends::Tcp(sender, receiver)
+            }
+            Transport::Timeous => {
+                let stream = Stream::new(self.source(begin, OnFull::Skip, rng)).slots(256).choice((self.choice)());
+                let connection =
+                    DccpConfig { mps: setup::SIZE + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
+                let settings = DccpSettings { connection, start: begin, ..DccpSettings::default() };
+                let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
+                let receiver = add(network, net.right[0], TO, listener);
+                let caller = Dccp::caller(address(0), stream, settings, rng.fork());
+                Ends::Timeous(add(network, net.left[0], FROM, caller), receiver)
+            }
+        }
+    }
+}
+
+/// Two pairs of machines around the link: one for the flow that is looked at, one for the flow beside it.
+fn lay_out(network: &mut Network<Machine>) -> Dumbbell {
+    let side = |n: u8| [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, n, host))).map(|at| (at, Machine::new(at)));
+    let forward = LinkConfig {
+        capacity: Capacity::Fixed(setup::RATE),
+        burst: setup::BURST,
+        queue: Limit::Packets(setup::QUEUE),
+        delay: setup::DELAY,
+        ..LinkConfig::default()
+    };
+    let back = LinkConfig { delay: setup::DELAY, ..LinkConfig::default() };
+    network.dumbbell(side(1), side(2), &LinkConfig::default(), forward, back)
+}
+
+/// The port at the right of a pair.
+fn address(pair: u8) -> SocketAddr {
+    (Ipv4Addr::new(10, 0, 2, pair + 1), TO).into()
+}
+
+/// Puts an agent on a machine, under a Congestion Manager of its own.
+fn add<A: Agent>(network: &mut Network<Machine>, node: NodeId, port: u16, agent: A) -> Handle<A> {
+    network.with_host(node, |_, machine| {
+        let own = machine.add_manager(Kind::NewReno);
+        machine.add(port, own, agent)
+    })
+}
+
+/// A TCP connection between a pair of machines.
+fn connect_tcp(
+    network: &mut Network<Machine>,
+    net: &Dumbbell,
+    pair: u8,
+    start: Instant,
+    feed: Feed,
+    rng: &mut Rng,
+) -> (Handle<Tcp>, Handle<Tcp>) {
+    let config = TcpConfig { mss: setup::SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() };
+    let listener = Tcp::listener(Feed::none, config.clone(), rng.fork());
+    let listener = add(network, net.right[usize::from(pair)], TO, listener);
+    let caller = Tcp::caller(address(pair), start, feed, config, rng.fork());
+    (add(network, net.left[usize::from(pair)], FROM, caller), listener)
+}
+
+/// What the sender wrote down, and when each of its packets arrived.
+fn logs(network: &Network<Machine>, net: &Dumbbell, ends: &Ends) -> (Journal, Vec<Option<Instant>>) {
+    let (left, right) = (network.host(net.left[0]), network.host(net.right[0]));
+    let datagrams =
+        |journal: &Journal, arrivals: &Arrivals| (journal.clone(), arrivals.first_by_seq(journal.adus().len()));
+    let opened = "both ends of a link without loss are open";
+    match *ends {
+        Ends::Udp(sender, receiver) => datagrams(left.agent(sender).journal(), right.agent(receiver).arrivals()),
+        Ends::Timeous(sender, receiver) => {
+            let sender = left.agent(sender).session().expect(opened);
+            datagrams(sender.journal(), right.agent(receiver).session().expect(opened).arrivals())
+        }
+        Ends::Tcp(sender, receiver) => {
+            let journal = left.agent(sender).session().expect(opened).journal();
+            let arrivals = right.agent(receiver).session().expect(opened).arrivals();
+            (journal.clone(), arrivals.of_stream(journal))
+        }
+    }
+}
+
+/// The packets of the flow that came to the link within a time, and those that it dropped.
+fn passed(network: &Network<Machine>, net: &Dumbbell, within: std::ops::Range<Instant>) -> Passed {
+    let mut passed = Passed::default();
+    let mut own = BTreeSet::new();
+    for step in network.journeys() {
+        match step.what {
+            Passage::Sent(node) if node == net.left[0] => drop(own.insert(step.packet)),
+            _ if !within.contains(&step.at) || !own.contains(&step.packet) => {}
+            Passage::Entered(link) if link == net.bottleneck.0 => passed.packets += 1,
+            Passage::Dropped(link, _) if link == net.bottleneck.0 => passed.dropped += 1,
+            _ => {}
+        }
+    }
+    passed
+}
