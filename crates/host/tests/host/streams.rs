@@ -185,6 +185,40 @@ fn two_kinds_of_transport_under_one_algorithm_share_evenly() {
 }
 
 #[test]
+fn agents_of_one_manager_share_a_window_and_take_turns() {
+    let mut net = Dumbbell::new(9, 2, link(2_000, 20, 40));
+    let own = net.network.with_host(net.lefts[0], |_, host| host.add_manager(Kind::NewReno));
+    let other = connect(&mut net, 1, Socket::new(Bulk::endless(MSS)), Instant::ZERO).1;
+    let members: Vec<_> = (0..4_u16)
+        .map(|n| {
+            let listener = net.network.with_host(net.rights[0], |_, host| {
+                let own = host.add_manager(Kind::NewReno);
+                host.add(PORT + n, own, Tcp::listener(Feed::none, config(), Rng::from_seed(20 + u64::from(n))))
+            });
+            net.network.with_host(net.lefts[0], |_, host| {
+                let to = (remote(1).ip(), PORT + n).into();
+                let feed = Socket::new(Bulk::endless(MSS));
+                host.add(9_000 + n, own, Tcp::caller(to, at(100), feed, config(), Rng::from_seed(30 + u64::from(n))))
+            });
+            listener
+        })
+        .collect();
+    net.network.run_until(at(120_000));
+    let (from, to) = (at(20_000), at(120_000));
+    let ensemble = members.iter().map(|&member| {
+        let host = net.network.host(net.rights[0]);
+        host.agent(member).session().unwrap().arrivals().bytes_between(from, to)
+    });
+    let ensemble: Vec<u64> = ensemble.collect();
+    let one = net.network.host(net.rights[1]).agent(other).session().unwrap().arrivals().bytes_between(from, to);
+    let (least, most) = (ensemble.iter().min().unwrap(), ensemble.iter().max().unwrap());
+    assert!(*most < least + least / 5, "turns are fair: {ensemble:?}");
+    let share = ensemble.iter().sum::<u64>() as f64 / (ensemble.iter().sum::<u64>() + one) as f64;
+    // Four flows with windows of their own would have four fifths.
+    assert!((0.3..0.7).contains(&share), "together they are about as aggressive as one: {share}");
+}
+
+#[test]
 fn web_traffic_comes_in_objects_each_on_a_connection_of_its_own() {
     let mut net = Dumbbell::new(6, 1, link(4_000, 15, 60));
     let traffic = WebTraffic { think: ms(1_000), ..WebTraffic::default() };
