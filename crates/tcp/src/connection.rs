@@ -287,7 +287,8 @@ impl Connection {
 
     /// Whether an acknowledgement, a window update perhaps, is due.
     fn owes_ack(&self, now: Instant) -> bool {
-        self.receiver.as_ref().is_some_and(|receiver| receiver.ack_is_due(now))
+        // Who is not connected, or not any more, owes nobody anything, whatever was received before.
+        self.state.is_synchronized() && self.receiver.as_ref().is_some_and(|receiver| receiver.ack_is_due(now))
     }
 
     /// Ends the connection on this end. Nobody will hear of what is under way.
@@ -371,7 +372,7 @@ impl Transport for Connection {
 
     fn poll_timeout(&mut self) -> Result<Option<Instant>, Misuse> {
         self.order.may_sleep()?;
-        let ack = self.receiver.as_ref().and_then(Receiver::poll_timeout);
+        let ack = self.receiver.as_ref().filter(|_| self.state.is_synchronized()).and_then(Receiver::poll_timeout);
         // What was read since has opened the window.
         let at_once = Some(self.order.now()).filter(|&now| self.owes_ack(now));
         Ok([self.timers.next(), ack, at_once].into_iter().flatten().min())

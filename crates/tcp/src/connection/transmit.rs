@@ -29,7 +29,11 @@ impl Connection {
             return Some(BARE);
         }
         if self.state < State::Established {
-            return None;
+            // In SYN-RECEIVED, too, a segment that is not acceptable is answered (RFC 9293 §3.10.7.4).
+            return self.owes_ack(now).then(|| {
+                self.send_ack(now, packet);
+                BARE
+            });
         }
         if self.state.is_alive()
             && let Some(transmit) = self.send_data(now, cm, source, packet)

@@ -209,3 +209,39 @@ fn a_client_that_has_forgotten_gets_a_new_connection() {
     assert_eq!(closed, [CloseReason::Reset], "the forgotten one was given up");
     assert_eq!(server.connections().count(), 1);
 }
+
+/// Found by the fuzzer: an answer was owed that never left, so that the driver was called back at once, for ever.
+#[test]
+fn a_half_open_connection_answers_a_stranger_and_then_rests() {
+    let config = Config { timestamps: false, ..Config::default() };
+    let mut duel = Duel::new([config.clone(), config], crate::duel::good(MS * 10), 1);
+    duel.run_for(MS * 15);
+    duel.assert_states([State::SynSent, State::SynReceived]);
+    let (next, expected) = duel.numbers(1);
+    let before = duel.sent.len();
+    duel.forge(1, Header { ack: Some(next), ..Header::new(0, 0, expected + (1 << 30)) }, &[1]);
+    assert_eq!(duel.sent.len() - before, 1);
+    assert!(is_bare(&duel.sent[before].segment()));
+    let timeout = duel.ends[1].connection.poll_timeout().unwrap();
+    assert!(timeout.is_some_and(|at| at > duel.now), "{timeout:?}");
+    duel.run_for(MS * 30);
+    duel.assert_states([State::Established; 2]);
+}
+
+/// What was received before the end asks for no acknowledgement after it, and nor does reading it.
+#[test]
+fn an_ended_connection_rests() {
+    let config = Config { timestamps: false, receive_buffer: 3_000, ..Config::default() };
+    let mut duel = Duel::connected(&config);
+    duel.ends[1].reads = (0, SEC);
+    let (next, expected) = duel.numbers(1);
+    let reset = Header { flags: Flags::RST, ..Header::new(0, 0, expected + 2_900) };
+    for (at, len) in [(0, 1_400), (1_400, 1_400), (2_800, 100)] {
+        duel.forge(1, Header { ack: Some(next), window: 9, ..Header::new(0, 0, expected + at) }, &vec![0; len]);
+    }
+    duel.forge(1, reset, &[]);
+    let end = &mut duel.ends[1];
+    assert_eq!(end.closed, Some(CloseReason::Reset));
+    assert_eq!(end.connection.read(usize::MAX, &mut Vec::new()), 2_900);
+    assert_eq!(end.connection.poll_timeout(), Ok(None));
+}
