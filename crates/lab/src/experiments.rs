@@ -24,5 +24,6 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &tcp_formula::TcpFormula,
         &tcp_sharing::TcpSharing,
         &tcp_cubic::TcpCubic,
+        &tcp_kernel::TcpKernel,
     ]
 }

@@ -2,6 +2,7 @@
 
 mod bed;
 mod conditions;
+mod counted;
 mod kernel;
 mod ours;
 mod summary;
@@ -42,7 +43,7 @@ impl Experiment for TcpKernel {
             source: "no paper: what a TCP that is compared with has to show first",
             paper: "nothing; the kernel is what is compared with",
             forms: Forms::Real,
-            seeds: 5,
+            seeds: 7,
             takes: "real 8 min, as root",
         }
     }
@@ -59,12 +60,13 @@ impl Experiment for TcpKernel {
 
 fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
     let conditions = conditions::all();
-    let task = run.progress.task("transfers", conditions.len() as u64 * 4 * u64::from(run.seeds));
+    let task =
+        run.progress.task("transfers", conditions.iter().map(|condition| 4 * condition.runs(run.seeds) as u64).sum());
     let mut found = Vec::new();
     for condition in &conditions {
         for way in [Way::Right, Way::Left] {
             let mut runs = [Vec::new(), Vec::new()];
-            for seed in run.seeds() {
+            for seed in run.seeds().take(condition.runs(run.seeds)) {
                 // In turns, so that what else the machine does meets both.
                 for (stack, runs) in [Stack::Kernel, Stack::Timeous].into_iter().zip(&mut runs) {
                     runs.push(one(condition, stack, way, seed)?);
@@ -75,7 +77,7 @@ fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
             found.push(Compared { condition: condition.name, way, kernel, ours });
         }
     }
-    let mut findings = Findings { setup: setup(&conditions, favoured)?, ..Findings::default() };
+    let mut findings = Findings { setup: setup(&conditions, run.seeds, favoured)?, ..Findings::default() };
     findings.claims = claims(&found);
     findings.tables = vec![rates(&found), repairs(&found)];
     findings.notes = failures(&found);
@@ -149,33 +151,27 @@ fn rates(found: &[Compared]) -> Table {
     table
 }
 
-/// What the sender sent beyond what was needed, by the links' counters, which see both stacks alike.
+/// What the senders did to repair: means, the kernel's to the kernel before that with our stack at one end.
 fn repairs(found: &[Compared]) -> Table {
-    let head = ["path", "packets lost", "kernel sent", "ours sent", "our timeouts", "our probes", "our recoveries"];
-    let mut table = Table::new("The sender's packets, means", &head);
+    let head = ["path", "packets lost", "packets sent", "timeouts", "probes", "recoveries", "undone"];
+    let mut table = Table::new("The sender: kernel to kernel / with our stack at one end, means", &head);
     for compared in found {
         let link = usize::from(compared.way == Way::Left);
-        let mean = |runs: &[Tried], what: &dyn Fn(&Outcome) -> Option<u64>| {
-            let values: Vec<u64> = runs.iter().flatten().filter_map(what).collect();
-            match values.len() {
-                0 => "–".to_owned(),
-                count => format!("{:.1}", values.iter().sum::<u64>() as f64 / count as f64),
-            }
-        };
-        let lost = |outcome: &Outcome| Some(outcome.links[link].losses + outcome.links[link].queue_drops);
-        let sent = |outcome: &Outcome| Some(outcome.links[link].packets_in);
-        let sends = compared.way == Way::Right;
-        let own = |what: fn(&timeous_engine::tun::TcpStatistics) -> u64| {
-            mean(&compared.ours, &|outcome| outcome.ours.as_ref().filter(|_| sends).map(what))
+        let means = |what: &dyn Fn(&Outcome) -> u64| {
+            let mean = |runs: &[Tried]| {
+                let values: Vec<u64> = runs.iter().flatten().map(what).collect();
+                values.iter().sum::<u64>() as f64 / values.len() as f64
+            };
+            format!("{:.1} / {:.1}", mean(&compared.kernel), mean(&compared.ours))
         };
         table.row([
             compared.name(),
-            mean(&compared.ours, &lost),
-            mean(&compared.kernel, &sent),
-            mean(&compared.ours, &sent),
-            own(|counted| counted.timeouts),
-            own(|counted| counted.tail_probes),
-            own(|counted| counted.recoveries),
+            means(&|outcome| outcome.links[link].losses + outcome.links[link].queue_drops),
+            means(&|outcome| outcome.links[link].packets_in),
+            means(&|outcome| outcome.repairs.timeouts),
+            means(&|outcome| outcome.repairs.probes),
+            means(&|outcome| outcome.repairs.recoveries),
+            means(&|outcome| outcome.repairs.undone),
         ]);
     }
     table
@@ -192,7 +188,7 @@ fn failures(found: &[Compared]) -> Vec<String> {
     found.iter().flat_map(of).collect()
 }
 
-fn setup(conditions: &[Condition], favoured: bool) -> Result<Vec<Choice>, LabError> {
+fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Choice>, LabError> {
     // Only to be asked how the kernel is set.
     let bed = Bed::make("tcp", &conditions[0].links(), 0, None)?;
     let asked = [
@@ -226,6 +222,11 @@ fn setup(conditions: &[Condition], favoured: bool) -> Result<Vec<Choice>, LabErr
             "priority",
             if favoured { "nice -20: the emulator, and all ends" } else { "as any program" },
             "our TCP has to be woken for each packet, the kernel's has not: other programs would meet ours only",
+        ),
+        Choice::ours(
+            "runs",
+            format!("{} with losses, {} without", conditions[1].runs(seeds), conditions[0].runs(seeds)),
+            "the median of rates that losses make random",
         ),
         Choice::ours("time of a transfer", "from the call to the last byte", "alike for both"),
     ];

@@ -19,7 +19,16 @@ pub(super) struct Condition {
     link: LinkConfig,
 }
 
+/// How many runs show what a path does whose rate is no matter of luck.
+const FEW: usize = 3;
+
 impl Condition {
+    /// How many of `seeds` runs it takes: losses at random make rates random.
+    pub(super) fn runs(&self, seeds: u32) -> usize {
+        let runs = seeds as usize;
+        if self.link.loss == Loss::None { runs.min(FEW) } else { runs }
+    }
+
     /// The path.
     pub(super) fn links(&self) -> Links {
         Links { forward: self.link.clone(), back: self.link.clone() }

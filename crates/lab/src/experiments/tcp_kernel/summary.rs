@@ -50,20 +50,19 @@ pub(super) fn record(run: &Result<Outcome, String>) -> Value {
                     "duplicates": counters.duplicates,
                 })
             };
-            let ours = outcome.ours.map(|ours| {
-                json!({
-                    "retransmissions": ours.retransmissions,
-                    "timeouts": ours.timeouts,
-                    "recoveries": ours.recoveries,
-                    "tail_probes": ours.tail_probes,
-                })
-            });
+            let repairs = outcome.repairs;
             json!({
                 "same": outcome.same,
                 "seconds": outcome.took.as_secs_f64(),
                 "forward": link(forward),
                 "back": link(back),
-                "ours": ours,
+                "sender": {
+                    "timeouts": repairs.timeouts,
+                    "probes": repairs.probes,
+                    "recoveries": repairs.recoveries,
+                    "undone": repairs.undone,
+                },
+                "our_retransmissions": outcome.ours.map(|ours| ours.retransmissions),
             })
         }
         Err(why) => json!({ "failed": why }),

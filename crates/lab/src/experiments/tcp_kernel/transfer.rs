@@ -11,6 +11,7 @@ use timeous_engine::tun::{EcnMode, TcpConfig, TcpStatistics, TunHost};
 use timeous_net::Counters;
 
 use super::bed::{Bed, Links, OURS, machine};
+use super::counted::{self, Repairs};
 use super::kernel::{self, Arrived};
 use super::ours::Ours;
 use crate::experiment::LabError;
@@ -66,6 +67,8 @@ pub(super) struct Outcome {
     pub(super) links: [Counters; 2],
     /// What our end counted, if it is one.
     pub(super) ours: Option<TcpStatistics>,
+    /// What the sender did, whichever stack it is.
+    pub(super) repairs: Repairs,
 }
 
 impl Outcome {
@@ -99,8 +102,22 @@ pub(super) fn transfer(name: &str, plan: &Plan<'_>) -> Result<Result<Outcome, io
     let transfer = Transfer { bed: &bed, plan, content: &content };
     let begun = clock::now();
     let arrived = transfer.run(host.as_mut(), begun + plan.patience)?;
+    let sender = match plan.way {
+        Way::Right => &bed.left,
+        Way::Left => &bed.right,
+    };
+    let kernels = sender.within(counted::by_kernel).map_err(machine)?;
+    let kernels = kernels.map_err(LabError::system("read what the kernel counts"))?;
     let links = bed.end()?;
-    Ok(arrived.map(|(arrived, ours)| Outcome { same: arrived.same, took: arrived.at - begun, links, ours }))
+    Ok(arrived.map(|(arrived, ours)| {
+        let own = ours.as_ref().filter(|_| plan.way == Way::Right).map(|ours| Repairs {
+            timeouts: ours.timeouts,
+            probes: ours.tail_probes,
+            recoveries: ours.recoveries,
+            undone: 0,
+        });
+        Outcome { same: arrived.same, took: arrived.at - begun, links, ours, repairs: own.unwrap_or(kernels) }
+    }))
 }
 
 struct Transfer<'a> {
