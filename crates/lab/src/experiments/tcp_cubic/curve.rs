@@ -1,7 +1,7 @@
 //! One flow where the bandwidth-delay product is large: its window beside `W_cubic` (RFC 9438 §4.2).
 
 use timeous::core::{Duration, Instant};
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 
 use super::super::tcp::shared::{Bottleneck, Shared, segment};
 use crate::experiment::{Bound, Choice, Claim, Figure, LabError, Table};
@@ -153,12 +153,11 @@ impl Curve {
     pub(super) fn figure(&self) -> Result<Figure, LabError> {
         let window =
             self.stages.iter().flat_map(|stage| stage.looks.iter().step_by(5)).map(|look| (look.at, look.window));
-        let mut series = vec![Series::new("window", window.collect())];
-        for (number, stage) in self.long().enumerate() {
+        let curve = self.long().flat_map(|stage| {
             let began = stage.looks[0].at;
-            let points = stage.looks.iter().step_by(20).map(|look| (look.at, stage.at(look.at - began)));
-            series.push(Series::new(&format!("W_cubic, stage {}", number + 1), points.collect()));
-        }
+            stage.looks.iter().step_by(20).map(move |look| (look.at, stage.at(look.at - began)))
+        });
+        let series = vec![Series::new("window", window.collect()), Series::new("W_cubic", curve.collect())];
         let lines = Lines { title: "The window of one CUBIC flow", x: "time, s", y: "packets", series };
         Ok(Figure::new(lines.draw()?, "The window, and the function that it is to follow in each stage."))
     }
