@@ -47,7 +47,7 @@ pub(crate) const AGE: Duration = Duration::from_millis(90);
 /// From packet to packet in §4.3.
 pub(crate) const FRAME_INTERVALS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(20), Duration::from_millis(25)];
-/// Every so manieth packet is an I-frame (§4.3).
+/// One packet in so many is an I-frame (§4.3).
 pub(crate) const I_FRAME_EVERY: u64 = 10;
 /// B- and P-frames go when more than this many packets are queued (§4.3: at three or more).
 pub(crate) const KEPT: usize = 2;

@@ -16,7 +16,7 @@ use super::{sink, thread};
 pub(crate) enum Way {
     /// UDP: `send()` for each packet.
     Send,
-    /// The packet ring and DCCP: the transport gets control at every so manieth packet, as with the paper's `dccp_notify`.
+    /// The packet ring and DCCP: the transport gets control once for so many packets, as with the paper's `dccp_notify`.
     Ring {
         /// Packets from one time to the next.
         every: u32,
