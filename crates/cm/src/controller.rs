@@ -4,11 +4,8 @@ pub mod aimd;
 pub mod cubic;
 mod hystart;
 pub mod initial;
-mod kind;
 pub mod newreno;
 mod pace;
-
-pub use kind::{Kind, UnknownController};
 
 use timeous_core::{Duration, Instant, Rate};
 

@@ -8,6 +8,7 @@
 pub mod controller;
 mod delivery;
 pub mod flow;
+mod kind;
 pub mod macroflow;
 pub mod manager;
 pub mod rtt;
@@ -15,6 +16,7 @@ pub mod scheduler;
 
 pub use controller::{Acked, Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno};
 pub use flow::{FlowId, Loss, Update};
+pub use kind::{Kind, UnknownController};
 pub use macroflow::{Answered, Destination};
 pub use manager::{CmError, Manager};
 pub use rtt::RttEstimator;

@@ -2,6 +2,7 @@
 
 mod abi;
 mod bundle;
+mod packet;
 mod receive;
 mod send;
 #[allow(unsafe_code, reason = "the one room that gives addresses to the kernel")]
@@ -10,34 +11,13 @@ mod system;
 mod tests;
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-
-use timeous_core::Ecn;
-use timeous_ring::Payload;
 
 use abi::OWN_MARK;
 use bundle::Plan;
+pub use packet::Packet;
 use system::{Inbound, Outbound, SocketOption, set_option};
-
-/// A packet on its way out: what goes before the payload, and the payload where it lies.
-#[derive(Clone, Copy, Debug)]
-pub struct Packet<'a> {
-    /// Where to.
-    pub to: SocketAddr,
-    /// The mark to send it with.
-    pub ecn: Ecn,
-    /// All of it, or what goes before the payload.
-    pub header: &'a [u8],
-    /// The payload in its zone, if it is there.
-    pub payload: Option<Payload<'a>>,
-}
-
-impl Packet<'_> {
-    fn len(&self) -> usize {
-        self.header.len() + self.payload.map_or(0, |payload| payload.len())
-    }
-}
 
 /// A non-blocking UDP socket.
 #[derive(Debug)]
@@ -108,13 +88,5 @@ impl Socket {
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.io.as_fd()
-    }
-}
-
-/// Whether the packet travels as IPv4.
-fn is_ipv4(address: SocketAddr) -> bool {
-    match address {
-        SocketAddr::V4(_) => true,
-        SocketAddr::V6(v6) => Ipv6Addr::to_ipv4_mapped(v6.ip()).is_some(),
     }
 }

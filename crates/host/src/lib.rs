@@ -5,7 +5,7 @@
 //! when it left, and when it arrived.
 //!
 //! ```
-//! use timeous_cm::controller::Kind;
+//! use timeous_cm::Kind;
 //! use timeous_core::{Duration, Instant, Rng};
 //! use timeous_host::sources::{Cbr, OnFull};
 //! use timeous_host::{Dccp, Machine, Stream};

@@ -8,8 +8,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 
+use timeous_cm::Kind;
 use timeous_cm::Manager;
-use timeous_cm::controller::Kind;
 use timeous_core::Instant;
 use timeous_net::sim::{Host, Packet, Protocol};
 

@@ -1,6 +1,7 @@
 //! TCP streams: the endpoint with its connections, fed from sockets' buffers or from packet rings.
 
 mod calls;
+mod feed;
 mod session;
 
 use std::collections::BTreeMap;
@@ -12,40 +13,11 @@ use timeous_net::sim::{Packet, Protocol};
 use timeous_tcp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Segment, Sources};
 
 use crate::agent::Agent;
-use crate::application::Sink;
 use crate::dccp::kept;
-use crate::ring::Stream;
-use crate::socket::Socket;
 use calls::{Call, Calls};
 pub use calls::{Dialer, Ended};
+pub use feed::Feed;
 pub use session::{TcpSession, TcpStatus};
-
-/// What a connection sends by.
-pub enum Feed {
-    /// A socket's send buffer.
-    Socket(Socket),
-    /// A packet ring.
-    Ring(Stream),
-}
-
-impl Feed {
-    /// Nothing is sent.
-    pub fn none() -> Self {
-        Self::Socket(Socket::new(Sink))
-    }
-}
-
-impl From<Socket> for Feed {
-    fn from(socket: Socket) -> Self {
-        Self::Socket(socket)
-    }
-}
-
-impl From<Stream> for Feed {
-    fn from(stream: Stream) -> Self {
-        Self::Ring(stream)
-    }
-}
 
 /// Makes what a connection that comes in sends by.
 pub type NewFeed = Box<dyn FnMut() -> Feed + Send>;

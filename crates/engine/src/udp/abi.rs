@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use timeous_core::Ecn;
 
-use super::is_ipv4;
+use super::packet::is_ipv4;
 
 /// A `sockaddr_in` or `sockaddr_in6`.
 #[derive(Clone, Copy, Debug, Default)]

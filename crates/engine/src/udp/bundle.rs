@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use timeous_core::Ecn;
 
-use super::Packet;
+use super::packet::Packet;
 
 /// As many as every kernel with GSO takes (`UDP_MAX_SEGMENTS`).
 const MOST_SEGMENTS: usize = 64;

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{from_mut, null_mut};
 
-use super::Packet;
 use super::abi::{Control, Marks, Name};
 use super::bundle::{Message, Plan};
+use super::packet::Packet;
 
 /// Datagrams are probes: the "don't fragment" bit is set, and what the kernel believes of the path is not asked.
 pub(super) const PROBE: i32 = libc::IP_PMTUDISC_PROBE;

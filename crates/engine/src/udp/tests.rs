@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use rustix::event::{PollFd, PollFlags};
-use timeous_core::{AduMeta, Duration, Instant, Rng};
+use timeous_core::{AduMeta, Duration, Ecn, Instant, Rng};
 use timeous_ring::{Config, Consumer, create};
 
 use super::*;

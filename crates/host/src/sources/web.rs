@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use timeous_core::{Duration, Instant, Rng};
 
-use super::Bulk;
+use super::bulk::Bulk;
 use crate::socket::Socket;
 use crate::tcp::{Dialer, Ended, Feed};
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use timeous_core::Instant;
 
-use super::Feed;
+use super::feed::Feed;
 
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

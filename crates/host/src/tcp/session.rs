@@ -3,7 +3,7 @@
 use timeous_core::{Instant, PathState};
 use timeous_tcp::{CloseReason, Event, Segment, Seq, Statistics};
 
-use super::Feed;
+use super::feed::Feed;
 use crate::application::Application;
 use crate::journal::{Arrivals, Journal};
 use crate::ring::RingSide;

@@ -3,7 +3,7 @@
 mod judge;
 pub(crate) mod path;
 
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 
 use path::{Cell, LOSSES, Pattern, ROUND_TRIPS, Variant};
 

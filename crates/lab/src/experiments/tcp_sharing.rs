@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use timeous::core::Duration;
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 
 use super::tcp::shared::{Bottleneck, Shared, jain, segment};
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};

@@ -106,7 +106,7 @@ impl Stage for Simulated {
             let (options, settings) = (options.clone(), settings(&options, Instant::ZERO));
             let accept = move || stream(&options, Ear::default());
             network.with_host(far, |_, host| {
-                let own = host.add_manager(timeous_cm::controller::Kind::Aimd);
+                let own = host.add_manager(timeous_cm::Kind::Aimd);
                 host.add(PORT, own, Dccp::listener(accept, settings, Rng::from_seed(1)))
             })
         });
@@ -121,7 +121,7 @@ impl Stage for Simulated {
         self.next_port += 1;
         let options = Options { service, ..self.options.clone() };
         let caller = self.network.with_host(self.near, |now, host| {
-            let own = host.add_manager(timeous_cm::controller::Kind::Aimd);
+            let own = host.add_manager(timeous_cm::Kind::Aimd);
             let settings = settings(&options, now);
             host.add(port, own, Dccp::caller(remote, stream, settings, Rng::from_seed(u64::from(port))))
         });

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use timeous::core::{AduMeta, Duration, FrameId, Instant, LateChoice, Priority, Rng};
 use timeous_choice::{Age, Frames, QueueLimit};
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 use timeous_dccp::Config as DccpConfig;
 use timeous_host::sources::{Bulk, Cbr, OnFull};
 use timeous_host::{

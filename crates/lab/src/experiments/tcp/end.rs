@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use timeous::core::{AduMeta, AduSource, DropReason, Instant, NoAdus, PathState, PulledAdu, Rng, Transport};
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 use timeous_cm::{Answered, FlowId, Manager};
 use timeous_net::sim::{Host, Packet, Protocol};
 use timeous_tcp::{Config, Connection, Statistics, Target};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use timeous::core::Duration;
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 
 use super::super::tcp::shared::{Bottleneck, Shared, segment};
 use crate::experiment::{Bound, Choice, Claim, Run, Table};

@@ -1,7 +1,7 @@
 //! Each alone on a short path that loses packets: the average windows (RFC 9438 §4.3, and table 2 of §5.1).
 
 use serde_json::{Value, json};
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 
 use super::super::tcp_formula::path::{self, Cell, Measured, Pattern, Variant};
 use crate::experiment::{Bound, Choice, Claim, Run, Table};

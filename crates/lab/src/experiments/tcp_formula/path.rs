@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use timeous::core::{Duration, Instant, Rate, Rng};
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss};
 use timeous_net::sim::Network;

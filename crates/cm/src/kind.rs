@@ -3,16 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno};
+use crate::controller::{Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno};
 
 /// The controllers there are, each with its defaults.
 ///
 /// ```
-/// use timeous_cm::{Manager, controller::Kind};
+/// use timeous_cm::{Kind, Manager};
 /// let kind: Kind = "cubic".parse()?;
 /// let _manager = Manager::new(kind.constructor());
 /// assert_eq!(kind.to_string(), "cubic");
-/// # Ok::<(), timeous_cm::controller::UnknownController>(())
+/// # Ok::<(), timeous_cm::UnknownController>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {

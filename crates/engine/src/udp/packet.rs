@@ -1,0 +1,33 @@
+//! A packet on its way out, in one piece or two.
+
+use std::net::{Ipv6Addr, SocketAddr};
+
+use timeous_core::Ecn;
+use timeous_ring::Payload;
+
+/// A packet on its way out: what goes before the payload, and the payload where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// Where to.
+    pub to: SocketAddr,
+    /// The mark to send it with.
+    pub ecn: Ecn,
+    /// All of it, or what goes before the payload.
+    pub header: &'a [u8],
+    /// The payload in its zone, if it is there.
+    pub payload: Option<Payload<'a>>,
+}
+
+impl Packet<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.header.len() + self.payload.map_or(0, |payload| payload.len())
+    }
+}
+
+/// Whether the packet travels as IPv4.
+pub(super) fn is_ipv4(address: SocketAddr) -> bool {
+    match address {
+        SocketAddr::V4(_) => true,
+        SocketAddr::V6(v6) => Ipv6Addr::to_ipv4_mapped(v6.ip()).is_some(),
+    }
+}
