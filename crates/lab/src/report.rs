@@ -227,6 +227,8 @@ figure { margin: 1rem 0; } figcaption { font-size: .9rem; opacity: .8; }
 .plot { overflow-x: auto; } .plot svg { width: 100%; min-width: 30rem; max-width: 56rem; height: auto; }
 .plot svg text { fill: currentColor; font-family: inherit; }
 .plot svg [stroke='#000000'] { stroke: currentColor; }
+.plot svg [stroke='#0072B2'] { stroke: #0072b2; stroke: light-dark(#0072b2, #4db2ee); }
+.plot svg [fill='#0072B2'] { fill: #0072b2; fill: light-dark(#0072b2, #4db2ee); }
 .videos { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem; }
 video { width: 100%; background: #000; }
 .none { aspect-ratio: 16 / 9; margin: 0; display: grid; place-content: center; text-align: center; padding: 1rem;

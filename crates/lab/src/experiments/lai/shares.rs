@@ -7,7 +7,7 @@ use super::ages::Passed;
 use super::seeds::over_seeds;
 use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, RATE, Transport};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
-use crate::report::plot::{Bar, Bars};
+use crate::report::plot::{Lines, Series};
 
 /// What came of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,12 +71,10 @@ pub(crate) fn findings(seeds: &[Vec<Share>], choices: Vec<Choice>) -> Result<Fin
         "I-frames among the frames received, and packets dropped at the link; %",
         &["packet every", "flow", "received", "I-frames", "paper", "dropped", "paper "],
     );
-    let mut bars = Vec::new();
     for share in &all {
         let (paper, paper_loss) = share.reported();
         let every = format!("{} ms", share.interval.as_millis());
         let (name, percent) = (share.transport.name(), share.percent());
-        bars.push(Bar { name: format!("{name} {every}"), value: percent });
         table.row([
             every,
             name.to_owned(),
@@ -87,8 +85,6 @@ pub(crate) fn findings(seeds: &[Vec<Share>], choices: Vec<Choice>) -> Result<Fin
             format!("{paper_loss:.1}"),
         ]);
     }
-    let bars = Bars { title: "I-frames among the frames received", y: "%", bars };
-    let caption = "A tenth of what is sent are I-frames; what fits beside them is given to the rest.";
     let timeous = |shares: &Vec<Share>| {
         let timeous = shares.iter().filter(|share| share.transport == Transport::Timeous);
         timeous.flat_map(claims_of).collect()
@@ -96,7 +92,7 @@ pub(crate) fn findings(seeds: &[Vec<Share>], choices: Vec<Choice>) -> Result<Fin
     Ok(Findings {
         setup: [setup::choices(), setup_of_shares(), choices].concat(),
         tables: vec![table],
-        figures: vec![Figure::new(bars.draw()?, caption)],
+        figures: vec![figure(&all)?],
         claims: over_seeds(seeds.iter().map(timeous).collect()),
         notes: Vec::new(),
         data: json!({ "flows": all.iter().map(data).collect::<Vec<_>>() }),
@@ -118,6 +114,19 @@ fn pooled(seeds: &[Vec<Share>]) -> Vec<Share> {
         seeds.iter().flatten().filter(same).copied().reduce(|so_far, share| sum(so_far, &share))
     };
     flows.filter_map(sum).collect()
+}
+
+fn figure(all: &[Share]) -> Result<Figure, LabError> {
+    let milliseconds = |interval: Duration| interval.as_millis() as f64;
+    let line = |transport: Transport| {
+        let own = all.iter().filter(|share| share.transport == transport);
+        Series::new(transport.name(), own.map(|share| (milliseconds(share.interval), share.percent())).collect())
+    };
+    let fit = FRAME_INTERVALS.map(|interval| (milliseconds(interval), most(interval))).to_vec();
+    let series = Transport::ALL.map(line).into_iter().chain([Series::new("most that fits", fit)]).collect();
+    let lines = Lines { title: "I-frames among the frames received", x: "a packet every, ms", y: "%", series };
+    let caption = "A tenth of what is sent are I-frames. The line on top is the share if all of them arrive and the link is full.";
+    Ok(Figure::new(lines.draw()?, caption))
 }
 
 fn claims_of(share: &Share) -> [Claim; 2] {
