@@ -20,9 +20,10 @@ pub(crate) struct About {
 }
 
 impl About {
-    /// How many seeds a form takes unless told: what is real is not more random for a seed.
+    /// How many seeds a form takes unless told: what is real is not more random for a seed, and takes one, unless there
+    /// is no other form.
     pub(crate) fn seeds_of(&self, real: bool) -> u32 {
-        if real { 1 } else { self.seeds }
+        if real && self.forms != Forms::Real { 1 } else { self.seeds }
     }
 }
 
