@@ -78,6 +78,16 @@ pub(crate) struct Macroflow {
     limited_at: Option<Instant>,
     loss_share: f64,
     pub(crate) answers: Answered,
+    reckoned: Reckoned,
+}
+
+/// What follows from round trips and the controller: reckoned when they change, since every packet asks for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reckoned {
+    /// The rate at which the macroflow may send.
+    rate: Rate,
+    /// The pace, and the gap after a packet of the largest size; none before there is a round-trip time.
+    pace: Option<(Rate, Duration)>,
 }
 
 impl Macroflow {
@@ -99,7 +109,17 @@ impl Macroflow {
             limited_at: None,
             loss_share: 0.0,
             answers: Answered::default(),
+            reckoned: Reckoned::default(),
         }
+    }
+
+    /// To be called when round trips or the controller have changed.
+    fn reckon(&mut self) {
+        let Some(srtt) = self.rtt.smoothed() else { return };
+        let delivered = self.delivery.best(self.last_feedback, srtt).unwrap_or(Rate::ZERO);
+        let pace = self.controller.pace(srtt);
+        self.reckoned =
+            Reckoned { rate: self.controller.rate(srtt).max(delivered), pace: Some((pace, pace.time_for(self.mtu))) };
     }
 
     pub(crate) fn waiting(&self, flow: FlowId) -> u32 {
@@ -120,6 +140,31 @@ impl Macroflow {
         let timeouts = now.saturating_since(last).as_nanos() / self.rtt.timeout().as_nanos().max(1);
         self.controller.on_idle(now, u32::try_from(timeouts).unwrap_or(u32::MAX));
         self.last_sent = None;
+        self.reckon();
+    }
+
+    /// Whether `flow` may send one packet now: it holds a grant, or gets one. If not, it waits for one from now on.
+    pub(crate) fn ask(&mut self, now: Instant, flow: FlowId, granted: &mut VecDeque<FlowId>) -> bool {
+        if self.has_grant(flow) {
+            return true;
+        }
+        if !self.requests.is_empty() && self.waiting(flow) > 0 {
+            return false;
+        }
+        self.restart_after_idle(now);
+        // Nobody waits: there is no turn to take.
+        if self.requests.is_empty() && self.has_room() && self.next_release <= now + PACING_SLACK {
+            self.grants.push_back((flow, now));
+            self.charge_pace(now);
+            return true;
+        }
+        self.requests.request(flow);
+        self.give_grants(now, granted);
+        let has_grant = self.has_grant(flow);
+        if has_grant && granted.back() == Some(&flow) {
+            granted.pop_back();
+        }
+        has_grant
     }
 
     /// Gives out as many grants as window and pace allow; the flows that got one are appended to `granted`.
@@ -147,8 +192,7 @@ impl Macroflow {
     }
 
     fn charge_pace(&mut self, now: Instant) {
-        if let Some(srtt) = self.rtt.smoothed() {
-            let gap = self.controller.pace(srtt).time_for(self.mtu);
+        if let Some((_, gap)) = self.reckoned.pace {
             self.next_release = self.next_release.max(now) + gap;
         }
     }
@@ -171,9 +215,8 @@ impl Macroflow {
 
     /// What a grant promised and its packet did not need.
     fn refund_pace(&mut self, now: Instant, unused: u64) {
-        if let Some(srtt) = self.rtt.smoothed() {
-            let back = self.controller.pace(srtt).time_for(unused);
-            self.next_release = self.next_release.saturating_sub(back).max(now);
+        if let Some((pace, _)) = self.reckoned.pace {
+            self.next_release = self.next_release.saturating_sub(pace.time_for(unused)).max(now);
         }
     }
 
@@ -200,6 +243,7 @@ impl Macroflow {
         if !recovering {
             self.controller.on_acked(now, Acked { bytes, outstanding: self.outstanding, rtt, srtt, window_limited });
         }
+        self.reckon();
     }
 
     /// Whether the window was the limit during the last round trip, or is as good as full now.
@@ -214,6 +258,7 @@ impl Macroflow {
         self.last_feedback = now;
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.count_loss(0, bytes);
+        self.reckon();
     }
 
     /// Answers congestion, once for all that was sent before an answer. `outstanding` is what was under way when the
@@ -238,6 +283,7 @@ impl Macroflow {
             Loss::None | Loss::Transient | Loss::Ecn => return,
         }
         self.reduced_at = Some(now);
+        self.reckon();
     }
 
     /// What is under way.
@@ -278,12 +324,8 @@ impl Macroflow {
     }
 
     pub(crate) fn state(&self) -> PathState {
-        let rate = self.rtt.smoothed().map_or(Rate::ZERO, |srtt| {
-            let now = self.last_feedback;
-            self.controller.rate(srtt).max(self.delivery.best(now, srtt).unwrap_or(Rate::ZERO))
-        });
         PathState {
-            rate: Rate::from_bps(rate.as_bps() / u64::from(self.flows.max(1))),
+            rate: Rate::from_bps(self.reckoned.rate.as_bps() / u64::from(self.flows.max(1))),
             srtt: self.rtt.smoothed(),
             rttvar: self.rtt.deviation(),
             min_rtt: self.rtt.min(),

@@ -29,9 +29,13 @@ pub enum CmError {
     },
 }
 
+/// A number, since every packet asks for its macroflow.
+type MacroflowId = u64;
+
 #[derive(Debug)]
 struct Flow {
     destination: Destination,
+    macroflow: MacroflowId,
     mtu: u64,
     outstanding: u64,
     /// A timeout was told, and nothing has been acknowledged since.
@@ -59,7 +63,8 @@ struct Flow {
 #[derive(Debug)]
 pub struct Manager {
     flows: BTreeMap<FlowId, Flow>,
-    macroflows: BTreeMap<Destination, Macroflow>,
+    macroflows: BTreeMap<MacroflowId, Macroflow>,
+    by_destination: BTreeMap<Destination, MacroflowId>,
     granted: VecDeque<FlowId>,
     next_id: u64,
     new_controller: fn(u64) -> Box<dyn Controller>,
@@ -77,6 +82,7 @@ impl Manager {
         Self {
             flows: BTreeMap::new(),
             macroflows: BTreeMap::new(),
+            by_destination: BTreeMap::new(),
             granted: VecDeque::new(),
             next_id: 0,
             new_controller,
@@ -88,9 +94,11 @@ impl Manager {
         let id = FlowId::new(self.next_id);
         self.next_id += 1;
         let new_controller = self.new_controller;
-        let macroflow = self.macroflows.entry(destination).or_insert_with(|| Macroflow::new(new_controller(mtu), mtu));
+        // Named after the first of its flows.
+        let name = *self.by_destination.entry(destination).or_insert(self.next_id - 1);
+        let macroflow = self.macroflows.entry(name).or_insert_with(|| Macroflow::new(new_controller(mtu), mtu));
         macroflow.flows += 1;
-        self.flows.insert(id, Flow { destination, mtu, outstanding: 0, timed_out: false });
+        self.flows.insert(id, Flow { destination, macroflow: name, mtu, outstanding: 0, timed_out: false });
         id
     }
 
@@ -98,10 +106,11 @@ impl Manager {
     pub fn close(&mut self, now: Instant, id: FlowId) -> Result<(), CmError> {
         let flow = self.flows.remove(&id).ok_or(CmError::UnknownFlow(id))?;
         self.granted.retain(|&f| f != id);
-        if let Some(macroflow) = self.macroflows.get_mut(&flow.destination) {
+        if let Some(macroflow) = self.macroflows.get_mut(&flow.macroflow) {
             macroflow.forget(id, flow.outstanding);
             if macroflow.flows == 0 {
-                self.macroflows.remove(&flow.destination);
+                self.macroflows.remove(&flow.macroflow);
+                self.by_destination.remove(&flow.destination);
             } else {
                 macroflow.give_grants(now, &mut self.granted);
             }
@@ -138,20 +147,7 @@ impl Manager {
     /// [`poll_granted`](Self::poll_granted) as well.
     pub fn ask(&mut self, now: Instant, id: FlowId) -> Result<Option<PathState>, CmError> {
         let (_, macroflow, granted) = self.parts(id)?;
-        if !macroflow.has_grant(id) {
-            if macroflow.waiting(id) > 0 {
-                return Ok(None);
-            }
-            macroflow.request(now, id);
-            macroflow.give_grants(now, granted);
-            if !macroflow.has_grant(id) {
-                return Ok(None);
-            }
-            if granted.back() == Some(&id) {
-                granted.pop_back();
-            }
-        }
-        Ok(Some(macroflow.state()))
+        Ok(macroflow.ask(now, id, granted).then(|| macroflow.state()))
     }
 
     /// The next flow that was granted a packet since it was last asked (`cmapp_send`), for a driver that has to wake it.
@@ -241,12 +237,12 @@ impl Manager {
     }
 
     fn macroflow(&self, id: FlowId) -> Option<&Macroflow> {
-        self.macroflows.get(&self.flows.get(&id)?.destination)
+        self.macroflows.get(&self.flows.get(&id)?.macroflow)
     }
 
     fn parts(&mut self, id: FlowId) -> Result<(&mut Flow, &mut Macroflow, &mut VecDeque<FlowId>), CmError> {
         let flow = self.flows.get_mut(&id).ok_or(CmError::UnknownFlow(id))?;
-        let macroflow = self.macroflows.get_mut(&flow.destination).ok_or(CmError::UnknownFlow(id))?;
+        let macroflow = self.macroflows.get_mut(&flow.macroflow).ok_or(CmError::UnknownFlow(id))?;
         Ok((flow, macroflow, &mut self.granted))
     }
 }
