@@ -282,6 +282,11 @@ impl Connection {
         self.flow
     }
 
+    /// Whether [`poll_event`](Transport::poll_event) has something to say.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// Whether nothing more will happen: closed, with everything sent and every event heard.
     pub fn is_finished(&self) -> bool {
         self.state == State::Closed && self.is_drained()

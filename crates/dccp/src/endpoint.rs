@@ -335,7 +335,10 @@ impl Endpoint {
             match transmit {
                 Some(transmit) => {
                     self.schedule.take_turns();
-                    self.settle(id);
+                    // A packet of data changes nothing there, as a rule.
+                    if slot.flow != slot.connection.flow() || slot.connection.has_news() {
+                        self.settle(id);
+                    }
                     return Ok(Some(Outgoing { to, connection: Some(id), transmit }));
                 }
                 None => {

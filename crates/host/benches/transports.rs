@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use rustix::time::{ClockId, clock_gettime};
 use timeous_choice::Age;
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 use timeous_core::{Duration, Instant, Rate, Rng};
 use timeous_host::sources::Bulk;
 use timeous_host::{Dccp, DccpSettings, Feed, Machine, Sink, Socket, Stream, Tcp};

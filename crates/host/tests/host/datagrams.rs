@@ -1,7 +1,7 @@
 //! Datagrams: DCCP from a packet ring, and UDP.
 
 use timeous_choice::Age;
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 use timeous_core::{AduSeq, DropReason, Fate, Instant, Priority, Rng};
 use timeous_dccp::CloseReason;
 use timeous_host::sources::{Bulk, Cbr, OnFull, Script};

@@ -1,7 +1,7 @@
 //! Byte streams: TCP from a socket's buffer and from a packet ring, alone and beside others.
 
 use timeous_choice::Age;
-use timeous_cm::controller::Kind;
+use timeous_cm::Kind;
 use timeous_core::{Duration, Fate, Instant, Rng};
 use timeous_host::sources::{Bulk, Cbr, OnFull, Web, WebTraffic};
 use timeous_host::{
