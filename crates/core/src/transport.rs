@@ -161,25 +161,25 @@ pub struct PulledAdu {
     pub meta: AduMeta,
     /// Whether the payload was left where it lies instead of being appended to the packet. The driver, who asked the
     /// source for that, gathers it by the token when it sends. A transport that has to read what it sends (to keep it,
-    /// to sum it up) asks for it by [`appended`](Self::appended).
+    /// to sum it up) asks for it by [`gather`](Self::gather).
     pub apart: bool,
 }
 
 impl PulledAdu {
-    /// The same with its payload at the end of `packet`, however `source` gave it.
+    /// Puts its payload at the end of `packet`, unless `source` has done so already.
     ///
     /// ```
     /// use timeous_core::{AduMeta, NoAdus, PulledAdu};
-    /// let mut packet = b"header, payload".to_vec();
-    /// let pulled = PulledAdu { token: 0, len: 7, meta: AduMeta::default(), apart: false };
-    /// assert_eq!(pulled.appended(&mut NoAdus, &mut packet), pulled, "it is there already");
+    /// let mut packet = b"header, ".to_vec();
+    /// let mut pulled = PulledAdu { token: 0, len: 0, meta: AduMeta::default(), apart: true };
+    /// pulled.gather(&mut NoAdus, &mut packet);
+    /// assert!(!pulled.apart);
     /// ```
-    #[must_use]
-    pub fn appended(self, source: &mut dyn AduSource, packet: &mut Vec<u8>) -> Self {
+    pub fn gather(&mut self, source: &mut dyn AduSource, packet: &mut Vec<u8>) {
         if self.apart {
             source.append(self.token, packet);
+            self.apart = false;
         }
-        Self { apart: false, ..self }
     }
 }
 

@@ -305,15 +305,17 @@ impl Endpoint {
             return Err(Misuse::BufferNotEmpty { len: packet.len() });
         }
         self.order.advance(now)?;
-        let outgoing = match self.refusals.pop_front() {
+        let polled = match self.refusals.pop_front() {
             Some((to, header)) => {
                 write_bare(&header, self.config.connection.encapsulation, packet);
-                Some(Outgoing { to, connection: None, transmit: Transmit { ecn: Ecn::NotEct, adu: None } })
+                Ok(Some(Outgoing { to, connection: None, transmit: Transmit { ecn: Ecn::NotEct, adu: None } }))
             }
-            None => self.poll_connections(now, cm, sources, packet)?,
+            None => self.poll_connections(now, cm, sources, packet),
         };
-        self.order.polled(now, outgoing.is_some())?;
-        Ok(outgoing)
+        if let Ok(outgoing) = &polled {
+            self.order.polled(now, outgoing.is_some())?;
+        }
+        polled
     }
 
     fn poll_connections(
@@ -330,24 +332,27 @@ impl Endpoint {
             };
             let mut nothing = NoAdus;
             let source = if slot.is_connected { sources.source(id) } else { &mut nothing };
-            let transmit = slot.connection.poll_transmit(now, cm, source, packet)?;
+            let polled = slot.connection.poll_transmit(now, cm, source, packet);
             let to = slot.key.remote;
-            match transmit {
-                Some(transmit) => {
+            match &polled {
+                Ok(Some(_)) => {
                     self.schedule.take_turns();
                     // A packet of data changes nothing there, as a rule.
                     if slot.flow != slot.connection.flow() || slot.connection.has_news() {
                         self.settle(id);
                     }
-                    return Ok(Some(Outgoing { to, connection: Some(id), transmit }));
                 }
-                None => {
+                Ok(None) => {
                     let timeout = slot.connection.poll_timeout()?;
                     self.schedule.first_is_done();
                     self.schedule.set_timeout(id, timeout);
                     self.settle(id);
+                    continue;
                 }
+                Err(_) => {}
             }
+            // Moved last, when it has been written for a while: at once would wait for that.
+            return polled.map(|transmit| transmit.map(|transmit| Outgoing { to, connection: Some(id), transmit }));
         }
         Ok(None)
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use timeous_core::{AduMeta, Ecn, Instant, PulledAdu};
+use timeous_core::{Ecn, Instant};
 use timeous_dccp::{ConnectionId, Outgoing};
 use timeous_ring::Payload;
 
@@ -33,8 +33,16 @@ struct Entry {
     to: SocketAddr,
     ecn: Ecn,
     connection: Option<ConnectionId>,
-    adu: Option<PulledAdu>,
+    adu: Option<Sending>,
     done: bool,
+}
+
+/// What has to be known of an ADU until the kernel has it.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    token: u64,
+    deadline: Option<Instant>,
+    apart: bool,
 }
 
 impl Default for Batch {
@@ -71,7 +79,11 @@ impl Batch {
         entry.to = outgoing.to;
         entry.ecn = outgoing.transmit.ecn;
         entry.connection = outgoing.connection;
-        entry.adu = outgoing.transmit.adu;
+        entry.adu = outgoing.transmit.adu.as_ref().map(|adu| Sending {
+            token: adu.token,
+            deadline: adu.meta.deadline,
+            apart: adu.apart,
+        });
         entry.done = false;
         self.len += 1;
     }
@@ -151,10 +163,8 @@ impl Entry {
     fn packet<'a>(&'a self, now: Instant, payloads: &'a impl Payloads) -> Option<Packet<'a>> {
         let Self { to, ecn, ref header, .. } = *self;
         let payload = match (self.connection, self.adu) {
-            (_, Some(PulledAdu { meta, .. })) if AduMeta::is_expired(&meta, now) => return None,
-            (Some(connection), Some(PulledAdu { token, apart: true, .. })) => {
-                Some(payloads.payload(connection, token)?)
-            }
+            (_, Some(Sending { deadline: Some(deadline), .. })) if now > deadline => return None,
+            (Some(connection), Some(Sending { token, apart: true, .. })) => Some(payloads.payload(connection, token)?),
             _ => None,
         };
         Some(Packet { to, ecn, header, payload })

@@ -85,7 +85,10 @@ impl Connection {
             }
             return None;
         }
-        let path = told(cm.ask(now, flow))??;
+        // Neither this nor what is pulled is moved while it is fresh: that would wait for the writes to be done.
+        let asked = cm.ask(now, flow);
+        debug_assert!(asked.is_ok(), "{:?}", asked.as_ref().err());
+        let Ok(Some(path)) = &asked else { return None };
         let body = match self.plan_data(now) {
             Plan::Data => Body::Data,
             Plan::DataAck => Body::DataAck { ack: self.sequence.gsr() },
@@ -97,17 +100,19 @@ impl Connection {
         self.write_options(now, &body, Config::OPTION_ROOM);
         let start = self.write_header(body, packet);
         let room = self.config.mps.saturating_sub(packet.len());
-        match source.pull(now, &path, room, packet) {
+        let mut pulled = source.pull(now, path, room, packet);
+        match &mut pulled {
             Some(adu) => {
                 // In UDP the checksum is zero (RFC 6773 §3.3), and nobody here has to read the payload.
-                let must_read = self.config.encapsulation != Encapsulation::Udp;
-                let adu = if must_read { adu.appended(source, packet) } else { adu };
+                if self.config.encapsulation != Encapsulation::Udp {
+                    adu.gather(source, packet);
+                }
                 // Bytes of the DCCP packet: an empty datagram weighs something, too.
                 let bytes = (packet.len() + if adu.apart { adu.len } else { 0 }) as u64;
                 told(cm.notify(now, flow, bytes));
-                self.complete_data(now, body.packet_type(), start, &adu, bytes, packet);
+                self.complete_data(now, body.packet_type(), start, adu, bytes, packet);
                 self.watch_for_feedback(now, cm);
-                Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: Some(adu) })
+                Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: pulled })
             }
             None => {
                 told(cm.notify(now, flow, 0));

@@ -46,7 +46,8 @@ impl Payload for Kept {
         packet: &mut Vec<u8>,
     ) -> Option<PulledAdu> {
         let header = packet.len();
-        let adu = source.pull(now, path, room, packet)?.appended(source, packet);
+        let mut adu = source.pull(now, path, room, packet)?;
+        adu.gather(source, packet);
         self.bytes.extend(&packet[header..]);
         Some(adu)
     }
