@@ -335,21 +335,21 @@ impl Endpoint {
             let polled = slot.connection.poll_transmit(now, cm, source, packet);
             let to = slot.key.remote;
             match &polled {
-                Ok(Some(_)) => {
-                    self.schedule.take_turns();
-                    // A packet of data changes nothing there, as a rule.
-                    if slot.flow != slot.connection.flow() || slot.connection.has_news() {
-                        self.settle(id);
-                    }
-                }
+                Ok(Some(_)) => self.schedule.take_turns(),
                 Ok(None) => {
                     let timeout = slot.connection.poll_timeout()?;
                     self.schedule.first_is_done();
                     self.schedule.set_timeout(id, timeout);
-                    self.settle(id);
-                    continue;
                 }
                 Err(_) => {}
+            }
+            // A packet of data changes nothing there, as a rule.
+            let is_half_open = !self.half_open.is_empty() && self.half_open.contains(&id);
+            if is_half_open || slot.flow != slot.connection.flow() || slot.connection.has_news() {
+                self.settle(id);
+            }
+            if matches!(polled, Ok(None)) {
+                continue;
             }
             // Moved last, when it has been written for a while: at once would wait for that.
             return polled.map(|transmit| transmit.map(|transmit| Outgoing { to, connection: Some(id), transmit }));

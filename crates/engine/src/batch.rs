@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use arrayvec::ArrayVec;
 use timeous_core::{Ecn, Instant};
 use timeous_dccp::{ConnectionId, Outgoing};
 use timeous_ring::Payload;
@@ -88,6 +89,10 @@ impl Batch {
         self.len += 1;
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// What the packets begin with.
     pub(crate) fn headers(&self) -> impl Iterator<Item = &[u8]> {
         self.entries[..self.len].iter().map(|entry| &entry.header[..])
@@ -108,8 +113,8 @@ impl Batch {
     }
 
     fn offer(&mut self, now: Instant, socket: &mut Socket, payloads: &impl Payloads) -> bool {
-        let mut packets = Vec::with_capacity(self.len);
-        let mut places = Vec::with_capacity(self.len);
+        let mut packets = ArrayVec::<_, { Socket::BATCH }>::new();
+        let mut places = ArrayVec::<_, { Socket::BATCH }>::new();
         let mut done = [false; Socket::BATCH];
         for (place, entry) in self.entries[..self.len].iter().enumerate() {
             match entry.packet(now, payloads) {
@@ -127,6 +132,7 @@ impl Batch {
                 tracing::debug!(%error, to = %packets[at].to, "sending");
             }
         });
+        drop(packets);
         for (entry, done) in self.entries[..self.len].iter_mut().zip(done) {
             entry.done = done;
         }

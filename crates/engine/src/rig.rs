@@ -205,7 +205,7 @@ impl Rig {
                 break;
             }
             self.batch.headers().for_each(|header| self.to_peer.put(header));
-            count += self.batch.headers().count();
+            count += self.batch.len();
         }
         count
     }
@@ -217,7 +217,7 @@ impl Rig {
 
     /// How many packets wait for that room.
     pub fn waiting(&self) -> usize {
-        self.batch.headers().count()
+        self.batch.len()
     }
 
     /// Lets the peer hear of what was sent, and write its acknowledgements. What that costs is another machine's affair.

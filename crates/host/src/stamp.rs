@@ -12,7 +12,7 @@ pub fn write(seq: AduSeq, len: usize, payload: &mut Vec<u8>) {
     payload.resize(len, seq.0 as u8);
 }
 
-/// The number in a payload that was made by [`write`]; of any other the number means nothing.
+/// The number in a payload that was made by [`write()`]; of any other the number means nothing.
 pub fn read(payload: &[u8]) -> Option<AduSeq> {
     let bytes = payload.first_chunk::<LEN>()?;
     Some(AduSeq(u64::from_be_bytes(*bytes)))

@@ -171,6 +171,10 @@ impl Connection {
 
     /// Collects the options of the next packet in at most `room` bytes.
     fn write_options(&mut self, now: Instant, body: &Body, room: usize) {
+        if self.has_nothing_to_add(body) {
+            self.options.reset(room);
+            return;
+        }
         let packet = body.packet_type();
         let seq = self.sequence.upcoming();
         let mut options = std::mem::take(&mut self.options);
@@ -198,6 +202,15 @@ impl Connection {
             self.features.poll_options(seq, packet, &mut options);
         }
         self.options = options;
+    }
+
+    /// Whether a packet of this kind has no options, as most data have none.
+    fn has_nothing_to_add(&self, body: &Body) -> bool {
+        matches!(body, Body::Data)
+            && self.ndp_run == 0
+            && self.state != State::PartOpen
+            && self.received.timestamp.is_none()
+            && !self.features.wants_to_send()
     }
 
     fn write_acknowledgement(&mut self, now: Instant, seq: Seq, ack: Seq, options: &mut OptionList) {
