@@ -54,6 +54,8 @@ pub struct Consumer {
     dev: u64,
     kern: u64,
     user: u64,
+    /// The packed word as it was last seen or written here.
+    packed: u64,
     flights: Vec<Flight>,
     seen: Vec<Seen>,
     unsettled: Unsettled,
@@ -74,6 +76,7 @@ impl Consumer {
             dev: origin,
             kern: origin,
             user: origin,
+            packed: Packed { kern: origin as u32, umod: origin as u32 }.bits(),
             flights: vec![Flight::default(); slots as usize],
             seen: vec![Seen::default(); slots as usize],
             unsettled: Unsettled::new(slots),
@@ -88,7 +91,16 @@ impl Consumer {
 
     /// Whether packets may be waiting; dead ones count. `false` after a violation.
     pub fn has_queued(&mut self) -> bool {
+        // What was queued when last looked is so still, or was pulled back, which the next claim finds out: a word
+        // that the other side writes at each packet is better not asked for at each packet.
+        if self.violation.is_none() && self.knows_of_queued() {
+            return true;
+        }
         self.umod().is_ok_and(|umod| self.held.is_some() || umod > self.kern)
+    }
+
+    fn knows_of_queued(&self) -> bool {
+        Packed::from_bits(self.packed).umod != self.kern as u32
     }
 
     /// How many packets are queued, dead ones included.
@@ -230,7 +242,9 @@ impl Consumer {
 
     /// Moves `kern_i` forward by one, if `umod_i` lets it: what it passes is this side's alone from then on.
     fn advance_kern(&mut self) -> Result<bool, Violation> {
-        let mut seen = self.shared.packed().load(Ordering::Acquire);
+        // If that is an old one, the exchange fails and says so.
+        let mut seen =
+            if self.knows_of_queued() { self.packed } else { self.shared.packed().load(Ordering::Acquire) };
         for _ in 0..ATTEMPTS {
             if self.accept(seen)? == self.kern {
                 return Ok(false);
@@ -239,6 +253,7 @@ impl Consumer {
             match self.shared.packed().compare_exchange(seen, moved, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     self.kern += 1;
+                    self.packed = moved;
                     return Ok(true);
                 }
                 Err(newer) => seen = newer,
@@ -380,6 +395,7 @@ impl Consumer {
         if umod > self.user {
             return Err(self.violates(Violation::UmodOutside { kern: self.kern, umod, user: self.user }));
         }
+        self.packed = seen;
         Ok(umod)
     }
 
