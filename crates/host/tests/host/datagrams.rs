@@ -78,7 +78,8 @@ fn nothing_leaves_after_its_deadline_and_every_adu_has_one_fate() {
 
 #[test]
 fn what_was_lost_leaves_again_while_it_can_still_arrive() {
-    let source = Cbr::new(ms(20), 1_000, OnFull::Skip).with_latency(ms(400)).for_packets(1_500);
+    // So little that congestion control, which halves for each loss, never holds it back.
+    let source = Cbr::new(ms(20), 200, OnFull::Skip).with_latency(ms(400)).for_packets(1_500);
     let mut call = Call::new(9, lossy(link(2_000, 30, 60), 0.02), Stream::new(source).repair(Priority::NORMAL));
     call.run_until(at(60_000));
     let sent = call.sender().journal();

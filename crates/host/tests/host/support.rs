@@ -54,11 +54,16 @@ pub(crate) struct Dumbbell {
 
 impl Dumbbell {
     pub(crate) fn new(seed: u64, pairs: u8, bottleneck: LinkConfig) -> Self {
+        Self::behind(seed, pairs, &LinkConfig::default(), bottleneck)
+    }
+
+    /// With links of this kind between the machines and the bottleneck.
+    pub(crate) fn behind(seed: u64, pairs: u8, access: &LinkConfig, bottleneck: LinkConfig) -> Self {
         let mut network = Network::new(seed);
         let (west, east) = (network.add_router(), network.add_router());
         let back = LinkConfig { loss: Loss::None, ..bottleneck.clone() };
         let (bottleneck, _) = network.connect(west, east, bottleneck, back);
-        let access = || LinkConfig::default();
+        let access = || access.clone();
         let (mut lefts, mut rights) = (Vec::new(), Vec::new());
         for n in 1..=pairs {
             let node = network.add_host(left(n), Machine::new(left(n)));
