@@ -243,8 +243,7 @@ impl Consumer {
     /// Moves `kern_i` forward by one, if `umod_i` lets it: what it passes is this side's alone from then on.
     fn advance_kern(&mut self) -> Result<bool, Violation> {
         // If that is an old one, the exchange fails and says so.
-        let mut seen =
-            if self.knows_of_queued() { self.packed } else { self.shared.packed().load(Ordering::Acquire) };
+        let mut seen = if self.knows_of_queued() { self.packed } else { self.shared.packed().load(Ordering::Acquire) };
         for _ in 0..ATTEMPTS {
             if self.accept(seen)? == self.kern {
                 return Ok(false);
