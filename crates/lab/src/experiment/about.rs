@@ -29,7 +29,6 @@ impl About {
 
 /// In which forms an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "each is for an experiment to choose")]
 pub(crate) enum Forms {
     /// In virtual time: the same output for the same seed, on every machine.
     Virtual,

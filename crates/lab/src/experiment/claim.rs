@@ -5,7 +5,6 @@ use std::fmt;
 /// What a value must keep to.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(dead_code, reason = "each is for an experiment to choose")]
 pub(crate) enum Bound {
     /// This much or more.
     AtLeast(f64),
@@ -61,7 +60,6 @@ impl Claim {
     }
 
     /// A claim that holds or not, such as an order of several.
-    #[allow(dead_code, reason = "for an experiment to choose")]
     pub(crate) fn order(what: &str, paper: &str, measured: impl Into<String>, holds: bool) -> Self {
         Self::new(what, paper, measured, f64::from(u8::from(holds))).pass(Bound::AtLeast(1.0))
     }

@@ -25,7 +25,6 @@ pub(crate) enum LabError {
     Machine(String),
     /// The system refused something.
     #[error("cannot {what}: {source}")]
-    #[allow(dead_code, reason = "for real runs")]
     System {
         /// What was tried.
         what: &'static str,
@@ -52,7 +51,6 @@ impl LabError {
     }
 
     /// Something that the system refused.
-    #[allow(dead_code, reason = "for real runs")]
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { what, source }
     }

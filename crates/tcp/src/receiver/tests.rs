@@ -1,3 +1,5 @@
+//! The receive side against the RFCs: a script for each rule.
+
 use timeous_core::Duration;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Segments written and read back, and those that are none.
+
 use super::*;
 use crate::seq::Seq;
 
