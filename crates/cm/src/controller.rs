@@ -65,6 +65,11 @@ pub trait Controller: Send + std::fmt::Debug {
     /// timeouts went by, maybe none (RFC 5681 §4.1, RFC 2861).
     fn on_idle(&mut self, now: Instant, timeouts: u32);
 
+    /// Whether acknowledgements that come while a flow repairs a loss grow the window all the same.
+    fn grows_while_recovering(&self) -> bool {
+        false
+    }
+
     /// The rate that can be reckoned with for the next round trips, given the smoothed round-trip time.
     fn rate(&self, srtt: Duration) -> Rate {
         Rate::from_bytes_in(self.window(), srtt)

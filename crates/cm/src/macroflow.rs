@@ -240,7 +240,7 @@ impl Macroflow {
         let window_limited = self.was_limited(now, bytes);
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.count_loss(bytes, 0);
-        if !recovering {
+        if !recovering || self.controller.grows_while_recovering() {
             self.controller.on_acked(now, Acked { bytes, outstanding: self.outstanding, rtt, srtt, window_limited });
         }
         self.reckon();

@@ -119,6 +119,12 @@ impl Controller for Aimd {
         self.window = decayed.max(self.window.min(initial::rfc3390(self.mtu)));
     }
 
+    /// A live stream's windows are small, and few of them are without a loss: if only those counted, a quarter of a narrow
+    /// link would stay unused.
+    fn grows_while_recovering(&self) -> bool {
+        true
+    }
+
     fn rate(&self, srtt: Duration) -> Rate {
         pace::expected(self.window, self.in_slow_start(), srtt)
     }
