@@ -1,0 +1,1 @@
+//! One Congestion Manager and one engine for all processes of a host.
