@@ -10,6 +10,7 @@ use timeous_core::Instant;
 use crate::clock;
 use crate::command::{Command, Commands, Incoming, ListenerId};
 use crate::config::StreamConfig;
+use crate::congestion::Congestion;
 use crate::error::EngineError;
 use crate::stream::Stream;
 use crate::waker::Waker;
@@ -21,20 +22,44 @@ use crate::worker::Worker;
 #[derive(Debug)]
 pub struct Engine {
     commands: Commands,
+    congestion: Congestion,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Engine {
-    /// Starts the thread.
+    /// Starts the thread, with a Congestion Manager of its own.
     ///
     /// # Errors
     /// The system's: no thread, no descriptor.
     pub fn start() -> Result<Self, EngineError> {
+        Self::with_congestion(Congestion::default())
+    }
+
+    /// Starts the thread, with a Congestion Manager that others may use as well.
+    ///
+    /// # Errors
+    /// [`EngineError::CongestionTaken`] if another engine runs with it; the system's: no thread, no descriptor.
+    pub fn with_congestion(congestion: Congestion) -> Result<Self, EngineError> {
         let waker = Waker::new()?;
         let (commands, asked) = Commands::new(waker.clone());
-        let worker = Worker::new(asked, waker);
-        let thread = std::thread::Builder::new().name("timeous-engine".to_owned()).spawn(move || worker.run())?;
-        Ok(Self { commands, thread: Some(thread) })
+        if !congestion.attach(waker.clone()) {
+            return Err(EngineError::CongestionTaken);
+        }
+        let worker = Worker::new(asked, waker, congestion.clone());
+        let thread = std::thread::Builder::new().name("timeous-engine".to_owned()).spawn(move || worker.run());
+        match thread {
+            Ok(thread) => Ok(Self { commands, congestion, thread: Some(thread) }),
+            Err(error) => {
+                congestion.detach();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Its Congestion Manager.
+    #[must_use]
+    pub fn congestion(&self) -> &Congestion {
+        &self.congestion
     }
 
     /// Calls a listener. The handshake goes on while the stream can be filled already.

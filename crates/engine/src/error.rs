@@ -25,6 +25,9 @@ pub enum EngineError {
     /// No further connection can be begun.
     #[error(transparent)]
     Connect(#[from] timeous_dccp::ConnectError),
+    /// A Congestion Manager has one engine, whose flows it tells of their grants.
+    #[error("another engine runs with this Congestion Manager: use that engine, or give this one a manager of its own")]
+    CongestionTaken,
     /// The engine's thread has ended.
     #[error("the engine has stopped")]
     Stopped,

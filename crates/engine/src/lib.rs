@@ -6,6 +6,7 @@ mod batch;
 pub mod clock;
 mod command;
 mod config;
+mod congestion;
 mod engine;
 mod error;
 mod inbox;
@@ -21,6 +22,7 @@ mod waker;
 mod worker;
 
 pub use config::{NewChoice, StreamConfig};
+pub use congestion::{Congestion, CongestionGuard};
 pub use engine::{Engine, Listener};
 pub use error::EngineError;
 pub use inbox::Received;

@@ -12,6 +12,7 @@ use timeous_core::{Instant, Rng};
 use crate::clock;
 use crate::command::{Command, Incoming, ListenReply, ListenerId};
 use crate::config::StreamConfig;
+use crate::congestion::Congestion;
 use crate::error::EngineError;
 use crate::order::{Order, Orders, StreamId};
 use crate::port::{Listening, Port, Streams};
@@ -23,7 +24,7 @@ pub(crate) struct Worker {
     commands: mpsc::Receiver<Command>,
     orders: mpsc::Receiver<Order>,
     waker: Waker,
-    cm: Manager,
+    congestion: Congestion,
     ports: BTreeMap<u64, Port>,
     next_port: u64,
     next_listener: u64,
@@ -32,13 +33,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(commands: mpsc::Receiver<Command>, waker: Waker) -> Self {
+    pub(crate) fn new(commands: mpsc::Receiver<Command>, waker: Waker, congestion: Congestion) -> Self {
         let (to_here, orders) = Orders::new(waker.clone());
         Self {
             commands,
             orders,
             waker,
-            cm: Manager::default(),
+            congestion,
             ports: BTreeMap::new(),
             next_port: 0,
             next_listener: 0,
@@ -48,18 +49,22 @@ impl Worker {
     }
 
     pub(crate) fn run(mut self) {
-        loop {
-            if !self.obey() {
-                break;
-            }
+        let congestion = self.congestion.clone();
+        while self.obey() {
+            // Held for a round and not for a packet. Nothing waits while it is.
+            let mut cm = congestion.round();
             let now = clock::now();
-            self.receive(now);
-            self.pass_time(now);
-            self.drain(now);
+            self.receive(now, &mut cm);
+            self.pass_time(now, &mut cm);
+            self.drain(now, &mut cm);
             self.ports.retain(|_, port| !port.is_idle());
-            self.sleep();
+            let now = clock::now();
+            let due = cm.sleeps(self.poll_timeout(now));
+            drop(cm);
+            self.sleep(due);
         }
-        self.end();
+        self.end(&mut congestion.round());
+        congestion.detach();
     }
 
     /// Does what was asked for; `false` if that was to stop.
@@ -127,45 +132,46 @@ impl Worker {
         self.next_port += 1;
     }
 
-    fn receive(&mut self, now: Instant) {
+    fn receive(&mut self, now: Instant, cm: &mut Manager) {
         for port in self.ports.values_mut() {
-            port.receive(now, &mut self.cm);
+            port.receive(now, cm);
         }
     }
 
-    fn pass_time(&mut self, now: Instant) {
-        self.cm.handle_timeout(now);
+    fn pass_time(&mut self, now: Instant, cm: &mut Manager) {
+        cm.handle_timeout(now);
         for port in self.ports.values_mut() {
-            port.handle_timeout(now, &mut self.cm);
+            port.handle_timeout(now, cm);
         }
     }
 
     /// Sends what may be sent, and tells the applications what has happened, until nothing more comes of it.
-    fn drain(&mut self, now: Instant) {
+    fn drain(&mut self, now: Instant, cm: &mut Manager) {
         loop {
             let mut progress = false;
-            while let Some(flow) = self.cm.poll_granted() {
+            while let Some(flow) = cm.poll_granted() {
                 for port in self.ports.values_mut() {
                     port.granted(flow);
                 }
             }
             for port in self.ports.values_mut() {
-                progress |= port.drain(now, &mut self.cm, &mut self.streams);
+                progress |= port.drain(now, cm, &mut self.streams);
             }
             if !progress {
                 break;
             }
         }
         for port in self.ports.values_mut() {
-            port.wake_applications(now, &self.cm);
+            port.wake_applications(now, cm);
         }
     }
 
-    fn sleep(&mut self) {
-        let now = clock::now();
-        let ports = self.ports.values_mut().filter_map(|port| port.poll_timeout(now));
-        let due = ports.chain(self.cm.poll_timeout()).min();
-        let timeout = due.map(|due| timespec(due.saturating_since(now)));
+    fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
+        self.ports.values_mut().filter_map(|port| port.poll_timeout(now)).min()
+    }
+
+    fn sleep(&mut self, due: Option<Instant>) {
+        let timeout = due.map(|due| timespec(due.saturating_since(clock::now())));
         let mut fds = vec![PollFd::new(&self.waker, PollFlags::IN)];
         fds.extend(self.ports.values().map(|port| {
             let writable = if port.is_blocked() { PollFlags::OUT } else { PollFlags::empty() };
@@ -176,12 +182,12 @@ impl Worker {
     }
 
     /// Says goodbye to every peer, once: nobody is left who could wait for an answer.
-    fn end(&mut self) {
+    fn end(&mut self, cm: &mut Manager) {
         let now = clock::now();
         for port in self.ports.values_mut() {
             port.close_all(now);
         }
-        self.drain(now);
+        self.drain(now, cm);
     }
 }
 
