@@ -63,7 +63,7 @@ mod between_processes {
 
     fn make(config: &Config) -> Result<(Arc<Shared>, OwnedFd), CreateError> {
         let geometry = Geometry::new(config)?;
-        let (memory, fd) = Memory::shared(geometry.words())?;
+        let (memory, fd) = Memory::shared("timeous-ring", geometry.words())?;
         Ok((Shared::format(memory, geometry, 0), fd))
     }
 

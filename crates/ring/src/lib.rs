@@ -67,7 +67,7 @@ mod record;
 mod seen;
 mod settle;
 mod source;
-mod sync;
+pub mod sync;
 mod view;
 mod zone;
 
@@ -81,6 +81,7 @@ pub use create::{create_shared, create_shared_for_producer};
 pub use direct::{DirectFile, DirectMode};
 pub use error::{Broken, ConfigError, CreateError, EnqueueError, OpenError, Violation};
 pub use layout::{Config, Limits};
+pub use memory::Memory;
 pub use page::PAGE;
 #[cfg(not(loom))]
 pub use payload::Payload;

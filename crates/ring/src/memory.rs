@@ -1,12 +1,12 @@
-//! The ring's memory: on the heap for one process, a sealed memfd for two.
+//! Memory of atomic words: on the heap for one process, a sealed memfd for two.
 //!
 //! Everything in it is reached as atomic words, because another process may write any of it at any time. The one
 //! exception is [`Memory::bytes_mut`], for a packet buffer that the producer has not handed over.
 
 #[cfg(not(loom))]
-pub(crate) use mapped::Memory;
+pub use mapped::Memory;
 #[cfg(loom)]
-pub(crate) use modelled::Memory;
+pub use modelled::Memory;
 
 #[cfg(not(loom))]
 mod mapped {
@@ -23,9 +23,9 @@ mod mapped {
 
     const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-    /// A page-aligned piece of memory that is made of atomic words.
+    /// A page-aligned piece of memory that is made of atomic words, which another process may write at any time.
     #[derive(Debug)]
-    pub(crate) struct Memory {
+    pub struct Memory {
         base: NonNull<u8>,
         words: usize,
         mapped: bool,
@@ -37,21 +37,38 @@ mod mapped {
     unsafe impl Sync for Memory {}
 
     impl Memory {
-        /// Zeroed memory of this process.
-        pub(crate) fn heap(words: usize) -> Self {
+        /// Zeroed memory of this process. Panics if it is to have no word.
+        #[must_use]
+        pub fn heap(words: usize) -> Self {
+            assert!(words > 0, "memory has at least a word");
             let layout = heap_layout(words);
-            // SAFETY: a ring has a header, so that the size is not zero.
+            // SAFETY: the size is not zero by the assertion.
             let base = unsafe { alloc_zeroed(layout) };
             let base = NonNull::new(base).unwrap_or_else(|| handle_alloc_error(layout));
             Self { base, words, mapped: false }
         }
 
-        /// A sealed memfd: its size cannot change any more, so that no access beyond its end can ever trap.
-        pub(crate) fn shared(words: usize) -> io::Result<(Self, OwnedFd)> {
-            let fd = memfd_create("timeous-ring", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        /// A sealed memfd, by a name for people: its size cannot change any more, so that no access beyond its end can
+        /// ever trap.
+        ///
+        /// # Errors
+        /// No memory from the system.
+        pub fn shared(name: &str, words: usize) -> io::Result<(Self, OwnedFd)> {
+            let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
             ftruncate(&fd, words as u64 * 8)?;
             fcntl_add_seals(&fd, SEALS)?;
             Ok((Self::map(&fd, words)?, fd))
+        }
+
+        /// Maps a file that another process made, or `None` if it is not sealed or not of this size.
+        ///
+        /// # Errors
+        /// The system did not map it.
+        pub fn open(fd: impl AsFd, words: usize) -> io::Result<Option<Self>> {
+            if Self::sealed_size(&fd)? != Some(words as u64 * 8) {
+                return Ok(None);
+            }
+            Self::map(fd, words).map(Some)
         }
 
         /// The size in bytes of a file that another process made, or `None` if it is not sealed.
@@ -74,12 +91,14 @@ mod mapped {
         }
 
         /// One word. Panics beyond the end, which a checked geometry does not reach.
-        pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
+        #[must_use]
+        pub fn word(&self, at: usize) -> &AtomicU64 {
             &self.words(at, 1)[0]
         }
 
         /// Consecutive words. Panics beyond the end, which a checked geometry does not reach.
-        pub(crate) fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
+        #[must_use]
+        pub fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
             assert!(at <= self.words && count <= self.words - at, "the layout stays within its memory");
             // SAFETY: within the memory by the assertion, aligned because the base is page-aligned, alive as long as
             // `self`. Atomics may be written by anyone at any time; any bits are a valid AtomicU64.
@@ -131,20 +150,26 @@ mod modelled {
 
     /// Words that the model checker watches.
     #[derive(Debug)]
-    pub(crate) struct Memory {
+    pub struct Memory {
         words: Vec<AtomicU64>,
     }
 
     impl Memory {
-        pub(crate) fn heap(words: usize) -> Self {
+        /// Zeroed memory.
+        #[must_use]
+        pub fn heap(words: usize) -> Self {
             Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
         }
 
-        pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
+        /// One word.
+        #[must_use]
+        pub fn word(&self, at: usize) -> &AtomicU64 {
             &self.words[at]
         }
 
-        pub(crate) fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
+        /// Consecutive words.
+        #[must_use]
+        pub fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
             &self.words[at..at + count]
         }
     }

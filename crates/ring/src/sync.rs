@@ -1,13 +1,13 @@
 //! The atomic primitives, in one place so that the model checker can take the place of std's.
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Lets the other side of a contended word finish.
-pub(crate) fn relax() {
+pub fn relax() {
     #[cfg(not(loom))]
     std::hint::spin_loop();
     #[cfg(loom)]
