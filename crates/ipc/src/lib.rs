@@ -1,1 +1,22 @@
-//! What a client process and the daemon say to each other: messages, shared control queues, and the client's end.
+//! What a client process and the daemon say to each other.
+//!
+//! What is rare (open, close, thresholds, documents, streams) goes over a Unix socket, one [message](messages) a packet.
+//! What is frequent (requests, what was sent, feedback, grants) goes through two queues of 64-byte [slots](slot) in a
+//! sealed memfd, with no system call while the other side is awake.
+
+#![forbid(unsafe_code)]
+
+mod channel;
+mod error;
+mod handle;
+mod layout;
+pub mod messages;
+mod queue;
+pub mod slot;
+mod table;
+
+pub use channel::{Channel, Rest};
+pub use error::{ChannelError, ClientError, ConnectError, Lost, Violation};
+pub use handle::Handle;
+pub use layout::{Geometry, GeometryError};
+pub use slot::{Completion, Refusal, Submission};

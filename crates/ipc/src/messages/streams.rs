@@ -1,0 +1,83 @@
+//! Streams that the daemon's engine runs for a client.
+//!
+//! The daemon makes a stream's packet ring, and a pair of sockets for what is said of this stream alone; the client gets
+//! both with the answer. Nothing of a stream goes through the client's queues.
+
+use serde::{Deserialize, Serialize};
+use timeous_core::Duration;
+
+use super::codec::{Malformed, sensible};
+
+/// How a stream is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamSpec {
+    /// The DCCP service code (RFC 4340 §8.1.2).
+    pub service: [u8; 4],
+    /// The DCCP port behind the UDP port.
+    pub dccp_port: u16,
+    /// Places in the packet ring, a power of two.
+    pub slots: u32,
+    /// The largest UDP payload in bytes, from 1 to 65 535.
+    pub mps: u32,
+    /// How long an answer to the handshake is waited for.
+    pub connect_timeout: Nanos,
+    /// How long a peer may have nothing to say before it is asked.
+    pub keep_alive: Option<Nanos>,
+    /// How long a peer that was asked may be silent.
+    pub silence: Nanos,
+    /// The longest life of a packet on its way: half of how long a closed connection is remembered.
+    pub msl: Nanos,
+    /// Whether the listening end remembers the closed connection.
+    pub server_holds_timewait: bool,
+    /// What is given up when the path is too slow.
+    pub policy: Policy,
+    /// Lost ADUs of at least this priority are sent again; `None`: nothing is.
+    pub repair: Option<u8>,
+}
+
+/// A duration in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nanos(pub u64);
+
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Self(duration.as_nanos())
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(nanos: Nanos) -> Self {
+        Self::from_nanos(nanos.0)
+    }
+}
+
+/// A late-choice policy by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Policy {
+    /// Nothing is given up.
+    Fifo,
+    /// What cannot arrive in time is given up.
+    Deadline,
+    /// What has waited longer is given up.
+    Age(Nanos),
+    /// What is worth least is given up first, by whole frames, beyond a limit of the queue.
+    Frames(QueueLimit),
+}
+
+/// How much may wait in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QueueLimit {
+    /// What can arrive before its deadline.
+    Deadlines,
+    /// What leaves within this time at the present rate.
+    Time(Nanos),
+    /// So many packets.
+    Packets(u32),
+}
+
+impl StreamSpec {
+    pub(super) fn check(&self) -> Result<(), Malformed> {
+        sensible(self.slots.is_power_of_two() && (2..=1 << 20).contains(&self.slots), "number of slots")?;
+        sensible((1..=65_535).contains(&self.mps), "packet size")
+    }
+}
