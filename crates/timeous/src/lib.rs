@@ -33,6 +33,7 @@
 
 #[cfg(feature = "tokio")]
 pub mod asynchronous;
+pub mod cm;
 pub mod error;
 pub mod media;
 mod open;

@@ -1,0 +1,55 @@
+//! Feedback: what every application that sends datagrams must do by itself to use the Congestion Manager (Andersen et
+//! al. §3.1), so that it need not be written again.
+//!
+//! The sender's half is [`Feedback`], the receiver's [`Acks`]. Neither touches a socket or a clock: a sender puts a
+//! number into each packet, the receiver tells which numbers came in an [`Ack`] that it sends back, and the sender
+//! makes an [`Update`](timeous_cm::Update) of it: bytes that arrived and bytes that did not, a round-trip time, and
+//! what is to be concluded.
+//!
+//! ```
+//! use timeous::cm::{Ack, Acks, Feedback};
+//! use timeous::core::{Duration, Instant};
+//! let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+//! let (mut feedback, mut acks) = (Feedback::default(), Acks::default());
+//!
+//! // Two packets leave, each with the number that `sent` gives, and the second arrives.
+//! feedback.sent(at(0), 1_000);
+//! let number = feedback.sent(at(1), 500);
+//! acks.received(at(21), number);
+//!
+//! // A gap is told of at once. The acknowledgement goes back as the payload of a datagram.
+//! let datagram = acks.poll_ack(at(21)).unwrap().encode();
+//! let update = feedback.acked(at(41), &Ack::decode(&datagram)?)?.unwrap();
+//! assert_eq!((update.acked, update.rtt), (500, Some(Duration::from_millis(40))));
+//! assert_eq!(feedback.outstanding(), 1_000, "it may still come");
+//! # Ok::<(), timeous::cm::FeedbackError>(())
+//! ```
+
+mod ack;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+pub use ack::{Ack, MAX_RUNS, Run};
+pub use receiver::Acks;
+pub use sender::Feedback;
+
+/// Why feedback is not believed. It is the peer's fault, or somebody's who pretends to be the peer; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FeedbackError {
+    /// The datagram is no acknowledgement.
+    #[error("a datagram of {len} bytes is no acknowledgement: is it the application's own?")]
+    Malformed {
+        /// Its length.
+        len: usize,
+    },
+    /// It acknowledges what was not sent.
+    #[error("packet {number} is acknowledged and only {sent} were sent: ignore whoever says so")]
+    NotSent {
+        /// The packet.
+        number: u64,
+        /// How many there are.
+        sent: u64,
+    },
+}
