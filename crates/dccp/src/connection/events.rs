@@ -52,6 +52,9 @@ pub enum CloseReason {
     /// The peer fell silent, or never answered.
     #[error("the peer does not answer")]
     Timeout,
+    /// Whoever drove it at this end is gone, and could not close it.
+    #[error("what ran this end of it is gone: open it again")]
+    Abandoned,
 }
 
 /// What a connection has counted since it began.
