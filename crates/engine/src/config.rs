@@ -26,6 +26,13 @@ pub struct StreamConfig {
     pub repair: Option<Priority>,
 }
 
+impl StreamConfig {
+    /// Its packet ring.
+    pub(crate) fn ring(&self) -> timeous_ring::Config {
+        timeous_ring::Config::new(self.slots).completions(self.slots.saturating_mul(16))
+    }
+}
+
 impl fmt::Debug for StreamConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dccp, service, dccp_port, slots, choice: _, repair } = self;

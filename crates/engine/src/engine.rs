@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use timeous_core::Instant;
 
 use crate::clock;
-use crate::command::{Command, Commands, Incoming, ListenerId};
+use crate::command::{Command, Commands, Incoming, ListenerId, Made, Offer, User};
 use crate::config::StreamConfig;
 use crate::congestion::Congestion;
 use crate::error::EngineError;
@@ -67,8 +67,26 @@ impl Engine {
     /// # Errors
     /// The environment's: no socket. That nobody answers is told by the stream's status.
     pub fn connect(&self, remote: SocketAddr, config: StreamConfig) -> Result<Stream, EngineError> {
+        match self.call(remote, User::Here, config)? {
+            Made::Here(stream) => Ok(stream),
+            Made::Elsewhere(_) => unreachable!("a stream was asked for that is used here"),
+        }
+    }
+
+    /// Calls a listener for another process.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect)'s.
+    pub fn connect_for(&self, remote: SocketAddr, config: StreamConfig) -> Result<Offer, EngineError> {
+        match self.call(remote, User::Elsewhere, config)? {
+            Made::Elsewhere(offer) => Ok(*offer),
+            Made::Here(_) => unreachable!("a stream was asked for that is used elsewhere"),
+        }
+    }
+
+    fn call(&self, remote: SocketAddr, user: User, config: StreamConfig) -> Result<Made, EngineError> {
         let (reply, answer) = mpsc::channel();
-        self.commands.send(Command::Connect { remote, config: Box::new(config), reply });
+        self.commands.send(Command::Connect { remote, user, config: Box::new(config), reply });
         answer.recv().map_err(|_| EngineError::Stopped)?
     }
 
@@ -77,12 +95,24 @@ impl Engine {
     /// # Errors
     /// The environment's: the port is taken, or not to be had.
     pub fn listen(&self, local: SocketAddr, config: StreamConfig) -> Result<Listener, EngineError> {
+        Ok(Listener(self.wait_for_calls(local, User::Here, config)?))
+    }
+
+    /// Listens for callers for another process.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen)'s.
+    pub fn listen_for(&self, local: SocketAddr, config: StreamConfig) -> Result<ListenerFor, EngineError> {
+        Ok(ListenerFor(self.wait_for_calls(local, User::Elsewhere, config)?))
+    }
+
+    fn wait_for_calls(&self, local: SocketAddr, user: User, config: StreamConfig) -> Result<Waiting, EngineError> {
         let incoming = Incoming::new()?;
         let (reply, answer) = mpsc::channel();
-        let order = Command::Listen { local, config: Box::new(config), incoming: incoming.clone(), reply };
+        let order = Command::Listen { local, user, config: Box::new(config), incoming: incoming.clone(), reply };
         self.commands.send(order);
         let (id, local) = answer.recv().map_err(|_| EngineError::Stopped)??;
-        Ok(Listener { id, local, incoming, commands: self.commands.clone() })
+        Ok(Waiting { id, local, incoming, commands: self.commands.clone() })
     }
 }
 
@@ -96,25 +126,38 @@ impl Drop for Engine {
     }
 }
 
-/// A port on which callers are waited for. Dropping it refuses new ones; those that were accepted go on.
+/// What a port on which callers are waited for needs, whoever waits.
 #[derive(Debug)]
-pub struct Listener {
+struct Waiting {
     id: ListenerId,
     local: SocketAddr,
     incoming: Arc<Incoming>,
     commands: Commands,
 }
 
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.commands.send(Command::StopListening(self.id));
+    }
+}
+
+/// A port on which callers are waited for. Dropping it refuses new ones; those that were accepted go on.
+#[derive(Debug)]
+pub struct Listener(Waiting);
+
 impl Listener {
     /// Where it listens: with the real port, if port 0 was asked for.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.0.local
     }
 
     /// A connection that has come in, if any.
     pub fn poll_accept(&mut self) -> Option<Stream> {
-        self.incoming.pop()
+        match self.0.incoming.pop()? {
+            Made::Here(stream) => Some(stream),
+            Made::Elsewhere(_) => unreachable!("what comes in on this port is used here"),
+        }
     }
 
     /// Waits for a connection, but not beyond `deadline`.
@@ -127,25 +170,45 @@ impl Listener {
             if left.is_some_and(|left| left.is_zero()) {
                 return None;
             }
-            self.incoming.waker.wait(left);
+            self.waker().wait(left);
         }
     }
 
     /// Rings when a connection has come in.
     #[must_use]
     pub fn waker(&self) -> &Waker {
-        &self.incoming.waker
+        &self.0.incoming.waker
     }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.incoming.waker.as_fd()
+        self.waker().as_fd()
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.commands.send(Command::StopListening(self.id));
+/// A port on which callers are waited for, for another process. Dropping it refuses new ones.
+#[derive(Debug)]
+pub struct ListenerFor(Waiting);
+
+impl ListenerFor {
+    /// Where it listens: with the real port, if port 0 was asked for.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.local
+    }
+
+    /// A connection that has come in, if any.
+    pub fn poll_accept(&mut self) -> Option<Offer> {
+        match self.0.incoming.pop()? {
+            Made::Elsewhere(offer) => Some(*offer),
+            Made::Here(_) => unreachable!("what comes in on this port is used elsewhere"),
+        }
+    }
+
+    /// Rings when a connection has come in.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        &self.0.incoming.waker
     }
 }

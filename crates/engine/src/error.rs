@@ -22,6 +22,9 @@ pub enum EngineError {
     /// A ring like that cannot be.
     #[error("the packet ring: {0}")]
     Ring(#[from] timeous_ring::ConfigError),
+    /// A ring between processes could not be made.
+    #[error("the packet ring: {0}")]
+    SharedRing(#[from] timeous_ring::CreateError),
     /// No further connection can be begun.
     #[error(transparent)]
     Connect(#[from] timeous_dccp::ConnectError),

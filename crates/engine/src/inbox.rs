@@ -17,8 +17,17 @@ pub struct Received {
 /// How many bytes may wait to be read.
 const CAPACITY: usize = 8 << 20;
 
-#[derive(Debug, Default)]
-pub(crate) struct Inbox(Mutex<Waiting>);
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    waiting: Mutex<Waiting>,
+    capacity: usize,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::new(CAPACITY)
+    }
+}
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -27,13 +36,18 @@ struct Waiting {
 }
 
 impl Inbox {
+    /// An inbox in which `capacity` bytes may wait.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { waiting: Mutex::default(), capacity }
+    }
+
     /// Adds what came; how many older datagrams had to go for it.
     pub(crate) fn push(&self, received: Received) -> u64 {
         let mut waiting = self.lock();
         waiting.bytes += received.bytes.len();
         waiting.queue.push_back(received);
         let mut gone = 0;
-        while waiting.bytes > CAPACITY {
+        while waiting.bytes > self.capacity {
             let Some(oldest) = waiting.queue.pop_front() else { break };
             waiting.bytes -= oldest.bytes.len();
             gone += 1;
@@ -50,7 +64,7 @@ impl Inbox {
 
     /// A reader that panicked leaves the queue whole: every change of it is complete before anything can panic.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

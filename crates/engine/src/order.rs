@@ -6,15 +6,18 @@ use crate::line::Line;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StreamId(pub(crate) u64);
 
-/// It is about the stream that it names.
+/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// A ring that was empty has something in it.
-    Notify(StreamId),
+    Notify,
     /// To be closed when all has been sent.
-    Finish(StreamId),
+    Finish,
     /// Nobody holds it any more.
-    Abandon(StreamId),
+    Abandon,
+    /// Somebody wants to know how it stands.
+    Tell,
 }
 
-pub(crate) type Orders = Line<Order>;
+/// With the stream that it is about.
+pub(crate) type Orders = Line<(StreamId, Order)>;

@@ -10,13 +10,20 @@ use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, S
 use timeous_ring::Payload;
 
 use crate::batch::{Batch, Payloads};
-use crate::command::{Incoming, ListenerId};
+use crate::command::{Incoming, ListenerId, Made, Offer, User};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
+use crate::inbox::Inbox;
 use crate::order::{Orders, StreamId};
+use crate::remote::{self, Served};
 use crate::session::{PASS_INTERVAL, Session};
-use crate::stream::{Shared, Stream};
+use crate::shared::Shared;
+use crate::stream::Stream;
 use crate::udp::Socket;
+use crate::waker::Waker;
+
+/// How many bytes may wait here for an application in another process, beside what its socket holds.
+const UNREAD_ELSEWHERE: usize = 1 << 20;
 
 /// Makes streams, and names them.
 pub(crate) struct Streams {
@@ -30,20 +37,34 @@ impl Streams {
     }
 
     /// Both sides of a new stream.
-    fn make(&mut self, config: &StreamConfig) -> Result<(Session, Stream), EngineError> {
-        let ring = timeous_ring::Config::new(config.slots).completions(config.slots.saturating_mul(16));
-        let (producer, consumer) = timeous_ring::create(&ring)?;
-        let shared = Shared::new()?;
+    fn make(&mut self, user: User, config: &StreamConfig) -> Result<(Session, Made), EngineError> {
         let id = StreamId(self.next);
         self.next += 1;
-        let session = Session::new(id, consumer, config, shared.clone());
-        Ok((session, Stream::new(id, producer, shared, self.orders.clone())))
+        let ring = config.ring();
+        match user {
+            User::Here => {
+                let (producer, consumer) = timeous_ring::create(&ring)?;
+                let shared = Shared::new()?;
+                let session = Session::new(id, consumer, config, shared.clone());
+                Ok((session, Made::Here(Stream::new(id, producer, shared, self.orders.clone()))))
+            }
+            User::Elsewhere => {
+                let (consumer, ring) = timeous_ring::create_shared_for_producer(&ring)?;
+                let (here, there) = remote::pair()?;
+                let bell = Waker::new()?;
+                let shared = Shared::with(Inbox::new(UNREAD_ELSEWHERE), bell.clone(), bell.clone());
+                let session = Session::new(id, consumer, config, shared.clone());
+                let served = Served::new(id, shared, self.orders.clone(), bell, here);
+                Ok((session, Made::Elsewhere(Box::new(Offer { served, ring, socket: there }))))
+            }
+        }
     }
 }
 
 /// Who is waited for on a port, and what they get.
 pub(crate) struct Listening {
     pub(crate) id: ListenerId,
+    pub(crate) user: User,
     pub(crate) config: StreamConfig,
     pub(crate) incoming: Arc<Incoming>,
 }
@@ -127,11 +148,11 @@ impl Port {
     pub(crate) fn connect(
         &mut self,
         now: Instant,
-        remote: SocketAddr,
+        (remote, user): (SocketAddr, User),
         config: &StreamConfig,
         streams: &mut Streams,
-    ) -> Result<Stream, EngineError> {
-        let (session, stream) = streams.make(config)?;
+    ) -> Result<Made, EngineError> {
+        let (session, stream) = streams.make(user, config)?;
         let id = self.endpoint.connect(now, remote, config.dccp_port, config.service)?;
         self.sessions.by_connection.insert(id, session);
         Ok(stream)
@@ -293,7 +314,7 @@ impl Port {
 
     fn take_in(&mut self, connection: ConnectionId, streams: &mut Streams) {
         let Some(listening) = &self.listening else { return };
-        match streams.make(&listening.config) {
+        match streams.make(listening.user, &listening.config) {
             Ok((session, stream)) => {
                 self.sessions.by_connection.insert(connection, session);
                 listening.incoming.push(stream);

@@ -10,7 +10,7 @@ use timeous_ring::{Consumer, Payload, RingSource};
 use crate::config::StreamConfig;
 use crate::inbox::Received;
 use crate::order::StreamId;
-use crate::stream::{SNAPSHOT_INTERVAL, Shared, Snapshot, Status};
+use crate::shared::{SNAPSHOT_INTERVAL, Shared, Snapshot, Status};
 
 pub(crate) struct Session {
     pub(crate) id: StreamId,
@@ -117,6 +117,9 @@ impl Session {
 
     /// Wakes the application for what has happened since it was last woken.
     pub(crate) fn wake(&mut self) {
+        if let Some(violation) = self.source.inner().violation() {
+            self.shared.set_violation(violation);
+        }
         if std::mem::take(&mut self.readable) {
             self.shared.readable.wake();
         }

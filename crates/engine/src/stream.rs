@@ -1,91 +1,21 @@
 //! The application's side of a connection: a packet ring to fill, an inbox to empty, a waker to wait on.
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use timeous_core::{AduMeta, Duration, Instant, PathState};
-use timeous_dccp::{CloseReason, Statistics};
-use timeous_ring::{Completion, EnqueueError, Index, Producer};
+use timeous_core::{AduMeta, Instant};
+use timeous_ring::{Completion, EnqueueError, Index, Limits, Producer};
 
 use crate::clock;
-use crate::inbox::{Inbox, Received};
+use crate::inbox::Received;
 use crate::order::{Order, Orders, StreamId};
+use crate::remote::{Reader, RemoteError};
+use crate::shared::{Shared, Snapshot, Status};
 use crate::waker::Waker;
+use crate::way::Way;
 
-/// Where a connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Status {
-    /// The handshake is under way.
-    #[default]
-    Connecting,
-    /// Data may flow.
-    Open,
-    /// It is over.
-    Closed(CloseReason),
-}
-
-/// What is known of a stream at one moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Snapshot {
-    /// The transport's counts.
-    pub transport: Statistics,
-    /// The path, as the Congestion Manager sees it.
-    pub path: PathState,
-    /// Packets in the ring that have not left.
-    pub queued_packets: usize,
-    /// Bytes of them.
-    pub queued_bytes: usize,
-    /// Packets that were sent again.
-    pub repaired: u64,
-    /// Datagrams that nobody read and that made room for newer ones.
-    pub unread: u64,
-}
-
-/// What engine and application share of one stream, beside the ring.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) inbox: Inbox,
-    /// Rings when there is something to read.
-    pub(crate) readable: Waker,
-    /// Rings when the ring has room again, or a fate is known.
-    pub(crate) writable: Waker,
-    state: Mutex<State>,
-    /// Whether somebody looks at the snapshots: making one costs a walk over the queue.
-    wanted: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    status: Status,
-    snapshot: Snapshot,
-}
-
-impl Shared {
-    pub(crate) fn new() -> std::io::Result<Arc<Self>> {
-        let (readable, writable) = (Waker::new()?, Waker::new()?);
-        let (inbox, state, wanted) = (Inbox::default(), Mutex::default(), AtomicBool::new(false));
-        Ok(Arc::new(Self { inbox, readable, writable, state, wanted }))
-    }
-
-    pub(crate) fn set_status(&self, status: Status) {
-        self.with_state(|state| state.status = status);
-        self.readable.wake();
-        self.writable.wake();
-    }
-
-    pub(crate) fn set_snapshot(&self, snapshot: Snapshot) {
-        self.with_state(|state| state.snapshot = snapshot);
-    }
-
-    pub(crate) fn wants_snapshot(&self) -> bool {
-        self.wanted.swap(false, Ordering::Relaxed)
-    }
-
-    fn with_state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
+/// What another process's engine may hand out; more than any does.
+const REMOTE_LIMITS: Limits = Limits { slots: 1 << 20, bytes: 8 << 30 };
 
 /// A connection, as the application holds it. Dropping it ends the connection at once.
 ///
@@ -98,7 +28,24 @@ pub struct Stream {
 
 impl Stream {
     pub(crate) fn new(id: StreamId, producer: Producer, shared: Arc<Shared>, orders: Orders) -> Self {
-        let link = Arc::new(Link { id, shared, orders });
+        Self::with(producer, Link { shared, way: Way::Thread(id, orders) })
+    }
+
+    /// A stream that the engine of another process runs: `ring` is its packet ring, `socket` this side's end of what
+    /// the two say to each other. It is used as any other; a thread of its own takes in what the other process says.
+    ///
+    /// # Errors
+    /// What came is not what an engine hands out, or the system gives no thread.
+    pub fn remote(ring: OwnedFd, socket: OwnedFd) -> Result<Self, RemoteError> {
+        let producer = Producer::open(ring, &REMOTE_LIMITS)?;
+        let shared = Shared::new()?;
+        let socket = Arc::new(socket);
+        Reader::start(socket.clone(), shared.clone())?;
+        Ok(Self::with(producer, Link { shared, way: Way::Process(socket) }))
+    }
+
+    fn with(producer: Producer, link: Link) -> Self {
+        let link = Arc::new(link);
         Self { sending: SendHalf { producer, link: link.clone() }, receiving: ReceiveHalf { link } }
     }
 
@@ -128,14 +75,14 @@ impl Stream {
 /// What ends the connection when nobody holds it any more.
 #[derive(Debug)]
 struct Link {
-    id: StreamId,
     shared: Arc<Shared>,
-    orders: Orders,
+    way: Way,
 }
 
 impl Link {
-    fn status(&self) -> Status {
-        self.shared.with_state(|state| state.status)
+    fn snapshot(&self) -> Snapshot {
+        self.way.send(Order::Tell);
+        self.shared.snapshot()
     }
 }
 
@@ -146,7 +93,7 @@ fn wait(waker: &Waker, deadline: Option<Instant>) -> bool {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.orders.send(Order::Abandon(self.id));
+        self.way.send(Order::Abandon);
     }
 }
 
@@ -177,7 +124,7 @@ impl SendHalf {
     /// Tells the engine that there is something to send, if it has asked to be told (the paper's `dccp_notify`).
     pub fn notify_if_asked(&mut self) {
         if self.producer.needs_notify() {
-            self.link.orders.send(Order::Notify(self.link.id));
+            self.link.way.send(Order::Notify);
         }
     }
 
@@ -189,13 +136,13 @@ impl SendHalf {
     /// Where the connection stands.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.link.status()
+        self.link.shared.status()
     }
 
     /// What was known when the engine last wrote it down; it writes again soon after it was asked.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        snapshot(&self.link)
+        self.link.snapshot()
     }
 
     /// Sleeps until the ring has room again or a fate is known or the connection has ended, but not beyond `deadline`. `false` if nothing happened.
@@ -205,7 +152,7 @@ impl SendHalf {
 
     /// Ends the connection as soon as everything that is queued has had its fate.
     pub fn finish(&self) {
-        self.link.orders.send(Order::Finish(self.link.id));
+        self.link.way.send(Order::Finish);
     }
 
     /// Rings when the ring has room again or a fate is known, or the connection has ended.
@@ -236,13 +183,13 @@ impl ReceiveHalf {
     /// Where the connection stands.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.link.status()
+        self.link.shared.status()
     }
 
     /// What was known when the engine last wrote it down; it writes again soon after it was asked.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        snapshot(&self.link)
+        self.link.snapshot()
     }
 
     /// Sleeps until something has come or the connection has ended, but not beyond `deadline`. `false` if nothing happened.
@@ -252,7 +199,7 @@ impl ReceiveHalf {
 
     /// Ends the connection as soon as everything that is queued has had its fate.
     pub fn finish(&self) {
-        self.link.orders.send(Order::Finish(self.link.id));
+        self.link.way.send(Order::Finish);
     }
 
     /// Rings when something has come, or the connection has ended.
@@ -267,11 +214,3 @@ impl AsFd for ReceiveHalf {
         self.link.shared.readable.as_fd()
     }
 }
-
-fn snapshot(link: &Link) -> Snapshot {
-    link.shared.wanted.store(true, Ordering::Relaxed);
-    link.shared.with_state(|state| state.snapshot)
-}
-
-/// How often a snapshot is written down at most.
-pub(crate) const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);

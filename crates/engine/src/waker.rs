@@ -22,10 +22,9 @@ impl Waker {
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 
-    /// Forgets that it was rung.
-    pub fn clear(&self) {
-        // There is nothing to read if nobody rang: just as well.
-        let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
+    /// Forgets that it was rung; `true` if it was.
+    pub fn clear(&self) -> bool {
+        rustix::io::read(&*self.0, &mut [0u8; 8]).is_ok()
     }
 
     /// Sleeps until it is rung, or until `limit` has passed, and forgets it. `true` if it was rung.

@@ -10,19 +10,18 @@ use timeous_cm::Manager;
 use timeous_core::{Instant, Rng};
 
 use crate::clock;
-use crate::command::{Command, Incoming, ListenReply, ListenerId};
+use crate::command::{Command, Incoming, ListenReply, ListenerId, Made, User};
 use crate::config::StreamConfig;
 use crate::congestion::Congestion;
 use crate::error::EngineError;
 use crate::order::{Order, Orders, StreamId};
 use crate::port::{Listening, Port, Streams};
-use crate::stream::Stream;
 use crate::udp::Socket;
 use crate::waker::{Waker, timespec};
 
 pub(crate) struct Worker {
     commands: mpsc::Receiver<Command>,
-    orders: mpsc::Receiver<Order>,
+    orders: mpsc::Receiver<(StreamId, Order)>,
     waker: Waker,
     congestion: Congestion,
     ports: BTreeMap<u64, Port>,
@@ -76,12 +75,12 @@ impl Worker {
             self.obey_streams();
             let now = clock::now();
             match command {
-                Ok(Command::Connect { remote, config, reply }) => {
+                Ok(Command::Connect { remote, user, config, reply }) => {
                     // A caller that is gone wants no answer.
-                    let _ = reply.send(self.connect(now, remote, &config));
+                    let _ = reply.send(self.connect(now, (remote, user), &config));
                 }
-                Ok(Command::Listen { local, config, incoming, reply }) => {
-                    let _ = reply.send(self.listen(local, *config, incoming));
+                Ok(Command::Listen { local, user, config, incoming, reply }) => {
+                    let _ = reply.send(self.listen(local, user, *config, incoming));
                 }
                 Ok(Command::StopListening(id)) => {
                     for port in self.ports.values_mut() {
@@ -95,11 +94,13 @@ impl Worker {
     }
 
     fn obey_streams(&mut self) {
-        while let Ok(order) = self.orders.try_recv() {
+        while let Ok((id, order)) = self.orders.try_recv() {
             match order {
-                Order::Notify(id) => self.for_stream(id, |port| port.notify(id)),
-                Order::Finish(id) => self.for_stream(id, |port| port.finish(id)),
-                Order::Abandon(id) => self.for_stream(id, |port| port.abandon(clock::now(), id)),
+                Order::Notify => self.for_stream(id, |port| port.notify(id)),
+                Order::Finish => self.for_stream(id, |port| port.finish(id)),
+                Order::Abandon => self.for_stream(id, |port| port.abandon(clock::now(), id)),
+                // The round that begins sees that it is wanted.
+                Order::Tell => {}
             }
         }
     }
@@ -110,19 +111,24 @@ impl Worker {
         }
     }
 
-    fn connect(&mut self, now: Instant, remote: SocketAddr, config: &StreamConfig) -> Result<Stream, EngineError> {
+    fn connect(
+        &mut self,
+        now: Instant,
+        (remote, user): (SocketAddr, User),
+        config: &StreamConfig,
+    ) -> Result<Made, EngineError> {
         let mut port = Port::new(bind(any_local(remote))?, config, &mut self.rng);
-        let stream = port.connect(now, remote, config, &mut self.streams)?;
+        let stream = port.connect(now, (remote, user), config, &mut self.streams)?;
         self.add(port);
         Ok(stream)
     }
 
-    fn listen(&mut self, local: SocketAddr, config: StreamConfig, incoming: Arc<Incoming>) -> ListenReply {
+    fn listen(&mut self, local: SocketAddr, user: User, config: StreamConfig, incoming: Arc<Incoming>) -> ListenReply {
         let mut port = Port::new(bind(local)?, &config, &mut self.rng);
         let local = port.local_addr()?;
         let id = ListenerId(self.next_listener);
         self.next_listener += 1;
-        port.listen(Listening { id, config, incoming });
+        port.listen(Listening { id, user, config, incoming });
         self.add(port);
         Ok((id, local))
     }

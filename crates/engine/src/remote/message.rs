@@ -1,0 +1,281 @@
+//! What the two sides of a remote stream say: bytes that are read with care, since a stranger may have written them.
+
+use timeous_core::{Duration, Instant, PathState, Rate};
+use timeous_dccp::{CloseReason, ResetCode, ResetReason, Statistics};
+
+use crate::inbox::Received;
+use crate::shared::{Snapshot, Status};
+
+/// What an application wishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Look into the ring: it was empty.
+    Notify,
+    /// Close when all has been sent.
+    Finish,
+    /// Tell how it stands.
+    Tell,
+}
+
+impl Wish {
+    pub(crate) const fn byte(self) -> u8 {
+        match self {
+            Self::Notify => 1,
+            Self::Finish => 2,
+            Self::Tell => 3,
+        }
+    }
+
+    /// `None` if it is none.
+    pub(crate) fn read(message: &[u8]) -> Option<Self> {
+        match message {
+            [1] => Some(Self::Notify),
+            [2] => Some(Self::Finish),
+            [3] => Some(Self::Tell),
+            _ => None,
+        }
+    }
+}
+
+/// What an engine tells.
+#[derive(Clone, Debug)]
+pub(crate) enum News {
+    /// Something came.
+    Received(Received),
+    /// The connection stands elsewhere.
+    Status(Status),
+    /// The ring has room again, or a fate is known.
+    Writable,
+    /// How it stands.
+    Snapshot(Box<Snapshot>),
+}
+
+const RECEIVED: u8 = 1;
+const STATUS: u8 = 2;
+const WRITABLE: u8 = 3;
+const SNAPSHOT: u8 = 4;
+/// A duration that is not there.
+const NONE: u64 = u64::MAX;
+const STATISTICS: usize = 19;
+const PATH: usize = 7;
+const QUEUE: usize = 4;
+
+impl News {
+    /// The longest there is: a datagram with its head.
+    pub(crate) const LONGEST: usize = 1 << 17;
+
+    pub(crate) fn write(&self) -> Vec<u8> {
+        match self {
+            Self::Received(Received { bytes, at }) => {
+                let mut message = Vec::with_capacity(9 + bytes.len());
+                message.push(RECEIVED);
+                message.extend(at.as_nanos().to_le_bytes());
+                message.extend(bytes);
+                message
+            }
+            Self::Status(status) => [[STATUS].as_slice(), &status_bytes(*status)].concat(),
+            Self::Writable => vec![WRITABLE],
+            Self::Snapshot(snapshot) => {
+                let words = snapshot_words(snapshot);
+                [SNAPSHOT].into_iter().chain(words.into_iter().flat_map(u64::to_le_bytes)).collect()
+            }
+        }
+    }
+
+    /// `None` if it is none.
+    pub(crate) fn read(message: &[u8]) -> Option<Self> {
+        let (&kind, body) = message.split_first()?;
+        Some(match kind {
+            RECEIVED => {
+                let (at, bytes) = body.split_first_chunk()?;
+                Self::Received(Received { bytes: bytes.to_vec(), at: Instant::from_nanos(u64::from_le_bytes(*at)) })
+            }
+            STATUS => Self::Status(read_status(body.try_into().ok()?)?),
+            WRITABLE if body.is_empty() => Self::Writable,
+            SNAPSHOT => Self::Snapshot(Box::new(read_snapshot(body)?)),
+            _ => return None,
+        })
+    }
+}
+
+fn status_bytes(status: Status) -> [u8; 5] {
+    let reset = |kind, ResetReason { code, data: [a, b, c] }: ResetReason| [kind, code.number(), a, b, c];
+    let plain = |kind| [kind, 0, 0, 0, 0];
+    match status {
+        Status::Connecting => plain(0),
+        Status::Open => plain(1),
+        Status::Closed(CloseReason::Local) => plain(2),
+        Status::Closed(CloseReason::Peer) => plain(3),
+        Status::Closed(CloseReason::Reset(reason)) => reset(4, reason),
+        Status::Closed(CloseReason::Misbehaved(reason)) => reset(5, reason),
+        Status::Closed(CloseReason::Timeout) => plain(6),
+        Status::Closed(CloseReason::Abandoned) => plain(7),
+    }
+}
+
+fn read_status([kind, code, a, b, c]: [u8; 5]) -> Option<Status> {
+    let reset = ResetReason { code: ResetCode::from(code), data: [a, b, c] };
+    Some(match kind {
+        0 => Status::Connecting,
+        1 => Status::Open,
+        2 => Status::Closed(CloseReason::Local),
+        3 => Status::Closed(CloseReason::Peer),
+        4 => Status::Closed(CloseReason::Reset(reset)),
+        5 => Status::Closed(CloseReason::Misbehaved(reset)),
+        6 => Status::Closed(CloseReason::Timeout),
+        7 => Status::Closed(CloseReason::Abandoned),
+        _ => return None,
+    })
+}
+
+fn snapshot_words(snapshot: &Snapshot) -> Vec<u64> {
+    let Snapshot { transport, path, queued_packets, queued_bytes, repaired, unread } = *snapshot;
+    let queue: [u64; QUEUE] = [queued_packets as u64, queued_bytes as u64, repaired, unread];
+    [statistics_words(transport).as_slice(), &path_words(path), &queue].concat()
+}
+
+fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
+    let (chunks, rest) = body.as_chunks::<8>();
+    let words: Vec<u64> = chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
+    let (statistics, words) = words.split_first_chunk::<STATISTICS>().filter(|_| rest.is_empty())?;
+    let (path, words) = words.split_first_chunk::<PATH>()?;
+    let [packets, bytes, repaired, unread] = *<&[u64; QUEUE]>::try_from(words).ok()?;
+    Some(Snapshot {
+        transport: read_statistics(*statistics),
+        path: read_path(*path),
+        queued_packets: usize::try_from(packets).ok()?,
+        queued_bytes: usize::try_from(bytes).ok()?,
+        repaired,
+        unread,
+    })
+}
+
+fn path_words(path: PathState) -> [u64; PATH] {
+    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm } = path;
+    let maybe = |time: Option<Duration>| time.map_or(NONE, Duration::as_nanos);
+    [rate.as_bps(), maybe(srtt), rttvar.as_nanos(), maybe(min_rtt), window, outstanding, loss_ppm.into()]
+}
+
+fn read_path([rate, srtt, rttvar, min_rtt, window, outstanding, loss]: [u64; PATH]) -> PathState {
+    let maybe = |nanos| (nanos != NONE).then(|| Duration::from_nanos(nanos));
+    PathState {
+        rate: Rate::from_bps(rate),
+        srtt: maybe(srtt),
+        rttvar: Duration::from_nanos(rttvar),
+        min_rtt: maybe(min_rtt),
+        window,
+        outstanding,
+        loss_ppm: u32::try_from(loss).unwrap_or(u32::MAX),
+    }
+}
+
+fn statistics_words(statistics: Statistics) -> [u64; STATISTICS] {
+    let Statistics {
+        packets_sent,
+        data_sent,
+        bytes_sent,
+        packets_received,
+        data_received,
+        bytes_received,
+        acked,
+        lost,
+        ce_received,
+        ce_acked,
+        timeouts,
+        data_gaps,
+        slow_receiver,
+        malformed,
+        sequence_invalid,
+        duplicates,
+        unexpected,
+        syncs_sent,
+        syncs_received,
+    } = statistics;
+    let sent = [packets_sent, data_sent, bytes_sent, packets_received, data_received, bytes_received];
+    let path = [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver];
+    let odd = [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received];
+    let mut words = [0; STATISTICS];
+    words.iter_mut().zip(sent.into_iter().chain(path).chain(odd)).for_each(|(word, value)| *word = value);
+    words
+}
+
+fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
+    let [packets_sent, data_sent, bytes_sent, packets_received, data_received, bytes_received, rest @ ..] = words;
+    let [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver, odd @ ..] = rest;
+    let [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received] = odd;
+    Statistics {
+        packets_sent,
+        data_sent,
+        bytes_sent,
+        packets_received,
+        data_received,
+        bytes_received,
+        acked,
+        lost,
+        ce_received,
+        ce_acked,
+        timeouts,
+        data_gaps,
+        slow_receiver,
+        malformed,
+        sequence_invalid,
+        duplicates,
+        unexpected,
+        syncs_sent,
+        syncs_received,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn again(news: &News) -> News {
+        News::read(&news.write()).unwrap()
+    }
+
+    #[test]
+    fn news_are_read_as_they_were_written() {
+        let received = Received { bytes: b"frame".to_vec(), at: Instant::from_nanos(7) };
+        assert!(matches!(again(&News::Received(received.clone())), News::Received(same) if same == received));
+        let reset = ResetReason { code: ResetCode::OptionError, data: [1, 2, 3] };
+        let reasons = [
+            CloseReason::Local,
+            CloseReason::Peer,
+            CloseReason::Reset(reset),
+            CloseReason::Misbehaved(reset),
+            CloseReason::Timeout,
+            CloseReason::Abandoned,
+        ];
+        for status in [Status::Connecting, Status::Open].into_iter().chain(reasons.map(Status::Closed)) {
+            assert!(matches!(again(&News::Status(status)), News::Status(same) if same == status), "{status:?}");
+        }
+        assert!(matches!(again(&News::Writable), News::Writable));
+    }
+
+    #[test]
+    fn a_snapshot_keeps_each_of_its_numbers() {
+        let words: [u64; STATISTICS] = std::array::from_fn(|n| n as u64 + 1);
+        let path = PathState { srtt: Some(Duration::from_millis(3)), loss_ppm: 9, window: 77, ..PathState::default() };
+        let transport = read_statistics(words);
+        let snapshot = Snapshot { transport, path, queued_packets: 4, queued_bytes: 5, repaired: 6, unread: 8 };
+        let News::Snapshot(same) = again(&News::Snapshot(Box::new(snapshot))) else { panic!("another kind") };
+        assert_eq!(same.transport, transport);
+        assert_eq!(statistics_words(transport), words);
+        assert_eq!(same.path, path);
+        assert_eq!((same.queued_packets, same.queued_bytes, same.repaired, same.unread), (4, 5, 6, 8));
+    }
+
+    #[test]
+    fn what_nobody_writes_is_not_read() {
+        for message in [&[][..], &[0], &[9], &[RECEIVED, 1], &[STATUS], &[STATUS, 8, 0, 0, 0, 0], &[WRITABLE, 0]] {
+            assert!(News::read(message).is_none(), "{message:?}");
+        }
+        assert!(News::read(&[SNAPSHOT; 8 * (STATISTICS + PATH + QUEUE)]).is_none());
+        assert!(Wish::read(&[]).is_none());
+        assert!(Wish::read(&[1, 1]).is_none());
+        for wish in [Wish::Notify, Wish::Finish, Wish::Tell] {
+            assert_eq!(Wish::read(&[wish.byte()]), Some(wish));
+        }
+    }
+}

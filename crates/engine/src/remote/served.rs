@@ -1,0 +1,179 @@
+//! The engine's side of a stream whose application is another process, for whoever stands between the two.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use timeous_ring::Violation;
+
+use super::message::{News, Wish};
+use super::socket::{receive, try_send};
+use crate::order::{Order, Orders, StreamId};
+use crate::shared::{Shared, Status};
+use crate::waker::Waker;
+
+/// How many wishes are heard at a time: others want to be heard as well.
+const WISHES: usize = 64;
+/// How many news are told at a time.
+const NEWS: usize = 256;
+
+/// A stream that this process's engine runs for another process.
+///
+/// Whoever holds it watches [`socket`](Self::socket) and [`bell`](Self::bell), and calls [`pump`](Self::pump) when one of
+/// them is ready. Dropping it ends the connection. Nothing here waits for the other process, which can do nothing to
+/// it but end it.
+#[derive(Debug)]
+pub struct Served {
+    id: StreamId,
+    shared: Arc<Shared>,
+    orders: Orders,
+    bell: Waker,
+    socket: OwnedFd,
+    told: Status,
+    /// What the socket had no room for.
+    waiting: Option<Vec<u8>>,
+    /// Whether the application has to be told that the ring has news.
+    writable: bool,
+    /// Whether it wants to know how things stand.
+    asked: bool,
+}
+
+/// Why a stream need not be served any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Gone {
+    /// The application let go of it.
+    #[error("the application has let go of the stream")]
+    Left,
+    /// The application sent what no honest one sends.
+    #[error("the application sent a message on its stream that is none")]
+    NotAWish,
+    /// The application wrote into the ring what no honest one writes.
+    #[error("the application's packet ring: {0}")]
+    Ring(#[from] Violation),
+    /// The connection is closed, and the application has been told.
+    #[error("the connection is closed")]
+    Closed,
+}
+
+impl Served {
+    pub(crate) fn new(id: StreamId, shared: Arc<Shared>, orders: Orders, bell: Waker, socket: OwnedFd) -> Self {
+        let told = Status::Connecting;
+        Self { id, shared, orders, bell, socket, told, waiting: None, writable: false, asked: false }
+    }
+
+    /// Where the connection stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    /// Readable when the application wishes something.
+    #[must_use]
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Readable when there is something to tell the application.
+    #[must_use]
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// Whether the socket had no room for something: then [`pump`](Self::pump) is due when it is writable again.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Hears the application's wishes, and tells it the news.
+    ///
+    /// # Errors
+    /// Why it need not be called again: drop it then.
+    pub fn pump(&mut self) -> Result<(), Gone> {
+        if let Some(violation) = self.shared.violation() {
+            return Err(violation.into());
+        }
+        self.hear()?;
+        // Cleared before anything is looked at, so that what comes in meanwhile rings again.
+        self.writable |= self.bell.clear();
+        // Read before the inbox: what came before the end is told before the end.
+        let status = self.shared.status();
+        if !self.tell()? {
+            return Ok(());
+        }
+        if status != self.told {
+            self.told = status;
+            if !self.say(&News::Status(status))? {
+                return Ok(());
+            }
+        }
+        if matches!(self.told, Status::Closed(_)) { Err(Gone::Closed) } else { Ok(()) }
+    }
+
+    fn hear(&mut self) -> Result<(), Gone> {
+        let mut message = [0; 8];
+        let mut notify = false;
+        for _ in 0..WISHES {
+            let length = match receive(&self.socket, &mut message, false) {
+                Ok(Some(length)) if length > 0 => length,
+                Ok(None) => break,
+                Ok(Some(_)) | Err(_) => return Err(Gone::Left),
+            };
+            match message.get(..length).and_then(Wish::read).ok_or(Gone::NotAWish)? {
+                // Once is as good as often.
+                Wish::Notify => notify = true,
+                Wish::Finish => {
+                    self.orders.send((self.id, Order::Finish));
+                }
+                Wish::Tell => self.asked = true,
+            }
+        }
+        if notify {
+            self.orders.send((self.id, Order::Notify));
+        }
+        if self.asked {
+            // What is told now is what was known last; whoever asks again hears of this moment.
+            self.orders.send((self.id, Order::Tell));
+        }
+        Ok(())
+    }
+
+    /// `false` if the socket has no room.
+    fn tell(&mut self) -> Result<bool, Gone> {
+        if let Some(message) = self.waiting.take()
+            && !self.send(message)?
+        {
+            return Ok(false);
+        }
+        if std::mem::take(&mut self.writable) && !self.say(&News::Writable)? {
+            return Ok(false);
+        }
+        if std::mem::take(&mut self.asked) && !self.say(&News::Snapshot(Box::new(self.shared.snapshot())))? {
+            return Ok(false);
+        }
+        for _ in 0..NEWS {
+            let Some(received) = self.shared.inbox.pop() else { return Ok(true) };
+            if !self.say(&News::Received(received))? {
+                return Ok(false);
+            }
+        }
+        // The rest has its turn after others.
+        self.bell.wake();
+        Ok(false)
+    }
+
+    fn say(&mut self, news: &News) -> Result<bool, Gone> {
+        self.send(news.write())
+    }
+
+    fn send(&mut self, message: Vec<u8>) -> Result<bool, Gone> {
+        let sent = try_send(&self.socket, &message).map_err(|_| Gone::Left)?;
+        self.waiting = (!sent).then_some(message);
+        Ok(sent)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.orders.send((self.id, Order::Abandon));
+    }
+}

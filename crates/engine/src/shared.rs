@@ -1,0 +1,114 @@
+//! What engine and application share of one stream, beside the ring.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use timeous_core::{Duration, PathState};
+use timeous_dccp::{CloseReason, Statistics};
+use timeous_ring::Violation;
+
+use crate::inbox::Inbox;
+use crate::waker::Waker;
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Status {
+    /// The handshake is under way.
+    #[default]
+    Connecting,
+    /// Data may flow.
+    Open,
+    /// It is over.
+    Closed(CloseReason),
+}
+
+/// What is known of a stream at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Snapshot {
+    /// The transport's counts.
+    pub transport: Statistics,
+    /// The path, as the Congestion Manager sees it.
+    pub path: PathState,
+    /// Packets in the ring that have not left.
+    pub queued_packets: usize,
+    /// Bytes of them.
+    pub queued_bytes: usize,
+    /// Packets that were sent again.
+    pub repaired: u64,
+    /// Datagrams that nobody read and that made room for newer ones.
+    pub unread: u64,
+}
+
+/// What engine and application share of one stream, beside the ring.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) inbox: Inbox,
+    /// Rings when there is something to read.
+    pub(crate) readable: Waker,
+    /// Rings when the ring has room again, or a fate is known.
+    pub(crate) writable: Waker,
+    state: Mutex<State>,
+    /// Whether somebody looks at the snapshots: making one costs a walk over the queue.
+    wanted: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    status: Status,
+    snapshot: Snapshot,
+    violation: Option<Violation>,
+}
+
+impl Shared {
+    pub(crate) fn new() -> std::io::Result<Arc<Self>> {
+        Ok(Self::with(Inbox::default(), Waker::new()?, Waker::new()?))
+    }
+
+    pub(crate) fn with(inbox: Inbox, readable: Waker, writable: Waker) -> Arc<Self> {
+        let (state, wanted) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { inbox, readable, writable, state, wanted })
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.with_state(|state| state.status)
+    }
+
+    /// What was written down last. It is written down again soon.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.wanted.store(true, Ordering::Relaxed);
+        self.with_state(|state| state.snapshot)
+    }
+
+    pub(crate) fn set_status(&self, status: Status) {
+        self.with_state(|state| state.status = status);
+        self.readable.wake();
+        self.writable.wake();
+    }
+
+    pub(crate) fn set_snapshot(&self, snapshot: Snapshot) {
+        self.with_state(|state| state.snapshot = snapshot);
+    }
+
+    /// The application wrote into its ring what no honest one writes.
+    pub(crate) fn set_violation(&self, violation: Violation) {
+        if self.with_state(|state| state.violation.replace(violation)).is_none() {
+            self.readable.wake();
+            self.writable.wake();
+        }
+    }
+
+    pub(crate) fn violation(&self) -> Option<Violation> {
+        self.with_state(|state| state.violation)
+    }
+
+    pub(crate) fn wants_snapshot(&self) -> bool {
+        self.wanted.swap(false, Ordering::Relaxed)
+    }
+
+    fn with_state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// How often a snapshot is written down at most.
+pub(crate) const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);

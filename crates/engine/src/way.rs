@@ -1,0 +1,29 @@
+//! The way from a stream to the engine that runs it: a line to a thread, or a socket to another process.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::order::{Order, Orders, StreamId};
+use crate::remote::{self, Wish};
+
+#[derive(Debug)]
+pub(crate) enum Way {
+    Thread(StreamId, Orders),
+    Process(Arc<OwnedFd>),
+}
+
+impl Way {
+    pub(crate) fn send(&self, order: Order) {
+        match (self, order) {
+            // What is wanted is looked at in each round: nobody is woken for it.
+            (Self::Thread(..), Order::Tell) => {}
+            (Self::Thread(id, orders), order) => {
+                orders.send((*id, order));
+            }
+            (Self::Process(socket), Order::Notify) => remote::wish(socket, Wish::Notify),
+            (Self::Process(socket), Order::Finish) => remote::wish(socket, Wish::Finish),
+            (Self::Process(socket), Order::Tell) => remote::wish(socket, Wish::Tell),
+            (Self::Process(socket), Order::Abandon) => remote::hang_up(socket),
+        }
+    }
+}

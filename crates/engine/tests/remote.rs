@@ -1,0 +1,213 @@
+//! Streams whose application is elsewhere: what it sends and gets, and what is left when either side goes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, LateChoice, PathState, Queue};
+use timeous_engine::{
+    CloseReason, DccpConfig, Engine, Gone, Offer, Received, Served, ServiceCode, Status, Stream, StreamConfig, Waker,
+    clock,
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Gives nothing up.
+struct Everything;
+
+impl LateChoice for Everything {
+    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {}
+}
+
+fn config() -> StreamConfig {
+    StreamConfig {
+        dccp: DccpConfig::default(),
+        service: ServiceCode::from_bytes(*b"test"),
+        dccp_port: 5_004,
+        slots: 64,
+        choice: Arc::new(|| Box::new(Everything)),
+        repair: None,
+    }
+}
+
+/// Serves until the stream is gone; why it is.
+fn serve(mut served: Served) -> Gone {
+    loop {
+        if let Err(gone) = served.pump() {
+            return gone;
+        }
+        let writable = if served.is_blocked() { PollFlags::OUT } else { PollFlags::empty() };
+        let (socket, bell) = (served.socket(), served.bell());
+        let mut fds = [PollFd::new(&socket, PollFlags::IN | writable), PollFd::new(&bell, PollFlags::IN)];
+        let limit = Timespec { tv_sec: 30, tv_nsec: 0 };
+        assert_ne!(poll(&mut fds, Some(&limit)).unwrap(), 0, "nothing happens any more");
+    }
+}
+
+struct Scene {
+    engine: Engine,
+    here: Stream,
+    served: Served,
+    elsewhere: Stream,
+}
+
+/// A stream from "another process" to this one. The other process is another thread, which is as far for all that it
+/// is told.
+fn scene() -> Scene {
+    let engine = Engine::start().unwrap();
+    let mut listener = engine.listen("127.0.0.1:0".parse().unwrap(), config()).unwrap();
+    let Offer { served, ring, socket } = engine.connect_for(listener.local_addr(), config()).unwrap();
+    let elsewhere = Stream::remote(ring, socket).unwrap();
+    let here = listener.accept(Some(clock::now() + PATIENCE)).expect("a caller");
+    Scene { engine, here, served, elsewhere }
+}
+
+#[track_caller]
+fn next(stream: &mut Stream) -> Received {
+    let end = clock::now() + PATIENCE;
+    loop {
+        if let Some(received) = stream.receiving().poll_received() {
+            return received;
+        }
+        assert!(clock::now() < end, "nothing came; the stream is {:?}", stream.status());
+        stream.receiving().wait(Some(end));
+    }
+}
+
+#[track_caller]
+fn closed(stream: &Stream, waits: impl Fn()) -> CloseReason {
+    let end = clock::now() + PATIENCE;
+    loop {
+        if let Status::Closed(reason) = stream.status() {
+            return reason;
+        }
+        assert!(clock::now() < end, "the stream is {:?}", stream.status());
+        waits();
+    }
+}
+
+fn send(stream: &mut Stream, numbers: std::ops::Range<u64>) {
+    let end = clock::now() + PATIENCE;
+    for n in numbers {
+        let meta = AduMeta { seq: AduSeq(n), ..AduMeta::default() };
+        while stream.sending().enqueue(&meta, &n.to_le_bytes()).is_err() {
+            assert!(clock::now() < end, "no room; the stream is {:?}", stream.status());
+            stream.sending().wait(Some(clock::now() + Duration::from_millis(50)));
+        }
+    }
+}
+
+#[test]
+fn a_stream_of_another_process_is_a_stream_like_any_other() {
+    const MANY: u64 = 1_000;
+    let Scene { engine: _engine, mut here, served, mut elsewhere } = scene();
+    let serving = std::thread::spawn(move || serve(served));
+    let receiving = std::thread::spawn(move || {
+        for n in 0..MANY {
+            assert_eq!(next(&mut here).bytes, n.to_le_bytes());
+        }
+        here
+    });
+    send(&mut elsewhere, 0..MANY);
+    let mut here = receiving.join().unwrap();
+    // And back.
+    send(&mut here, 0..MANY);
+    for n in 0..MANY {
+        assert_eq!(next(&mut elsewhere).bytes, n.to_le_bytes());
+    }
+    // Each has its fate, and that is told.
+    let end = clock::now() + PATIENCE;
+    let mut acked = BTreeSet::new();
+    while acked.len() < MANY as usize {
+        while let Some(done) = elsewhere.sending().poll_completion() {
+            assert_eq!(done.fate, Fate::Acked);
+            assert!(acked.insert(done.seq), "{:?} has two fates", done.seq);
+        }
+        assert!(clock::now() < end, "{} fates", acked.len());
+        elsewhere.sending().wait(Some(clock::now() + Duration::from_millis(50)));
+    }
+    let counts = loop {
+        let snapshot = elsewhere.sending().snapshot();
+        if snapshot.transport.acked == MANY {
+            break snapshot;
+        }
+        assert!(clock::now() < end, "{snapshot:?}");
+        elsewhere.sending().wait(Some(clock::now() + Duration::from_millis(60)));
+    };
+    assert_eq!(counts.transport.data_received, MANY);
+    assert!(counts.path.srtt.is_some());
+    elsewhere.sending().finish();
+    assert_eq!(closed(&elsewhere, a_moment), CloseReason::Local);
+    assert_eq!(serving.join().unwrap(), Gone::Closed);
+    assert_eq!(closed(&here, a_moment), CloseReason::Peer);
+}
+
+fn a_moment() {
+    Waker::new().unwrap().wait(Some(Duration::from_millis(10)));
+}
+
+#[test]
+fn an_application_that_goes_ends_its_stream() {
+    let Scene { engine: _engine, here, served, elsewhere } = scene();
+    drop(elsewhere);
+    assert_eq!(serve(served), Gone::Left);
+    assert_eq!(closed(&here, a_moment), CloseReason::Peer);
+}
+
+#[test]
+fn an_application_hears_that_the_engine_is_gone() {
+    let Scene { engine, here: _here, served, mut elsewhere } = scene();
+    drop((served, engine));
+    assert_eq!(closed(&elsewhere, a_moment), CloseReason::Abandoned);
+    assert!(elsewhere.receiving().poll_received().is_none());
+}
+
+#[test]
+fn what_is_no_wish_ends_the_stream() {
+    let engine = Engine::start().unwrap();
+    let listener = engine.listen("127.0.0.1:0".parse().unwrap(), config()).unwrap();
+    for nonsense in [&b"nonsense"[..], &[0], &[4], &[1, 1], &[7; 100_000]] {
+        let Offer { served, ring: _ring, socket } = engine.connect_for(listener.local_addr(), config()).unwrap();
+        rustix::io::write(&socket, nonsense).unwrap();
+        assert_eq!(serve(served), Gone::NotAWish, "{} bytes", nonsense.len());
+    }
+}
+
+#[test]
+fn an_application_that_never_reads_keeps_nobody() {
+    let Scene { engine, mut here, mut served, elsewhere } = scene();
+    // Nobody takes what comes out of this socket.
+    let Offer { served: mut deaf, ring: _ring, socket: _socket } = {
+        let mut listener = engine.listen_for("127.0.0.1:0".parse().unwrap(), config()).unwrap();
+        let mut caller = engine.connect(listener.local_addr(), config()).unwrap();
+        let end = clock::now() + PATIENCE;
+        let offer = loop {
+            if let Some(offer) = listener.poll_accept() {
+                break offer;
+            }
+            assert!(listener.waker().wait(Some(end.saturating_since(clock::now()))), "nobody came in");
+        };
+        for n in 0..4_000u64 {
+            let meta = AduMeta { seq: AduSeq(n), ..AduMeta::default() };
+            while caller.sending().enqueue(&meta, &[7; 1_000]).is_err() {
+                assert!(clock::now() < end);
+                caller.sending().wait(Some(clock::now() + Duration::from_millis(50)));
+            }
+        }
+        offer
+    };
+    for _ in 0..100 {
+        deaf.pump().unwrap();
+        served.pump().unwrap();
+    }
+    assert!(deaf.is_blocked());
+    // The other one is served as ever.
+    let serving = std::thread::spawn(move || serve(served));
+    send(&mut here, 0..10);
+    let mut elsewhere = elsewhere;
+    for n in 0..10u64 {
+        assert_eq!(next(&mut elsewhere).bytes, n.to_le_bytes());
+    }
+    drop(elsewhere);
+    assert_eq!(serving.join().unwrap(), Gone::Left);
+}
