@@ -1,10 +1,13 @@
 #!/bin/sh
-# Makes sure that the programs the tests use as peers and judges are there: installs them where it may, else says what
-# to install. The tests that need one that is missing are skipped, each by name.
+# Makes sure that the programs the tests use as peers and judges are there, and what the feature `bpf` is compiled with:
+# installs them where it may, else says what to install. The tests that need one that is missing are skipped, each by name.
 set -u
 missing=""
-for pair in tshark:tshark ffmpeg:ffmpeg ip:iproute2; do
+for pair in tshark:tshark ffmpeg:ffmpeg ip:iproute2 curl:curl python3:python3 clang:clang make:make pkg-config:pkg-config; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
+done
+for pair in bpf/bpf_helpers.h:libbpf-dev libelf.h:libelf-dev zlib.h:zlib1g-dev; do
+    [ -e "/usr/include/${pair%%:*}" ] || missing="$missing ${pair##*:}"
 done
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

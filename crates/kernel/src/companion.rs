@@ -1,0 +1,104 @@
+//! The daemon's part in the kernel's macroflows: its flows count there as connections do, and their window is what is
+//! left for them.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path as FilePath;
+
+use libbpf_rs::{Object, ProgramInput};
+use timeous_cm::{Companions, Destination, Manager};
+use timeous_core::Instant;
+
+use crate::error::KernelError;
+use crate::program::{self, MACROFLOWS, TELL};
+use crate::view::Path;
+use crate::words::{TOLD, Told};
+
+/// Tells the kernel of a manager's flows, and the manager of the window that the kernel leaves to them.
+///
+/// Only macroflows that the host vouches for take part: what users tell of their own flows must not touch the windows of
+/// others.
+#[derive(Debug)]
+pub struct Companion {
+    object: Object,
+    shared: BTreeSet<Destination>,
+}
+
+impl Companion {
+    /// Finds the kernel's macroflows, pinned at `at`. The flows it will tell of are those of this network namespace.
+    ///
+    /// # Errors
+    /// [`KernelError::NotLoaded`] if the kernel's TCP is not a client; [`KernelError::NoRights`] without those of root.
+    pub fn open(at: &FilePath) -> Result<Self, KernelError> {
+        // So that a missing one is told apart from a kernel that cannot.
+        program::Installed::open(at)?;
+        let mut object = program::open_object()?;
+        for mut program in object.progs_mut() {
+            let wanted = program.name() == TELL;
+            program.set_autoload(wanted);
+        }
+        for mut map in object.maps_mut() {
+            if map.name() == MACROFLOWS {
+                map.reuse_pinned_map(at.join(MACROFLOWS)).map_err(program::refused)?;
+            } else {
+                map.set_autocreate(false).map_err(program::refused)?;
+            }
+        }
+        Ok(Self { object: object.load().map_err(program::refused)?, shared: BTreeSet::new() })
+    }
+
+    /// Whether the kernel's TCP sends where the manager's flows do, as of the last exchange: then it should be repeated
+    /// every 10 ms, else a few times a second.
+    pub fn is_shared(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
+    /// Tells the kernel of the manager's flows, and the manager of the window that is left for them.
+    ///
+    /// # Errors
+    /// [`KernelError::System`] if the kernel does not answer; the manager then goes on by itself.
+    pub fn exchange(&mut self, now: Instant, manager: &mut Manager) -> Result<(), KernelError> {
+        let destinations: Vec<_> = manager.destinations().filter(|destination| destination.user.is_none()).collect();
+        let gone = self.shared.iter().filter(|destination| !destinations.contains(destination));
+        let mut still = BTreeSet::new();
+        for destination in gone.copied().collect::<Vec<_>>() {
+            manager.companions(now, destination, None);
+        }
+        let mut done = Ok(());
+        for destination in destinations {
+            let Some(ensemble) = manager.ensemble(destination) else { continue };
+            let told = Told {
+                flows: u64::from(ensemble.flows),
+                hungry: u64::from(ensemble.waiting),
+                outstanding: ensemble.outstanding,
+                acked: ensemble.acked,
+                congestions: ensemble.congestions,
+            };
+            let window = self.tell(&destination, &told).unwrap_or_else(|error| {
+                done = Err(error);
+                None
+            });
+            if window.is_some() || self.shared.contains(&destination) {
+                manager.companions(now, destination, window.map(|window| Companions { window }));
+            }
+            if window.is_some() {
+                still.insert(destination);
+            }
+        }
+        self.shared = still;
+        done
+    }
+
+    fn tell(&self, destination: &Destination, told: &Told) -> Result<Option<u64>, KernelError> {
+        // The program takes its caller's namespace.
+        let path = Path { namespace: 0, addr: destination.addr, dscp: destination.dscp };
+        let mut record: [u8; TOLD] = told.record(&path);
+        let program = self.object.progs_mut().find(|program| program.name() == TELL).expect("the object has it");
+        let input = ProgramInput { context_in: Some(&mut record), ..ProgramInput::default() };
+        program.test_run(input).map_err(|error| KernelError::System {
+            what: "tell the kernel of our flows",
+            source: io::Error::other(error.to_string()),
+        })?;
+        Ok(Told::answer(&record))
+    }
+}

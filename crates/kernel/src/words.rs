@@ -1,0 +1,182 @@
+//! The records that the program shares with us, read word by word in the order of `bpf/macroflow.h`.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use timeous_core::Duration;
+
+use crate::view::{Flow, Macroflow, Path};
+
+/// The size of a macroflow's name.
+pub(crate) const KEY: usize = 32;
+/// The size of a macroflow.
+pub(crate) const VALUE: usize = 240;
+/// The size of a connection, as it is shown.
+pub(crate) const SHOWN: usize = 96;
+/// The size of what is told and answered.
+pub(crate) const TOLD: usize = KEY + 6 * 8;
+
+/// Reads words one after another. Who reads has checked the length.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (word, rest) = self.0.split_first_chunk().expect("the length of a record is checked before it is read");
+        self.0 = rest;
+        *word
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_ne_bytes(self.take())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_ne_bytes(self.take())
+    }
+
+    fn addr(&mut self) -> IpAddr {
+        Ipv6Addr::from(self.take::<16>()).to_canonical()
+    }
+
+    fn micros(&mut self) -> Duration {
+        Duration::from_micros(u64::from(self.u32()))
+    }
+
+    fn path(&mut self) -> Path {
+        let (namespace, addr, dscp) = (self.u64(), self.addr(), self.u32() as u8);
+        self.u32();
+        Path { namespace, addr, dscp }
+    }
+}
+
+fn some(duration: Duration) -> Option<Duration> {
+    (!duration.is_zero()).then_some(duration)
+}
+
+/// A path as the program's maps name it.
+pub(crate) fn key(path: &Path) -> [u8; KEY] {
+    let addr = match path.addr {
+        IpAddr::V4(addr) => addr.to_ipv6_mapped(),
+        IpAddr::V6(addr) => addr,
+    };
+    let mut key = [0; KEY];
+    key[..8].copy_from_slice(&path.namespace.to_ne_bytes());
+    key[8..24].copy_from_slice(&addr.octets());
+    key[24..28].copy_from_slice(&u32::from(path.dscp).to_ne_bytes());
+    key
+}
+
+/// A macroflow, at a time of the monotonic clock. None if these bytes are not one.
+pub(crate) fn macroflow(key: &[u8], value: &[u8], now_nanos: u64) -> Option<Macroflow> {
+    if key.len() != KEY || value.len() != VALUE {
+        return None;
+    }
+    let path = Words(key).path();
+    let mut words = Words(value);
+    let _lock = words.u32();
+    let mss = words.u32();
+    let _born = words.u64();
+    let [window, threshold, _counted, committed, _modest, hungry, flows] = std::array::from_fn(|_| words.u64());
+    let [_next, _turn, _reduced, _heard, busy, _reducer, _window_before, _threshold_before] =
+        std::array::from_fn(|_| words.u64());
+    let [srtt, rttvar, min_rtt] = std::array::from_fn(|_| words.micros());
+    let _queueing = words.u32();
+    let [acked, lost, losses, timeouts, opened] = std::array::from_fn(|_| words.u64());
+    let [_told, _acked, _congestions, companions] = std::array::from_fn(|_| words.u64());
+    Some(Macroflow {
+        path,
+        flows,
+        hungry,
+        window,
+        threshold: (threshold != u64::MAX).then_some(threshold),
+        committed,
+        mss,
+        srtt: some(srtt),
+        rttvar,
+        min_rtt: some(min_rtt),
+        opened,
+        acked,
+        lost,
+        losses,
+        timeouts,
+        companions,
+        idle: Duration::from_nanos(now_nanos.saturating_sub(busy)),
+    })
+}
+
+/// A connection. None if these bytes are not one.
+pub(crate) fn flow(shown: &[u8]) -> Option<Flow> {
+    if shown.len() != SHOWN {
+        return None;
+    }
+    let mut words = Words(shown);
+    let path = words.path();
+    let local = words.addr();
+    let _id = words.u64();
+    let [local_port, remote_port] = std::array::from_fn(|_| words.u32() as u16);
+    let [window, mss, flight] = std::array::from_fn(|_| words.u32());
+    let srtt = words.micros();
+    let (committed, hungry) = (words.u64(), words.u64() > 0);
+    let (local, remote) = (SocketAddr::new(local, local_port), SocketAddr::new(path.addr, remote_port));
+    Some(Flow { path, local, remote, window, mss, flight, srtt, committed, hungry })
+}
+
+/// What is told of the daemon's flows: how many, how many of them wait, what is under way, what was ever acknowledged,
+/// and how often congestion was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) flows: u64,
+    pub(crate) hungry: u64,
+    pub(crate) outstanding: u64,
+    pub(crate) acked: u64,
+    pub(crate) congestions: u64,
+}
+
+impl Told {
+    pub(crate) fn record(&self, path: &Path) -> [u8; TOLD] {
+        let mut record = [0; TOLD];
+        record[..KEY].copy_from_slice(&key(path));
+        let words = [self.flows, self.hungry, self.outstanding, self.acked, self.congestions];
+        for (place, word) in record[KEY..].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        record
+    }
+
+    /// The answer in a record: the window that is left, if the kernel has flows there.
+    pub(crate) fn answer(record: &[u8; TOLD]) -> Option<u64> {
+        let window = record.last_chunk().map(|bytes| u64::from_ne_bytes(*bytes)).unwrap_or_default();
+        (window > 0).then_some(window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_the_same_after_it_went_through_a_key() {
+        for addr in ["192.0.2.7", "2001:db8::7"] {
+            let path = Path { namespace: 77, addr: addr.parse().unwrap(), dscp: 46 };
+            assert_eq!(Words(&key(&path)).path(), path);
+        }
+    }
+
+    #[test]
+    fn records_of_another_size_are_none() {
+        assert_eq!(macroflow(&[0; KEY], &[0; VALUE - 1], 0), None);
+        assert_eq!(macroflow(&[0; KEY - 1], &[0; VALUE], 0), None);
+        assert_eq!(flow(&[0; SHOWN + 1]), None);
+        assert!(macroflow(&[0; KEY], &[0; VALUE], 0).is_some() && flow(&[0; SHOWN]).is_some());
+    }
+
+    #[test]
+    fn what_is_told_and_answered_keeps_its_place() {
+        let path = Path { namespace: 0, addr: "192.0.2.7".parse().unwrap(), dscp: 0 };
+        let told = Told { flows: 1, hungry: 2, outstanding: 3, acked: 4, congestions: 5 };
+        let mut record = told.record(&path);
+        assert_eq!(Told::answer(&record), None);
+        assert_eq!(record[KEY + 32..KEY + 40], 5_u64.to_ne_bytes());
+        record[KEY + 40..].copy_from_slice(&6_000_u64.to_ne_bytes());
+        assert_eq!(Told::answer(&record), Some(6_000));
+    }
+}

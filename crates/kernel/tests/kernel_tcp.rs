@@ -1,0 +1,196 @@
+//! The kernel's TCP as a client, on this machine's kernel: loaded, used by sockets that know nothing of it, taken away.
+
+#![cfg(feature = "bpf")]
+
+mod bed;
+
+use std::fs;
+
+use bed::{Bed, Loaded, RIGHT, need, pair, transfer};
+use rustix::net::sockopt::tcp_congestion;
+use timeous_core::Duration;
+use timeous_kernel::{Companion, Installed, KernelError, Macroflow, Settings, Wish};
+
+fn available(name: &str) -> bool {
+    let list = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    list.split_whitespace().any(|word| word == name)
+}
+
+fn wait_a_little() {
+    let _ = rustix::thread::nanosleep(&rustix::fs::Timespec { tv_sec: 0, tv_nsec: 5_000_000 });
+}
+
+/// The macroflows, once the first of them is so: what is under way is acknowledged, sockets are closed.
+fn until(loaded: &Loaded, so: impl Fn(&Macroflow) -> bool) -> Vec<Macroflow> {
+    loop {
+        let macroflows = loaded.installed().macroflows().unwrap();
+        if so(&macroflows[0]) {
+            return macroflows;
+        }
+        wait_a_little();
+    }
+}
+
+/// A link, and the program loaded.
+fn ready(test: &str) -> Option<(Bed, Loaded)> {
+    let loaded = need(test, Loaded::new(test))?;
+    Some((need(test, Bed::make(test))?, loaded))
+}
+
+#[test]
+fn a_connection_that_asks_by_name_draws_its_window_from_a_macroflow() {
+    let Some((bed, loaded)) = ready("named") else { return };
+    let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
+    transfer(&sending, &receiving, 1_000_000);
+    let macroflows = until(&loaded, |macroflow| macroflow.committed == 0);
+    let [macroflow] = &macroflows[..] else { panic!("{macroflows:?}") };
+    assert_eq!((macroflow.path.addr, macroflow.flows), (RIGHT.parse().unwrap(), 1));
+    assert!(macroflow.acked >= 1_000_000, "{macroflow:?}");
+    let round_trip = macroflow.min_rtt.unwrap();
+    assert!(round_trip >= Duration::from_millis(40) && round_trip < Duration::from_millis(60), "{macroflow:?}");
+    let flows = bed.left.within(|| loaded.installed().flows()).unwrap().unwrap();
+    let [flow] = &flows[..] else { panic!("{flows:?}") };
+    assert_eq!((flow.local, flow.remote), (sending.local_addr().unwrap(), sending.peer_addr().unwrap()));
+    assert!(u64::from(flow.window * flow.mss) <= macroflow.window, "{flow:?} of {macroflow:?}");
+    assert_eq!(loaded.installed().flows().unwrap(), [], "other namespaces have no connections");
+    drop((sending, receiving));
+}
+
+#[test]
+fn the_next_connection_starts_from_what_the_path_bears() {
+    let Some((bed, loaded)) = ready("next") else { return };
+    let first = pair(&bed, RIGHT, Some(&loaded.name));
+    transfer(&first.0, &first.1, 500_000);
+    drop(first);
+    let known = loaded.installed().macroflows().unwrap()[0].window;
+    let next = pair(&bed, RIGHT, Some(&loaded.name));
+    let flows = bed.left.within(|| loaded.installed().flows()).unwrap().unwrap();
+    let flow = flows.iter().find(|flow| flow.remote == next.0.peer_addr().unwrap()).unwrap();
+    assert!(flow.window > 20, "Linux would start with 10 packets: {flow:?}");
+    let window = u64::from(flow.window * flow.mss);
+    assert!(window <= known && window + u64::from(flow.mss) > known, "{flow:?} of {known}");
+}
+
+#[test]
+fn connections_share_one_window() {
+    let Some((bed, loaded)) = ready("share") else { return };
+    let pairs: Vec<_> = (0..4).map(|_| pair(&bed, RIGHT, Some(&loaded.name))).collect();
+    std::thread::scope(|scope| {
+        for (sending, receiving) in &pairs {
+            scope.spawn(|| transfer(sending, receiving, 700_000));
+        }
+        let looks = scope.spawn(|| {
+            let mut most = 0;
+            for _ in 0..100 {
+                let macroflow = loaded.installed().macroflows().unwrap()[0];
+                // Each may hold a packet, however small the window; what was given before it shrank comes back with
+                // acknowledgements.
+                if macroflow.losses == 0 {
+                    let most = macroflow.window + 4 * u64::from(macroflow.mss);
+                    assert!(macroflow.committed <= most, "{macroflow:?}");
+                }
+                most = most.max(macroflow.hungry);
+                wait_a_little();
+            }
+            most
+        });
+        assert_eq!(looks.join().unwrap(), 4, "all four want to send");
+    });
+    let macroflow = loaded.installed().macroflows().unwrap()[0];
+    assert_eq!((macroflow.flows, macroflow.opened), (4, 4));
+    drop(pairs);
+}
+
+#[test]
+fn the_default_and_a_route_serve_programs_that_know_nothing_of_it_and_are_put_back() {
+    let Some((bed, loaded)) = ready("wish") else { return };
+    let file = tempfile::tempdir().unwrap();
+    let file = file.path().join("changes.json");
+    let before = bed.left.sysctl("net/ipv4/tcp_congestion_control").unwrap();
+    for wish in [
+        Wish { default: true, routes: Vec::new() },
+        Wish { default: false, routes: vec![RIGHT.to_owned()] },
+        Wish { default: false, routes: vec!["10.77.0.0/24".to_owned()] },
+    ] {
+        let apply = || Settings::apply(&file, &loaded.name, &loaded.at, &wish);
+        let settings = bed.left.within(apply).unwrap().unwrap();
+        let during = pair(&bed, RIGHT, None);
+        assert_eq!(tcp_congestion(&during.0).unwrap(), loaded.name, "{wish:?}");
+        transfer(&during.0, &during.1, 10_000);
+        // As after a crash: all that is known is what was written down.
+        let read = Settings::read(&file).unwrap().unwrap();
+        assert_eq!(read, settings);
+        assert!(matches!(read.undo(&file), Err(KernelError::OtherNamespace { .. })));
+        bed.left.within(|| read.undo(&file)).unwrap().unwrap();
+        let after = pair(&bed, RIGHT, None);
+        assert_eq!(tcp_congestion(&after.0).unwrap(), before, "{wish:?}");
+        assert_eq!(Settings::read(&file).unwrap(), None);
+    }
+    assert_eq!(bed.left.sysctl("net/ipv4/tcp_congestion_control").unwrap(), before);
+    let nowhere = Wish { default: true, routes: vec!["127.0.0.1".to_owned()] };
+    let refused = bed.left.within(|| Settings::apply(&file, &loaded.name, &loaded.at, &nowhere)).unwrap();
+    assert!(matches!(refused, Err(KernelError::Route { .. })), "{refused:?}");
+    assert_eq!(bed.left.sysctl("net/ipv4/tcp_congestion_control").unwrap(), before, "nothing was changed");
+}
+
+#[test]
+fn connections_in_flight_survive_its_removal() {
+    let Some((bed, mut loaded)) = ready("remove") else { return };
+    let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
+    transfer(&sending, &receiving, 100_000);
+    // As after a crash: the process that loaded it is gone, and another one finds it.
+    drop(loaded.installed.take());
+    assert!(available(&loaded.name));
+    let again = Installed::load(&loaded.at, &loaded.name);
+    assert!(matches!(again, Err(KernelError::AlreadyLoaded { .. })), "{again:?}");
+    Installed::open(&loaded.at).unwrap().remove("cubic").unwrap();
+    assert!(!available(&loaded.name));
+    assert!(matches!(Installed::open(&loaded.at), Err(KernelError::NotLoaded { .. })));
+    transfer(&sending, &receiving, 100_000);
+    let fallback = if available("cubic") { "cubic" } else { "reno" };
+    assert_eq!(tcp_congestion(&sending).unwrap(), fallback);
+    let ours = Installed::load(&loaded.at, &loaded.name);
+    loaded.installed = Some(ours.unwrap());
+    assert_eq!(loaded.installed().macroflows().unwrap(), [], "nothing of the one before is left");
+}
+
+#[test]
+fn ipv6_has_macroflows_too() {
+    let Some((bed, loaded)) = ready("ipv6") else { return };
+    bed.right.ip(&["link", "set", "lo", "up"]).unwrap();
+    let listener = bed.right.within(|| std::net::TcpListener::bind("[::1]:0")).unwrap().unwrap();
+    let address = listener.local_addr().unwrap();
+    let sending = bed.right.within(|| std::net::TcpStream::connect(address)).unwrap().unwrap();
+    rustix::net::sockopt::set_tcp_congestion(&sending, &loaded.name).unwrap();
+    transfer(&sending, &listener.accept().unwrap().0, 1_000_000);
+    let macroflows = loaded.installed().macroflows().unwrap();
+    assert_eq!(macroflows.len(), 1, "{macroflows:?}");
+    assert_eq!(macroflows[0].path.addr, "::1".parse::<std::net::IpAddr>().unwrap());
+    let flows = bed.right.within(|| loaded.installed().flows()).unwrap().unwrap();
+    assert_eq!(flows[0].local, sending.local_addr().unwrap());
+}
+
+#[test]
+fn idle_macroflows_are_forgotten_and_busy_ones_are_not() {
+    let Some((bed, loaded)) = ready("forget") else { return };
+    let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
+    transfer(&sending, &receiving, 10_000);
+    assert_eq!(loaded.installed().forget_idle(Duration::ZERO).unwrap(), 0);
+    drop((sending, receiving));
+    assert_eq!(loaded.installed().forget_idle(Duration::from_secs(60)).unwrap(), 0);
+    until(&loaded, |macroflow| macroflow.flows == 0);
+    assert_eq!(loaded.installed().forget_idle(Duration::ZERO).unwrap(), 1);
+    assert_eq!(loaded.installed().macroflows().unwrap(), []);
+}
+
+#[test]
+fn a_name_that_cannot_be_one_is_refused() {
+    let at = std::path::Path::new(timeous_kernel::PINNED).with_file_name("timeous_no");
+    for name in ["", "sixteen_letters_", "a b"] {
+        let refused = Installed::load(&at, name);
+        let expected = |error: &KernelError| matches!(error, KernelError::Name { .. }) || error.is_incapable();
+        assert!(refused.as_ref().is_err_and(expected), "{name:?}: {refused:?}");
+    }
+    let none = Companion::open(&at);
+    assert!(none.as_ref().is_err_and(|error| matches!(error, KernelError::NotLoaded { .. })), "{none:?}");
+}
