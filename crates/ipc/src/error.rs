@@ -99,7 +99,7 @@ pub enum ClientError {
     #[error("the flow was lost with the connection to the daemon: open it again")]
     Gone,
     /// The queue to the daemon is full.
-    #[error("the queue to the daemon is full: it has not yet read what was submitted; try again after an event")]
+    #[error("the queue to the daemon is full: try again when an event tells that there is room")]
     Full,
     /// The daemon did not answer a call in time. The connection is given up.
     #[error("the daemon did not answer a call in time: the connection is given up")]

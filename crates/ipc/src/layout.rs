@@ -35,9 +35,9 @@ pub enum GeometryError {
 }
 
 impl Default for Geometry {
-    /// 256 messages to the daemon, 512 back, 256 flows: 65 KiB.
+    /// 1024 messages each way, and 1024 flows: 193 KiB.
     fn default() -> Self {
-        Self { submissions: 256, completions: 512, flows: 256 }
+        Self { submissions: 1024, completions: 1024, flows: 1024 }
     }
 }
 

@@ -7,16 +7,29 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+#[cfg(not(loom))]
+mod client;
+#[cfg(not(loom))]
+mod clock;
 mod error;
 mod handle;
 mod layout;
 pub mod messages;
+#[cfg(not(loom))]
+mod path;
 mod queue;
 pub mod slot;
+#[cfg(not(loom))]
+pub mod socket;
 mod table;
 
 pub use channel::{Channel, Rest};
+#[cfg(not(loom))]
+pub use client::{Client, Event, Flow, Options};
 pub use error::{ChannelError, ClientError, ConnectError, Lost, Violation};
 pub use handle::Handle;
 pub use layout::{Geometry, GeometryError};
+pub use messages::OpenFlow;
+#[cfg(not(loom))]
+pub use path::{SOCKET_VARIABLE, daemon_socket, own_socket};
 pub use slot::{Completion, Refusal, Submission};

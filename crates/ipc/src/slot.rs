@@ -50,6 +50,8 @@ pub enum Submission {
         /// Bytes.
         bytes: u64,
     },
+    /// Nothing: that the daemon has read it shows that it lives.
+    Ping,
 }
 
 /// From the daemon to a client.
@@ -115,6 +117,7 @@ const REQUEST_BY: u64 = 2;
 const NOTIFY: u64 = 3;
 const UPDATE: u64 = 4;
 const NOTIFY_UNASKED: u64 = 5;
+const PING: u64 = 6;
 
 const GRANTED: u64 = 1;
 const CHANGED: u64 = 2;
@@ -138,8 +141,18 @@ impl Submission {
             Self::RequestBy { flow, deadline } => [REQUEST_BY, flow.bits(), deadline.as_nanos(), 0, 0, 0, 0, 0],
             Self::Notify { flow, bytes } => [NOTIFY, flow.bits(), bytes, 0, 0, 0, 0, 0],
             Self::Update { flow, update } => update_words(flow, update),
+            Self::Ping => [PING, 0, 0, 0, 0, 0, 0, 0],
             Self::NotifyUnasked { flow, bytes } => [NOTIFY_UNASKED, flow.bits(), bytes, 0, 0, 0, 0, 0],
         }
+    }
+
+    /// Whether an honest client may say it: a request is for a packet at least.
+    #[cfg(not(loom))]
+    pub(crate) fn check(&self) -> Result<(), crate::messages::Malformed> {
+        if matches!(self, Self::Request { count: 0, .. }) {
+            return Err(crate::messages::Malformed::Senseless("number of requests"));
+        }
+        Ok(())
     }
 
     /// From shared memory; `None` if it is no message.
@@ -153,6 +166,7 @@ impl Submission {
             }
             REQUEST_BY if zero_from(3) => Some(Self::RequestBy { flow, deadline: Instant::from_nanos(words[2]) }),
             NOTIFY if zero_from(3) => Some(Self::Notify { flow, bytes: words[2] }),
+            PING if zero_from(1) => Some(Self::Ping),
             NOTIFY_UNASKED if zero_from(3) => Some(Self::NotifyUnasked { flow, bytes: words[2] }),
             kind if kind & KIND == UPDATE && zero_from(7) => Some(Self::Update { flow, update: update(words)? }),
             _ => None,

@@ -52,7 +52,7 @@ fn copy(entry: &[AtomicU64]) -> Option<[u64; ENTRY - 1]> {
     // What was copied is not older than the version that is read behind it.
     fence(Ordering::Acquire);
     let after = entry[VERSION].load(Ordering::Relaxed);
-    (before == after && before % 2 == 0).then_some(words)
+    (before == after && before.is_multiple_of(2)).then_some(words)
 }
 
 /// The head: generation above, then 12 bits of flags; the loss, at most a million, has the last 20.

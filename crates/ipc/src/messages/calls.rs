@@ -253,7 +253,7 @@ impl Answer {
 }
 
 impl Call {
-    pub(super) fn check(&self) -> Result<(), Malformed> {
+    pub(crate) fn check(&self) -> Result<(), Malformed> {
         match self {
             Self::Open(open) => open.check(),
             Self::Thresh { down, up, .. } => {

@@ -1,0 +1,262 @@
+//! A process's end: verbs to the daemon, events from it, one descriptor to poll.
+
+mod event;
+mod link;
+mod verbs;
+mod watch;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::event::PollFlags;
+use timeous_core::{Duration, Instant};
+
+pub use event::{Event, Flow};
+
+use crate::clock::now;
+use crate::error::{ConnectError, Lost};
+use crate::messages::{FROM_DAEMON_MAX, FromDaemon, ToDaemon, VERSION, encode};
+use crate::path::daemon_socket;
+use crate::socket::{connect_to, send};
+use link::{Link, hear};
+use watch::{Watch, wait_for};
+
+/// How a client connects.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The daemon's socket.
+    pub path: PathBuf,
+    /// What the client calls itself, for people.
+    pub name: String,
+    /// How long an answer of the daemon is waited for before it is given up.
+    pub timeout: Duration,
+}
+
+impl Default for Options {
+    /// The socket of [`daemon_socket`], the name of the program, two seconds.
+    fn default() -> Self {
+        let name = std::env::args_os().next().map(PathBuf::from);
+        let name = name.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        Self { path: daemon_socket(), name: name.unwrap_or_default(), timeout: Duration::from_secs(2) }
+    }
+}
+
+/// A connection to the daemon, which outlives the daemon's restarts.
+///
+/// No verb waits but those that need an answer, and these for [`Options::timeout`] at most; then the daemon is given up,
+/// as it is when it does not read what is submitted. While it is gone, verbs fail with
+/// [`Disconnected`](crate::ClientError::Disconnected), and the client tries to reach it again whenever its descriptor
+/// rings and [`poll_event`](Self::poll_event) is called. Flows are lost with the connection.
+///
+/// ```no_run
+/// use timeous_ipc::{Client, Event, Options, OpenFlow};
+/// let mut client = Client::connect(Options::default())?;
+/// let flow = client.open(OpenFlow::to("192.0.2.1".parse()?, 1_200))?;
+/// client.request(flow)?;
+/// while client.wait(None) {
+///     if let Some(Event::Granted(flow)) = client.poll_event() {
+///         client.notify(flow, 1_000)?; // the late choice was a packet of 1000 bytes
+///         break;
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Client {
+    options: Options,
+    watch: Watch,
+    state: State,
+    /// Counts connections, so that flows of different ones are told apart.
+    connection: u32,
+    /// What is to be told before anything else.
+    events: VecDeque<Event>,
+}
+
+#[derive(Debug)]
+enum State {
+    Up(Box<Link>),
+    /// Connected, and the welcome is waited for.
+    Greeting {
+        socket: OwnedFd,
+        until: Instant,
+        pause: Duration,
+    },
+    /// Nothing to connect to; it is tried again.
+    Down {
+        at: Instant,
+        pause: Duration,
+    },
+}
+
+/// Between attempts to reach the daemon again: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Between attempts to connect where too many wait to be accepted.
+const CROWDED_PAUSE: Duration = Duration::from_millis(5);
+
+impl Client {
+    /// Connects to the daemon, and waits for its welcome.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(options: Options) -> Result<Self, ConnectError> {
+        let deadline = now() + options.timeout;
+        let watch = Watch::new()?;
+        let socket = loop {
+            match greet(&options) {
+                Ok(socket) => break socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if now() >= deadline {
+                        return Err(ConnectError::NoAnswer);
+                    }
+                    watch.wait(Some(now() + CROWDED_PAUSE));
+                }
+                Err(error) => {
+                    return Err(ConnectError::NoDaemon { path: options.path.display().to_string(), error });
+                }
+            }
+        };
+        if !wait_for(&socket, PollFlags::IN, Some(deadline)) {
+            return Err(ConnectError::NoAnswer);
+        }
+        watch.add(&socket)?;
+        let link = welcomed(socket, 1, options.timeout)?.map_err(|_| ConnectError::NoAnswer)?;
+        let state = State::Up(Box::new(link));
+        Ok(Self { options, watch, state, connection: 1, events: VecDeque::new() })
+    }
+
+    /// How it connects.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whether there is a connection at present.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
+    /// The next event. After `None` the descriptor rings when there is one.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            self.watch.rang();
+            match &mut self.state {
+                State::Up(link) => match link.next_or_beat() {
+                    Ok(Ok(event)) => return Some(event),
+                    Ok(Err(next_beat)) => {
+                        if let Some(at) = next_beat {
+                            self.watch.by(at);
+                        }
+                        return None;
+                    }
+                    Err(lost) => self.lose(lost),
+                },
+                State::Greeting { .. } | State::Down { .. } => {
+                    if !self.reach() {
+                        return None;
+                    }
+                    self.events.push_back(Event::Reconnected);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until there may be an event, but not beyond `deadline`; `false` if there is none by then. To be called
+    /// when [`poll_event`](Self::poll_event) has nothing.
+    pub fn wait(&mut self, deadline: Option<Instant>) -> bool {
+        if !self.events.is_empty() {
+            return true;
+        }
+        if let State::Up(link) = &mut self.state {
+            match link.doze() {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(lost) => {
+                    self.lose(lost);
+                    return true;
+                }
+            }
+        }
+        self.watch.wait(deadline)
+    }
+
+    /// The connection is over.
+    fn lose(&mut self, lost: Lost) {
+        self.state = State::Down { at: now() + FIRST_PAUSE, pause: FIRST_PAUSE };
+        self.events.push_back(Event::Disconnected(lost));
+        self.watch.nudge();
+    }
+
+    /// A step towards a new connection; `true` if there is one.
+    fn reach(&mut self) -> bool {
+        let time = now();
+        let state = std::mem::replace(&mut self.state, State::Down { at: time, pause: FIRST_PAUSE });
+        self.state = match state {
+            State::Up(link) => State::Up(link),
+            State::Down { at, pause } if time < at => State::Down { at, pause },
+            State::Down { pause, .. } => match greet(&self.options).and_then(|socket| {
+                self.watch.add(&socket)?;
+                Ok(socket)
+            }) {
+                Ok(socket) => State::Greeting { socket, until: time + self.options.timeout, pause },
+                Err(_) => later(time, pause),
+            },
+            State::Greeting { socket, until, pause } => {
+                let connection = self.connection.wrapping_add(1);
+                match welcomed(socket, connection, self.options.timeout) {
+                    Ok(Ok(link)) => {
+                        self.connection = connection;
+                        State::Up(Box::new(link))
+                    }
+                    Ok(Err(socket)) if time < until => State::Greeting { socket, until, pause },
+                    Ok(Err(_)) | Err(_) => later(time, pause),
+                }
+            }
+        };
+        match self.state {
+            State::Up(_) => return true,
+            State::Greeting { until, .. } => self.watch.by(until),
+            State::Down { at, .. } => self.watch.by(at),
+        }
+        false
+    }
+}
+
+/// The next attempt.
+fn later(time: Instant, pause: Duration) -> State {
+    State::Down { at: time + pause, pause: (pause * 2).min(LONGEST_PAUSE) }
+}
+
+/// Connects and says hello.
+fn greet(options: &Options) -> io::Result<OwnedFd> {
+    let socket = connect_to(&options.path)?;
+    let name: String = options.name.chars().take(64).collect();
+    let hello = encode(&ToDaemon::Hello { version: VERSION, name });
+    // A fresh socket has room for a hello.
+    if send(&socket, &hello, &[])? { Ok(socket) } else { Err(io::ErrorKind::WouldBlock.into()) }
+}
+
+/// Looks for the daemon's welcome; gives the socket back if there is none yet.
+fn welcomed(socket: OwnedFd, connection: u32, every: Duration) -> Result<Result<Link, OwnedFd>, ConnectError> {
+    match hear(&socket, &mut vec![0; FROM_DAEMON_MAX]) {
+        Ok(None) => Ok(Err(socket)),
+        Ok(Some((FromDaemon::Welcome(welcome), descriptors))) => {
+            Link::new(socket, (welcome, descriptors), connection, every).map(Ok)
+        }
+        Ok(Some((FromDaemon::Goodbye(reason), _))) => Err(ConnectError::Refused(reason)),
+        Ok(Some(_)) => Err(ConnectError::Foreign("it does not begin with a welcome".to_owned())),
+        Err(lost) => Err(ConnectError::Foreign(lost.to_string())),
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.watch.as_fd()
+    }
+}

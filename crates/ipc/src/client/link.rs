@@ -1,0 +1,354 @@
+//! One connection to the daemon, while it lasts.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::PollFlags;
+use timeous_core::{Duration, Instant, PathState};
+use timeous_ring::Memory;
+
+use super::event::{Event, Flow};
+use super::watch::wait_for;
+use crate::clock::now;
+use crate::error::{ConnectError, Lost};
+use crate::handle::Handle;
+use crate::messages::{Answer, Call, FROM_DAEMON_MAX, Failure, FromDaemon, ToDaemon, VERSION, Welcome, decode, encode};
+use crate::queue::{BadIndex, Reader, Writer};
+use crate::slot::{Completion, Submission};
+use crate::socket::{receive_with_descriptors, send};
+use crate::table::Table;
+
+/// An open flow.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    generation: u32,
+    mtu: u32,
+}
+
+/// A message that came over the socket.
+pub(crate) type Message = (FromDaemon, Vec<OwnedFd>);
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    socket: OwnedFd,
+    bell: OwnedFd,
+    submissions: Writer,
+    completions: Reader,
+    table: Table,
+    /// Open flows by their slots.
+    flows: Vec<Option<Known>>,
+    open: u32,
+    connection: u32,
+    next_call: u32,
+    /// Grants that came together, and are told one by one.
+    grants: Option<(Handle, u32)>,
+    beat: Beat,
+    /// Something found no room in the queue, and nobody was told that there is room again.
+    starving: bool,
+    /// The daemon's call to wake up was heard in the middle of something.
+    woken: bool,
+    /// For a packet.
+    room: Box<[u8]>,
+}
+
+/// Looks now and then whether the daemon still reads.
+#[derive(Debug)]
+struct Beat {
+    every: Duration,
+    next: Instant,
+    /// How much must have been read by then.
+    until: Option<u64>,
+}
+
+fn broken(bad: BadIndex) -> Lost {
+    Lost::Broken(format!("an index of a queue is {}, where it cannot be", bad.found))
+}
+
+/// The next message on a socket, whole and with the descriptors that belong to it.
+pub(crate) fn hear(socket: impl AsFd, room: &mut [u8]) -> Result<Option<Message>, Lost> {
+    let packet = match receive_with_descriptors(&socket, room) {
+        // Told once, before what the daemon said last.
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => receive_with_descriptors(&socket, room),
+        other => other,
+    };
+    let Some(packet) = packet.map_err(|_| Lost::Gone)? else { return Ok(None) };
+    if packet.len == 0 {
+        return Err(Lost::Gone);
+    }
+    let message: FromDaemon = decode(&room[..packet.len]).map_err(|error| Lost::Broken(error.to_string()))?;
+    if packet.descriptors.len() != message.descriptors() {
+        return Err(Lost::Broken(format!("{} descriptors came with a message", packet.descriptors.len())));
+    }
+    Ok(Some((message, packet.descriptors)))
+}
+
+impl Link {
+    /// From the daemon's welcome.
+    pub(crate) fn new(
+        socket: OwnedFd,
+        (welcome, descriptors): (Welcome, Vec<OwnedFd>),
+        connection: u32,
+        every: Duration,
+    ) -> Result<Self, ConnectError> {
+        let foreign = |what: &str| ConnectError::Foreign(what.to_owned());
+        if welcome.version != VERSION {
+            return Err(foreign("it speaks another version"));
+        }
+        let geometry = welcome.geometry;
+        let [memory, bell] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| foreign("its welcome has no memory"))?;
+        let memory = Memory::open(&memory, geometry.words())?.ok_or_else(|| foreign("its memory is not sealed"))?;
+        let memory = Arc::new(memory);
+        Ok(Self {
+            socket,
+            bell,
+            submissions: Writer::new(Arc::clone(&memory), geometry.submission_queue()),
+            completions: Reader::new(Arc::clone(&memory), geometry.completion_queue()),
+            table: Table::new(memory, &geometry),
+            flows: vec![None; geometry.flows as usize],
+            open: 0,
+            connection,
+            next_call: 0,
+            grants: None,
+            beat: Beat { every, next: now() + every, until: None },
+            starving: false,
+            woken: false,
+            room: vec![0; FROM_DAEMON_MAX].into_boxed_slice(),
+        })
+    }
+
+    /// The daemon's name for a flow that is open; else why there is none.
+    pub(crate) fn handle(&self, flow: Flow) -> Option<Result<Handle, Failure>> {
+        let handle = flow.handle(self.connection)?;
+        Some(self.known(handle).map(|_| handle).ok_or(Failure::UnknownFlow(handle)))
+    }
+
+    fn known(&self, handle: Handle) -> Option<Known> {
+        let known = *self.flows.get(handle.slot as usize)?;
+        known.filter(|known| known.generation == handle.generation)
+    }
+
+    pub(crate) fn opened(&mut self, handle: Handle, mtu: u32) -> Result<Flow, Lost> {
+        let place = self.flows.get_mut(handle.slot as usize);
+        let place = place.ok_or_else(|| Lost::Broken(format!("flow {handle} is beyond the flows granted")))?;
+        *place = Some(Known { generation: handle.generation, mtu });
+        self.open += 1;
+        if self.open == 1 {
+            self.beat = Beat { next: now() + self.beat.every, until: None, ..self.beat };
+        }
+        Ok(Flow::new(self.connection, handle))
+    }
+
+    pub(crate) fn closed(&mut self, handle: Handle) {
+        if self.known(handle).is_some() {
+            self.flows[handle.slot as usize] = None;
+            self.open -= 1;
+        }
+    }
+
+    pub(crate) fn mtu(&self, handle: Handle) -> Option<u32> {
+        self.known(handle).map(|known| known.mtu)
+    }
+
+    /// What the daemon has published of a flow's path.
+    pub(crate) fn published(&self, handle: Handle) -> Option<PathState> {
+        self.table.read(handle)
+    }
+
+    /// Puts something into the queue; `false` if it is full, and then the daemon will ring when it has read it.
+    /// [`ring`](Self::ring) follows.
+    pub(crate) fn submit(&mut self, submission: &Submission) -> Result<bool, Lost> {
+        let words = submission.to_words();
+        loop {
+            if self.submissions.push(&words).map_err(broken)? {
+                return Ok(true);
+            }
+            if self.submissions.starve().map_err(broken)? {
+                self.starving = true;
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Rings the daemon's bell if it sleeps.
+    pub(crate) fn ring(&self) {
+        if self.submissions.must_ring() {
+            self.ring_bell();
+        }
+    }
+
+    fn ring_bell(&self) {
+        // The only way to fail is a counter that is full, which is as awake as can be.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    /// The next event, if there is one. If not, the daemon wakes this side with the next.
+    fn next(&mut self) -> Result<Option<Event>, Lost> {
+        loop {
+            if let Some(event) = self.told()? {
+                return Ok(Some(event));
+            }
+            match hear(&self.socket, &mut self.room)? {
+                None => {}
+                Some((FromDaemon::Answer { .. }, _)) => return Err(Lost::Broken("an answer to no call".to_owned())),
+                Some(message) => {
+                    if let Some(event) = self.unasked(message)? {
+                        return Ok(Some(event));
+                    }
+                    continue;
+                }
+            }
+            self.woken = false;
+            if self.doze()? {
+                return self.has_room_again();
+            }
+        }
+    }
+
+    fn has_room_again(&mut self) -> Result<Option<Event>, Lost> {
+        if self.starving && !self.submissions.starve().map_err(broken)? {
+            self.starving = false;
+            return Ok(Some(Event::Room));
+        }
+        Ok(None)
+    }
+
+    /// Whether the daemon has called since this was asked: nothing else tells that something waits.
+    pub(crate) fn was_woken(&mut self) -> bool {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// The next event. If there is none, when it is to be looked again even if nothing happens.
+    pub(crate) fn next_or_beat(&mut self) -> Result<Result<Event, Option<Instant>>, Lost> {
+        match self.next()? {
+            Some(event) => Ok(Ok(event)),
+            None => self.beat(now()).map(Err),
+        }
+    }
+
+    /// Lies down to sleep; `false` if there is something to read.
+    pub(crate) fn doze(&mut self) -> Result<bool, Lost> {
+        if self.grants.is_some() {
+            return Ok(false);
+        }
+        let doze = self.completions.doze().map_err(broken)?;
+        if doze.ring {
+            self.ring_bell();
+        }
+        Ok(doze.asleep)
+    }
+
+    /// What the queue tells next. What it tells of flows that are closed is over.
+    fn told(&mut self) -> Result<Option<Event>, Lost> {
+        loop {
+            if let Some((handle, count)) = self.grants.take() {
+                self.grants = (count > 1).then_some((handle, count - 1));
+                if self.known(handle).is_some() {
+                    return Ok(Some(Event::Granted(Flow::new(self.connection, handle))));
+                }
+                self.grants = None;
+            }
+            let Some(words) = self.completions.pop().map_err(broken)? else { return Ok(None) };
+            let name = |handle| Flow::new(self.connection, handle);
+            match Completion::from_words(&words) {
+                None => return Err(Lost::Broken(format!("a message in its queue begins with {:#x}", words[0]))),
+                Some(Completion::Granted { count: 0, .. }) => {}
+                Some(Completion::Granted { flow, count }) => self.grants = Some((flow, count)),
+                Some(Completion::Changed { flow, state }) if self.known(flow).is_some() => {
+                    return Ok(Some(Event::Changed(name(flow), state)));
+                }
+                Some(Completion::Changed { .. }) => {}
+                Some(Completion::Refused { flow, why, value }) => {
+                    return Ok(Some(Event::Refused { flow: name(flow), why, value }));
+                }
+            }
+        }
+    }
+
+    /// What the daemon says by itself.
+    fn unasked(&mut self, (message, descriptors): Message) -> Result<Option<Event>, Lost> {
+        match message {
+            FromDaemon::Wake => {
+                self.woken = true;
+                Ok(None)
+            }
+            FromDaemon::Goodbye(reason) => Err(Lost::Said(reason)),
+            FromDaemon::Incoming { listener } => match <[OwnedFd; 2]>::try_from(descriptors) {
+                Ok([ring, socket]) => Ok(Some(Event::Incoming { listener, ring, socket })),
+                Err(_) => Err(Lost::Broken("a stream without its ring and its socket".to_owned())),
+            },
+            FromDaemon::Welcome(_) | FromDaemon::Answer { .. } => {
+                Err(Lost::Broken("a message out of its order".to_owned()))
+            }
+        }
+    }
+
+    /// Calls the daemon and waits for its answer, but not beyond `deadline`. What comes in between goes to `events`.
+    pub(crate) fn call(
+        &mut self,
+        call: Call,
+        deadline: Instant,
+        events: &mut VecDeque<Event>,
+    ) -> Result<Result<(Answer, Vec<OwnedFd>), Failure>, Lost> {
+        let id = self.next_call;
+        self.next_call = self.next_call.wrapping_add(1);
+        let packet = encode(&ToDaemon::Call { id, call });
+        loop {
+            match send(&self.socket, &packet, &[]) {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(_) => return Err(self.last_words()),
+            }
+            if !wait_for(&self.socket, PollFlags::OUT, Some(deadline)) {
+                return Err(Lost::NoAnswer);
+            }
+        }
+        loop {
+            match hear(&self.socket, &mut self.room)? {
+                None if wait_for(&self.socket, PollFlags::IN, Some(deadline)) => {}
+                None => return Err(Lost::NoAnswer),
+                Some((FromDaemon::Answer { id: of, result }, descriptors)) if of == id => {
+                    return Ok(result.map(|answer| (answer, descriptors)));
+                }
+                Some(message) => events.extend(self.unasked(message)?),
+            }
+        }
+    }
+
+    /// What the daemon said before it was gone.
+    fn last_words(&mut self) -> Lost {
+        loop {
+            match hear(&self.socket, &mut self.room) {
+                Err(lost) => return lost,
+                Ok(Some((FromDaemon::Goodbye(reason), _))) => return Lost::Said(reason),
+                Ok(Some(_)) => {}
+                Ok(None) => return Lost::Gone,
+            }
+        }
+    }
+
+    /// Looks whether the daemon reads what is submitted, and submits something for it to read. When to look again.
+    fn beat(&mut self, now: Instant) -> Result<Option<Instant>, Lost> {
+        if self.open == 0 {
+            return Ok(None);
+        }
+        if now >= self.beat.next {
+            let (written, read) = self.submissions.progress().map_err(broken)?;
+            if self.beat.until.is_some_and(|until| read < until) {
+                return Err(Lost::NoAnswer);
+            }
+            // If there is no room for it, there is enough to be read.
+            let until = if self.submit(&Submission::Ping)? { written + 1 } else { read + 1 };
+            self.ring();
+            self.beat = Beat { next: now + self.beat.every, until: Some(until), ..self.beat };
+        }
+        Ok(Some(self.beat.next))
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

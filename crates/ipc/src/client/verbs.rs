@@ -1,0 +1,351 @@
+//! What a client can do: the verbs of the Congestion Manager, documents, streams.
+
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
+use timeous_cm::Update;
+use timeous_core::{Instant, PathState};
+
+use super::{Client, Flow, State};
+use crate::clock::now;
+use crate::error::{ClientError, Lost};
+use crate::handle::Handle;
+use crate::messages::{Answer, Call, Document, Failure, OpenFlow, StreamSpec};
+use crate::slot::Submission;
+
+/// The longest document that is read, in bytes.
+const LONGEST: u64 = 256 << 20;
+
+type Done = Result<(), ClientError>;
+
+/// Flows and what is asked of their paths.
+impl Client {
+    /// Opens a flow (`cm_open`).
+    ///
+    /// # Errors
+    /// The daemon's limits, and see [`ClientError`].
+    pub fn open(&mut self, flow: OpenFlow) -> Result<Flow, ClientError> {
+        let (answer, _) = self.call(Call::Open(flow))?;
+        let Answer::Opened { flow, mtu } = answer else { return Err(self.misfit()) };
+        let opened = self.link()?.opened(flow, mtu);
+        opened.map_err(|lost| self.over(lost))
+    }
+
+    /// Closes a flow (`cm_close`). What it held goes to others.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn close(&mut self, flow: Flow) -> Done {
+        let handle = self.handle(flow)?;
+        self.done(Call::Close(handle))?;
+        self.link()?.closed(handle);
+        Ok(())
+    }
+
+    /// The largest packet of a flow in bytes (`cm_mtu`).
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn mtu(&mut self, flow: Flow) -> Result<u32, ClientError> {
+        let handle = self.handle(flow)?;
+        self.link()?.mtu(handle).ok_or(ClientError::Failed(Failure::UnknownFlow(handle)))
+    }
+
+    /// What is known of a flow's path (`cm_query`): mostly from shared memory, without asking.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn query(&mut self, flow: Flow) -> Result<PathState, ClientError> {
+        let handle = self.handle(flow)?;
+        if let Some(state) = self.link()?.published(handle) {
+            return Ok(state);
+        }
+        match self.call(Call::Query(handle))?.0 {
+            Answer::Path(path) => Ok(path.into()),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    /// [`query`](Self::query) for several flows, each with its own result.
+    pub fn bulk_query(&mut self, flows: &[Flow]) -> Vec<Result<PathState, ClientError>> {
+        flows.iter().map(|&flow| self.query(flow)).collect()
+    }
+
+    /// Asks for [`Event::Changed`](super::Event::Changed) when the rate falls below the last one told times `down`, or
+    /// rises above it times `up` (`cm_thresh`).
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn thresh(&mut self, flow: Flow, down: f64, up: f64) -> Done {
+        let flow = self.handle(flow)?;
+        self.done(Call::Thresh { flow, down, up })
+    }
+
+    /// The flow leaves its macroflow and makes one of its own.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn split(&mut self, flow: Flow) -> Done {
+        let flow = self.handle(flow)?;
+        self.done(Call::Split(flow))
+    }
+
+    /// The flow joins the macroflow of another.
+    ///
+    /// # Errors
+    /// The manager's, and see [`ClientError`].
+    pub fn merge(&mut self, flow: Flow, with: Flow) -> Done {
+        let (flow, with) = (self.handle(flow)?, self.handle(with)?);
+        self.done(Call::Merge { flow, with })
+    }
+
+    /// The flow's weight in its macroflow.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn set_weight(&mut self, flow: Flow, weight: u32) -> Done {
+        let flow = self.handle(flow)?;
+        self.done(Call::SetWeight { flow, weight })
+    }
+
+    /// The scheduler of the flow's macroflow, by name.
+    ///
+    /// # Errors
+    /// No such scheduler, and see [`ClientError`].
+    pub fn set_scheduler(&mut self, flow: Flow, name: &str) -> Done {
+        let flow = self.handle(flow)?;
+        self.done(Call::SetScheduler { flow, name: name.to_owned() })
+    }
+
+    /// The congestion controller of the flow's macroflow, by name.
+    ///
+    /// # Errors
+    /// No such controller, and see [`ClientError`].
+    pub fn set_controller(&mut self, flow: Flow, name: &str) -> Done {
+        let flow = self.handle(flow)?;
+        self.done(Call::SetController { flow, name: name.to_owned() })
+    }
+}
+
+/// What goes through the queue, and is refused, if at all, by an [`Event::Refused`](super::Event::Refused).
+impl Client {
+    /// Asks for the right to send one packet (`cm_request`).
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn request(&mut self, flow: Flow) -> Done {
+        self.request_many(flow, 1)
+    }
+
+    /// Asks for the right to send so many packets, at least one.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn request_many(&mut self, flow: Flow, count: u32) -> Done {
+        self.submit(flow, |flow| Submission::Request { flow, count })
+    }
+
+    /// Asks for the right to send one packet that is of use until an instant of the host's monotonic clock.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn request_by(&mut self, flow: Flow, deadline: Instant) -> Done {
+        self.submit(flow, |flow| Submission::RequestBy { flow, deadline })
+    }
+
+    /// A grant was used for `bytes`; 0 gives it back (`cm_notify`).
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn notify(&mut self, flow: Flow, bytes: u64) -> Done {
+        self.submit(flow, |flow| Submission::Notify { flow, bytes })
+    }
+
+    /// A packet of `bytes` left without a grant.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn notify_unasked(&mut self, flow: Flow, bytes: u64) -> Done {
+        self.submit(flow, |flow| Submission::NotifyUnasked { flow, bytes })
+    }
+
+    /// What was learnt of packets that were sent (`cm_update`). Times are of the host's monotonic clock.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn update(&mut self, flow: Flow, update: Update) -> Done {
+        self.submit(flow, |flow| Submission::Update { flow, update })
+    }
+
+    /// [`request_many`](Self::request_many) for several flows, each with its own result; the daemon is woken once.
+    pub fn bulk_request(&mut self, requests: &[(Flow, u32)]) -> Vec<Done> {
+        self.submit_all(requests, |flow, &count| Submission::Request { flow, count })
+    }
+
+    /// [`notify`](Self::notify) for several flows, each with its own result; the daemon is woken once.
+    pub fn bulk_notify(&mut self, notes: &[(Flow, u64)]) -> Vec<Done> {
+        self.submit_all(notes, |flow, &bytes| Submission::Notify { flow, bytes })
+    }
+
+    /// [`update`](Self::update) for several flows, each with its own result; the daemon is woken once.
+    pub fn bulk_update(&mut self, updates: &[(Flow, Update)]) -> Vec<Done> {
+        self.submit_all(updates, |flow, &update| Submission::Update { flow, update })
+    }
+
+    fn submit_all<T>(&mut self, all: &[(Flow, T)], make: impl Fn(Handle, &T) -> Submission) -> Vec<Done> {
+        let done = all.iter().map(|(flow, what)| self.put(*flow, |flow| make(flow, what))).collect();
+        self.ring();
+        done
+    }
+
+    fn submit(&mut self, flow: Flow, make: impl FnOnce(Handle) -> Submission) -> Done {
+        self.put(flow, make)?;
+        self.ring();
+        Ok(())
+    }
+
+    fn put(&mut self, flow: Flow, make: impl FnOnce(Handle) -> Submission) -> Done {
+        let submission = make(self.handle(flow)?);
+        submission.check()?;
+        match self.link()?.submit(&submission) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                // The daemon may sleep over what it has: then nobody would ever make room.
+                self.ring();
+                Err(ClientError::Full)
+            }
+            Err(lost) => Err(self.over(lost)),
+        }
+    }
+
+    fn ring(&self) {
+        if let State::Up(link) = &self.state {
+            link.ring();
+        }
+    }
+}
+
+/// Documents and streams.
+impl Client {
+    /// Macroflows, flows and clients as they are now, as JSON.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn snapshot(&mut self) -> Result<Vec<u8>, ClientError> {
+        self.describe(Document::Snapshot)
+    }
+
+    /// What is remembered of paths, as JSON.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn paths(&mut self) -> Result<Vec<u8>, ClientError> {
+        self.describe(Document::Paths)
+    }
+
+    /// Forgets what is remembered of paths to one address, or to all; of how many.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn forget_paths(&mut self, addr: Option<IpAddr>) -> Result<u64, ClientError> {
+        match self.call(Call::ForgetPaths { addr })?.0 {
+            Answer::Count(count) => Ok(count),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    /// Opens a stream that the daemon runs: its packet ring and its socket.
+    ///
+    /// # Errors
+    /// The daemon's limits, and see [`ClientError`].
+    pub fn connect_stream(&mut self, remote: SocketAddr, spec: StreamSpec) -> Result<[OwnedFd; 2], ClientError> {
+        let (answer, descriptors) = self.call(Call::Connect { remote, spec })?;
+        match (answer, <[OwnedFd; 2]>::try_from(descriptors)) {
+            (Answer::Stream, Ok(both)) => Ok(both),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    /// Listens for streams at a UDP port: the listener, and where it listens. Streams that come in are told by
+    /// [`Event::Incoming`](super::Event::Incoming).
+    ///
+    /// # Errors
+    /// The daemon's limits, and see [`ClientError`].
+    pub fn listen(&mut self, local: SocketAddr, spec: StreamSpec) -> Result<(u32, SocketAddr), ClientError> {
+        match self.call(Call::Listen { local, spec })?.0 {
+            Answer::Listening { listener, local } => Ok((listener, local)),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    /// Listens no more.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn stop_listening(&mut self, listener: u32) -> Done {
+        self.done(Call::StopListening(listener))
+    }
+
+    fn describe(&mut self, document: Document) -> Result<Vec<u8>, ClientError> {
+        let (answer, descriptors) = self.call(Call::Describe(document))?;
+        match (answer, descriptors.into_iter().next()) {
+            (Answer::Document(bytes), _) => Ok(bytes),
+            (Answer::LongDocument { len }, Some(file)) if len <= LONGEST => {
+                let mut bytes = vec![0; len as usize];
+                let read = File::from(file).read_exact_at(&mut bytes, 0);
+                read.map(|()| bytes).map_err(|_| self.misfit())
+            }
+            _ => Err(self.misfit()),
+        }
+    }
+}
+
+/// What the verbs are made of.
+impl Client {
+    fn link(&mut self) -> Result<&mut super::link::Link, ClientError> {
+        match &mut self.state {
+            State::Up(link) => Ok(link),
+            State::Greeting { .. } | State::Down { .. } => Err(ClientError::Disconnected),
+        }
+    }
+
+    fn handle(&mut self, flow: Flow) -> Result<Handle, ClientError> {
+        let handle = self.link()?.handle(flow).ok_or(ClientError::Gone)?;
+        Ok(handle?)
+    }
+
+    fn call(&mut self, call: Call) -> Result<(Answer, Vec<OwnedFd>), ClientError> {
+        call.check()?;
+        let State::Up(link) = &mut self.state else { return Err(ClientError::Disconnected) };
+        let answered = link.call(call, now() + self.options.timeout, &mut self.events);
+        // What came in between was taken from the socket, which does not ring for it any more.
+        if link.was_woken() || !self.events.is_empty() {
+            self.watch.nudge();
+        }
+        match answered {
+            Ok(answer) => Ok(answer?),
+            Err(lost) => Err(self.over(lost)),
+        }
+    }
+
+    fn done(&mut self, call: Call) -> Done {
+        match self.call(call)?.0 {
+            Answer::Done => Ok(()),
+            _ => Err(self.misfit()),
+        }
+    }
+
+    /// The daemon is lost in the middle of something.
+    fn over(&mut self, lost: Lost) -> ClientError {
+        let error = if lost == Lost::NoAnswer { ClientError::NoAnswer } else { ClientError::Disconnected };
+        self.lose(lost);
+        error
+    }
+
+    /// The answer is none to the question.
+    fn misfit(&mut self) -> ClientError {
+        self.over(Lost::Broken("an answer that does not fit its call".to_owned()))
+    }
+}
