@@ -65,6 +65,15 @@ pub trait Controller: Send + std::fmt::Debug {
     /// timeouts went by, maybe none (RFC 5681 §4.1, RFC 2861).
     fn on_idle(&mut self, now: Instant, timeouts: u32);
 
+    /// The slow start threshold in bytes, once there is one.
+    fn threshold(&self) -> Option<u64> {
+        None
+    }
+
+    /// Starts with a window, and goes by slow start up to a threshold, as another controller knew them. One that has no
+    /// window of its own need not.
+    fn adopt(&mut self, _window: u64, _threshold: Option<u64>) {}
+
     /// Whether acknowledgements that come while a flow repairs a loss grow the window all the same.
     fn grows_while_recovering(&self) -> bool {
         false

@@ -1,14 +1,61 @@
 //! What a client and the manager say to each other: a flow's name, and what became of its packets.
 
+use std::fmt;
+use std::net::SocketAddr;
+
 use timeous_core::{Duration, Instant};
 
-/// A flow of the Congestion Manager (the paper's `cm_flowid`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+use crate::destination::Destination;
+
+/// A flow of the Congestion Manager (the paper's `cm_flowid`). Names are not used again; later flows have greater ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(u64);
 
 impl FlowId {
-    pub(crate) const fn new(id: u64) -> Self {
+    /// As a number, for a message to another process.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// From the number. One that names no flow is refused wherever it is used.
+    pub const fn from_u64(id: u64) -> Self {
         Self(id)
+    }
+}
+
+impl fmt::Debug for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The rest says where it is kept.
+        write!(f, "FlowId({})", self.0 >> 32)
+    }
+}
+
+/// What a client opens.
+///
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+/// use timeous_cm::FlowSpec;
+/// let audio = FlowSpec { weight: 4, ..FlowSpec::to(IpAddr::V4(Ipv4Addr::LOCALHOST).into(), 200) };
+/// assert_eq!(audio.mtu, 200);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// Where its packets go.
+    pub destination: Destination,
+    /// The most bytes that one of its packets has.
+    pub mtu: u64,
+    /// Its share of the macroflow beside that of the others; 1 to 65 536.
+    pub weight: u32,
+    /// The local end, for people who look at the flow.
+    pub local: Option<SocketAddr>,
+    /// The remote end, for people who look at the flow.
+    pub remote: Option<SocketAddr>,
+}
+
+impl FlowSpec {
+    /// A flow of packets of at most `mtu` bytes, with the weight of any other.
+    pub fn to(destination: Destination, mtu: u64) -> Self {
+        Self { destination, mtu, weight: 1, local: None, remote: None }
     }
 }
 
@@ -26,7 +73,7 @@ pub enum Loss {
 }
 
 /// What a client learnt from its receiver (the paper's `cm_update`).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Update {
     /// Bytes that arrived.
     pub acked: u64,

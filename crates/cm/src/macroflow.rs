@@ -1,40 +1,51 @@
 //! A macroflow: flows to one destination, their shared window, pace and round-trip time (Andersen et al. §2).
 
+mod feedback;
+mod grants;
+pub(crate) mod restart;
+mod watch;
+
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::fmt;
 
 use timeous_core::{Duration, Instant, PathState, Rate};
 
-use crate::controller::{Acked, Congestion, Controller, TimedOut};
+use crate::controller::Controller;
 use crate::delivery::DeliveryRate;
-use crate::flow::{FlowId, Loss};
+use crate::destination::Destination;
+use crate::flow::FlowId;
+use crate::flows::{Flow, Totals};
 use crate::rtt::RttEstimator;
-use crate::scheduler::RoundRobin;
+use crate::scheduler::{Requests, Scheduling};
 
-/// What flows must have in common to share congestion state.
-///
-/// The port is not part of it: all flows to one host are thought to take one path (Andersen et al. §2). A DSCP other
-/// than the default may be queued apart, and so is a macroflow of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Destination {
-    /// The host.
-    pub addr: IpAddr,
-    /// The Differentiated Services code point of its packets.
-    pub dscp: u8,
-}
+pub(crate) use feedback::Sign;
+use grants::Grant;
+use restart::Resumption;
+use watch::Calm;
 
-impl From<IpAddr> for Destination {
-    fn from(addr: IpAddr) -> Self {
-        Self { addr, dscp: 0 }
+/// A macroflow's name. Names are not used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MacroflowId(u64);
+
+impl MacroflowId {
+    /// As a number, for a message to another process.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// From the number.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(id)
     }
 }
 
-/// A grant that is not used within this long goes to another flow.
-const GRANT_LIFETIME: Duration = Duration::from_millis(50);
-/// How much may leave at once where pacing would hold it back: timers are not finer than this.
-const PACING_SLACK: Duration = Duration::from_millis(2);
+impl fmt::Debug for MacroflowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MacroflowId({})", self.0 >> 32)
+    }
+}
 
-/// The congestion that a macroflow has answered since its first flow was opened.
+/// The congestion that a macroflow has answered since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Answered {
     /// Losses without a timeout, those of a window counted once.
@@ -45,27 +56,33 @@ pub struct Answered {
     pub timeouts: u64,
 }
 
-/// A sign of congestion that a flow saw.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sign {
-    pub(crate) loss: Loss,
-    pub(crate) sent_at: Instant,
-    /// A timeout of the same flow, with nothing acknowledged since its last.
-    pub(crate) again: bool,
-}
+/// What makes a controller, given the packet size.
+pub(crate) type MakeController = fn(u64) -> Box<dyn Controller>;
 
 #[derive(Debug)]
 pub(crate) struct Macroflow {
+    pub(crate) destination: Destination,
+    /// It is not the one that new flows to its destination join.
+    pub(crate) apart: bool,
     pub(crate) controller: Box<dyn Controller>,
+    pub(crate) make: MakeController,
     pub(crate) rtt: RttEstimator,
     delivery: DeliveryRate,
+    /// The largest packet of any of its flows.
     mtu: u64,
-    /// Flows that are open.
+    /// Flows that are open, and the sum of their weights.
     pub(crate) flows: u32,
-    requests: RoundRobin,
-    /// Grants given and not yet used, oldest first.
-    grants: VecDeque<(FlowId, Instant)>,
+    weights: u64,
+    pub(crate) requests: Requests,
+    /// Somebody chose the order in which requests are served.
+    pub(crate) order_chosen: bool,
+    /// Grants, oldest first. Some are gone: the flow knows.
+    grants: VecDeque<Grant>,
+    /// Grants given and not yet used.
+    granted: u32,
     outstanding: u64,
+    /// Of what is outstanding: bytes of flows that are gone, and until when they count.
+    abandoned: VecDeque<(Instant, u64)>,
     /// The pace: the next packet leaves not before this.
     next_release: Instant,
     last_sent: Option<Instant>,
@@ -78,12 +95,30 @@ pub(crate) struct Macroflow {
     limited_at: Option<Instant>,
     loss_share: f64,
     pub(crate) answers: Answered,
+    pub(crate) totals: Totals,
+    /// It had no flow since it last sent.
+    pub(crate) reopened: bool,
+    /// A remembered window is being tried.
+    resumption: Option<Resumption>,
+    /// The first window after a pause leaves at a pace.
+    spreading: bool,
+    /// Bytes that may leave without one.
+    burst: u64,
+    /// The window that holds instead of the controller's, as long as others than its flows have a share in it.
+    companions: Option<u64>,
+    /// When what was learnt is next told.
+    pub(crate) learnt_at: Instant,
+    /// Flows whose clients want to hear of their rates, and within what rates none does.
+    watchers: Vec<FlowId>,
+    calm: Calm,
     reckoned: Reckoned,
 }
 
 /// What follows from round trips and the controller: reckoned when they change, since every packet asks for it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reckoned {
+    /// How many bytes may be outstanding.
+    window: u64,
     /// The rate at which the macroflow may send.
     rate: Rate,
     /// The pace, and the gap after a packet of the largest size; none before there is a round-trip time.
@@ -91,16 +126,23 @@ struct Reckoned {
 }
 
 impl Macroflow {
-    pub(crate) fn new(controller: Box<dyn Controller>, mtu: u64) -> Self {
-        Self {
-            controller,
+    pub(crate) fn new(destination: Destination, make: MakeController, mtu: u64) -> Self {
+        let mut macroflow = Self {
+            destination,
+            apart: false,
+            controller: make(mtu),
+            make,
             rtt: RttEstimator::default(),
             delivery: DeliveryRate::default(),
             mtu,
             flows: 0,
-            requests: RoundRobin::default(),
+            weights: 0,
+            requests: Requests::default(),
+            order_chosen: false,
             grants: VecDeque::new(),
+            granted: 0,
             outstanding: 0,
+            abandoned: VecDeque::new(),
             next_release: Instant::ZERO,
             last_sent: None,
             last_feedback: Instant::ZERO,
@@ -109,181 +151,60 @@ impl Macroflow {
             limited_at: None,
             loss_share: 0.0,
             answers: Answered::default(),
+            totals: Totals::default(),
+            reopened: false,
+            resumption: None,
+            spreading: false,
+            burst: 0,
+            companions: None,
+            learnt_at: Instant::ZERO,
+            watchers: Vec::new(),
+            calm: Calm::default(),
             reckoned: Reckoned::default(),
-        }
+        };
+        macroflow.reckon();
+        macroflow
     }
 
     /// To be called when round trips or the controller have changed.
-    fn reckon(&mut self) {
+    pub(crate) fn reckon(&mut self) {
+        let tried = self.resumption.as_ref().map_or(0, Resumption::window);
+        let window = self.companions.unwrap_or_else(|| self.controller.window().max(tried));
+        self.reckoned.window = window;
         let Some(srtt) = self.rtt.smoothed() else { return };
+        let of_window = Rate::from_bytes_in(window, srtt);
+        let (mut rate, mut pace) = if self.companions.is_some() {
+            (of_window, Rate::from_bytes_in(window.saturating_add(window / 5), srtt))
+        } else {
+            (self.controller.rate(srtt), self.controller.pace(srtt))
+        };
+        if self.resumption.is_some() {
+            rate = rate.max(of_window);
+        }
+        if self.spreading {
+            pace = pace.min(of_window);
+        }
         let delivered = self.delivery.best(self.last_feedback, srtt).unwrap_or(Rate::ZERO);
-        let pace = self.controller.pace(srtt);
-        self.reckoned =
-            Reckoned { rate: self.controller.rate(srtt).max(delivered), pace: Some((pace, pace.time_for(self.mtu))) };
+        self.reckoned.rate = rate.max(delivered);
+        self.reckoned.pace = Some((pace, pace.time_for(self.mtu)));
     }
 
-    pub(crate) fn waiting(&self, flow: FlowId) -> u32 {
-        self.requests.waiting(flow)
-    }
-
-    pub(crate) fn request(&mut self, now: Instant, flow: FlowId) {
-        self.restart_after_idle(now);
-        self.requests.request(flow);
-    }
-
-    /// Whoever asks first after an idle time ends it.
-    fn restart_after_idle(&mut self, now: Instant) {
-        let Some(last) = self.last_sent else { return };
-        if self.outstanding > 0 || !self.requests.is_empty() || !self.grants.is_empty() {
-            return;
-        }
-        let timeouts = now.saturating_since(last).as_nanos() / self.rtt.timeout().as_nanos().max(1);
-        self.controller.on_idle(now, u32::try_from(timeouts).unwrap_or(u32::MAX));
-        self.last_sent = None;
+    /// A flow of packets of at most `mtu` bytes belongs to it from now on.
+    pub(crate) fn take_in(&mut self, mtu: u64, weight: u32) {
+        self.flows += 1;
+        self.weights += u64::from(weight);
+        self.mtu = self.mtu.max(mtu);
         self.reckon();
     }
 
-    /// Whether `flow` may send one packet now: it holds a grant, or gets one. If not, it waits for one from now on.
-    pub(crate) fn ask(&mut self, now: Instant, flow: FlowId, granted: &mut VecDeque<FlowId>) -> bool {
-        if self.has_grant(flow) {
-            return true;
-        }
-        if !self.requests.is_empty() && self.waiting(flow) > 0 {
-            return false;
-        }
-        self.restart_after_idle(now);
-        // Nobody waits: there is no turn to take.
-        if self.requests.is_empty() && self.has_room() && self.next_release <= now + PACING_SLACK {
-            self.grants.push_back((flow, now));
-            self.charge_pace(now);
-            return true;
-        }
-        self.requests.request(flow);
-        self.give_grants(now, granted);
-        let has_grant = self.has_grant(flow);
-        if has_grant && granted.back() == Some(&flow) {
-            granted.pop_back();
-        }
-        has_grant
+    /// A flow's weight becomes another.
+    pub(crate) fn reweigh(&mut self, old: u32, new: u32) {
+        self.weights = self.weights - u64::from(old) + u64::from(new);
     }
 
-    /// Gives out as many grants as window and pace allow; the flows that got one are appended to `granted`.
-    pub(crate) fn give_grants(&mut self, now: Instant, granted: &mut VecDeque<FlowId>) {
-        while !self.requests.is_empty() {
-            if !self.has_room() {
-                self.limited_at = Some(now);
-                return;
-            }
-            if self.next_release > now + PACING_SLACK {
-                return;
-            }
-            let Some(flow) = self.requests.next() else { return };
-            self.grants.push_back((flow, now));
-            granted.push_back(flow);
-            self.charge_pace(now);
-        }
-    }
-
-    /// Room for one more packet. An empty path always has: a window below one packet would wait for ever.
-    fn has_room(&self) -> bool {
-        let promised = self.grants.len() as u64 * self.mtu;
-        let used = self.outstanding + promised;
-        used == 0 || used + self.mtu <= self.controller.window()
-    }
-
-    fn charge_pace(&mut self, now: Instant) {
-        if let Some((_, gap)) = self.reckoned.pace {
-            self.next_release = self.next_release.max(now) + gap;
-        }
-    }
-
-    pub(crate) fn has_grant(&self, flow: FlowId) -> bool {
-        self.grants.iter().any(|&(f, _)| f == flow)
-    }
-
-    /// A grant of `flow` is used for `bytes`, or given back with none. `false` if it held none.
-    pub(crate) fn spend(&mut self, now: Instant, flow: FlowId, bytes: u64) -> bool {
-        let Some(at) = self.grants.iter().position(|&(f, _)| f == flow) else { return false };
-        self.grants.remove(at);
-        self.refund_pace(now, self.mtu.saturating_sub(bytes));
-        if bytes > 0 {
-            self.outstanding += bytes;
-            self.last_sent = Some(now);
-        }
-        true
-    }
-
-    /// What a grant promised and its packet did not need.
-    fn refund_pace(&mut self, now: Instant, unused: u64) {
-        if let Some((pace, _)) = self.reckoned.pace {
-            self.next_release = self.next_release.saturating_sub(pace.time_for(unused)).max(now);
-        }
-    }
-
-    /// A packet of `bytes` leaves without having been granted.
-    pub(crate) fn sent_unasked(&mut self, now: Instant, bytes: u64) {
-        self.charge_pace(now);
-        self.outstanding += bytes;
-        self.last_sent = Some(now);
-    }
-
-    /// Takes in what was acknowledged. While its flow is `recovering` the window stays.
-    pub(crate) fn acked(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>, recovering: bool) {
-        self.last_feedback = now;
-        if let Some(rtt) = rtt {
-            self.rtt.sample(rtt);
-        }
-        let srtt = self.rtt.smoothed();
-        if let Some(srtt) = srtt {
-            self.delivery.acked(now, bytes, srtt);
-        }
-        let window_limited = self.was_limited(now, bytes);
-        self.outstanding = self.outstanding.saturating_sub(bytes);
-        self.count_loss(bytes, 0);
-        if !recovering || self.controller.grows_while_recovering() {
-            self.controller.on_acked(now, Acked { bytes, outstanding: self.outstanding, rtt, srtt, window_limited });
-        }
-        self.reckon();
-    }
-
-    /// Whether the window was the limit during the last round trip, or is as good as full now.
-    fn was_limited(&self, now: Instant, bytes: u64) -> bool {
-        let round = self.rtt.smoothed().unwrap_or(RttEstimator::INITIAL_TIMEOUT);
-        let lately = self.limited_at.is_some_and(|at| now.saturating_since(at) <= round);
-        lately || self.outstanding.max(bytes) + self.mtu > self.controller.window()
-    }
-
-    /// `bytes` are no longer under way, since they were lost.
-    pub(crate) fn lost(&mut self, now: Instant, bytes: u64) {
-        self.last_feedback = now;
-        self.outstanding = self.outstanding.saturating_sub(bytes);
-        self.count_loss(0, bytes);
-        self.reckon();
-    }
-
-    /// Answers congestion, once for all that was sent before an answer. `outstanding` is what was under way when the
-    /// news came.
-    pub(crate) fn congested(&mut self, now: Instant, outstanding: u64, sign: Sign) {
-        let Sign { loss, sent_at, again } = sign;
-        // What leaves at the very instant of an answer leaves after it: a driver feeds first and drains then.
-        let answered = self.reduced_at.is_some_and(|at| sent_at < at);
-        match loss {
-            Loss::Persistent => {
-                let again = again || self.timed_out_at.is_some_and(|at| sent_at < at);
-                self.controller.on_timeout(now, TimedOut { outstanding, again });
-                self.timed_out_at = Some(now);
-                self.answers.timeouts += u64::from(!again);
-            }
-            Loss::Transient | Loss::Ecn if !answered => {
-                let marked = loss == Loss::Ecn;
-                self.controller.on_congestion(now, Congestion { outstanding, marked });
-                let count = if marked { &mut self.answers.marks } else { &mut self.answers.losses };
-                *count += 1;
-            }
-            Loss::None | Loss::Transient | Loss::Ecn => return,
-        }
-        self.reduced_at = Some(now);
-        self.reckon();
+    /// The largest packet of any of its flows.
+    pub(crate) fn mtu(&self) -> u64 {
+        self.mtu
     }
 
     /// What is under way.
@@ -291,47 +212,54 @@ impl Macroflow {
         self.outstanding
     }
 
-    fn count_loss(&mut self, acked: u64, lost: u64) {
-        // An average over about the last hundred packets.
-        let packets = (acked + lost) as f64 / self.mtu as f64;
-        let gain = (packets / 100.0).min(1.0);
-        let share = if acked + lost == 0 { 0.0 } else { lost as f64 / (acked + lost) as f64 };
-        self.loss_share += (share - self.loss_share) * gain;
+    /// Grants given and not yet used.
+    pub(crate) fn granted(&self) -> u32 {
+        self.granted
     }
 
-    /// A flow is gone with `outstanding` bytes of which nobody will hear.
-    pub(crate) fn forget(&mut self, flow: FlowId, outstanding: u64) {
-        self.requests.forget(flow);
-        self.grants.retain(|&(f, _)| f != flow);
-        self.outstanding = self.outstanding.saturating_sub(outstanding);
-        self.flows = self.flows.saturating_sub(1);
+    /// Whether the window held its flows back during the last round trip.
+    pub(crate) fn was_limited_at(&self, now: Instant) -> bool {
+        let round = self.rtt.smoothed().unwrap_or(RttEstimator::INITIAL_TIMEOUT);
+        self.limited_at.is_some_and(|at| now.saturating_since(at) <= round)
     }
 
-    /// When grants can be given or taken back by the passing of time alone.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let expiry = self.grants.front().map(|&(_, given)| given + GRANT_LIFETIME);
-        let paced =
-            (!self.requests.is_empty() && self.has_room()).then(|| self.next_release.saturating_sub(PACING_SLACK));
-        expiry.into_iter().chain(paced).min()
+    /// Another window than the controller's holds, or its own again.
+    pub(crate) fn share_with(&mut self, window: Option<u64>) {
+        self.companions = window;
+        self.reckon();
     }
 
-    /// Takes back grants that nobody used.
-    pub(crate) fn expire_grants(&mut self, now: Instant) {
-        while self.grants.front().is_some_and(|&(_, given)| now >= given + GRANT_LIFETIME) {
-            self.grants.pop_front();
-            self.refund_pace(now, self.mtu);
-        }
+    /// Another controller takes over what this one knew.
+    pub(crate) fn change_controller(&mut self, make: MakeController) {
+        let (window, threshold) = (self.controller.window(), self.controller.threshold());
+        self.make = make;
+        self.controller = make(self.mtu);
+        self.controller.adopt(window, threshold);
+        self.reckon();
     }
 
+    /// What all of its flows share.
     pub(crate) fn state(&self) -> PathState {
         PathState {
-            rate: Rate::from_bps(self.reckoned.rate.as_bps() / u64::from(self.flows.max(1))),
+            rate: self.reckoned.rate,
             srtt: self.rtt.smoothed(),
             rttvar: self.rtt.deviation(),
             min_rtt: self.rtt.min(),
-            window: self.controller.window(),
+            window: self.reckoned.window,
             outstanding: self.outstanding,
             loss_ppm: (self.loss_share * 1e6) as u32,
         }
+    }
+
+    /// The same for one flow, whose rate is its share.
+    pub(crate) fn state_of(&self, flow: &Flow) -> PathState {
+        let rate = self.reckoned.rate.as_bps();
+        let rate = if self.requests.kind() == Scheduling::Weighted {
+            let share = u128::from(rate) * u128::from(flow.weight) / u128::from(self.weights.max(1));
+            u64::try_from(share).unwrap_or(u64::MAX)
+        } else {
+            rate / u64::from(self.flows.max(1))
+        };
+        PathState { rate: Rate::from_bps(rate), ..self.state() }
     }
 }

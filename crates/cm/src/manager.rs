@@ -1,46 +1,32 @@
 //! The manager: flows are opened, ask to send, are granted it, tell what they sent and what became of it.
 
-use std::collections::{BTreeMap, VecDeque};
+mod bulk;
+mod feedback;
+mod grouping;
+pub(crate) mod paths;
+mod sending;
+mod telling;
+
+use std::collections::BTreeMap;
 
 use timeous_core::{Duration, Instant, PathState};
 
+use crate::client::ClientId;
 use crate::controller::{Controller, aimd::Aimd};
-use crate::flow::{FlowId, Loss, Update};
-use crate::macroflow::{Answered, Destination, Macroflow, Sign};
+use crate::destination::Destination;
+use crate::error::CmError;
+use crate::flow::{FlowId, FlowSpec};
+use crate::flows::{Flow, Flows};
+use crate::macroflow::{Answered, Macroflow, MacroflowId, MakeController};
+use crate::memory::Memory;
+use crate::outbox::Outbox;
+use crate::scheduler::{MAX_WEIGHT, Scheduling};
+use crate::slab::Slab;
+use crate::timetable::Timetable;
+use crate::trace::Happening;
 
-/// What is wrong with a call. All are the caller's; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CmError {
-    /// The flow is not open.
-    #[error("flow {0:?} is not open: open it first, and do not use it after close")]
-    UnknownFlow(FlowId),
-    /// Bytes were sent without a grant.
-    #[error("flow {0:?} holds no grant: request one and wait for it")]
-    NotGranted(FlowId),
-    /// More was acknowledged or lost than the flow has outstanding.
-    #[error("feedback for {claimed} bytes, but {flow:?} has only {outstanding} outstanding")]
-    MoreThanSent {
-        /// The flow.
-        flow: FlowId,
-        /// What the update claimed.
-        claimed: u64,
-        /// What it could have claimed.
-        outstanding: u64,
-    },
-}
-
-/// A number, since every packet asks for its macroflow.
-type MacroflowId = u64;
-
-#[derive(Debug)]
-struct Flow {
-    destination: Destination,
-    macroflow: MacroflowId,
-    mtu: u64,
-    outstanding: u64,
-    /// A timeout was told, and nothing has been acknowledged since.
-    timed_out: bool,
-}
+/// The largest packet there is.
+const MAX_MTU: u64 = 65_535;
 
 /// The Congestion Manager of a host.
 ///
@@ -62,12 +48,15 @@ struct Flow {
 /// ```
 #[derive(Debug)]
 pub struct Manager {
-    flows: BTreeMap<FlowId, Flow>,
-    macroflows: BTreeMap<MacroflowId, Macroflow>,
-    by_destination: BTreeMap<Destination, MacroflowId>,
-    granted: VecDeque<FlowId>,
-    next_id: u64,
-    new_controller: fn(u64) -> Box<dyn Controller>,
+    flows: Flows,
+    macroflows: Slab<Macroflow>,
+    /// Those that new flows join.
+    by_destination: BTreeMap<Destination, u64>,
+    /// When each macroflow wants time to pass, by its place.
+    timetable: Timetable,
+    outbox: Outbox,
+    memory: Memory,
+    make: MakeController,
 }
 
 impl Default for Manager {
@@ -80,170 +69,236 @@ impl Manager {
     /// A manager whose macroflows get their controllers from `new_controller`, which is given the packet size.
     pub fn new(new_controller: fn(u64) -> Box<dyn Controller>) -> Self {
         Self {
-            flows: BTreeMap::new(),
-            macroflows: BTreeMap::new(),
+            flows: Flows::default(),
+            macroflows: Slab::default(),
             by_destination: BTreeMap::new(),
-            granted: VecDeque::new(),
-            next_id: 0,
-            new_controller,
+            timetable: Timetable::default(),
+            outbox: Outbox::default(),
+            memory: Memory::default(),
+            make: new_controller,
         }
     }
 
-    /// Opens a flow whose packets have at most `mtu` bytes (`cm_open`).
+    /// A client comes. It opens flows with [`open_for`](Self::open_for) and hears of them by
+    /// [`poll_client`](Self::poll_client).
+    pub fn join(&mut self) -> ClientId {
+        self.outbox.clients.join()
+    }
+
+    /// A client is gone, maybe dead: its flows are closed, and what they held goes to others.
+    pub fn leave(&mut self, now: Instant, client: ClientId) {
+        let flows: Vec<_> = self.flows_of(client).collect();
+        for flow in flows {
+            // It is open: that was just looked up.
+            let _ = self.close(now, flow);
+        }
+        self.outbox.clients.leave(client);
+    }
+
+    /// Opens a flow of the host's own transports, whose packets have at most `mtu` bytes (`cm_open`).
     pub fn open(&mut self, destination: Destination, mtu: u64) -> FlowId {
-        let id = FlowId::new(self.next_id);
-        self.next_id += 1;
-        let new_controller = self.new_controller;
-        // Named after the first of its flows.
-        let name = *self.by_destination.entry(destination).or_insert(self.next_id - 1);
-        let macroflow = self.macroflows.entry(name).or_insert_with(|| Macroflow::new(new_controller(mtu), mtu));
-        macroflow.flows += 1;
-        self.flows.insert(id, Flow { destination, macroflow: name, mtu, outstanding: 0, timed_out: false });
+        self.admit(None, ClientId::HOST, FlowSpec::to(destination, mtu))
+    }
+
+    /// Opens a flow of a client (`cm_open`).
+    ///
+    /// # Errors
+    /// The client has not joined; packets of no size, or larger than any; a weight of zero or above 65 536.
+    pub fn open_for(&mut self, now: Instant, client: ClientId, spec: FlowSpec) -> Result<FlowId, CmError> {
+        if !self.outbox.clients.is_there(client) {
+            return Err(CmError::UnknownClient(client));
+        }
+        if !(1..=MAX_MTU).contains(&spec.mtu) {
+            return Err(CmError::BadMtu(spec.mtu));
+        }
+        check_weight(spec.weight)?;
+        Ok(self.admit(Some(now), client, spec))
+    }
+
+    fn admit(&mut self, now: Option<Instant>, client: ClientId, spec: FlowSpec) -> FlowId {
+        let name = self.macroflow_for(spec.destination, spec.mtu);
+        let id = self.flows.insert(Flow::new(client, spec, name));
+        if let Some(macroflow) = self.macroflows.get_mut(name) {
+            macroflow.take_in(spec.mtu, spec.weight);
+            if spec.weight != 1 {
+                mind_weights(name, macroflow, &mut self.flows);
+            }
+            // Its share was the others'.
+            macroflow.tell_changes(&mut self.flows, &mut self.outbox);
+        }
+        let (destination, at) = (spec.destination, now.unwrap_or_default());
+        self.outbox.note(at, name, Some(id), || Happening::Opened { destination, client });
         id
     }
 
-    /// Closes a flow (`cm_close`). What it held goes to the others.
-    pub fn close(&mut self, now: Instant, id: FlowId) -> Result<(), CmError> {
-        let flow = self.flows.remove(&id).ok_or(CmError::UnknownFlow(id))?;
-        self.granted.retain(|&f| f != id);
-        if let Some(macroflow) = self.macroflows.get_mut(&flow.macroflow) {
-            macroflow.forget(id, flow.outstanding);
-            if macroflow.flows == 0 {
-                self.macroflows.remove(&flow.macroflow);
-                self.by_destination.remove(&flow.destination);
-            } else {
-                macroflow.give_grants(now, &mut self.granted);
-            }
+    /// The macroflow that a new flow joins.
+    fn macroflow_for(&mut self, destination: Destination, mtu: u64) -> u64 {
+        if let Some(&name) = self.by_destination.get(&destination) {
+            self.memory.revive(destination.user, name);
+            return name;
         }
+        let mut macroflow = Macroflow::new(destination, self.make, mtu);
+        if let Some((learnt, age)) = self.memory.take(&destination) {
+            macroflow.recall(learnt, age);
+        }
+        let name = self.add_macroflow(Instant::ZERO, macroflow);
+        self.by_destination.insert(destination, name);
+        name
+    }
+
+    fn add_macroflow(&mut self, now: Instant, macroflow: Macroflow) -> u64 {
+        let destination = macroflow.destination;
+        let resumed = macroflow.resumed();
+        let name = self.macroflows.insert(macroflow);
+        self.outbox.note(now, name, None, || Happening::MacroflowCreated { destination });
+        if let Some(window) = resumed {
+            self.outbox.note(now, name, None, || Happening::Resumed { window });
+        }
+        name
+    }
+
+    /// Closes a flow (`cm_close`). What it held goes to the others. Of a flow whose client alone knows what becomes of
+    /// its packets, those under way count for one more retransmission timeout: else to close and to open again would be
+    /// an acknowledgement.
+    pub fn close(&mut self, now: Instant, id: FlowId) -> Result<(), CmError> {
+        let mut flow = self.flows.remove(id).ok_or(CmError::UnknownFlow(id))?;
+        let name = flow.macroflow;
+        self.outbox.clients.forget(id, &flow);
+        self.outbox.note(now, name, Some(id), || Happening::Closed);
+        if let Some(macroflow) = self.macroflows.get_mut(name) {
+            let until = flow.ledger.is_some().then(|| now + macroflow.rtt.timeout());
+            macroflow.let_go(id, &mut flow, until);
+        }
+        self.after_departure(now, name);
         Ok(())
+    }
+
+    /// A flow has left a macroflow.
+    fn after_departure(&mut self, now: Instant, name: u64) {
+        let Some(macroflow) = self.macroflows.get_mut(name) else { return };
+        if macroflow.flows > 0 {
+            macroflow.tell_changes(&mut self.flows, &mut self.outbox);
+        } else if macroflow.apart {
+            self.remove_macroflow(name);
+            return;
+        } else {
+            if let Some(learnt) = macroflow.learnt() {
+                self.memory.learn(macroflow.destination, learnt);
+            }
+            self.memory.linger(now, macroflow.destination.user, name);
+        }
+        self.settle(now, name);
+        for gone in self.memory.expired(now) {
+            self.remove_macroflow(gone);
+        }
+    }
+
+    fn remove_macroflow(&mut self, name: u64) {
+        self.timetable.set(Slab::<Macroflow>::place(name), None);
+        if let Some(macroflow) = self.macroflows.remove(name)
+            && !macroflow.apart
+        {
+            self.by_destination.remove(&macroflow.destination);
+        }
     }
 
     /// The largest packet of a flow (`cm_mtu`).
     pub fn mtu(&self, id: FlowId) -> Result<u64, CmError> {
-        self.flows.get(&id).map(|flow| flow.mtu).ok_or(CmError::UnknownFlow(id))
+        self.flow(id).map(|flow| flow.mtu)
     }
 
-    /// Asks for the right to send one packet (`cm_request`). Each call is one request.
-    pub fn request(&mut self, now: Instant, id: FlowId) -> Result<(), CmError> {
-        let (_, macroflow, granted) = self.parts(id)?;
-        macroflow.request(now, id);
-        macroflow.give_grants(now, granted);
-        Ok(())
+    /// Who opened a flow.
+    pub fn client_of(&self, id: FlowId) -> Result<ClientId, CmError> {
+        self.flow(id).map(|flow| flow.client)
     }
 
-    /// Whether a flow has asked and was not yet granted what it asked for.
-    pub fn is_waiting(&self, id: FlowId) -> bool {
-        self.macroflow(id).is_some_and(|macroflow| macroflow.waiting(id) > 0)
+    /// The flows of a client, by place: a look at all flows.
+    pub fn flows_of(&self, client: ClientId) -> impl Iterator<Item = FlowId> {
+        self.flows.iter().filter(move |(_, flow)| flow.client == client).map(|(id, _)| id)
     }
 
-    /// Whether a flow holds a grant: it may send a packet now, and must tell by [`notify`](Self::notify).
-    pub fn has_grant(&self, id: FlowId) -> bool {
-        self.macroflow(id).is_some_and(|macroflow| macroflow.has_grant(id))
+    /// Where a flow's packets go.
+    pub fn destination_of(&self, id: FlowId) -> Result<Destination, CmError> {
+        self.flow(id).map(|flow| flow.destination)
     }
 
-    /// Asks for the right to send one packet, unless the flow holds one or waits for it already. If it may send now, what
-    /// is known of its path: [`request`](Self::request), [`has_grant`](Self::has_grant) and [`query`](Self::query) in one,
-    /// for the one call that every packet makes. A grant that is told here is not told by
-    /// [`poll_granted`](Self::poll_granted) as well.
-    pub fn ask(&mut self, now: Instant, id: FlowId) -> Result<Option<PathState>, CmError> {
-        let (_, macroflow, granted) = self.parts(id)?;
-        Ok(macroflow.ask(now, id, granted).then(|| macroflow.state()))
-    }
-
-    /// The next flow that was granted a packet since it was last asked (`cmapp_send`), for a driver that has to wake it.
-    pub fn poll_granted(&mut self) -> Option<FlowId> {
-        self.granted.pop_front()
-    }
-
-    /// A grant was used for `bytes`; 0 gives it back (`cm_notify`).
-    pub fn notify(&mut self, now: Instant, id: FlowId, bytes: u64) -> Result<(), CmError> {
-        let (flow, macroflow, granted) = self.parts(id)?;
-        if !macroflow.spend(now, id, bytes) {
-            return Err(CmError::NotGranted(id));
-        }
-        flow.outstanding += bytes;
-        macroflow.give_grants(now, granted);
-        Ok(())
-    }
-
-    /// A packet of `bytes` left without a grant, which few may: the first retransmission of a loss recovery (RFC 6675
-    /// §5, step 4.3) and the probe for a loss at the tail (RFC 8985 §7.3) go even where the window is full. It counts
-    /// as outstanding like any other.
-    pub fn notify_unasked(&mut self, now: Instant, id: FlowId, bytes: u64) -> Result<(), CmError> {
-        let (flow, macroflow, _) = self.parts(id)?;
-        flow.outstanding += bytes;
-        macroflow.sent_unasked(now, bytes);
-        Ok(())
-    }
-
-    /// Takes in what a client learnt of its packets (`cm_update`). One datagram of feedback is one update: what was
-    /// under way before it is what a loss that it tells is judged by (`FlightSize`, RFC 5681 §3.1).
-    pub fn update(&mut self, now: Instant, id: FlowId, update: Update) -> Result<(), CmError> {
-        let (flow, macroflow, granted) = self.parts(id)?;
-        let claimed = update.acked.saturating_add(update.lost);
-        if claimed > flow.outstanding {
-            return Err(CmError::MoreThanSent { flow: id, claimed, outstanding: flow.outstanding });
-        }
-        flow.outstanding -= claimed;
-        let before = macroflow.outstanding();
-        if update.acked > 0 || update.rtt.is_some() {
-            macroflow.acked(now, update.acked, update.rtt, update.recovering);
-        }
-        if update.lost > 0 {
-            macroflow.lost(now, update.lost);
-        }
-        if update.acked > 0 {
-            flow.timed_out = false;
-        }
-        if let Some((loss, sent_at)) = update.loss {
-            macroflow.congested(now, before + update.beyond_gap, Sign { loss, sent_at, again: flow.timed_out });
-            flow.timed_out |= loss == Loss::Persistent;
-        }
-        macroflow.give_grants(now, granted);
-        Ok(())
+    /// The macroflow that a flow is of.
+    pub fn macroflow_of(&self, id: FlowId) -> Result<MacroflowId, CmError> {
+        self.flow(id).map(|flow| MacroflowId::from_u64(flow.macroflow))
     }
 
     /// What is known of a flow's path (`cm_query`).
     pub fn query(&self, id: FlowId) -> Result<PathState, CmError> {
-        self.macroflow(id).map(Macroflow::state).ok_or(CmError::UnknownFlow(id))
+        self.both(id).map(|(flow, macroflow)| macroflow.state_of(flow))
     }
 
     /// The retransmission timeout of a flow's path (RFC 6298), before any backoff.
     pub fn timeout(&self, id: FlowId) -> Result<Duration, CmError> {
-        self.macroflow(id).map(|macroflow| macroflow.rtt.timeout()).ok_or(CmError::UnknownFlow(id))
+        self.both(id).map(|(_, macroflow)| macroflow.rtt.timeout())
     }
 
     /// The congestion that a flow's macroflow has answered so far.
     pub fn answered(&self, id: FlowId) -> Result<Answered, CmError> {
-        self.macroflow(id).map(|macroflow| macroflow.answers).ok_or(CmError::UnknownFlow(id))
+        self.both(id).map(|(_, macroflow)| macroflow.answers)
     }
 
     /// The name of the controller of a flow's macroflow.
     pub fn controller_name(&self, id: FlowId) -> Result<&'static str, CmError> {
-        self.macroflow(id).map(|macroflow| macroflow.controller.name()).ok_or(CmError::UnknownFlow(id))
+        self.both(id).map(|(_, macroflow)| macroflow.controller.name())
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.macroflows.values().filter_map(Macroflow::poll_timeout).min()
+        self.timetable.first()
     }
 
     /// Gives the grants that the pace held back, and takes back what nobody used.
     pub fn handle_timeout(&mut self, now: Instant) {
-        for macroflow in self.macroflows.values_mut() {
-            macroflow.expire_grants(now);
-            macroflow.give_grants(now, &mut self.granted);
+        while let Some(place) = self.timetable.next_due(now) {
+            let Some((_, macroflow)) = self.macroflows.at_mut(place) else {
+                self.timetable.set(place, None);
+                continue;
+            };
+            macroflow.expire(now, &mut self.flows);
+            macroflow.give_grants(now, &mut self.flows, &mut self.outbox);
+            self.timetable.set(place, macroflow.poll_timeout());
         }
     }
 
-    fn macroflow(&self, id: FlowId) -> Option<&Macroflow> {
-        self.macroflows.get(&self.flows.get(&id)?.macroflow)
+    /// Gives what a macroflow can give, and notes when time can make it give more.
+    fn settle(&mut self, now: Instant, name: u64) {
+        if let Some(macroflow) = self.macroflows.get_mut(name) {
+            macroflow.tidy_grants(&self.flows);
+            macroflow.give_grants(now, &mut self.flows, &mut self.outbox);
+            self.timetable.set(Slab::<Macroflow>::place(name), macroflow.poll_timeout());
+        }
     }
 
-    fn parts(&mut self, id: FlowId) -> Result<(&mut Flow, &mut Macroflow, &mut VecDeque<FlowId>), CmError> {
-        let flow = self.flows.get_mut(&id).ok_or(CmError::UnknownFlow(id))?;
-        let macroflow = self.macroflows.get_mut(&flow.macroflow).ok_or(CmError::UnknownFlow(id))?;
-        Ok((flow, macroflow, &mut self.granted))
+    fn flow(&self, id: FlowId) -> Result<&Flow, CmError> {
+        self.flows.get(id).ok_or(CmError::UnknownFlow(id))
+    }
+
+    fn both(&self, id: FlowId) -> Result<(&Flow, &Macroflow), CmError> {
+        let flow = self.flow(id)?;
+        self.macroflows.get(flow.macroflow).map(|macroflow| (flow, macroflow)).ok_or(CmError::UnknownFlow(id))
+    }
+
+    /// A flow, its macroflow, and what they tell others.
+    fn parts(&mut self, id: FlowId) -> Result<(&mut Flow, &mut Macroflow, &mut Outbox), CmError> {
+        let flow = self.flows.get_mut(id).ok_or(CmError::UnknownFlow(id))?;
+        let macroflow = self.macroflows.get_mut(flow.macroflow).ok_or(CmError::UnknownFlow(id))?;
+        Ok((flow, macroflow, &mut self.outbox))
+    }
+}
+
+fn check_weight(weight: u32) -> Result<(), CmError> {
+    if (1..=MAX_WEIGHT).contains(&weight) { Ok(()) } else { Err(CmError::BadWeight(weight)) }
+}
+
+/// Who sets a weight wants it to count, unless somebody chose another order.
+fn mind_weights(name: u64, macroflow: &mut Macroflow, flows: &mut Flows) {
+    if !macroflow.order_chosen && macroflow.requests.kind() == Scheduling::RoundRobin {
+        macroflow.requests.become_kind(Scheduling::Weighted, flows, name);
     }
 }
 

@@ -16,6 +16,16 @@ use timeous_core::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RttEstimator {
     state: Option<State>,
+    /// The state is another connection's, and so old that the first sample replaces it.
+    remembered: bool,
+}
+
+/// What is remembered of a path's round trips.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) smoothed: Duration,
+    pub(crate) deviation: Duration,
+    pub(crate) min: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +44,16 @@ impl RttEstimator {
     /// round trips hardly vary it leaves room for an acknowledgement that the peer delays.
     pub const MIN_MARGIN: Duration = Duration::from_millis(200);
 
+    /// Reckons with what is known from before, until there is a sample.
+    pub(crate) fn remembering(known: Known) -> Self {
+        let Known { smoothed, deviation, min } = known;
+        Self { state: Some(State { smoothed, deviation, min, latest: smoothed }), remembered: true }
+    }
+
     /// Takes in a sample.
     pub fn sample(&mut self, rtt: Duration) {
-        self.state = Some(match self.state {
+        let known = self.state.filter(|_| !std::mem::take(&mut self.remembered));
+        self.state = Some(match known {
             None => State { smoothed: rtt, deviation: rtt / 2, min: rtt, latest: rtt },
             Some(old) => State {
                 deviation: (old.deviation * 3 + old.smoothed.abs_diff(rtt)) / 4,

@@ -377,7 +377,7 @@ impl Endpoint {
     }
 
     fn destination(&self, remote: SocketAddr) -> Destination {
-        Destination { addr: remote.ip(), dscp: self.config.dscp }
+        Destination::from(remote.ip()).with_dscp(self.config.dscp)
     }
 
     fn add(&mut self, now: Instant, key: FlowKey, connection: Connection) -> ConnectionId {

@@ -310,7 +310,7 @@ impl Connection {
     }
 
     fn destination(&self) -> Destination {
-        Destination { addr: self.target.remote.ip(), dscp: self.target.dscp }
+        Destination::from(self.target.remote.ip()).with_dscp(self.target.dscp)
     }
 
     /// The number on the wire of a stream offset.

@@ -84,6 +84,16 @@ impl Controller for Aimd {
         self.window
     }
 
+    fn threshold(&self) -> Option<u64> {
+        Some(self.threshold).filter(|&threshold| threshold != u64::MAX)
+    }
+
+    fn adopt(&mut self, window: u64, threshold: Option<u64>) {
+        self.window = window.max(self.mtu);
+        self.threshold = threshold.unwrap_or(u64::MAX);
+        self.counted = 0;
+    }
+
     fn on_acked(&mut self, _: Instant, acked: Acked) {
         if !acked.window_limited {
             return;

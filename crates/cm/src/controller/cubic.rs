@@ -225,6 +225,19 @@ impl Controller for Cubic {
         (self.window * self.mtu) as u64
     }
 
+    fn threshold(&self) -> Option<u64> {
+        self.threshold.is_finite().then_some((self.threshold * self.mtu) as u64)
+    }
+
+    /// What the window was at its peak is not told, so that the next stage begins where it stands (RFC 9438 §4.10).
+    fn adopt(&mut self, window: u64, threshold: Option<u64>) {
+        self.window = (window as f64 / self.mtu).max(1.0);
+        self.threshold = threshold.map_or(f64::INFINITY, |threshold| threshold as f64 / self.mtu);
+        (self.peak, self.prior) = (0.0, f64::INFINITY);
+        self.after_timeout = false;
+        self.end_stage();
+    }
+
     fn on_acked(&mut self, now: Instant, acked: Acked) {
         if !acked.window_limited {
             self.stalled = true;

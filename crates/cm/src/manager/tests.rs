@@ -3,8 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
-use crate::flow::Loss;
-use crate::{Cubic, NewReno};
+use crate::{Cubic, Implausible, Loss, NewReno, Update};
 
 const MTU: u64 = 1_000;
 const RTT: Duration = Duration::from_millis(100);
@@ -87,6 +86,7 @@ fn a_grant_that_nobody_uses_is_taken_back() {
     let (a, b) = (cm.open(destination(), MTU), cm.open(destination(), MTU));
     for _ in 0..4 {
         cm.request(at(0), a).unwrap();
+        assert_eq!(cm.poll_granted(), Some(a));
     }
     cm.request(at(0), b).unwrap();
     assert!(!cm.has_grant(b));
@@ -114,7 +114,8 @@ fn feedback_for_more_than_was_sent_is_refused_and_changes_nothing() {
     fill(&mut cm, at(0), flow);
     let before = cm.query(flow).unwrap();
     let lie = Update { acked: 5 * MTU, rtt: Some(RTT), ..Update::default() };
-    let refused = CmError::MoreThanSent { flow, claimed: 5 * MTU, outstanding: 4 * MTU };
+    let what = Implausible::MoreThanSent { claimed: 5 * MTU, outstanding: 4 * MTU };
+    let refused = CmError::Implausible { flow, what };
     assert_eq!(cm.update(at(10), flow, lie), Err(refused));
     assert_eq!(cm.query(flow).unwrap(), before);
 }

@@ -1,0 +1,185 @@
+//! Clients of the manager, and what each has to be told: only what is true now, however often it changed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use timeous_core::PathState;
+
+use crate::flow::FlowId;
+use crate::flows::Flow;
+
+/// A client: a process, or what has flows of its own within one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(u64);
+
+impl ClientId {
+    /// The host's own transports, which are always there.
+    pub const HOST: Self = Self(0);
+
+    /// As a number, for a message to another process.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// From the number. One that names no client is refused wherever it is used.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::HOST { f.write_str("ClientId::HOST") } else { write!(f, "ClientId({})", self.0) }
+    }
+}
+
+/// What a client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientEvent {
+    /// A flow may send one packet now (`cmapp_send`). Told once for each grant that it holds.
+    Granted(FlowId),
+    /// A flow's rate has crossed one of its thresholds (`cmapp_update`): what is known of the path now.
+    Changed(FlowId, PathState),
+}
+
+#[derive(Debug, Default)]
+struct Client {
+    /// Flows with grants that were not told yet, and some whose grants are gone again.
+    granted: VecDeque<FlowId>,
+    /// Flows whose rate has changed.
+    changed: VecDeque<FlowId>,
+    /// Its driver knows that there is something.
+    announced: bool,
+}
+
+/// The clients that are there.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    host: Client,
+    joined: BTreeMap<ClientId, Client>,
+    next: u64,
+    ready: VecDeque<ClientId>,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self { host: Client::default(), joined: BTreeMap::new(), next: 1, ready: VecDeque::new() }
+    }
+}
+
+impl Clients {
+    pub(crate) fn join(&mut self) -> ClientId {
+        let id = ClientId(self.next);
+        self.next += 1;
+        self.joined.insert(id, Client::default());
+        id
+    }
+
+    pub(crate) fn leave(&mut self, id: ClientId) {
+        self.joined.remove(&id);
+    }
+
+    pub(crate) fn is_there(&self, id: ClientId) -> bool {
+        id == ClientId::HOST || self.joined.contains_key(&id)
+    }
+
+    fn get(&self, id: ClientId) -> Option<&Client> {
+        if id == ClientId::HOST { Some(&self.host) } else { self.joined.get(&id) }
+    }
+
+    fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
+        if id == ClientId::HOST { Some(&mut self.host) } else { self.joined.get_mut(&id) }
+    }
+
+    /// `flow` has got one more grant.
+    pub(crate) fn tell_grant(&mut self, id: FlowId, flow: &mut Flow) {
+        flow.untold += 1;
+        if !std::mem::replace(&mut flow.grant_queued, true)
+            && let Some(client) = self.get_mut(flow.client)
+        {
+            client.granted.push_back(id);
+            self.announce(flow.client);
+        }
+    }
+
+    /// The client is being told of one grant of `flow` as the answer to its call.
+    pub(crate) fn told_grant(&mut self, id: FlowId, flow: &mut Flow) {
+        flow.untold = flow.untold.saturating_sub(1);
+        if flow.untold == 0
+            && let Some(client) = self.get_mut(flow.client)
+            && client.granted.back() == Some(&id)
+        {
+            client.granted.pop_back();
+            flow.grant_queued = false;
+        }
+    }
+
+    /// The rate of `flow` has crossed a threshold.
+    pub(crate) fn tell_change(&mut self, id: FlowId, flow: &mut Flow) {
+        if !std::mem::replace(&mut flow.change_queued, true)
+            && let Some(client) = self.get_mut(flow.client)
+        {
+            client.changed.push_back(id);
+            self.announce(flow.client);
+        }
+    }
+
+    fn announce(&mut self, id: ClientId) {
+        if id != ClientId::HOST
+            && let Some(client) = self.joined.get_mut(&id)
+            && !std::mem::replace(&mut client.announced, true)
+        {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Forgets what was to be told of a flow that is gone.
+    pub(crate) fn forget(&mut self, id: FlowId, flow: &Flow) {
+        let Some(client) = self.get_mut(flow.client) else { return };
+        if flow.grant_queued {
+            client.granted.retain(|&f| f != id);
+        }
+        if flow.change_queued {
+            client.changed.retain(|&f| f != id);
+        }
+    }
+
+    /// The next flow of a client that may have a grant to tell.
+    pub(crate) fn next_granted(&mut self, id: ClientId) -> Option<FlowId> {
+        let client = self.get_mut(id)?;
+        client.announced = false;
+        client.granted.pop_front()
+    }
+
+    /// A flow that was taken from the queue has more to tell, behind the others.
+    pub(crate) fn queue_again(&mut self, id: FlowId, client: ClientId) {
+        if let Some(client) = self.get_mut(client) {
+            client.granted.push_back(id);
+        }
+    }
+
+    pub(crate) fn next_changed(&mut self, id: ClientId) -> Option<FlowId> {
+        self.get_mut(id)?.changed.pop_front()
+    }
+
+    /// Flows that may have a grant to tell.
+    pub(crate) fn granted(&self, id: ClientId) -> impl Iterator<Item = FlowId> {
+        self.get(id).into_iter().flat_map(|client| client.granted.iter().copied())
+    }
+
+    pub(crate) fn has_changed(&self, id: ClientId) -> bool {
+        self.get(id).is_some_and(|client| !client.changed.is_empty())
+    }
+
+    /// The next client to be woken.
+    pub(crate) fn next_ready(&mut self) -> Option<ClientId> {
+        self.ready.pop_front()
+    }
+
+    /// It had nothing to be told after all.
+    pub(crate) fn unannounce(&mut self, id: ClientId) {
+        if let Some(client) = self.joined.get_mut(&id) {
+            client.announced = false;
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What a macroflow makes of what its flows learnt of their packets.
+
+use timeous_core::{Duration, Instant};
+
+use crate::controller::{Acked, Congestion, TimedOut};
+use crate::flow::Loss;
+
+use super::Macroflow;
+
+/// A sign of congestion that a flow saw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sign {
+    pub(crate) loss: Loss,
+    pub(crate) sent_at: Instant,
+    /// A timeout of the same flow, with nothing acknowledged since its last.
+    pub(crate) again: bool,
+}
+
+impl Macroflow {
+    /// Takes in what was acknowledged. While its flow is `recovering` the window stays.
+    pub(crate) fn acked(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>, recovering: bool) {
+        self.last_feedback = now;
+        if let Some(rtt) = rtt {
+            self.doubt_resumption(rtt);
+            self.rtt.sample(rtt);
+        }
+        let srtt = self.rtt.smoothed();
+        if let Some(srtt) = srtt {
+            self.delivery.acked(now, bytes, srtt);
+        }
+        let window_limited = self.was_limited(now, bytes);
+        self.outstanding = self.outstanding.saturating_sub(bytes);
+        self.totals.acked += bytes;
+        self.count_loss(bytes, 0);
+        if !recovering || self.controller.grows_while_recovering() {
+            self.controller.on_acked(now, Acked { bytes, outstanding: self.outstanding, rtt, srtt, window_limited });
+        }
+        self.heard_of(bytes);
+        self.reckon();
+    }
+
+    /// Whether the window was the limit during the last round trip, or is as good as full now.
+    fn was_limited(&self, now: Instant, bytes: u64) -> bool {
+        self.was_limited_at(now) || self.outstanding.max(bytes) + self.mtu > self.controller.window()
+    }
+
+    /// `bytes` are no longer under way, since they were lost.
+    pub(crate) fn lost(&mut self, now: Instant, bytes: u64) {
+        self.last_feedback = now;
+        self.outstanding = self.outstanding.saturating_sub(bytes);
+        self.totals.lost += bytes;
+        self.count_loss(0, bytes);
+        self.heard_of(bytes);
+        self.reckon();
+    }
+
+    /// Answers congestion, once for all that was sent before an answer; says whether it was answered now. `outstanding`
+    /// is what was under way when the news came.
+    pub(crate) fn congested(&mut self, now: Instant, outstanding: u64, sign: Sign) -> bool {
+        let Sign { loss, sent_at, again } = sign;
+        // What leaves at the very instant of an answer leaves after it: a driver feeds first and drains then.
+        let answered = self.reduced_at.is_some_and(|at| sent_at < at);
+        if loss == Loss::None || (answered && loss != Loss::Persistent) {
+            return false;
+        }
+        // No answer to congestion leaves a larger window than before, whatever is said to be under way.
+        let mut outstanding = outstanding.min(self.controller.window().saturating_mul(2));
+        let retreats = self.retreat(sent_at);
+        if retreats {
+            outstanding = outstanding.min(self.controller.window());
+        }
+        match loss {
+            Loss::Persistent => {
+                let again = again || self.timed_out_at.is_some_and(|at| sent_at < at);
+                self.controller.on_timeout(now, TimedOut { outstanding, again });
+                self.timed_out_at = Some(now);
+                self.answers.timeouts += u64::from(!again);
+            }
+            Loss::Transient | Loss::Ecn | Loss::None => {
+                let marked = loss == Loss::Ecn;
+                if !retreats {
+                    self.controller.on_congestion(now, Congestion { outstanding, marked });
+                }
+                let count = if marked { &mut self.answers.marks } else { &mut self.answers.losses };
+                *count += 1;
+            }
+        }
+        self.reduced_at = Some(now);
+        self.reckon();
+        true
+    }
+
+    fn count_loss(&mut self, acked: u64, lost: u64) {
+        // An average over about the last hundred packets.
+        let packets = (acked + lost) as f64 / self.mtu as f64;
+        let gain = (packets / 100.0).min(1.0);
+        let share = if acked + lost == 0 { 0.0 } else { lost as f64 / (acked + lost) as f64 };
+        self.loss_share += (share - self.loss_share) * gain;
+    }
+}

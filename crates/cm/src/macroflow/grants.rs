@@ -1,0 +1,235 @@
+//! Requests and grants of a macroflow: who may send now.
+
+use timeous_core::{Duration, Instant};
+
+use crate::flow::FlowId;
+use crate::flows::{Flow, Flows};
+use crate::outbox::Outbox;
+use crate::scheduler::MAX_WEIGHT;
+use crate::trace::Happening;
+
+use super::Macroflow;
+
+/// A grant that is not used within this long goes to another flow.
+const GRANT_LIFETIME: Duration = Duration::from_millis(50);
+/// How much may leave at once where pacing would hold it back: timers are not finer than this.
+const PACING_SLACK: Duration = Duration::from_millis(2);
+/// Grants that are gone are swept out when there are so many more of them than of the others.
+const SWEEP_AT: usize = 32;
+
+/// A grant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grant {
+    flow: FlowId,
+    /// Which of the flow's.
+    number: u32,
+    given: Instant,
+}
+
+impl Macroflow {
+    /// Whether `flow` may send one packet now, where that can be said at once: it holds a grant, or waits, or gets a
+    /// grant since nobody else waits.
+    pub(crate) fn ask_at_once(
+        &mut self,
+        now: Instant,
+        id: FlowId,
+        flow: &mut Flow,
+        outbox: &mut Outbox,
+    ) -> Option<bool> {
+        if flow.grants() > 0 {
+            return Some(true);
+        }
+        if flow.waiting > 0 {
+            return Some(false);
+        }
+        self.restart_after_pause(now);
+        let free = self.requests.is_empty() && self.has_room() && self.next_release <= now + PACING_SLACK;
+        free.then(|| {
+            self.grant(now, id, flow);
+            outbox.note(now, flow.macroflow, Some(id), || Happening::Granted);
+            true
+        })
+    }
+
+    /// `flow` asks for `count` more grants.
+    pub(crate) fn request(&mut self, now: Instant, id: FlowId, flow: &mut Flow, count: u32) {
+        self.restart_after_pause(now);
+        self.requests.request(id, flow, count);
+    }
+
+    /// `flow` asks for a grant by `deadline`.
+    pub(crate) fn request_by(&mut self, now: Instant, id: FlowId, flow: &mut Flow, deadline: Instant) {
+        self.restart_after_pause(now);
+        self.requests.request_by(id, flow, deadline);
+    }
+
+    fn grant(&mut self, now: Instant, id: FlowId, flow: &mut Flow) {
+        self.grants.push_back(Grant { flow: id, number: flow.given, given: now });
+        flow.given = flow.given.wrapping_add(1);
+        self.granted += 1;
+        self.charge_pace(now);
+    }
+
+    /// Gives out as many grants as window and pace allow.
+    pub(crate) fn give_grants(&mut self, now: Instant, flows: &mut Flows, outbox: &mut Outbox) {
+        while !self.requests.is_empty() {
+            if !self.has_room() {
+                self.limited_at = Some(now);
+                return;
+            }
+            if self.next_release > now + PACING_SLACK {
+                return;
+            }
+            let Some(id) = self.requests.next(flows) else { return };
+            let Some(flow) = flows.get_mut(id) else { continue };
+            self.grant(now, id, flow);
+            outbox.clients.tell_grant(id, flow);
+            outbox.note(now, flow.macroflow, Some(id), || Happening::Granted);
+        }
+    }
+
+    /// Room for one more packet. An empty path always has: a window below one packet would wait for ever.
+    fn has_room(&self) -> bool {
+        let promised = u64::from(self.granted) * self.mtu;
+        let used = self.outstanding + promised;
+        used == 0 || used + self.mtu <= self.reckoned.window
+    }
+
+    fn charge_pace(&mut self, now: Instant) {
+        if let Some((_, gap)) = self.reckoned.pace {
+            if self.burst > 0 {
+                self.burst = self.burst.saturating_sub(self.mtu);
+                return;
+            }
+            self.next_release = self.next_release.max(now) + gap;
+        }
+    }
+
+    /// A grant of `flow` is used for `bytes`, or given back with none. `false` if it held none.
+    pub(crate) fn spend(&mut self, now: Instant, flow: &mut Flow, bytes: u64) -> bool {
+        if flow.grants() == 0 {
+            return false;
+        }
+        flow.lose_grant();
+        self.granted -= 1;
+        let unused = self.mtu.saturating_sub(bytes);
+        self.refund_pace(now, unused);
+        self.requests.refund(flow, flow.mtu.saturating_sub(bytes));
+        if bytes > 0 {
+            self.sent(now, flow, bytes);
+        }
+        true
+    }
+
+    /// A packet of `bytes` leaves without having been granted.
+    pub(crate) fn sent_unasked(&mut self, now: Instant, flow: &mut Flow, bytes: u64) {
+        self.charge_pace(now);
+        self.sent(now, flow, bytes);
+    }
+
+    fn sent(&mut self, now: Instant, flow: &mut Flow, bytes: u64) {
+        flow.outstanding += bytes;
+        flow.totals.sent += bytes;
+        self.outstanding += bytes;
+        self.totals.sent += bytes;
+        self.last_sent = Some(now);
+        if let Some(ledger) = &mut flow.ledger {
+            ledger.sent(now, bytes, self.rtt.min());
+        }
+        if let Some(resumption) = &mut self.resumption {
+            resumption.sent(now, bytes);
+        }
+    }
+
+    /// What a grant promised and its packet did not need.
+    fn refund_pace(&mut self, now: Instant, unused: u64) {
+        if unused > 0
+            && let Some((pace, _)) = self.reckoned.pace
+        {
+            self.next_release = self.next_release.saturating_sub(pace.time_for(unused)).max(now);
+        }
+    }
+
+    /// Drops grants that are gone from the front, so that the first is the oldest that counts; and from anywhere, if
+    /// they have become many.
+    pub(crate) fn tidy_grants(&mut self, flows: &Flows) {
+        if self.granted == 0 {
+            self.grants.clear();
+            return;
+        }
+        let is_held = |grant: &Grant| flows.get(grant.flow).is_some_and(|flow| flow.holds(grant.number));
+        while self.grants.front().is_some_and(|grant| !is_held(grant)) {
+            self.grants.pop_front();
+        }
+        if self.grants.len() > 2 * self.granted as usize + SWEEP_AT {
+            self.grants.retain(is_held);
+        }
+    }
+
+    /// A flow leaves with all that is its own; the bytes of it that are under way still count until `until`, or no longer.
+    pub(crate) fn let_go(&mut self, id: FlowId, flow: &mut Flow, until: Option<Instant>) {
+        self.requests.forget(id, flow);
+        self.grants.retain(|grant| grant.flow != id);
+        self.granted -= flow.grants();
+        self.watchers.retain(|&watcher| watcher != id);
+        self.flows -= 1;
+        self.reopened |= self.flows == 0;
+        self.weights -= u64::from(flow.weight);
+        match until {
+            Some(until) if flow.outstanding > 0 => self.abandoned.push_back((until, flow.outstanding)),
+            _ => self.outstanding -= flow.outstanding.min(self.outstanding),
+        }
+    }
+
+    /// A flow comes from another macroflow, with what it has under way, its grants and `waiting` requests.
+    pub(crate) fn welcome(&mut self, now: Instant, id: FlowId, flow: &mut Flow, waiting: u32) {
+        debug_assert!((1..=MAX_WEIGHT).contains(&flow.weight), "weights are checked when they are set");
+        self.take_in(flow.mtu, flow.weight);
+        self.outstanding += flow.outstanding;
+        if flow.outstanding > 0 {
+            self.last_sent = Some(now);
+        }
+        for n in 0..flow.grants() {
+            self.grants.push_back(Grant { flow: id, number: flow.gone.wrapping_add(n), given: now });
+            self.granted += 1;
+        }
+        (flow.pass, flow.credit) = (0, 0);
+        if flow.thresholds.is_some() {
+            self.watchers.push(id);
+        }
+        self.requests.request(id, flow, waiting);
+    }
+
+    /// When grants can be given or taken back by the passing of time alone.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let expiry = self.grants.front().map(|grant| grant.given + GRANT_LIFETIME);
+        let paced =
+            (!self.requests.is_empty() && self.has_room()).then(|| self.next_release.saturating_sub(PACING_SLACK));
+        let released = self.abandoned.front().map(|&(until, _)| until);
+        expiry.into_iter().chain(paced).chain(released).min()
+    }
+
+    /// Takes back grants that nobody used. One that its client has never heard of is owed to it.
+    pub(crate) fn expire(&mut self, now: Instant, flows: &mut Flows) {
+        while let Some(&Grant { flow: id, number, given }) = self.grants.front()
+            && now >= given + GRANT_LIFETIME
+        {
+            self.grants.pop_front();
+            let Some(flow) = flows.get_mut(id).filter(|flow| flow.holds(number)) else { continue };
+            let unheard = flow.untold == flow.grants();
+            flow.lose_grant();
+            self.granted -= 1;
+            self.refund_pace(now, self.mtu);
+            if unheard {
+                self.requests.request(id, flow, 1);
+            }
+        }
+        while let Some(&(until, bytes)) = self.abandoned.front()
+            && now >= until
+        {
+            self.abandoned.pop_front();
+            self.outstanding -= bytes.min(self.outstanding);
+        }
+        self.tidy_grants(flows);
+    }
+}

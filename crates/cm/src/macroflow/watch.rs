@@ -1,0 +1,85 @@
+//! Which flows of a macroflow have to be told that their rate has changed (`cm_thresh`).
+
+use crate::flow::FlowId;
+use crate::flows::{Flow, Flows, Thresholds};
+use crate::outbox::Outbox;
+use crate::scheduler::Scheduling;
+
+use super::Macroflow;
+
+/// As long as the rate for a share of one is between these, no flow has to be told, and none has to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calm {
+    above: f64,
+    below: f64,
+}
+
+impl Default for Calm {
+    fn default() -> Self {
+        Self { above: f64::NEG_INFINITY, below: f64::INFINITY }
+    }
+}
+
+impl Thresholds {
+    /// What the rate for a share of one must reach, from above and from below, to be told.
+    fn bounds(&self) -> (f64, f64) {
+        if self.told > 0.0 {
+            (self.told * self.down, self.told * self.up)
+        } else {
+            (f64::NEG_INFINITY, f64::MIN_POSITIVE)
+        }
+    }
+
+    fn is_crossed(&self, rate: f64) -> bool {
+        let (low, high) = self.bounds();
+        rate != self.told && (rate <= low || rate >= high)
+    }
+}
+
+impl Macroflow {
+    /// The rate for a share of one.
+    fn unit_rate(&self) -> f64 {
+        let shares = if self.requests.kind() == Scheduling::Weighted { self.weights } else { u64::from(self.flows) };
+        self.reckoned.rate.as_bps() as f64 / shares.max(1) as f64
+    }
+
+    /// `flow` wants to hear when its rate has fallen to `down` of what it is, or risen to `up` of it.
+    pub(crate) fn watch(&mut self, id: FlowId, flow: &mut Flow, down: f64, up: f64) {
+        if flow.thresholds.is_none() {
+            self.watchers.push(id);
+        }
+        flow.thresholds = Some(Thresholds { down, up, told: self.unit_rate() });
+        // To be found anew.
+        self.calm = Calm { above: f64::INFINITY, below: f64::NEG_INFINITY };
+    }
+
+    pub(crate) fn unwatch(&mut self, id: FlowId, flow: &mut Flow) {
+        flow.thresholds = None;
+        self.watchers.retain(|&watcher| watcher != id);
+    }
+
+    /// Tells the flows whose thresholds the rate has crossed.
+    pub(crate) fn tell_changes(&mut self, flows: &mut Flows, outbox: &mut Outbox) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        let rate = self.unit_rate();
+        if rate > self.calm.above && rate < self.calm.below {
+            return;
+        }
+        let mut calm = Calm::default();
+        for &id in &self.watchers {
+            let Some(flow) = flows.get_mut(id) else { continue };
+            let Some(mut thresholds) = flow.thresholds else { continue };
+            if thresholds.is_crossed(rate) {
+                thresholds.told = rate;
+                flow.thresholds = Some(thresholds);
+                outbox.clients.tell_change(id, flow);
+            }
+            let (low, high) = thresholds.bounds();
+            calm.above = calm.above.max(low);
+            calm.below = calm.below.min(high);
+        }
+        self.calm = calm;
+    }
+}

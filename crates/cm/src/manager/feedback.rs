@@ -1,0 +1,118 @@
+//! What clients learnt of their packets is taken in, if it can be true.
+
+use timeous_core::{Duration, Instant};
+
+use crate::destination::Destination;
+use crate::error::{CmError, Implausible};
+use crate::flow::{FlowId, Loss, Update};
+use crate::flows::Flow;
+use crate::ledger::{MAX_ROUND_TRIP, least_delay};
+use crate::macroflow::Sign;
+use crate::trace::Happening;
+
+use super::Manager;
+
+/// What is learnt of a path in use is told so often.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+impl Manager {
+    /// Takes in what a client learnt of its packets (`cm_update`). One datagram of feedback is one update: what was
+    /// under way before it is what a loss that it tells is judged by (`FlightSize`, RFC 5681 §3.1).
+    ///
+    /// # Errors
+    /// The flow is not open; or the feedback cannot be true. That is counted, and changes nothing else.
+    pub fn update(&mut self, now: Instant, id: FlowId, update: Update) -> Result<(), CmError> {
+        if let Err(what) = self.weigh(now, id, &update)? {
+            let (flow, macroflow, outbox) = self.parts(id)?;
+            flow.totals.refused += 1;
+            macroflow.totals.refused += 1;
+            outbox.note(now, flow.macroflow, Some(id), || Happening::Refused(what));
+            return Err(CmError::Implausible { flow: id, what });
+        }
+        let (flow, macroflow, outbox) = self.parts(id)?;
+        let claimed = update.acked + update.lost;
+        flow.outstanding -= claimed;
+        flow.totals.acked += update.acked;
+        flow.totals.lost += update.lost;
+        if let Some(ledger) = &mut flow.ledger {
+            ledger.told(now, claimed);
+        }
+        let name = flow.macroflow;
+        let before = macroflow.outstanding();
+        if update.acked > 0 || update.rtt.is_some() {
+            macroflow.acked(now, update.acked, update.rtt, update.recovering);
+        }
+        if update.lost > 0 {
+            macroflow.lost(now, update.lost);
+        }
+        if update.acked > 0 {
+            flow.timed_out = false;
+        }
+        if let Some((loss, sent_at)) = update.loss {
+            let under_way = before.saturating_add(update.beyond_gap);
+            if macroflow.congested(now, under_way, Sign { loss, sent_at, again: flow.timed_out }) {
+                outbox.note(now, name, Some(id), || Happening::Congestion { kind: loss });
+            }
+            flow.timed_out |= loss == Loss::Persistent;
+        }
+        self.after_feedback(now, name, id);
+        Ok(())
+    }
+
+    fn after_feedback(&mut self, now: Instant, name: u64, id: FlowId) {
+        let Some(macroflow) = self.macroflows.get_mut(name) else { return };
+        macroflow.tell_changes(&mut self.flows, &mut self.outbox);
+        self.outbox.note(now, name, Some(id), || Happening::Metrics {
+            state: macroflow.state(),
+            threshold: macroflow.controller.threshold(),
+        });
+        if now.saturating_since(macroflow.learnt_at) >= TELL_EVERY {
+            macroflow.learnt_at = now;
+            if let Some(learnt) = macroflow.learnt().filter(|_| !macroflow.apart) {
+                self.memory.learn(macroflow.destination, learnt);
+            }
+        }
+        self.settle(now, name);
+    }
+
+    /// Whether an update can be true.
+    fn weigh(&self, now: Instant, id: FlowId, update: &Update) -> Result<Result<(), Implausible>, CmError> {
+        let flow = self.flow(id)?;
+        let claimed = update.acked.saturating_add(update.lost);
+        if claimed > flow.outstanding {
+            return Ok(Err(Implausible::MoreThanSent { claimed, outstanding: flow.outstanding }));
+        }
+        if let Some((_, sent_at)) = update.loss.filter(|&(_, sent_at)| sent_at > now) {
+            return Ok(Err(Implausible::LossInFuture { sent_at }));
+        }
+        Ok(if flow.ledger.is_some() { self.weigh_word(now, flow, claimed, update.rtt) } else { Ok(()) })
+    }
+
+    /// The same for one whose word alone is there: not only has he sent what he tells of, it can be there and back.
+    fn weigh_word(&self, now: Instant, flow: &Flow, claimed: u64, rtt: Option<Duration>) -> Result<(), Implausible> {
+        let least = self.macroflows.get(flow.macroflow).and_then(|macroflow| macroflow.rtt.min());
+        if let Some(sample) = rtt {
+            if sample > MAX_ROUND_TRIP {
+                return Err(Implausible::RoundTripTooLong { sample, limit: MAX_ROUND_TRIP });
+            }
+            // Only a new least can be too short: what is longer was weighed when that was.
+            if least.is_none_or(|least| sample < least)
+                && let Some(floor) = self.floor(flow.destination).filter(|&floor| sample < floor)
+            {
+                return Err(Implausible::RoundTripTooShort { sample, floor });
+            }
+        }
+        let least = least.into_iter().chain(rtt).min();
+        let possible = flow.ledger.as_ref().map_or(u64::MAX, |ledger| ledger.possible(now, least));
+        if claimed > possible { Err(Implausible::TooSoon { claimed, possible }) } else { Ok(()) }
+    }
+
+    /// How short a round trip to a host can be, as the host's own transports have seen it.
+    fn floor(&self, destination: Destination) -> Option<Duration> {
+        let seen = |dscp| {
+            let name = self.by_destination.get(&Destination { dscp, user: None, ..destination })?;
+            self.macroflows.get(*name)?.rtt.min()
+        };
+        seen(destination.dscp).or_else(|| seen(0)).map(least_delay)
+    }
+}

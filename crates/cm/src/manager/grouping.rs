@@ -1,0 +1,105 @@
+//! Which flows share congestion state, by which controller, and how they take turns.
+
+use timeous_core::Instant;
+
+use crate::error::CmError;
+use crate::flow::FlowId;
+use crate::kind::Kind;
+use crate::macroflow::{Macroflow, MacroflowId};
+use crate::scheduler::Scheduling;
+use crate::trace::Happening;
+
+use super::{Manager, check_weight, mind_weights};
+
+impl Manager {
+    /// Gives a flow a macroflow of its own, since its packets take another path or are queued apart. It begins with the
+    /// round trips that were measured and a new controller. What is under way, requests and grants go with the flow.
+    pub fn split(&mut self, now: Instant, id: FlowId) -> Result<MacroflowId, CmError> {
+        let (flow, old) = self.both(id)?;
+        let mut apart = Macroflow::new(flow.destination, old.make, flow.mtu);
+        apart.apart = true;
+        apart.rtt = old.rtt;
+        let name = self.add_macroflow(now, apart);
+        self.move_flow(now, id, name);
+        self.outbox.note(now, name, Some(id), || Happening::Split);
+        Ok(MacroflowId::from_u64(name))
+    }
+
+    /// Moves a flow to the macroflow of `with`, since their packets share a bottleneck. What is under way, requests and
+    /// grants go with it.
+    ///
+    /// # Errors
+    /// One of the flows is not open, or they are of different users: none may hurt the flows of another.
+    pub fn merge(&mut self, now: Instant, id: FlowId, with: FlowId) -> Result<(), CmError> {
+        let (flow, other) = (self.flow(id)?, self.flow(with)?);
+        if flow.destination.user != other.destination.user {
+            return Err(CmError::Untrusted { flow: id, with });
+        }
+        let name = other.macroflow;
+        if flow.macroflow != name {
+            self.move_flow(now, id, name);
+            self.outbox.note(now, name, Some(id), || Happening::Merged);
+        }
+        Ok(())
+    }
+
+    fn move_flow(&mut self, now: Instant, id: FlowId, name: u64) {
+        let Some(flow) = self.flows.get_mut(id) else { return };
+        let (from, waiting, weight) = (flow.macroflow, flow.waiting, flow.weight);
+        if let Some(macroflow) = self.macroflows.get_mut(from) {
+            macroflow.let_go(id, flow, None);
+        }
+        flow.macroflow = name;
+        if let Some(macroflow) = self.macroflows.get_mut(name) {
+            macroflow.welcome(now, id, flow, waiting);
+            if weight != 1 {
+                mind_weights(name, macroflow, &mut self.flows);
+            }
+            macroflow.tell_changes(&mut self.flows, &mut self.outbox);
+        }
+        self.settle(now, name);
+        self.after_departure(now, from);
+    }
+
+    /// How the flows of a flow's macroflow take turns from now on.
+    pub fn set_scheduler(&mut self, id: FlowId, scheduling: Scheduling) -> Result<(), CmError> {
+        let name = self.flow(id)?.macroflow;
+        if let Some(macroflow) = self.macroflows.get_mut(name) {
+            macroflow.order_chosen = true;
+            macroflow.requests.become_kind(scheduling, &mut self.flows, name);
+            macroflow.tell_changes(&mut self.flows, &mut self.outbox);
+        }
+        Ok(())
+    }
+
+    /// A flow's share beside the others of its macroflow. Unless somebody chose another order, weights count from the
+    /// first that is not one.
+    ///
+    /// # Errors
+    /// The flow is not open, or the weight is not from 1 to 65 536.
+    pub fn set_weight(&mut self, id: FlowId, weight: u32) -> Result<(), CmError> {
+        check_weight(weight)?;
+        let (flow, macroflow, _) = self.parts(id)?;
+        macroflow.reweigh(flow.weight, weight);
+        flow.weight = weight;
+        let name = flow.macroflow;
+        if let Some(macroflow) = self.macroflows.get_mut(name) {
+            if weight != 1 {
+                mind_weights(name, macroflow, &mut self.flows);
+            }
+            macroflow.tell_changes(&mut self.flows, &mut self.outbox);
+        }
+        Ok(())
+    }
+
+    /// Another controller for a flow's macroflow. It takes over the window and the slow start threshold.
+    pub fn set_controller(&mut self, id: FlowId, kind: Kind) -> Result<(), CmError> {
+        let (_, macroflow, _) = self.parts(id)?;
+        macroflow.change_controller(kind.constructor());
+        let name = self.flow(id)?.macroflow;
+        if let Some(macroflow) = self.macroflows.get_mut(name) {
+            macroflow.tell_changes(&mut self.flows, &mut self.outbox);
+        }
+        Ok(())
+    }
+}

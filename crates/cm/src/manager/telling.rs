@@ -1,0 +1,171 @@
+//! What the manager tells of itself: events to its clients, and a look at all for people.
+
+use timeous_core::PathState;
+
+use crate::client::{ClientEvent, ClientId};
+use crate::error::CmError;
+use crate::flow::FlowId;
+use crate::macroflow::MacroflowId;
+use crate::scheduler::Scheduling;
+use crate::trace::{Trace, Traced};
+use crate::view::{FlowView, MacroflowView, Snapshot};
+
+use super::Manager;
+
+impl Manager {
+    /// Tells a flow's client when its rate has fallen to `down` times what it was told last, or risen to `up` times that
+    /// (`cm_thresh`). What is known now counts as told. A flow without thresholds is told nothing.
+    ///
+    /// # Errors
+    /// The flow is not open; `down` is not above 0 and at most 1, or `up` less than 1.
+    pub fn thresh(&mut self, id: FlowId, down: f64, up: f64) -> Result<(), CmError> {
+        if !(down > 0.0 && down <= 1.0 && up >= 1.0) {
+            return Err(CmError::Thresholds { down, up });
+        }
+        let (flow, macroflow, _) = self.parts(id)?;
+        macroflow.watch(id, flow, down, up);
+        Ok(())
+    }
+
+    /// Ends what [`thresh`](Self::thresh) began.
+    pub fn clear_thresh(&mut self, id: FlowId) -> Result<(), CmError> {
+        let (flow, macroflow, _) = self.parts(id)?;
+        macroflow.unwatch(id, flow);
+        Ok(())
+    }
+
+    /// The next of the host's own flows that was granted a packet since it was last asked (`cmapp_send`), for a driver
+    /// that has to wake it.
+    pub fn poll_granted(&mut self) -> Option<FlowId> {
+        self.next_grant(ClientId::HOST)
+    }
+
+    /// Whether [`poll_granted`](Self::poll_granted) has something.
+    pub fn has_granted(&self) -> bool {
+        self.has_grant_to_tell(ClientId::HOST)
+    }
+
+    /// What a client is to be told next: grants first, then rates that have changed.
+    pub fn poll_client(&mut self, client: ClientId) -> Option<ClientEvent> {
+        if let Some(flow) = self.next_grant(client) {
+            return Some(ClientEvent::Granted(flow));
+        }
+        let id = self.outbox.clients.next_changed(client)?;
+        let state = self.query(id).unwrap_or_default();
+        if let Some(flow) = self.flows.get_mut(id) {
+            flow.change_queued = false;
+        }
+        Some(ClientEvent::Changed(id, state))
+    }
+
+    /// The next client that has something to be told, for a driver that has to wake it: each once, until
+    /// [`poll_client`](Self::poll_client) is called for it. The host's own transports are not among them.
+    pub fn poll_ready(&mut self) -> Option<ClientId> {
+        while let Some(client) = self.outbox.clients.next_ready() {
+            if self.has_grant_to_tell(client) || self.outbox.clients.has_changed(client) {
+                return Some(client);
+            }
+            self.outbox.clients.unannounce(client);
+        }
+        None
+    }
+
+    fn has_grant_to_tell(&self, client: ClientId) -> bool {
+        self.outbox.clients.granted(client).any(|id| self.flows.get(id).is_some_and(|flow| flow.untold > 0))
+    }
+
+    fn next_grant(&mut self, client: ClientId) -> Option<FlowId> {
+        while let Some(id) = self.outbox.clients.next_granted(client) {
+            let Some(flow) = self.flows.get_mut(id) else { continue };
+            let tells = flow.untold > 0;
+            flow.untold = flow.untold.saturating_sub(1);
+            flow.grant_queued = flow.untold > 0;
+            if flow.grant_queued {
+                self.outbox.clients.queue_again(id, client);
+            }
+            if tells {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// All macroflows with their flows.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut macroflows: Vec<_> = self.macroflows.iter().map(|(name, _)| self.view(name)).collect();
+        macroflows.sort_by_key(|macroflow| macroflow.id);
+        for (id, flow) in self.flows.iter() {
+            let name = MacroflowId::from_u64(flow.macroflow);
+            let Ok(at) = macroflows.binary_search_by_key(&name, |macroflow| macroflow.id) else { continue };
+            macroflows[at].flows.push(FlowView {
+                id,
+                client: flow.client,
+                weight: flow.weight,
+                mtu: flow.mtu,
+                outstanding: flow.outstanding,
+                waiting: flow.waiting,
+                grants: flow.grants(),
+                sent: flow.totals.sent,
+                acked: flow.totals.acked,
+                lost: flow.totals.lost,
+                refused: flow.totals.refused,
+                local: flow.local,
+                remote: flow.remote,
+            });
+        }
+        for macroflow in &mut macroflows {
+            macroflow.flows.sort_by_key(|flow| flow.id);
+        }
+        Snapshot { macroflows }
+    }
+
+    fn view(&self, name: u64) -> MacroflowView {
+        let macroflow = self.macroflows.get(name).expect("it was just listed");
+        MacroflowView {
+            id: MacroflowId::from_u64(name),
+            destination: macroflow.destination,
+            controller: macroflow.controller.name(),
+            scheduling: macroflow.requests.kind(),
+            state: macroflow.state(),
+            threshold: macroflow.controller.threshold(),
+            grants: macroflow.granted(),
+            waiting: macroflow.requests.waiting(),
+            answered: macroflow.answers,
+            sent: macroflow.totals.sent,
+            acked: macroflow.totals.acked,
+            lost: macroflow.totals.lost,
+            refused: macroflow.totals.refused,
+            flows: Vec::new(),
+        }
+    }
+
+    /// Whether what happens is kept for [`poll_trace`](Self::poll_trace), at most 16 384 things at a time. It is not, at
+    /// first.
+    pub fn trace(&mut self, on: bool) {
+        if !on {
+            self.outbox.trace = None;
+        } else if self.outbox.trace.is_none() {
+            self.outbox.trace = Some(Box::new(Trace::default()));
+        }
+    }
+
+    /// The next that happened.
+    pub fn poll_trace(&mut self) -> Option<Traced> {
+        self.outbox.trace.as_mut()?.poll()
+    }
+
+    /// How much happened that was not polled in time.
+    pub fn trace_missed(&self) -> u64 {
+        self.outbox.trace.as_ref().map_or(0, |trace| trace.missed())
+    }
+
+    /// How a flow's macroflow serves its flows.
+    pub fn scheduling(&self, id: FlowId) -> Result<Scheduling, CmError> {
+        self.both(id).map(|(_, macroflow)| macroflow.requests.kind())
+    }
+
+    /// What all flows of a flow's macroflow share: like [`query`](Self::query), with the rate of all together.
+    pub fn query_macroflow(&self, id: FlowId) -> Result<PathState, CmError> {
+        self.both(id).map(|(_, macroflow)| macroflow.state())
+    }
+}
