@@ -1,5 +1,6 @@
 //! The command line tool: sends and receives what goes stale, and emulates links to try it on.
 
+mod cm;
 mod emulate;
 mod failure;
 mod help;
@@ -35,12 +36,14 @@ enum Command {
     Send(send::SendArgs),
     Recv(recv::RecvArgs),
     Emulate(Box<emulate::EmulateArgs>),
+    Cm(cm::CmArgs),
 }
 
 fn main() -> ExitCode {
     let done = match Tool::parse().command {
         Command::Send(args) => send::run(&args),
         Command::Recv(args) => recv::run(&args),
+        Command::Cm(args) => cm::run(args),
         Command::Emulate(args) => emulate::run(*args).map_err(|error| Failure::Environment(error.to_string())),
     };
     match done {

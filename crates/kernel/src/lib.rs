@@ -7,6 +7,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::path::{Path as FilePath, PathBuf};
+
 mod error;
 mod settings;
 mod view;
@@ -37,5 +39,12 @@ pub const NAME: &str = "timeous";
 /// Where the loaded program is pinned, unless told otherwise.
 pub const PINNED: &str = "/sys/fs/bpf/timeous";
 
-/// Where it is written down what of the system was changed, unless told otherwise.
-pub const CHANGES: &str = "/run/timeous/kernel-tcp.json";
+/// Where a program of this name is pinned, unless told otherwise: [`PINNED`] for [`NAME`].
+pub fn pinned(name: &str) -> PathBuf {
+    FilePath::new(PINNED).with_file_name(name)
+}
+
+/// Where it is written down what of the system was changed for it, unless told otherwise.
+pub fn changes(name: &str) -> PathBuf {
+    PathBuf::from(format!("/run/timeous/kernel-tcp-{name}.json"))
+}

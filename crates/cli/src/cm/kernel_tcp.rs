@@ -1,0 +1,252 @@
+//! `timeous cm kernel-tcp`: the kernel's TCP as a client of the Congestion Manager, for programs that know nothing of it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use timeous::core::{Duration, Instant, Rate};
+use timeous_kernel::{Flow, Installed, KernelError, Macroflow, NAME, Settings, Wish, changes, pinned};
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+
+/// How often somebody may ask us to stop.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
+/// A macroflow that nobody uses is forgotten after this.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+/// How often it is looked for those.
+const TIDY: Duration = Duration::from_secs(10);
+
+const HELP: &str = "\
+Loads a TCP congestion control named `timeous` into the kernel (as root, in a tool built with the feature `bpf`). \
+Connections that use it share one window for each destination: a new one starts from what the path is known to bear, and \
+all together are as aggressive as one. It serves programs as they are:
+
+  one socket   any program that sets TCP_CONGESTION by name, as `iperf3 -C timeous`, or curl and Python by setsockopt
+  one route    --route 192.0.2.0/24 (`ip route change … congctl timeous`): what goes there, and what answers from here
+  all          --default: new connections of this network namespace
+
+It goes, and what was changed is put back, on Ctrl-C, SIGTERM or `--remove`; connections in flight then go on with the \
+default before. After a crash of this command the kernel goes on with it until `--remove`.";
+
+/// Makes the kernel's TCP a client of the Congestion Manager
+#[derive(Debug, Args)]
+#[command(long_about = HELP)]
+pub(crate) struct KernelTcpArgs {
+    /// Makes it the default of this network namespace
+    #[arg(long)]
+    default: bool,
+    /// Uses it for a destination: an address, a prefix, or `default` (may be repeated)
+    #[arg(long = "route", value_name = "DEST")]
+    routes: Vec<String>,
+    /// Leaves it there and ends: until `--remove`
+    #[arg(long)]
+    stay: bool,
+    /// Takes it away, also what a process left that died
+    #[arg(long, conflicts_with_all = ["default", "routes", "stay"])]
+    remove: bool,
+    /// Shows macroflows, and the connections of this network namespace
+    #[arg(long, conflicts_with_all = ["default", "routes", "stay", "remove"])]
+    status: bool,
+    /// The network namespace, as `ip netns` knows it, unless it is this one (`ip netns exec` would hide what is pinned)
+    #[arg(long, value_name = "NAMESPACE")]
+    netns: Option<String>,
+    /// The name of the congestion control
+    #[arg(long, default_value = NAME)]
+    name: String,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &KernelTcpArgs) -> Result<(), Failure> {
+    args.netns.as_deref().map_or(Ok(()), enter)?;
+    let place = Place { name: &args.name, pinned: pinned(&args.name), changes: changes(&args.name) };
+    let done = match args {
+        KernelTcpArgs { remove: true, .. } => place.remove(),
+        KernelTcpArgs { status: true, .. } => place.status(),
+        _ => place.serve(args),
+    };
+    done.map_err(|error| match error {
+        KernelError::Name { .. } | KernelError::Route { .. } => Failure::Usage(error.to_string()),
+        error => Failure::Environment(error.to_string()),
+    })
+}
+
+/// Moves this thread, which is the only one, into a network namespace.
+fn enter(namespace: &str) -> Result<(), Failure> {
+    let path = Path::new("/run/netns").join(namespace);
+    let moved = File::open(&path)
+        .and_then(|file| Ok(move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?));
+    moved.map_err(|error| Failure::Environment(format!("cannot enter network namespace {namespace:?}: {error}")))
+}
+
+/// Where it is.
+struct Place<'a> {
+    name: &'a str,
+    pinned: PathBuf,
+    changes: PathBuf,
+}
+
+impl Place<'_> {
+    fn serve(&self, args: &KernelTcpArgs) -> Result<(), KernelError> {
+        // Before anything is changed: what is done from here on is undone.
+        let interrupt = Interrupt::new().map_err(system("listen for signals"))?;
+        let installed = Installed::load(&self.pinned, self.name)?;
+        let wish = Wish { default: args.default, routes: args.routes.clone() };
+        let settings = match Settings::apply(&self.changes, self.name, &self.pinned, &wish) {
+            Ok(settings) => settings,
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = installed.remove("reno");
+                return Err(error);
+            }
+        };
+        eprintln!("{}", describe(&settings, &wish));
+        if args.stay {
+            return Ok(());
+        }
+        if tend(&installed, &self.changes, &interrupt)? {
+            settings.undo(&self.changes)?;
+            installed.remove(&settings.default_before)?;
+            eprintln!("{} is taken away", self.name);
+        } else {
+            eprintln!("{} was taken away by somebody else", self.name);
+        }
+        Ok(())
+    }
+
+    fn remove(&self) -> Result<(), KernelError> {
+        let settings = Settings::read(&self.changes)?;
+        if let Some(settings) = &settings {
+            settings.undo(&self.changes)?;
+        }
+        let fallback = settings.as_ref().map_or("reno", |settings| &settings.default_before);
+        match Installed::open(&self.pinned) {
+            Ok(installed) => {
+                installed.remove(fallback)?;
+                println!("{} is taken away", self.name);
+            }
+            Err(KernelError::NotLoaded { .. }) => println!("{} is not loaded", self.name),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> Result<(), KernelError> {
+        let installed = Installed::open(&self.pinned)?;
+        if let Some(settings) = Settings::read(&self.changes)? {
+            println!("{} was loaded by process {}", self.name, settings.pid);
+        }
+        let (macroflows, flows) = (installed.macroflows()?, installed.flows()?);
+        if macroflows.is_empty() {
+            println!("no macroflows yet");
+        }
+        for macroflow in &macroflows {
+            println!("{}", macroflow_line(macroflow));
+            flows.iter().filter(|flow| flow.path == macroflow.path).for_each(|flow| println!("{}", flow_line(flow)));
+        }
+        Ok(())
+    }
+}
+
+/// Until somebody wants it to end: true if that was a signal, false if another process has taken it away.
+fn tend(installed: &Installed, changes: &Path, interrupt: &Interrupt) -> Result<bool, KernelError> {
+    let mut tidied = now();
+    loop {
+        if interrupt.is_set() {
+            return Ok(true);
+        }
+        if !changes.exists() {
+            return Ok(false);
+        }
+        if now() >= tidied + TIDY {
+            installed.forget_idle(FORGOTTEN_AFTER)?;
+            tidied = now();
+        }
+        let look = rustix::thread::Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+        // A signal ends it early, which is what it waits for.
+        let _ = rustix::thread::nanosleep(&look);
+    }
+}
+
+fn now() -> Instant {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Instant::ZERO + Duration::from_secs(now.tv_sec as u64) + Duration::from_nanos(now.tv_nsec as u64)
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> KernelError {
+    move |source| KernelError::System { what, source }
+}
+
+fn describe(settings: &Settings, wish: &Wish) -> String {
+    let name = &settings.name;
+    let mut users = vec![format!("sockets that ask for it (TCP_CONGESTION, {name:?})")];
+    users.extend(wish.routes.iter().map(|route| format!("what goes to {route}")));
+    if wish.default {
+        users.push(format!("all new connections here (before: {})", settings.default_before));
+    }
+    format!("the kernel's TCP is a client of the Congestion Manager, as {name:?}: {}", users.join("; "))
+}
+
+fn millis(duration: Option<Duration>) -> String {
+    duration.map_or("unknown".to_owned(), |duration| format!("{:.1} ms", duration.as_secs_f64() * 1e3))
+}
+
+fn macroflow_line(macroflow: &Macroflow) -> String {
+    let Macroflow { path, flows, hungry, companions, window, committed, lost, losses, timeouts, opened, .. } =
+        macroflow;
+    let rate = macroflow.srtt.map_or("unknown".to_owned(), |srtt| Rate::from_bytes_in(*window, srtt).to_string());
+    let dscp = if path.dscp == 0 { String::new() } else { format!(" (DSCP {})", path.dscp) };
+    format!(
+        "{}{dscp}: window {window} bytes ({rate}), {committed} in use; round trip {}, least {}; {flows} connections and \
+         {companions} flows of the daemon, {hungry} waiting for more; {opened} opened, {lost} packets lost, {losses} \
+         reductions, {timeouts} timeouts",
+        path.addr,
+        millis(macroflow.srtt),
+        millis(macroflow.min_rtt),
+    )
+}
+
+fn flow_line(flow: &Flow) -> String {
+    let Flow { local, remote, window, mss, flight, srtt, hungry, .. } = flow;
+    let waiting = if *hungry { ", waiting for more" } else { "" };
+    let srtt = millis(Some(*srtt));
+    format!(
+        "  {local} -> {remote}: window {window} packets of {mss} bytes, {flight} under way; round trip {srtt}{waiting}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Tool {
+        #[command(flatten)]
+        args: KernelTcpArgs,
+    }
+
+    fn parse(line: &str) -> Result<KernelTcpArgs, clap::Error> {
+        Tool::try_parse_from(["kernel-tcp"].into_iter().chain(line.split_whitespace())).map(|tool| tool.args)
+    }
+
+    #[test]
+    fn routes_repeat_and_what_excludes_itself_is_refused() {
+        let args = parse("--default --route 192.0.2.1 --route default").unwrap();
+        assert_eq!((args.default, args.routes.len(), args.name.as_str()), (true, 2, NAME));
+        for line in ["--remove --default", "--status --remove", "--status --route 192.0.2.1"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_was_never_loaded_is_an_error_that_says_what_is_missing() {
+        let error = run(&parse("--status --name never_loaded").unwrap()).unwrap_err().to_string();
+        let expected = if cfg!(feature = "bpf") { ["never_loaded", "not permitted"] } else { ["feature `bpf`"; 2] };
+        assert!(expected.iter().any(|text| error.contains(text)), "{error}");
+    }
+}
