@@ -66,7 +66,7 @@ impl Companion {
         }
         let mut done = Ok(());
         for destination in destinations {
-            let Some(ensemble) = manager.ensemble(destination) else { continue };
+            let Some(ensemble) = manager.ensemble(now, destination) else { continue };
             let told = Told {
                 flows: u64::from(ensemble.flows),
                 hungry: u64::from(ensemble.waiting),

@@ -8,7 +8,8 @@ use std::fs;
 
 use bed::{Bed, Loaded, RIGHT, need, pair, transfer};
 use rustix::net::sockopt::tcp_congestion;
-use timeous_core::Duration;
+use timeous_cm::{FlowId, Loss, Manager, Update};
+use timeous_core::{Duration, Instant};
 use timeous_kernel::{Companion, Installed, KernelError, Macroflow, Settings, Wish};
 
 fn available(name: &str) -> bool {
@@ -193,4 +194,85 @@ fn a_name_that_cannot_be_one_is_refused() {
     }
     let none = Companion::open(&at);
     assert!(none.as_ref().is_err_and(|error| matches!(error, KernelError::NotLoaded { .. })), "{none:?}");
+}
+
+/// A flow of the daemon that always wants to send: it is told of half of what it has under way each time, so that some is.
+struct Bulk {
+    manager: Manager,
+    flow: FlowId,
+    now: Instant,
+    under_way: u64,
+}
+
+impl Bulk {
+    const PACKET: u64 = 1_000;
+
+    fn new() -> Self {
+        let mut manager = Manager::default();
+        let destination = RIGHT.parse::<std::net::IpAddr>().unwrap().into();
+        let flow = manager.open(destination, Self::PACKET);
+        Self { manager, flow, now: Instant::ZERO + Duration::from_secs(1), under_way: 0 }
+    }
+
+    /// A round trip: the window is filled, and half of it arrives, or some of it is lost.
+    fn round(&mut self, lost: bool) {
+        while self.manager.ask(self.now, self.flow).unwrap().is_some() {
+            self.manager.notify(self.now, self.flow, Self::PACKET).unwrap();
+            self.under_way += Self::PACKET;
+            self.now += Duration::from_micros(100);
+        }
+        let sent_at = self.now;
+        self.now += Duration::from_millis(45);
+        let told = self.under_way / 2 / Self::PACKET * Self::PACKET;
+        let rtt = Some(self.now.saturating_since(sent_at));
+        let update = match lost {
+            true => Update { lost: told, loss: Some((Loss::Transient, sent_at)), ..Update::default() },
+            false => Update { acked: told, rtt, ..Update::default() },
+        };
+        self.manager.update(self.now, self.flow, update).unwrap();
+        self.under_way -= told;
+    }
+}
+
+#[test]
+fn the_daemons_flows_share_the_window_with_connections() {
+    let Some((bed, loaded)) = ready("daemon") else { return };
+    let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
+    let alone = std::thread::scope(|scope| {
+        let transfer = scope.spawn(|| transfer(&sending, &receiving, 3_000_000));
+        let shared = scope.spawn(|| bed.left.within(|| share_with_the_daemon(&loaded)).unwrap());
+        let (shared, alone) = shared.join().unwrap();
+        assert!((0.3..=0.7).contains(&shared), "the daemon has {shared} of the window");
+        transfer.join().unwrap();
+        alone
+    });
+    assert_eq!(alone, 0, "the daemon's flow is gone");
+    let macroflow = until(&loaded, |macroflow| macroflow.committed == 0)[0];
+    assert_eq!((macroflow.companions, macroflow.hungry), (0, 0), "{macroflow:?}");
+}
+
+/// Which part of the window the daemon has beside a connection; and how many flows it is said to have a while after its
+/// flow has ended.
+fn share_with_the_daemon(loaded: &Loaded) -> (f64, u64) {
+    let look = || loaded.installed().macroflows().unwrap()[0];
+    let mut companion = Companion::open(&loaded.at).unwrap();
+    let mut bulk = Bulk::new();
+    let mut part = 0.0;
+    for _ in 0..20 {
+        bulk.round(false);
+        companion.exchange(bulk.now, &mut bulk.manager).unwrap();
+        assert!(companion.is_shared());
+        part = bulk.manager.query(bulk.flow).unwrap().window as f64 / look().window as f64;
+        (0..4).for_each(|_| wait_a_little());
+    }
+    let before = look();
+    assert_eq!(before.companions, 1);
+    bulk.round(true);
+    companion.exchange(bulk.now, &mut bulk.manager).unwrap();
+    let after = look();
+    assert!(after.losses > before.losses && after.window < before.window, "{before:?} {after:?}");
+    bulk.manager.close(bulk.now, bulk.flow).unwrap();
+    drop(companion);
+    (0..220).for_each(|_| wait_a_little());
+    (part, look().companions)
 }
