@@ -1,15 +1,30 @@
 //! The Congestion Manager of a process, shared: the engine's thread and its other clients take turns with it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 // Fair now and then, as std's is not: the engine's thread takes it again at once, all the time that it has much to do.
 use parking_lot::{Mutex, MutexGuard};
-use timeous_cm::Manager;
+use timeous_cm::{ClientId, Manager};
 use timeous_core::Instant;
 
 use crate::waker::Waker;
+
+/// Hears that a client of the manager has an event to poll.
+///
+/// It is called without the manager's lock, from whichever thread brought the event about, and must not wait.
+pub trait Notify: Send + Sync {
+    /// [`Manager::poll_client`] has something for `client`. It is said once until that has been polled.
+    fn ready(&self, client: ClientId);
+}
+
+impl Notify for Waker {
+    fn ready(&self, _: ClientId) {
+        self.wake();
+    }
+}
 
 /// A Congestion Manager that an [`Engine`](crate::Engine) and other clients share. Clones are the same one.
 ///
@@ -21,6 +36,7 @@ pub struct Congestion(Arc<Mutex<Shared>>);
 #[derive(Default)]
 struct Shared {
     manager: Manager,
+    clients: BTreeMap<ClientId, Arc<dyn Notify>>,
     engine: Option<Sleeper>,
 }
 
@@ -43,6 +59,22 @@ impl Congestion {
     /// told. Do not hold it while waiting for anything.
     pub fn lock(&self) -> CongestionGuard<'_> {
         CongestionGuard { shared: Some(self.0.lock()) }
+    }
+
+    /// Makes a client whose events are told to `notify` ([`Manager::join`]). Whoever makes it lets it
+    /// [leave](Self::leave).
+    pub fn join(&self, notify: Arc<dyn Notify>) -> ClientId {
+        let mut shared = self.0.lock();
+        let client = shared.manager.join();
+        shared.clients.insert(client, notify);
+        client
+    }
+
+    /// A client is gone: its flows are closed, and what they held goes to others ([`Manager::leave`]).
+    pub fn leave(&self, now: Instant, client: ClientId) {
+        let mut guard = self.lock();
+        guard.leave(now, client);
+        guard.shared_mut().clients.remove(&client);
     }
 
     /// The engine's thread is there, and wakes up by `waker`; `false` if there is one already.
@@ -85,9 +117,11 @@ pub struct CongestionGuard<'a> {
 impl CongestionGuard<'_> {
     /// The engine's thread has done all that it can, and wakes up by itself at `due`, or when the manager wants time
     /// to pass, if that is earlier; when it is to wake up.
-    pub(crate) fn sleeps(&mut self, due: Option<Instant>) -> Option<Instant> {
+    pub(crate) fn sleeps(&mut self, now: Instant, due: Option<Instant>) -> Option<Instant> {
         let shared = self.shared_mut();
-        let until = due.into_iter().chain(shared.manager.poll_timeout()).min();
+        // A flow of the engine's own that was granted something just now has its turn in another round.
+        let at_once = shared.manager.has_granted().then_some(now);
+        let until = due.into_iter().chain(shared.manager.poll_timeout()).chain(at_once).min();
         if let Some(engine) = &mut shared.engine {
             (engine.awake, engine.until) = (false, until);
         }
@@ -109,7 +143,7 @@ impl Shared {
         let engine = self.engine.as_mut().filter(|engine| !engine.awake)?;
         let due = self.manager.poll_timeout();
         let too_late = due.is_some_and(|due| engine.until.is_none_or(|until| due < until));
-        too_late.then(|| {
+        (too_late || self.manager.has_granted()).then(|| {
             engine.awake = true;
             engine.waker.clone()
         })
@@ -133,9 +167,18 @@ impl DerefMut for CongestionGuard<'_> {
 impl Drop for CongestionGuard<'_> {
     fn drop(&mut self) {
         let Some(mut shared) = self.shared.take() else { return };
+        let mut ready = Vec::new();
+        while let Some(client) = shared.manager.poll_ready() {
+            if let Some(notify) = shared.clients.get(&client) {
+                ready.push((client, notify.clone()));
+            }
+        }
         let engine = shared.engine_to_wake();
         // Whoever wakes up wants the lock at once.
         drop(shared);
+        for (client, notify) in ready {
+            notify.ready(client);
+        }
         if let Some(engine) = engine {
             engine.wake();
         }

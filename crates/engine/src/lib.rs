@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod client;
 pub mod clock;
 mod command;
 mod config;
@@ -24,9 +25,10 @@ mod waker;
 mod way;
 mod worker;
 
+pub use client::CmClient;
 pub use command::Offer;
 pub use config::{NewChoice, StreamConfig};
-pub use congestion::{Congestion, CongestionGuard};
+pub use congestion::{Congestion, CongestionGuard, Notify};
 pub use engine::{Engine, Listener, ListenerFor};
 pub use error::EngineError;
 pub use inbox::Received;

@@ -27,13 +27,18 @@ impl Waker {
         rustix::io::read(&*self.0, &mut [0u8; 8]).is_ok()
     }
 
-    /// Sleeps until it is rung, or until `limit` has passed, and forgets it. `true` if it was rung.
-    pub fn wait(&self, limit: Option<Duration>) -> bool {
+    /// Sleeps until it is rung, or until `limit` has passed, and leaves it as it is. `true` if it was rung.
+    pub fn is_rung(&self, limit: Option<Duration>) -> bool {
         let timeout = limit.map(timespec);
         let mut fds = [PollFd::new(&*self.0, PollFlags::IN)];
-        let ready = rustix::event::poll(&mut fds, timeout.as_ref());
+        matches!(rustix::event::poll(&mut fds, timeout.as_ref()), Ok(n) if n > 0)
+    }
+
+    /// Sleeps until it is rung, or until `limit` has passed, and forgets it. `true` if it was rung.
+    pub fn wait(&self, limit: Option<Duration>) -> bool {
+        let rung = self.is_rung(limit);
         self.clear();
-        matches!(ready, Ok(n) if n > 0)
+        rung
     }
 }
 

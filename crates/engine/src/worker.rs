@@ -58,7 +58,7 @@ impl Worker {
             self.drain(now, &mut cm);
             self.ports.retain(|_, port| !port.is_idle());
             let now = clock::now();
-            let due = cm.sleeps(self.poll_timeout(now));
+            let due = cm.sleeps(now, self.poll_timeout(now));
             drop(cm);
             self.sleep(due);
         }

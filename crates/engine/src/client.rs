@@ -1,0 +1,282 @@
+//! A client of a shared Congestion Manager within the engine's process: the paper's calls, and one descriptor to wait on.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+
+use timeous_cm::{ClientEvent, ClientId, CmError, FlowId, FlowSpec, Kind, Manager, Scheduling, Update, User};
+use timeous_core::{Instant, PathState};
+
+use crate::clock;
+use crate::congestion::Congestion;
+use crate::waker::Waker;
+
+/// A client of a [`Congestion`]: its flows are its own, and are closed when it is dropped.
+///
+/// What it is told waits for [`poll_event`](Self::poll_event); its descriptor is readable meanwhile. All calls are
+/// short, and may be made from any thread. An [`Engine`](crate::Engine) with the same [`Congestion`] lets time pass for it.
+///
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+/// use timeous_cm::{ClientEvent, FlowSpec};
+/// use timeous_engine::Engine;
+///
+/// let engine = Engine::start().unwrap();
+/// let client = engine.congestion().client(None).unwrap();
+/// let flow = client.open(FlowSpec::to(IpAddr::V4(Ipv4Addr::LOCALHOST).into(), 1_200)).unwrap();
+/// client.request(flow).unwrap();
+/// assert!(client.wait(None));
+/// assert_eq!(client.poll_event(), Some(ClientEvent::Granted(flow)));
+/// client.notify(flow, 1_000).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct CmClient {
+    congestion: Congestion,
+    id: ClientId,
+    user: Option<User>,
+    waker: Waker,
+}
+
+impl Congestion {
+    /// A client within this process. The flows of a `user` share congestion state among themselves only; with none they
+    /// share it with the engine's own, and their feedback is believed.
+    ///
+    /// # Errors
+    /// The system's: no descriptor.
+    pub fn client(&self, user: Option<User>) -> std::io::Result<CmClient> {
+        let waker = Waker::new()?;
+        let id = self.join(Arc::new(waker.clone()));
+        Ok(CmClient { congestion: self.clone(), id, user, waker })
+    }
+}
+
+impl CmClient {
+    /// Opens a flow (`cm_open`). Whose it is is the client's to say, not the destination's.
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn open(&self, mut spec: FlowSpec) -> Result<FlowId, CmError> {
+        spec.destination.user = self.user;
+        self.congestion.lock().open_for(clock::now(), self.id, spec)
+    }
+
+    /// Closes a flow (`cm_close`).
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn close(&self, flow: FlowId) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.close(clock::now(), flow))
+    }
+
+    /// The largest packet of a flow in bytes (`cm_mtu`).
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn mtu(&self, flow: FlowId) -> Result<u64, CmError> {
+        self.with(flow, |cm| cm.mtu(flow))
+    }
+
+    /// Asks for the right to send one packet (`cm_request`).
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn request(&self, flow: FlowId) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.request(clock::now(), flow))
+    }
+
+    /// Asks for the right to send so many packets.
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn request_many(&self, flow: FlowId, count: u32) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.request_many(clock::now(), flow, count))
+    }
+
+    /// Asks for the right to send one packet that is due at `deadline`, for [`Scheduling::Deadline`].
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn request_by(&self, flow: FlowId, deadline: Instant) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.request_by(clock::now(), flow, deadline))
+    }
+
+    /// Asks for many flows at once (`cm_bulk_request`). Each has its own result.
+    pub fn bulk_request(&self, requests: &[(FlowId, u32)]) -> Vec<Result<(), CmError>> {
+        self.bulk(requests, |cm, now, &(flow, count)| cm.request_many(now, flow, count))
+    }
+
+    /// A grant was used for `bytes`; 0 gives it back (`cm_notify`).
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn notify(&self, flow: FlowId, bytes: u64) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.notify(clock::now(), flow, bytes))
+    }
+
+    /// A packet of `bytes` left without a grant: what a sender at a rate of its own tells (Andersen et al. §2.1.2).
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn notify_unasked(&self, flow: FlowId, bytes: u64) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.notify_unasked(clock::now(), flow, bytes))
+    }
+
+    /// [`notify`](Self::notify) for many flows at once. Each has its own result.
+    pub fn bulk_notify(&self, notices: &[(FlowId, u64)]) -> Vec<Result<(), CmError>> {
+        self.bulk(notices, |cm, now, &(flow, bytes)| cm.notify(now, flow, bytes))
+    }
+
+    /// Tells what was learnt of packets that were sent (`cm_update`).
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn update(&self, flow: FlowId, update: Update) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.update(clock::now(), flow, update))
+    }
+
+    /// [`update`](Self::update) for many flows at once. Each has its own result.
+    pub fn bulk_update(&self, updates: &[(FlowId, Update)]) -> Vec<Result<(), CmError>> {
+        self.bulk(updates, |cm, now, &(flow, update)| cm.update(now, flow, update))
+    }
+
+    /// What is known of a flow's path (`cm_query`).
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn query(&self, flow: FlowId) -> Result<PathState, CmError> {
+        self.with(flow, |cm| cm.query(flow))
+    }
+
+    /// [`query`](Self::query) for many flows at once. Each has its own result.
+    pub fn bulk_query(&self, flows: &[FlowId]) -> Vec<Result<PathState, CmError>> {
+        let cm = self.congestion.lock();
+        flows.iter().map(|&flow| self.owns(&cm, flow).and_then(|()| cm.query(flow))).collect()
+    }
+
+    /// Asks to be told when a flow's rate has fallen to the share `down` of what it was last told, or risen to `up` times
+    /// that (`cm_thresh`).
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn thresh(&self, flow: FlowId, down: f64, up: f64) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.thresh(flow, down, up))
+    }
+
+    /// Takes a flow out of its macroflow, into one of its own.
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn split(&self, flow: FlowId) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.split(clock::now(), flow).map(drop))
+    }
+
+    /// Moves a flow into the macroflow of another.
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn merge(&self, flow: FlowId, with: FlowId) -> Result<(), CmError> {
+        self.with(flow, |cm| {
+            self.owns(cm, with)?;
+            cm.merge(clock::now(), flow, with)
+        })
+    }
+
+    /// How the flows of a flow's macroflow take turns.
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn set_scheduler(&self, flow: FlowId, scheduling: Scheduling) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.set_scheduler(flow, scheduling))
+    }
+
+    /// A flow's weight, for [`Scheduling::Weighted`].
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn set_weight(&self, flow: FlowId, weight: u32) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.set_weight(flow, weight))
+    }
+
+    /// The controller of a flow's macroflow.
+    ///
+    /// # Errors
+    /// See [`CmError`].
+    pub fn set_controller(&self, flow: FlowId, kind: Kind) -> Result<(), CmError> {
+        self.with(flow, |cm| cm.set_controller(flow, kind))
+    }
+
+    /// The next thing to be told, if any. When there is nothing more, the descriptor is no longer readable.
+    pub fn poll_event(&self) -> Option<ClientEvent> {
+        let mut cm = self.congestion.lock();
+        let event = cm.poll_client(self.id);
+        if event.is_none() {
+            // With the lock held: what comes after rings again.
+            self.waker.clear();
+        }
+        event
+    }
+
+    /// Sleeps until there is something to poll, but not beyond `deadline`; `false` if there is nothing.
+    pub fn wait(&self, deadline: Option<Instant>) -> bool {
+        self.waker.is_rung(deadline.map(|at| at.saturating_since(clock::now())))
+    }
+
+    /// Readable while there may be something to poll.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Its number in the manager.
+    #[must_use]
+    pub fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// Whom it shares the manager with.
+    #[must_use]
+    pub fn congestion(&self) -> &Congestion {
+        &self.congestion
+    }
+
+    fn with<T>(&self, flow: FlowId, act: impl FnOnce(&mut Manager) -> Result<T, CmError>) -> Result<T, CmError> {
+        let mut cm = self.congestion.lock();
+        self.owns(&cm, flow)?;
+        act(&mut cm)
+    }
+
+    fn bulk<I>(
+        &self,
+        items: &[(FlowId, I)],
+        act: impl Fn(&mut Manager, Instant, &(FlowId, I)) -> Result<(), CmError>,
+    ) -> Vec<Result<(), CmError>> {
+        let mut cm = self.congestion.lock();
+        let now = clock::now();
+        items.iter().map(|item| self.owns(&cm, item.0).and_then(|()| act(&mut cm, now, item))).collect()
+    }
+
+    /// A flow of another client is none of its business.
+    fn owns(&self, cm: &Manager, flow: FlowId) -> Result<(), CmError> {
+        if cm.client_of(flow)? == self.id { Ok(()) } else { Err(CmError::UnknownFlow(flow)) }
+    }
+}
+
+impl AsFd for CmClient {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.waker.as_fd()
+    }
+}
+
+impl AsRawFd for CmClient {
+    fn as_raw_fd(&self) -> RawFd {
+        self.waker.as_raw_fd()
+    }
+}
+
+impl Drop for CmClient {
+    fn drop(&mut self) {
+        self.congestion.leave(clock::now(), self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use timeous_cm::{ClientEvent, CmError, FlowSpec, Update, User};
+use timeous_core::Duration;
+
+use super::*;
+use crate::Engine;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn spec() -> FlowSpec {
+    FlowSpec::to(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)).into(), 1_000)
+}
+
+fn engine() -> Engine {
+    Engine::start().unwrap()
+}
+
+#[track_caller]
+fn next(client: &CmClient) -> ClientEvent {
+    let end = clock::now() + PATIENCE;
+    loop {
+        if let Some(event) = client.poll_event() {
+            return event;
+        }
+        assert!(client.wait(Some(end)), "nothing is told");
+    }
+}
+
+#[test]
+fn grants_that_only_time_brings_come_by_the_engines_thread() {
+    let engine = engine();
+    let client = engine.congestion().client(None).unwrap();
+    let flow = client.open(spec()).unwrap();
+    // Without feedback the window is soon full: all further grants come when earlier ones are taken back, which nobody
+    // but the engine's thread does.
+    client.request_many(flow, 100).unwrap();
+    for _ in 0..100 {
+        assert_eq!(next(&client), ClientEvent::Granted(flow));
+    }
+    assert_eq!(client.poll_event(), None);
+    assert!(!client.wait(Some(clock::now())), "nothing to poll, and the descriptor says so");
+}
+
+#[test]
+fn what_one_client_gives_back_another_gets() {
+    let engine = engine();
+    let (a, b) = (engine.congestion().client(None).unwrap(), engine.congestion().client(None).unwrap());
+    let (flow_a, flow_b) = (a.open(spec()).unwrap(), b.open(spec()).unwrap());
+    // Fill the window.
+    a.request_many(flow_a, 200).unwrap();
+    while let Some(event) = a.poll_event() {
+        assert_eq!(event, ClientEvent::Granted(flow_a));
+        a.notify(flow_a, 1_000).unwrap();
+    }
+    b.request(flow_b).unwrap();
+    assert_eq!(b.poll_event(), None);
+    let outstanding = a.query(flow_a).unwrap().outstanding;
+    assert!(outstanding > 0);
+    // The first is gone, with all that it held.
+    drop(a);
+    assert_eq!(next(&b), ClientEvent::Granted(flow_b));
+    assert_eq!(b.query(flow_b).unwrap().outstanding, 0);
+}
+
+#[test]
+fn a_flow_is_its_clients_own() {
+    let engine = engine();
+    let (a, b) = (engine.congestion().client(None).unwrap(), engine.congestion().client(None).unwrap());
+    let flow = a.open(spec()).unwrap();
+    let own = b.open(spec()).unwrap();
+    let unknown = CmError::UnknownFlow(flow);
+    assert_eq!(b.request(flow), Err(unknown));
+    assert_eq!(b.notify(flow, 1), Err(unknown));
+    assert_eq!(b.update(flow, Update::default()), Err(unknown));
+    assert_eq!(b.query(flow).unwrap_err(), unknown);
+    assert_eq!(b.merge(own, flow), Err(unknown));
+    assert_eq!(b.close(flow), Err(unknown));
+    assert_eq!(b.bulk_request(&[(flow, 1), (own, 1)]), [Err(unknown), Ok(())]);
+    assert_eq!(next(&b), ClientEvent::Granted(own));
+    assert_eq!(a.mtu(flow), Ok(1_000));
+}
+
+#[test]
+fn users_do_not_share_what_is_known_of_a_path() {
+    let engine = engine();
+    let client = |user| engine.congestion().client(user).unwrap();
+    let clients = [client(Some(User(1))), client(Some(User(1))), client(Some(User(2))), client(None)];
+    let flows = clients.each_ref().map(|client| client.open(spec()).unwrap());
+    let cm = engine.congestion().lock();
+    let [a, same, other, trusted] = flows.map(|flow| cm.macroflow_of(flow).unwrap());
+    assert_eq!(a, same);
+    assert!(a != other && other != trusted && a != trusted);
+}
+
+#[test]
+fn a_congestion_manager_has_one_engine_at_a_time() {
+    let congestion = Congestion::default();
+    let first = Engine::with_congestion(congestion.clone()).unwrap();
+    assert!(matches!(Engine::with_congestion(congestion.clone()), Err(crate::EngineError::CongestionTaken)));
+    drop(first);
+    Engine::with_congestion(congestion).unwrap();
+}
