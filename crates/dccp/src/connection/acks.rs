@@ -77,7 +77,7 @@ impl Connection {
             (None, None) => None,
         };
         let (acked, lost) = (feedback.acked, feedback.lost);
-        let recovering = self.sender.holds_window(loss.is_some());
+        let recovering = self.sender.holds_window(loss.is_some()) && !self.config.grows_in_lossy_windows;
         let update = Update { acked, lost, loss, rtt: feedback.rtt, recovering, ..Update::default() };
         told(cm.update(now, flow, update));
         if let Some(srtt) = told(cm.query(flow)).and_then(|path| path.srtt) {

@@ -40,6 +40,11 @@ pub struct Config {
     pub ndp_count: bool,
     /// Whether the host can read and write ECN marks (RFC 4340 §12).
     pub ecn: bool,
+    /// Whether the congestion window grows for what arrives in a window with a loss, too. RFC 4341 §5 lets it grow "for
+    /// every window of data acknowledged without lost or marked packets", as TCP's stays while TCP repairs. A live
+    /// stream repairs little, its windows are small, and few of them are without a loss: if only those counted, a
+    /// quarter of a narrow link would stay unused.
+    pub grows_in_lossy_windows: bool,
     /// Whether a server that closes keeps the TIMEWAIT state itself, instead of asking its client to (§8.3).
     pub server_holds_timewait: bool,
     /// The first sequence number; `None`, as it should be outside of tests, takes a random one (§7.2).
@@ -75,6 +80,7 @@ impl Default for Config {
             sequence_window: 1_024,
             ndp_count: true,
             ecn: true,
+            grows_in_lossy_windows: true,
             server_holds_timewait: false,
             initial_seq: None,
         }

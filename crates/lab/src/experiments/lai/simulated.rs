@@ -218,8 +218,12 @@ impl Trial {
             }
             Transport::Timeous => {
                 let stream = Stream::new(self.source(begin, OnFull::Skip, rng)).slots(256).choice((self.choice)());
-                let connection =
-                    DccpConfig { mps: setup::SIZE + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
+                let connection = DccpConfig {
+                    mps: setup::SIZE + DccpConfig::HEADER_ROOM,
+                    ecn: false,
+                    grows_in_lossy_windows: false,
+                    ..DccpConfig::default()
+                };
                 let settings = DccpSettings { connection, start: begin, ..DccpSettings::default() };
                 let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
                 let receiver = add(network, net.right[0], TO, listener);
