@@ -1,0 +1,98 @@
+//! Metrics for Prometheus, over HTTP on loopback.
+//!
+//! A thread of its own answers; the rest of the daemon notices a scrape only as one look at it, and four a second at most.
+
+mod exposition;
+mod http;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::oneshot;
+
+use crate::view::View;
+
+pub use exposition::{CONTENT_TYPE, LISTED, exposition};
+
+/// How the daemon is looked at.
+pub type Look = Arc<dyn Fn() -> View + Send + Sync>;
+
+/// Why no metrics are served.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsError {
+    /// The caller's: others than this host could read whom it talks to.
+    #[error(
+        "{0} is not a loopback address, and metrics name the hosts that this one talks to: use 127.0.0.1 or [::1], or say that they may leave this host"
+    )]
+    NotLoopback(SocketAddr),
+    /// The environment's: the address cannot be used.
+    #[error("metrics on {address}: {error}")]
+    Io {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        error: std::io::Error,
+    },
+}
+
+/// Who may ask for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Programs of this host.
+    #[default]
+    Loopback,
+    /// Whoever reaches the address.
+    Beyond,
+}
+
+/// Serves `/metrics` until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Serves what `look` sees at `address`; port 0 takes any.
+    ///
+    /// # Errors
+    /// [`MetricsError::NotLoopback`] unless the reach allows it, or [`MetricsError::Io`].
+    pub fn start(address: SocketAddr, reach: Reach, look: Look) -> Result<Self, MetricsError> {
+        if reach == Reach::Loopback && !address.ip().to_canonical().is_loopback() {
+            return Err(MetricsError::NotLoopback(address));
+        }
+        let io = |error| MetricsError::Io { address, error };
+        let listener = TcpListener::bind(address).map_err(io)?;
+        listener.set_nonblocking(true).map_err(io)?;
+        let bound = listener.local_addr().map_err(io)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(io)?;
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            if let Err(error) = runtime.block_on(http::serve(listener, reach, look, stopped)) {
+                tracing::warn!(%error, "metrics are not served any more");
+            }
+        };
+        let thread = std::thread::Builder::new().name("timeous-metrics".into()).spawn(serve).map_err(io)?;
+        Ok(Self { address: bound, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it serves.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // If it panicked, it has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

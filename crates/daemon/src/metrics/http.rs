@@ -1,0 +1,120 @@
+//! The HTTP server of the metrics: one page, few callers, bounded in what each may cost.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::http::uri::Authority;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use timeous_core::Instant;
+use timeous_engine::clock;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+
+use super::{Look, Reach, exposition};
+
+/// Callers at one time. Prometheus keeps one connection.
+const CALLERS: usize = 16;
+/// A caller is heard out for so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A connection lasts so long.
+const LIFETIME: Duration = Duration::from_secs(600);
+/// What was seen is shown again for so long: a look takes the Congestion Manager's lock.
+const FRESH: timeous_core::Duration = timeous_core::Duration::from_millis(250);
+
+struct Page {
+    look: Look,
+    reach: Reach,
+    last: Mutex<Option<(Instant, Bytes)>>,
+}
+
+pub(super) async fn serve(
+    listener: TcpListener,
+    reach: Reach,
+    look: Look,
+    mut stopped: oneshot::Receiver<()>,
+) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let page = Arc::new(Page { look, reach, last: Mutex::new(None) });
+    let callers = Arc::new(Semaphore::new(CALLERS));
+    loop {
+        let Ok(place) = Arc::clone(&callers).acquire_owned().await else { return Ok(()) };
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = &mut stopped => return Ok(()),
+        };
+        let Ok((stream, _)) = stream else {
+            // Out of descriptors, or the caller is gone already.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let page = Arc::clone(&page);
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let answer = page.answer(&request);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .max_buf_size(8 << 10)
+                .serve_connection(TokioIo::new(stream), service);
+            // Whatever a caller does wrong is its own affair.
+            let _ = timeout(LIFETIME, connection).await;
+            drop(place);
+        });
+    }
+}
+
+impl Page {
+    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if self.reach == Reach::Loopback && !names_an_address(request) {
+            return plain(StatusCode::FORBIDDEN, "ask by address or as localhost\n");
+        }
+        if request.uri().path() != "/metrics" {
+            return plain(StatusCode::NOT_FOUND, "metrics are at /metrics\n");
+        }
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return answer;
+        }
+        let mut answer = Response::new(Full::new(self.text()));
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(exposition::CONTENT_TYPE));
+        answer
+    }
+
+    fn text(&self) -> Bytes {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = clock::now();
+        if let Some((at, text)) = last.as_ref()
+            && now - *at < FRESH
+        {
+            return text.clone();
+        }
+        let text = Bytes::from(exposition::exposition(&(self.look)()));
+        *last = Some((now, text.clone()));
+        text
+    }
+}
+
+/// A page of the web that has its own name resolved to loopback must not read what this host does (DNS rebinding): such a
+/// request names the page's host.
+fn names_an_address(request: &Request<Incoming>) -> bool {
+    let Some(host) = request.headers().get(HOST) else { return true };
+    let Some(authority) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else { return false };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *answer.status_mut() = status;
+    answer
+}
