@@ -11,7 +11,8 @@ use timeous_ring::Memory;
 use crate::error::ChannelError;
 use crate::error::Violation;
 use crate::handle::Handle;
-use crate::layout::Geometry;
+use crate::layout::{Geometry, GeometryError};
+use crate::peer::Peer;
 use crate::queue::{BadIndex, Reader, Writer};
 use crate::slot::{Completion, Submission};
 use crate::table::{Publisher, Table};
@@ -41,8 +42,17 @@ pub struct Rest {
 }
 
 impl Channel {
-    /// Both ends on memory of this process, for tests and the model checker.
-    pub(crate) fn over(memory: Arc<Memory>, geometry: Geometry) -> Self {
+    /// Both ends on memory of this process.
+    ///
+    /// # Errors
+    /// Measures that cannot be.
+    pub fn pair(geometry: Geometry) -> Result<(Self, Peer), GeometryError> {
+        geometry.check()?;
+        let memory = Arc::new(Memory::heap(geometry.words()));
+        Ok((Self::over(Arc::clone(&memory), geometry), Peer::over(memory, &geometry)))
+    }
+
+    fn over(memory: Arc<Memory>, geometry: Geometry) -> Self {
         Self {
             submissions: Reader::new(Arc::clone(&memory), geometry.submission_queue()),
             completions: Writer::new(Arc::clone(&memory), geometry.completion_queue()),

@@ -2,6 +2,7 @@
 
 use crate::layout::GeometryError;
 use crate::messages::{Failure, Malformed, Reason};
+use crate::queue::BadIndex;
 
 /// The daemon found something that no honest client does. The connection is over; others are not touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +52,29 @@ pub enum Violation {
     /// A hello came where there had been one, or something else before it.
     #[error("a message out of its order: first comes one hello, then calls")]
     OutOfOrder,
+}
+
+/// The client found in shared memory what no honest daemon writes. Connect again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// An index that the daemon moves is where it cannot be.
+    #[error("an index of a queue is {found}, where it cannot be")]
+    Index {
+        /// What shared memory held.
+        found: u64,
+    },
+    /// A message is none.
+    #[error("a message in the queue begins with {word:#x}, and is none")]
+    Completion {
+        /// Its first word.
+        word: u64,
+    },
+}
+
+impl From<BadIndex> for Broken {
+    fn from(bad: BadIndex) -> Self {
+        Self::Index { found: bad.found }
+    }
 }
 
 /// Why the daemon did not make the memory and the bell for a client: the environment's fault, or the configuration's.

@@ -17,6 +17,7 @@ mod layout;
 pub mod messages;
 #[cfg(not(loom))]
 mod path;
+mod peer;
 mod queue;
 pub mod slot;
 #[cfg(not(loom))]
@@ -26,10 +27,11 @@ mod table;
 pub use channel::{Channel, Rest};
 #[cfg(not(loom))]
 pub use client::{Client, Event, Flow, Options};
-pub use error::{ChannelError, ClientError, ConnectError, Lost, Violation};
+pub use error::{Broken, ChannelError, ClientError, ConnectError, Lost, Violation};
 pub use handle::Handle;
 pub use layout::{Geometry, GeometryError};
 pub use messages::OpenFlow;
 #[cfg(not(loom))]
 pub use path::{SOCKET_VARIABLE, daemon_socket, own_socket};
+pub use peer::{Peer, PeerRest};
 pub use slot::{Completion, Refusal, Submission};

@@ -3,22 +3,19 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use rustix::event::PollFlags;
 use timeous_core::{Duration, Instant, PathState};
-use timeous_ring::Memory;
 
 use super::event::{Event, Flow};
 use super::watch::wait_for;
 use crate::clock::now;
-use crate::error::{ConnectError, Lost};
+use crate::error::{Broken, ConnectError, Lost};
 use crate::handle::Handle;
 use crate::messages::{Answer, Call, FROM_DAEMON_MAX, Failure, FromDaemon, ToDaemon, VERSION, Welcome, decode, encode};
-use crate::queue::{BadIndex, Reader, Writer};
+use crate::peer::Peer;
 use crate::slot::{Completion, Submission};
 use crate::socket::{receive_with_descriptors, send};
-use crate::table::Table;
 
 /// An open flow.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +31,7 @@ pub(crate) type Message = (FromDaemon, Vec<OwnedFd>);
 pub(crate) struct Link {
     socket: OwnedFd,
     bell: OwnedFd,
-    submissions: Writer,
-    completions: Reader,
-    table: Table,
+    peer: Peer,
     /// Open flows by their slots.
     flows: Vec<Option<Known>>,
     open: u32,
@@ -62,8 +57,8 @@ struct Beat {
     until: Option<u64>,
 }
 
-fn broken(bad: BadIndex) -> Lost {
-    Lost::Broken(format!("an index of a queue is {}, where it cannot be", bad.found))
+fn broken(broken: Broken) -> Lost {
+    Lost::Broken(broken.to_string())
 }
 
 /// The next message on a socket, whole and with the descriptors that belong to it.
@@ -98,14 +93,11 @@ impl Link {
         }
         let geometry = welcome.geometry;
         let [memory, bell] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| foreign("its welcome has no memory"))?;
-        let memory = Memory::open(&memory, geometry.words())?.ok_or_else(|| foreign("its memory is not sealed"))?;
-        let memory = Arc::new(memory);
+        let peer = Peer::open(memory, &geometry)?.ok_or_else(|| foreign("its memory is not sealed, or not whole"))?;
         Ok(Self {
             socket,
             bell,
-            submissions: Writer::new(Arc::clone(&memory), geometry.submission_queue()),
-            completions: Reader::new(Arc::clone(&memory), geometry.completion_queue()),
-            table: Table::new(memory, &geometry),
+            peer,
             flows: vec![None; geometry.flows as usize],
             open: 0,
             connection,
@@ -153,18 +145,17 @@ impl Link {
 
     /// What the daemon has published of a flow's path.
     pub(crate) fn published(&self, handle: Handle) -> Option<PathState> {
-        self.table.read(handle)
+        self.peer.published(handle)
     }
 
     /// Puts something into the queue; `false` if it is full, and then the daemon will ring when it has read it.
     /// [`ring`](Self::ring) follows.
     pub(crate) fn submit(&mut self, submission: &Submission) -> Result<bool, Lost> {
-        let words = submission.to_words();
         loop {
-            if self.submissions.push(&words).map_err(broken)? {
+            if self.peer.submit(submission).map_err(broken)? {
                 return Ok(true);
             }
-            if self.submissions.starve().map_err(broken)? {
+            if self.peer.starve().map_err(broken)? {
                 self.starving = true;
                 return Ok(false);
             }
@@ -173,7 +164,7 @@ impl Link {
 
     /// Rings the daemon's bell if it sleeps.
     pub(crate) fn ring(&self) {
-        if self.submissions.must_ring() {
+        if self.peer.must_ring() {
             self.ring_bell();
         }
     }
@@ -207,7 +198,7 @@ impl Link {
     }
 
     fn has_room_again(&mut self) -> Result<Option<Event>, Lost> {
-        if self.starving && !self.submissions.starve().map_err(broken)? {
+        if self.starving && !self.peer.starve().map_err(broken)? {
             self.starving = false;
             return Ok(Some(Event::Room));
         }
@@ -232,11 +223,11 @@ impl Link {
         if self.grants.is_some() {
             return Ok(false);
         }
-        let doze = self.completions.doze().map_err(broken)?;
-        if doze.ring {
+        let rest = self.peer.rest().map_err(broken)?;
+        if rest.ring_daemon {
             self.ring_bell();
         }
-        Ok(doze.asleep)
+        Ok(rest.may_sleep)
     }
 
     /// What the queue tells next. What it tells of flows that are closed is over.
@@ -249,10 +240,9 @@ impl Link {
                 }
                 self.grants = None;
             }
-            let Some(words) = self.completions.pop().map_err(broken)? else { return Ok(None) };
             let name = |handle| Flow::new(self.connection, handle);
-            match Completion::from_words(&words) {
-                None => return Err(Lost::Broken(format!("a message in its queue begins with {:#x}", words[0]))),
+            match self.peer.poll_completion().map_err(broken)? {
+                None => return Ok(None),
                 Some(Completion::Granted { count: 0, .. }) => {}
                 Some(Completion::Granted { flow, count }) => self.grants = Some((flow, count)),
                 Some(Completion::Changed { flow, state }) if self.known(flow).is_some() => {
@@ -334,7 +324,7 @@ impl Link {
             return Ok(None);
         }
         if now >= self.beat.next {
-            let (written, read) = self.submissions.progress().map_err(broken)?;
+            let (written, read) = self.peer.progress().map_err(broken)?;
             if self.beat.until.is_some_and(|until| read < until) {
                 return Err(Lost::NoAnswer);
             }
