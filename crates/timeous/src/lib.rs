@@ -38,6 +38,7 @@ pub mod error;
 pub mod media;
 mod open;
 pub mod options;
+mod process;
 pub mod receiver;
 pub mod sender;
 pub mod stats;

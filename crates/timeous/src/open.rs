@@ -1,7 +1,7 @@
 //! Opening a stream: names become addresses, the engine calls or listens, and the handshake is waited for.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use timeous_core::{Duration, Instant, Priority};
 use timeous_engine::{
@@ -10,6 +10,7 @@ use timeous_engine::{
 
 use crate::error::Error;
 use crate::options::{Options, Role};
+use crate::process::shared_engine;
 use crate::uri::Uri;
 
 /// A stream that is open, with the engine that runs it.
@@ -28,18 +29,6 @@ pub(crate) fn open(uri: &Uri) -> Result<Opened, Error> {
     };
     let (sending, receiving) = stream.split();
     Ok(Opened { sending, receiving, engine })
-}
-
-/// The engine of this process: all its streams share one, and so what is known of their paths.
-fn shared_engine() -> Result<Arc<Engine>, EngineError> {
-    static ENGINE: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
-    let mut slot = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(engine) = slot.upgrade() {
-        return Ok(engine);
-    }
-    let engine = Arc::new(Engine::start()?);
-    *slot = Arc::downgrade(&engine);
-    Ok(engine)
 }
 
 fn call(engine: &Engine, host: &str, port: u16, options: &Options) -> Result<Stream, Error> {

@@ -1,0 +1,175 @@
+//! The Congestion Manager in the daemon of this host.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use timeous_cm::{FlowSpec, Kind, Scheduling, Update};
+use timeous_core::{Instant, PathState};
+use timeous_ipc::messages::OpenFlow;
+use timeous_ipc::{Client, ClientError, ConnectError, Event as Told, Flow, Options};
+
+use super::control::Control;
+use super::error::Error;
+use super::event::Event;
+use super::flow::FlowId;
+
+/// A client of the daemon.
+pub(super) struct Remote {
+    client: Mutex<Client>,
+    /// The client's, to be polled without its lock.
+    descriptor: OwnedFd,
+}
+
+impl Remote {
+    pub(super) fn connect(path: &Path) -> Result<Self, Error> {
+        let client = Client::connect(Options { path: path.to_owned(), ..Options::default() })?;
+        let descriptor = client.as_fd().try_clone_to_owned()?;
+        Ok(Self { client: Mutex::new(client), descriptor })
+    }
+
+    /// A client of the daemon, or none if nobody listens there.
+    pub(super) fn find(path: &Path) -> Result<Option<Self>, Error> {
+        match Self::connect(path) {
+            Ok(remote) => Ok(Some(remote)),
+            Err(Error::NoDaemon(ConnectError::NoDaemon { error, .. })) if is_nobody(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn client(&self) -> MutexGuard<'_, Client> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// No socket, or one that a daemon has left behind.
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+fn wire(flow: FlowId) -> Flow {
+    Flow::from_u64(flow.raw())
+}
+
+fn name(flow: Flow) -> FlowId {
+    FlowId::from_raw(flow.as_u64())
+}
+
+fn wires<T: Copy>(entries: &[(FlowId, T)]) -> Vec<(Flow, T)> {
+    entries.iter().map(|&(flow, entry)| (wire(flow), entry)).collect()
+}
+
+fn all<T>(answers: Vec<Result<T, ClientError>>) -> Vec<Result<T, Error>> {
+    answers.into_iter().map(|answer| answer.map_err(Error::from)).collect()
+}
+
+fn scheduler_name(scheduling: Scheduling) -> &'static str {
+    match scheduling {
+        Scheduling::RoundRobin => "round-robin",
+        Scheduling::Weighted => "weighted",
+        Scheduling::Deadline => "deadline",
+    }
+}
+
+impl Control for Remote {
+    fn open_flow(&self, spec: FlowSpec) -> Result<FlowId, Error> {
+        // Whose flow it is the daemon knows from the kernel, and nobody can tell it anything else.
+        let FlowSpec { destination, mtu, weight, local, remote, .. } = spec;
+        let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
+        let open = OpenFlow { addr: destination.addr, dscp: destination.dscp, mtu, weight, local, remote };
+        Ok(name(self.client().open(open)?))
+    }
+
+    fn close(&self, flow: FlowId) -> Result<(), Error> {
+        Ok(self.client().close(wire(flow))?)
+    }
+
+    fn mtu(&self, flow: FlowId) -> Result<u64, Error> {
+        Ok(self.client().mtu(wire(flow))?.into())
+    }
+
+    fn request(&self, flow: FlowId, count: u32) -> Result<(), Error> {
+        Ok(self.client().request_many(wire(flow), count)?)
+    }
+
+    fn request_by(&self, flow: FlowId, deadline: Instant) -> Result<(), Error> {
+        Ok(self.client().request_by(wire(flow), deadline)?)
+    }
+
+    fn bulk_request(&self, requests: &[(FlowId, u32)]) -> Vec<Result<(), Error>> {
+        all(self.client().bulk_request(&wires(requests)))
+    }
+
+    fn notify(&self, flow: FlowId, bytes: u64) -> Result<(), Error> {
+        Ok(self.client().notify(wire(flow), bytes)?)
+    }
+
+    fn notify_unasked(&self, flow: FlowId, bytes: u64) -> Result<(), Error> {
+        Ok(self.client().notify_unasked(wire(flow), bytes)?)
+    }
+
+    fn bulk_notify(&self, sent: &[(FlowId, u64)]) -> Vec<Result<(), Error>> {
+        all(self.client().bulk_notify(&wires(sent)))
+    }
+
+    fn update(&self, flow: FlowId, update: Update) -> Result<(), Error> {
+        Ok(self.client().update(wire(flow), update)?)
+    }
+
+    fn bulk_update(&self, updates: &[(FlowId, Update)]) -> Vec<Result<(), Error>> {
+        all(self.client().bulk_update(&wires(updates)))
+    }
+
+    fn query(&self, flow: FlowId) -> Result<PathState, Error> {
+        Ok(self.client().query(wire(flow))?)
+    }
+
+    fn bulk_query(&self, flows: &[FlowId]) -> Vec<Result<PathState, Error>> {
+        let flows: Vec<Flow> = flows.iter().map(|&flow| wire(flow)).collect();
+        all(self.client().bulk_query(&flows))
+    }
+
+    fn thresh(&self, flow: FlowId, down: f64, up: f64) -> Result<(), Error> {
+        Ok(self.client().thresh(wire(flow), down, up)?)
+    }
+
+    fn split(&self, flow: FlowId) -> Result<(), Error> {
+        Ok(self.client().split(wire(flow))?)
+    }
+
+    fn merge(&self, flow: FlowId, with: FlowId) -> Result<(), Error> {
+        Ok(self.client().merge(wire(flow), wire(with))?)
+    }
+
+    fn set_weight(&self, flow: FlowId, weight: u32) -> Result<(), Error> {
+        Ok(self.client().set_weight(wire(flow), weight)?)
+    }
+
+    fn set_scheduler(&self, flow: FlowId, scheduling: Scheduling) -> Result<(), Error> {
+        Ok(self.client().set_scheduler(wire(flow), scheduler_name(scheduling))?)
+    }
+
+    fn set_controller(&self, flow: FlowId, kind: Kind) -> Result<(), Error> {
+        Ok(self.client().set_controller(wire(flow), kind.name())?)
+    }
+
+    fn poll_event(&self) -> Option<Event> {
+        loop {
+            return Some(match self.client().poll_event()? {
+                Told::Granted(flow) => Event::Granted(name(flow)),
+                Told::Changed(flow, state) => Event::Changed(name(flow), state),
+                Told::Refused { flow, why, value } => Event::Refused { flow: name(flow), why, value },
+                Told::Room => Event::Room,
+                Told::Disconnected(_) => Event::Disconnected,
+                Told::Reconnected => Event::Reconnected,
+                // Only streams have callers, and this client listens for none.
+                Told::Incoming { .. } => continue,
+            });
+        }
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
