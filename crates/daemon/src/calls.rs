@@ -1,0 +1,188 @@
+//! What clients ask for rarely, and the answers.
+
+use std::os::fd::OwnedFd;
+
+use timeous_cm::{CmError, Destination, FlowId, FlowSpec, Kind, Manager, Scheduling, User};
+use timeous_core::Instant;
+use timeous_engine::{Congestion, Engine};
+use timeous_ipc::Handle;
+use timeous_ipc::messages::{Answer, Call, DOCUMENT_MAX, Document, Failure, OpenFlow, Resource};
+
+use crate::client::Client;
+use crate::exchange::Exchange;
+use crate::limits::{Usage, Users};
+use crate::poller::Poller;
+use crate::sight::Sight;
+use crate::streams::{Owner, Streams};
+use crate::wire;
+
+/// All that clients share.
+#[derive(Debug)]
+pub(crate) struct House {
+    /// Before the engine, so that streams end before what runs them.
+    pub(crate) streams: Streams,
+    pub(crate) congestion: Congestion,
+    pub(crate) users: Users,
+    pub(crate) poller: Poller,
+    pub(crate) sight: Sight,
+    pub(crate) engine: Engine,
+}
+
+type Answered = Result<(Answer, Vec<OwnedFd>), Failure>;
+
+impl House {
+    /// Does what a client asks for.
+    pub(crate) fn answer(&mut self, now: Instant, client: &mut Client, call: Call) -> Answered {
+        let owner = client.owner;
+        match call {
+            Call::Connect { remote, spec } => {
+                self.sight.recall(&self.congestion, Destination::from(remote.ip()));
+                let House { streams, users, poller, engine, .. } = self;
+                let ends = streams.connect((engine, users, poller), owner, remote, &spec)?;
+                Ok((Answer::Stream, ends.descriptors()))
+            }
+            Call::Listen { local, spec } => {
+                let House { streams, users, poller, engine, .. } = self;
+                let (listener, local) = streams.listen((engine, users, poller), owner, local, &spec)?;
+                plain(Answer::Listening { listener, local })
+            }
+            Call::StopListening(listener) => {
+                let House { streams, users, poller, .. } = self;
+                streams.stop_listening((users, poller), owner, listener)?;
+                plain(Answer::Done)
+            }
+            Call::Describe(what) => self.describe(owner, what),
+            Call::ForgetPaths { addr } => plain(Answer::Count(self.sight.forget(owner.uid, addr)?)),
+            Call::Open(open) => self.open(now, client, &open),
+            Call::Close(flow) => self.close(now, client, flow),
+            other => {
+                let exchange = client.exchange.as_ref().ok_or_else(unannounced)?;
+                let mut cm = self.congestion.lock();
+                about_a_flow(now, &mut cm, exchange, &other)
+            }
+        }
+    }
+
+    /// A client is gone, with all that it had.
+    pub(crate) fn forget(&mut self, now: Instant, client: &Client) {
+        let owner = client.owner;
+        let House { streams, users, poller, .. } = self;
+        streams.forget((users, poller), owner);
+        poller.forget(&client.wire);
+        let mut usage = Usage { clients: 1, ..Usage::default() };
+        if let Some(exchange) = &client.exchange {
+            // The client, or who got it from the client, may have the bell still.
+            poller.forget(exchange.channel().bell());
+            usage.flows = exchange.flows.len() as u32;
+        }
+        users.give_back(owner.uid, usage);
+        self.congestion.leave(now, client.cm);
+        self.sight.board().remove(client.cm.as_u64());
+    }
+
+    fn open(&mut self, now: Instant, client: &mut Client, open: &OpenFlow) -> Answered {
+        let exchange = client.exchange.as_mut().ok_or_else(unannounced)?;
+        let limit = exchange.channel().geometry().flows;
+        if exchange.flows.len() >= limit as usize {
+            return Err(Failure::OverLimit { resource: Resource::Flows, limit: limit.into() });
+        }
+        let uid = client.owner.uid;
+        self.users.take_flow(uid)?;
+        let destination = Destination::from(open.addr).with_dscp(open.dscp).with_user(User(uid));
+        self.sight.recall(&self.congestion, destination);
+        let mut spec = FlowSpec::to(destination, open.mtu.into());
+        (spec.weight, spec.local, spec.remote) = (open.weight, open.local, open.remote);
+        let mut cm = self.congestion.lock();
+        match cm.open_for(now, client.cm, spec) {
+            Ok(flow) => plain(Answer::Opened { flow: exchange.opened(&cm, flow), mtu: open.mtu }),
+            Err(error) => {
+                drop(cm);
+                self.users.give_back(uid, Usage { flows: 1, ..Usage::default() });
+                Err(Failure::Invalid(error.to_string()))
+            }
+        }
+    }
+
+    fn close(&mut self, now: Instant, client: &mut Client, handle: Handle) -> Answered {
+        let exchange = client.exchange.as_mut().ok_or_else(unannounced)?;
+        let flow = named(exchange, handle)?;
+        exchange.closed(handle);
+        self.users.give_back(client.owner.uid, Usage { flows: 1, ..Usage::default() });
+        self.congestion.lock().close(now, flow).map_err(|error| failure(handle, error))?;
+        plain(Answer::Done)
+    }
+
+    fn describe(&self, owner: Owner, what: Document) -> Answered {
+        let json = match what {
+            Document::Snapshot => self.sight.snapshot(owner.uid)?,
+            Document::Paths => self.sight.paths(owner.uid)?,
+        };
+        if json.len() <= DOCUMENT_MAX {
+            return plain(Answer::Document(json));
+        }
+        let file = wire::document(&json).map_err(|error| Failure::Environment(error.to_string()))?;
+        Ok((Answer::LongDocument { len: json.len() as u64 }, vec![file]))
+    }
+}
+
+/// Calls that are for the manager alone.
+fn about_a_flow(now: Instant, cm: &mut Manager, exchange: &Exchange, call: &Call) -> Answered {
+    let about = |handle: Handle| named(exchange, handle);
+    let (handle, done) = match call {
+        Call::Query(handle) => {
+            let state = cm.query(about(*handle)?).map_err(|error| failure(*handle, error))?;
+            return plain(Answer::Path(state.into()));
+        }
+        Call::Thresh { flow, down, up } => (flow, cm.thresh(about(*flow)?, *down, *up)),
+        Call::Split(flow) => (flow, cm.split(now, about(*flow)?).map(drop)),
+        Call::Merge { flow, with } => (flow, cm.merge(now, about(*flow)?, about(*with)?)),
+        Call::SetWeight { flow, weight } => (flow, cm.set_weight(about(*flow)?, *weight)),
+        Call::SetScheduler { flow, name } => (flow, cm.set_scheduler(about(*flow)?, scheduling(name)?)),
+        Call::SetController { flow, name } => {
+            let kind = name.parse::<Kind>().map_err(|error| Failure::Invalid(error.to_string()))?;
+            (flow, cm.set_controller(about(*flow)?, kind))
+        }
+        Call::Open(_)
+        | Call::Close(_)
+        | Call::Describe(_)
+        | Call::ForgetPaths { .. }
+        | Call::Connect { .. }
+        | Call::Listen { .. }
+        | Call::StopListening(_) => unreachable!("these are answered by the house"),
+    };
+    done.map_err(|error| failure(*handle, error))?;
+    plain(Answer::Done)
+}
+
+fn scheduling(name: &str) -> Result<Scheduling, Failure> {
+    match name {
+        "round-robin" => Ok(Scheduling::RoundRobin),
+        "weighted" => Ok(Scheduling::Weighted),
+        "deadline" => Ok(Scheduling::Deadline),
+        other => {
+            let text = format!("there is no scheduler {other:?}: take round-robin, weighted or deadline");
+            Err(Failure::Invalid(text))
+        }
+    }
+}
+
+fn named(exchange: &Exchange, handle: Handle) -> Result<FlowId, Failure> {
+    exchange.flows.flow(handle).ok_or(Failure::UnknownFlow(handle))
+}
+
+fn plain(answer: Answer) -> Answered {
+    Ok((answer, Vec::new()))
+}
+
+/// A call before a hello is a violation, which is found before.
+fn unannounced() -> Failure {
+    Failure::Invalid("say hello first".to_owned())
+}
+
+fn failure(handle: Handle, error: CmError) -> Failure {
+    match error {
+        CmError::UnknownFlow(_) => Failure::UnknownFlow(handle),
+        CmError::Untrusted { .. } => Failure::NotPermitted,
+        other => Failure::Invalid(other.to_string()),
+    }
+}

@@ -1,0 +1,448 @@
+//! The daemon: one thread that lets clients in, hears them, tells them, and shows them out.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use timeous_cm::ClientId;
+use timeous_core::{Duration, Instant};
+use timeous_engine::{Congestion, Engine, Gone, Waker, clock};
+use timeous_ipc::messages::{FromDaemon, Reason, ToDaemon, VERSION, Welcome};
+use timeous_ipc::{Channel, ChannelError, Violation};
+
+use crate::calls::House;
+use crate::client::{Client, Lapse};
+use crate::config::Config;
+use crate::door::{Door, Visitor};
+use crate::error::DaemonError;
+use crate::exchange::Exchange;
+use crate::limits::{Usage, Users};
+use crate::poller::{Interest, Poller, Token};
+use crate::ready::Ready;
+use crate::sight::Sight;
+use crate::streams::{Owner, Streams};
+use crate::view;
+use crate::wire::{Heard, Wire};
+
+/// Clients that are let in, and messages of a client that are heard, before others have their turn.
+const AT_ONCE: usize = 16;
+/// How often paths are published, and events taken down, while there is something new.
+const OFTEN: Duration = Duration::from_millis(100);
+/// How often clients are looked over, and what was learnt is taken down.
+const SELDOM: Duration = Duration::from_secs(1);
+/// How long the door stays shut when the system has no descriptors left.
+const SHUT: Duration = Duration::from_millis(200);
+
+/// One Congestion Manager and one engine for all processes of a host.
+///
+/// ```no_run
+/// use timeous_daemon::{Config, Daemon};
+/// let daemon = Daemon::bind(Config::at("/run/timeous/daemon.sock"))?;
+/// let stopper = daemon.stopper();
+/// let thread = std::thread::spawn(move || daemon.run());
+/// stopper.stop();
+/// thread.join().unwrap()?;
+/// # Ok::<(), timeous_daemon::DaemonError>(())
+/// ```
+#[derive(Debug)]
+pub struct Daemon {
+    door: Door,
+    clients: BTreeMap<u64, Client>,
+    by_cm: BTreeMap<ClientId, u64>,
+    /// Those that have more to do, in turn.
+    active: VecDeque<u64>,
+    house: House,
+    ready: Arc<Ready>,
+    waker: Waker,
+    stopping: Arc<AtomicBool>,
+    next_client: u64,
+    /// When the door is opened again, if it is shut.
+    shut_until: Option<Instant>,
+    /// Whether something may have changed since paths were published.
+    stirred: bool,
+    next_often: Instant,
+    next_seldom: Instant,
+}
+
+/// Ends a [`Daemon`], from any thread.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    stopping: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl Stopper {
+    /// The daemon says goodbye to its clients and ends.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.waker.wake();
+    }
+}
+
+impl Daemon {
+    /// Opens the socket, and starts the engine. From now on clients may come, and wait for [`run`](Self::run).
+    ///
+    /// # Errors
+    /// See [`DaemonError`].
+    pub fn bind(config: Config) -> Result<Self, DaemonError> {
+        config.limits.geometry.check()?;
+        let now = clock::now();
+        let door = Door::open(&config.path, config.mode)?;
+        let congestion = Congestion::default();
+        let sight = Sight::open(&config, &congestion, now)?;
+        let engine = Engine::with_congestion(congestion.clone())?;
+        let waker = Waker::new()?;
+        let poller = Poller::new()?;
+        poller.watch(&door, Token::Door, Interest::Readable)?;
+        poller.watch(&waker, Token::Waker, Interest::Readable)?;
+        let users = Users::new(config.limits);
+        Ok(Self {
+            door,
+            clients: BTreeMap::new(),
+            by_cm: BTreeMap::new(),
+            active: VecDeque::new(),
+            house: House { streams: Streams::default(), congestion, users, poller, sight, engine },
+            ready: Arc::new(Ready::new(waker.clone())),
+            waker,
+            stopping: Arc::new(AtomicBool::new(false)),
+            next_client: 1,
+            shut_until: None,
+            stirred: false,
+            next_often: now,
+            next_seldom: now,
+        })
+    }
+
+    /// Its socket.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.door.path()
+    }
+
+    /// Where metrics are served, if they are.
+    #[must_use]
+    pub fn metrics(&self) -> Option<std::net::SocketAddr> {
+        self.house.sight.metrics()
+    }
+
+    /// Its Congestion Manager: what others in this process want to share with the daemon's clients.
+    #[must_use]
+    pub fn congestion(&self) -> &Congestion {
+        &self.house.congestion
+    }
+
+    /// What ends it.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper { stopping: self.stopping.clone(), waker: self.waker.clone() }
+    }
+
+    /// Serves clients until it is [stopped](Stopper::stop).
+    ///
+    /// # Errors
+    /// The system's: it does not let us wait any more.
+    pub fn run(mut self) -> Result<(), DaemonError> {
+        while !self.stopping.load(Ordering::SeqCst) {
+            let limit = self.may_sleep(clock::now());
+            for token in self.house.poller.wait(limit)? {
+                self.handle(token);
+            }
+            for client in self.ready.take() {
+                if let Some(&id) = self.by_cm.get(&client) {
+                    self.activate(id);
+                }
+            }
+            self.take_turns();
+            self.look_after(clock::now())?;
+        }
+        self.say_goodbye();
+        Ok(())
+    }
+
+    /// For how long; `None` is for ever.
+    fn may_sleep(&self, now: Instant) -> Option<Duration> {
+        if !self.ready.rest() || !self.active.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let often = (self.stirred || self.house.sight.is_logging()).then_some(self.next_often);
+        let due = often.into_iter().chain(self.shut_until).chain([self.next_seldom]).min();
+        due.map(|due| due.saturating_since(now))
+    }
+
+    fn handle(&mut self, token: Token) {
+        match token {
+            Token::Door => self.let_in(),
+            Token::Waker => drop(self.waker.clear()),
+            Token::Client(id) => self.hear(id),
+            Token::Bell(id) => self.activate(id),
+            Token::Stream(id) | Token::StreamBell(id) => self.pump(id),
+            Token::Callers(listener) => self.take_calls(listener as u32),
+        }
+    }
+
+    fn let_in(&mut self) {
+        for _ in 0..AT_ONCE {
+            match self.door.visitor() {
+                Ok(Some(visitor)) => self.admit(visitor),
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::error!(%error, "nobody is let in for a while");
+                    self.house.poller.forget(&self.door);
+                    self.shut_until = Some(clock::now() + SHUT);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, Visitor { socket, pid, uid }: Visitor) {
+        let mut wire = Wire::new(socket);
+        if !self.house.users.take_client(uid) {
+            tracing::warn!(pid, uid, "too many clients");
+            wire.mention(&FromDaemon::Goodbye(Reason::Crowded), &[]);
+            return;
+        }
+        let id = self.next_client;
+        if let Err(error) = self.house.poller.watch(&wire, Token::Client(id), Interest::Readable) {
+            tracing::error!(%error, pid, uid, "a client cannot be watched");
+            self.house.users.give_back(uid, Usage { clients: 1, ..Usage::default() });
+            return;
+        }
+        self.next_client += 1;
+        let cm = self.house.congestion.join(self.ready.clone());
+        self.by_cm.insert(cm, id);
+        let owner = Owner { client: id, uid };
+        self.clients.insert(id, Client::new(clock::now(), owner, pid, cm, wire));
+        let seen = view::Client { id: cm.as_u64(), pid: pid.unsigned_abs(), uid };
+        self.house.sight.board().add(seen);
+        tracing::debug!(client = id, pid, uid, "came in");
+    }
+
+    /// Hears what a client says on its socket.
+    fn hear(&mut self, id: u64) {
+        for _ in 0..AT_ONCE {
+            let Some(client) = self.clients.get_mut(&id) else { return };
+            // What cannot be said any more tells that nobody is there.
+            client.wire.flush();
+            if client.wire.is_full() {
+                break;
+            }
+            let done = match client.wire.hear() {
+                Ok(Heard::Message(message)) => obey(&mut self.house, client, message),
+                Ok(Heard::Nothing) => break,
+                Ok(Heard::End) => Err(Farewell::Left),
+                Err(violation) => Err(violation.into()),
+            };
+            if let Err(farewell) = done {
+                return self.dismiss(id, farewell);
+            }
+            self.activate(id);
+        }
+        self.watch_socket(id);
+    }
+
+    fn watch_socket(&mut self, id: u64) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let interest = client.wants();
+        if client.interest != interest {
+            client.interest = interest;
+            if let Err(error) = self.house.poller.change(&client.wire, Token::Client(id), interest) {
+                tracing::error!(%error, client = id, "its socket cannot be watched");
+            }
+        }
+    }
+
+    fn activate(&mut self, id: u64) {
+        if let Some(client) = self.clients.get_mut(&id)
+            && !std::mem::replace(&mut client.active, true)
+        {
+            self.active.push_back(id);
+        }
+    }
+
+    /// Each that has something to do has a turn.
+    fn take_turns(&mut self) {
+        for _ in 0..self.active.len() {
+            let Some(id) = self.active.pop_front() else { return };
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            client.active = false;
+            let Some(exchange) = &mut client.exchange else { continue };
+            self.stirred = true;
+            let turn = exchange.turn(clock::now(), &mut self.house.congestion.lock(), client.cm);
+            match turn {
+                Ok(turn) => {
+                    if turn.wake {
+                        // If there is no room it has much to read already.
+                        client.wire.mention(&FromDaemon::Wake, &[]);
+                    }
+                    if turn.more {
+                        self.activate(id);
+                    }
+                }
+                Err(violation) => self.dismiss(id, violation.into()),
+            }
+        }
+    }
+
+    fn pump(&mut self, stream: u64) {
+        let House { streams, users, poller, .. } = &mut self.house;
+        self.stirred = true;
+        match streams.pump((users, poller), stream) {
+            None | Some((_, Gone::Left | Gone::Closed)) => {}
+            Some((owner, broken)) => self.dismiss(owner.client, Farewell::Stream(broken)),
+        }
+    }
+
+    fn take_calls(&mut self, listener: u32) {
+        for _ in 0..AT_ONCE {
+            let House { streams, users, poller, .. } = &mut self.house;
+            let Some((owner, ends)) = streams.caller((users, poller), listener) else { return };
+            let Some(client) = self.clients.get_mut(&owner.client) else { return };
+            let descriptors = ends.descriptors();
+            // If there is no room the stream ends with its socket here: its caller may try again.
+            if !client.wire.mention(&FromDaemon::Incoming { listener }, &descriptors) {
+                tracing::warn!(client = owner.client, "a caller is refused: the client does not read");
+            }
+        }
+        // More may be waiting: the bell is rung for all of them.
+        self.house.streams.ring(listener);
+    }
+
+    /// A client goes, or has to.
+    fn dismiss(&mut self, id: u64, farewell: Farewell) {
+        let Some(mut client) = self.clients.remove(&id) else { return };
+        let (owner, pid) = (client.owner, client.pid);
+        let Owner { uid, .. } = owner;
+        match &farewell {
+            Farewell::Left => tracing::debug!(client = id, pid, uid, "left"),
+            Farewell::Version | Farewell::Lapse(_) | Farewell::NoMemory(_) | Farewell::Stopping => {
+                tracing::info!(client = id, pid, uid, name = client.name, why = %farewell, "is shown out");
+            }
+            Farewell::Violation(_) | Farewell::Stream(_) => {
+                tracing::warn!(client = id, pid, uid, name = client.name, why = %farewell, "is shown out");
+                self.house.sight.board().violated();
+            }
+        }
+        if let Some(reason) = farewell.reason() {
+            client.wire.mention(&FromDaemon::Goodbye(reason), &[]);
+        }
+        self.house.forget(clock::now(), &client);
+        self.by_cm.remove(&client.cm);
+    }
+
+    /// What is due by the passing of time.
+    fn look_after(&mut self, now: Instant) -> io::Result<()> {
+        if self.shut_until.is_some_and(|at| at <= now) {
+            self.shut_until = None;
+            self.house.poller.watch(&self.door, Token::Door, Interest::Readable)?;
+        }
+        if self.next_often <= now {
+            self.next_often = now + OFTEN;
+            self.publish();
+            if self.house.sight.is_logging() {
+                self.house.sight.take_down(&self.house.congestion);
+            }
+        }
+        if self.next_seldom <= now {
+            self.next_seldom = now + SELDOM;
+            self.house.sight.take_down(&self.house.congestion);
+            let lapsed: Vec<_> = self.clients.iter_mut().filter_map(|(&id, c)| Some((id, c.lapse(now)?))).collect();
+            for (id, lapse) in lapsed {
+                self.dismiss(id, Farewell::Lapse(lapse));
+            }
+        }
+        Ok(())
+    }
+
+    /// What one client does changes the paths of others: all are published, if there was anything at all.
+    fn publish(&mut self) {
+        if !std::mem::take(&mut self.stirred) {
+            return;
+        }
+        let exchanges = self.clients.values_mut().filter_map(|client| client.exchange.as_mut());
+        for exchange in exchanges {
+            // A lock for each: nobody waits for all of them.
+            exchange.publish_all(&self.house.congestion.lock());
+        }
+    }
+
+    fn say_goodbye(&mut self) {
+        for id in self.clients.keys().copied().collect::<Vec<_>>() {
+            self.dismiss(id, Farewell::Stopping);
+        }
+        self.house.sight.take_down(&self.house.congestion);
+    }
+}
+
+/// Does what a client says.
+fn obey(house: &mut House, client: &mut Client, message: ToDaemon) -> Result<(), Farewell> {
+    let now = clock::now();
+    match (message, &mut client.exchange) {
+        (ToDaemon::Hello { version, .. }, None) if version != VERSION => Err(Farewell::Version),
+        (ToDaemon::Hello { name, .. }, None) => {
+            client.name = name;
+            welcome(house, client)
+        }
+        (ToDaemon::Call { id, call }, Some(exchange)) => {
+            exchange.catch_up(now, &mut house.congestion.lock())?;
+            let answer = house.answer(now, client, call);
+            client.answer(id, answer);
+            Ok(())
+        }
+        (ToDaemon::Hello { .. }, Some(_)) | (ToDaemon::Call { .. }, None) => Err(Violation::OutOfOrder.into()),
+    }
+}
+
+fn welcome(house: &mut House, client: &mut Client) -> Result<(), Farewell> {
+    let geometry = house.users.limits().geometry;
+    let (channel, descriptors) = Channel::new(geometry)?;
+    house.poller.watch(channel.bell(), Token::Bell(client.owner.client), Interest::Rung)?;
+    client.exchange = Some(Exchange::new(channel));
+    let daemon = std::process::id();
+    let welcome = Welcome { version: VERSION, client: client.cm.as_u64(), daemon, geometry };
+    client.wire.say(&FromDaemon::Welcome(welcome), descriptors.into());
+    Ok(())
+}
+
+/// Why a client goes.
+#[derive(Debug, thiserror::Error)]
+enum Farewell {
+    #[error("it has left")]
+    Left,
+    #[error("it speaks another version")]
+    Version,
+    #[error("{0}")]
+    Violation(#[from] Violation),
+    #[error("{0}")]
+    Stream(Gone),
+    #[error("{0}")]
+    Lapse(Lapse),
+    #[error("there is no room for it: {0}")]
+    NoMemory(#[from] ChannelError),
+    #[error("the daemon is shutting down")]
+    Stopping,
+}
+
+impl From<io::Error> for Farewell {
+    fn from(error: io::Error) -> Self {
+        Self::NoMemory(error.into())
+    }
+}
+
+impl Farewell {
+    /// What it is told.
+    fn reason(&self) -> Option<Reason> {
+        match self {
+            Self::Left => None,
+            Self::Version => Some(Reason::Version { daemon: VERSION }),
+            Self::Violation(_) | Self::Stream(_) | Self::Lapse(Lapse::Silent) => {
+                Some(Reason::Violation(self.to_string()))
+            }
+            Self::Lapse(Lapse::Deaf) => Some(Reason::Deaf),
+            Self::NoMemory(_) => Some(Reason::Crowded),
+            Self::Stopping => Some(Reason::Stopping),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What goes through a client's queues: what it submits is applied to the manager, what the manager tells it is put in.
+
+use std::collections::VecDeque;
+
+use timeous_cm::{ClientEvent, ClientId, CmError, FlowId, Implausible, Manager};
+use timeous_core::Instant;
+use timeous_ipc::{Channel, Completion, Handle, Refusal, Submission, Violation};
+
+use crate::handles::Handles;
+
+/// Submissions of a client that are applied before others have their turn.
+const BUDGET: usize = 256;
+/// Events that a client is told at a time.
+const EVENTS: usize = 512;
+/// Refusals that wait for room in a client's queue. A client that reads has never so many.
+const STALLED: usize = 1_024;
+
+/// A client's end of the manager, and the daemon's end of its queues.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    channel: Channel,
+    pub(crate) flows: Handles,
+    /// What the client's queue had no room for. Until there is some, nothing more is read from the client, and what the
+    /// manager has for it stays there: grants that wait too long go to others.
+    stalled: VecDeque<Completion>,
+    /// Whether the client was told something that it may sleep over.
+    told: bool,
+    /// Flows whose paths look different now.
+    touched: Vec<Handle>,
+}
+
+/// Where a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// There is more to do, with no need to wait for anything.
+    pub(crate) more: bool,
+    /// The client sleeps, and is to be woken.
+    pub(crate) wake: bool,
+}
+
+impl Exchange {
+    pub(crate) fn new(channel: Channel) -> Self {
+        Self { channel, flows: Handles::default(), stalled: VecDeque::new(), told: false, touched: Vec::new() }
+    }
+
+    pub(crate) fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// Applies what the client submitted, up to a bound, and tells it what there is to tell.
+    pub(crate) fn turn(&mut self, now: Instant, cm: &mut Manager, id: ClientId) -> Result<Turn, Violation> {
+        let mut done = false;
+        if self.relieve()? {
+            self.channel.awake();
+            let drained = self.apply(now, cm, BUDGET)?;
+            self.publish_touched(cm);
+            done = self.deliver(cm, id)? && drained;
+        }
+        self.end_turn(done)
+    }
+
+    /// Applies everything that the client submitted before it called: a call comes after it.
+    pub(crate) fn catch_up(&mut self, now: Instant, cm: &mut Manager) -> Result<(), Violation> {
+        let all = self.channel.geometry().submissions as usize;
+        // With a full queue, too: a client that waits for an answer may not be reading.
+        for _ in 0..all {
+            let Some(submission) = self.channel.poll_submission()? else { break };
+            if let Err(refused) = self.submit(now, cm, submission) {
+                self.tell(refused)?;
+            }
+        }
+        self.publish_touched(cm);
+        Ok(())
+    }
+
+    /// A flow is open.
+    pub(crate) fn opened(&mut self, cm: &Manager, flow: FlowId) -> Handle {
+        let handle = self.flows.add(flow);
+        self.publish(cm, handle, flow);
+        handle
+    }
+
+    /// A flow is closed.
+    pub(crate) fn closed(&mut self, handle: Handle) {
+        self.flows.remove(handle);
+        self.channel.unpublish(handle);
+    }
+
+    /// Publishes what is known of the paths of all flows.
+    pub(crate) fn publish_all(&mut self, cm: &Manager) {
+        for (flow, handle) in self.flows.iter() {
+            if let Ok(state) = cm.query(flow) {
+                self.channel.publish(handle, &state);
+            }
+        }
+    }
+
+    /// Tries again to tell what there was no room for; `false` if there still is none.
+    fn relieve(&mut self) -> Result<bool, Violation> {
+        while let Some(&completion) = self.stalled.front() {
+            if self.channel.complete(completion)? {
+                self.told = true;
+                self.stalled.pop_front();
+            } else if self.channel.starve()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// If there is no room it waits.
+    fn tell(&mut self, completion: Completion) -> Result<(), Violation> {
+        if self.stalled.is_empty() && self.channel.complete(completion)? {
+            self.told = true;
+        } else if self.stalled.len() < STALLED {
+            self.stalled.push_back(completion);
+            // It may have read meanwhile, and would not ring for that.
+            self.relieve()?;
+        }
+        Ok(())
+    }
+
+    /// `true` if the queue is empty.
+    fn apply(&mut self, now: Instant, cm: &mut Manager, most: usize) -> Result<bool, Violation> {
+        for _ in 0..most {
+            let Some(submission) = self.channel.poll_submission()? else { return Ok(true) };
+            if let Err(refused) = self.submit(now, cm, submission) {
+                self.tell(refused)?;
+            }
+            if !self.stalled.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    fn submit(&mut self, now: Instant, cm: &mut Manager, submission: Submission) -> Result<(), Completion> {
+        let (handle, value) = match submission {
+            Submission::Request { flow, count } => (flow, count.into()),
+            Submission::RequestBy { flow, .. } => (flow, 1),
+            Submission::Notify { flow, bytes } | Submission::NotifyUnasked { flow, bytes } => (flow, bytes),
+            Submission::Update { flow, update } => (flow, update.acked.saturating_add(update.lost)),
+            // That it was read is the answer.
+            Submission::Ping => return Ok(()),
+        };
+        let refused = |why| Completion::Refused { flow: handle, why, value };
+        let flow = self.flows.flow(handle).ok_or(refused(Refusal::UnknownFlow))?;
+        let done = match submission {
+            Submission::Request { count, .. } => cm.request_many(now, flow, count),
+            Submission::RequestBy { deadline, .. } => cm.request_by(now, flow, deadline),
+            Submission::Notify { bytes, .. } => cm.notify(now, flow, bytes),
+            Submission::NotifyUnasked { bytes, .. } => cm.notify_unasked(now, flow, bytes),
+            Submission::Update { update, .. } => {
+                self.touch(handle);
+                cm.update(now, flow, update)
+            }
+            Submission::Ping => Ok(()),
+        };
+        done.map_err(|error| refused(refusal(&error)))
+    }
+
+    fn touch(&mut self, handle: Handle) {
+        if self.touched.last() != Some(&handle) {
+            self.touched.push(handle);
+        }
+    }
+
+    fn publish_touched(&mut self, cm: &Manager) {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        for handle in touched.drain(..) {
+            if let Some(flow) = self.flows.flow(handle) {
+                self.publish(cm, handle, flow);
+            }
+        }
+        self.touched = touched;
+    }
+
+    fn publish(&mut self, cm: &Manager, handle: Handle, flow: FlowId) {
+        if let Ok(state) = cm.query(flow) {
+            self.channel.publish(handle, &state);
+        }
+    }
+
+    /// `true` if the manager has nothing more for the client.
+    fn deliver(&mut self, cm: &mut Manager, id: ClientId) -> Result<bool, Violation> {
+        // Grants of one flow, one after another, are one message.
+        let mut grants: Option<(Handle, u32)> = None;
+        let mut all = false;
+        for _ in 0..EVENTS {
+            if !self.stalled.is_empty() {
+                break;
+            }
+            let Some(event) = cm.poll_client(id) else {
+                all = true;
+                break;
+            };
+            let (ClientEvent::Granted(flow) | ClientEvent::Changed(flow, _)) = event;
+            let Some(handle) = self.flows.handle(flow) else { continue };
+            match event {
+                ClientEvent::Granted(_) => match &mut grants {
+                    Some((same, count)) if *same == handle => *count += 1,
+                    _ => {
+                        self.publish(cm, handle, flow);
+                        let before = grants.replace((handle, 1));
+                        self.grant(before)?;
+                    }
+                },
+                ClientEvent::Changed(_, state) => {
+                    self.channel.publish(handle, &state);
+                    self.tell(Completion::Changed { flow: handle, state })?;
+                }
+            }
+        }
+        self.grant(grants)?;
+        Ok(all)
+    }
+
+    fn grant(&mut self, grants: Option<(Handle, u32)>) -> Result<(), Violation> {
+        match grants {
+            Some((flow, count)) => self.tell(Completion::Granted { flow, count }),
+            None => Ok(()),
+        }
+    }
+
+    fn end_turn(&mut self, done: bool) -> Result<Turn, Violation> {
+        let mut wake = std::mem::take(&mut self.told) && self.channel.must_wake();
+        if !self.stalled.is_empty() {
+            // The client rings when it has read.
+            return Ok(Turn { more: false, wake });
+        }
+        if !done {
+            return Ok(Turn { more: true, wake });
+        }
+        let rest = self.channel.rest()?;
+        wake |= rest.wake_client;
+        Ok(Turn { more: !rest.may_sleep, wake })
+    }
+}
+
+fn refusal(error: &CmError) -> Refusal {
+    match error {
+        CmError::NotGranted(_) => Refusal::NotGranted,
+        CmError::TooManyRequests { .. } => Refusal::OverLimit,
+        CmError::Implausible { what: Implausible::MoreThanSent { .. }, .. } => Refusal::MoreThanSent,
+        CmError::Implausible { .. } | CmError::TooLarge { .. } => Refusal::Implausible,
+        _ => Refusal::UnknownFlow,
+    }
+}

@@ -1,0 +1,147 @@
+//! How much of the daemon a user may have, and how much each has.
+
+use std::collections::BTreeMap;
+
+use timeous_ipc::Geometry;
+use timeous_ipc::messages::{Failure, Resource};
+
+/// Bounds on what the daemon gives away. Those of a user hold for all clients of that user together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Clients of all users together.
+    pub all_clients: u32,
+    /// Clients of a user.
+    pub clients: u32,
+    /// Open flows of a user.
+    pub flows: u32,
+    /// Streams of a user, and ports on which it waits for more.
+    pub streams: u32,
+    /// Bytes of packet rings of a user, their packet zones included.
+    pub ring_bytes: u64,
+    /// Places in a packet ring.
+    pub slots: u32,
+    /// Measures of a client's queues, and how many flows one client can have open.
+    pub geometry: Geometry,
+}
+
+impl Default for Limits {
+    /// 1024 clients, 64 of them a user's; a user's 4096 flows, 64 streams, 256 MiB of rings of 4096 places at most.
+    fn default() -> Self {
+        Self {
+            all_clients: 1_024,
+            clients: 64,
+            flows: 4_096,
+            streams: 64,
+            ring_bytes: 256 << 20,
+            slots: 4_096,
+            geometry: Geometry { flows: 1_024, ..Geometry::default() },
+        }
+    }
+}
+
+/// What users have.
+#[derive(Debug)]
+pub(crate) struct Users {
+    limits: Limits,
+    clients: u32,
+    of: BTreeMap<u32, Usage>,
+}
+
+/// What a user has, or wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Usage {
+    pub(crate) clients: u32,
+    pub(crate) flows: u32,
+    pub(crate) streams: u32,
+    pub(crate) ring_bytes: u64,
+}
+
+impl Users {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, clients: 0, of: BTreeMap::new() }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// One more client; `false` if there are too many.
+    pub(crate) fn take_client(&mut self, uid: u32) -> bool {
+        let usage = self.of.entry(uid).or_default();
+        let fits = usage.clients < self.limits.clients && self.clients < self.limits.all_clients;
+        if fits {
+            usage.clients += 1;
+            self.clients += 1;
+        } else {
+            self.tidy(uid);
+        }
+        fits
+    }
+
+    /// One more flow.
+    pub(crate) fn take_flow(&mut self, uid: u32) -> Result<(), Failure> {
+        let limit = self.limits.flows;
+        let usage = self.of.entry(uid).or_default();
+        if usage.flows >= limit {
+            return Err(Failure::OverLimit { resource: Resource::Flows, limit: limit.into() });
+        }
+        usage.flows += 1;
+        Ok(())
+    }
+
+    /// One more stream, or a port on which streams are waited for, with so many bytes of packet ring.
+    pub(crate) fn take_stream(&mut self, uid: u32, bytes: u64) -> Result<(), Failure> {
+        let Limits { streams, ring_bytes, .. } = self.limits;
+        let usage = self.of.entry(uid).or_default();
+        if usage.streams >= streams {
+            return Err(Failure::OverLimit { resource: Resource::Streams, limit: streams.into() });
+        }
+        if usage.ring_bytes + bytes > ring_bytes {
+            return Err(Failure::OverLimit { resource: Resource::RingBytes, limit: ring_bytes });
+        }
+        usage.streams += 1;
+        usage.ring_bytes += bytes;
+        Ok(())
+    }
+
+    /// What a user had and has no more.
+    pub(crate) fn give_back(&mut self, uid: u32, what: Usage) {
+        let Some(usage) = self.of.get_mut(&uid) else { return };
+        usage.clients -= what.clients;
+        usage.flows -= what.flows;
+        usage.streams -= what.streams;
+        usage.ring_bytes -= what.ring_bytes;
+        self.clients -= what.clients;
+        self.tidy(uid);
+    }
+
+    /// A user who has nothing is forgotten.
+    fn tidy(&mut self, uid: u32) {
+        if self.of.get(&uid) == Some(&Usage::default()) {
+            self.of.remove(&uid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_gets_so_much_and_another_is_not_touched() {
+        let limits = Limits { all_clients: 3, clients: 2, flows: 1, streams: 1, ring_bytes: 100, ..Limits::default() };
+        let mut users = Users::new(limits);
+        assert!(users.take_client(1) && users.take_client(1) && !users.take_client(1));
+        assert!(users.take_client(2));
+        assert!(!users.take_client(3), "all together");
+        users.take_flow(1).unwrap();
+        assert!(matches!(users.take_flow(1), Err(Failure::OverLimit { resource: Resource::Flows, limit: 1 })));
+        users.take_flow(2).unwrap();
+        assert!(matches!(users.take_stream(2, 101), Err(Failure::OverLimit { resource: Resource::RingBytes, .. })));
+        users.take_stream(2, 100).unwrap();
+        assert!(matches!(users.take_stream(2, 0), Err(Failure::OverLimit { resource: Resource::Streams, .. })));
+        users.give_back(1, Usage { clients: 2, flows: 1, ..Usage::default() });
+        users.give_back(2, Usage { clients: 1, flows: 1, streams: 1, ring_bytes: 100 });
+        assert!(users.of.is_empty() && users.clients == 0, "nothing is left of who has nothing");
+    }
+}

@@ -1,0 +1,128 @@
+//! What the daemon's thread waits for.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use timeous_core::Duration;
+
+/// Whose descriptor it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// Somebody wants to come in.
+    Door,
+    /// Another thread has something for this one.
+    Waker,
+    /// A client's socket.
+    Client(u64),
+    /// A client's bell.
+    Bell(u64),
+    /// The socket of a stream.
+    Stream(u64),
+    /// The bell of a stream.
+    StreamBell(u64),
+    /// A port on which streams are waited for.
+    Callers(u64),
+}
+
+const KIND: u32 = 60;
+
+impl Token {
+    fn word(self) -> u64 {
+        let (kind, id) = match self {
+            Self::Door => (0, 0),
+            Self::Waker => (1, 0),
+            Self::Client(id) => (2, id),
+            Self::Bell(id) => (3, id),
+            Self::Stream(id) => (4, id),
+            Self::StreamBell(id) => (5, id),
+            Self::Callers(id) => (6, id),
+        };
+        kind << KIND | id
+    }
+
+    fn from_word(word: u64) -> Self {
+        let id = word & ((1 << KIND) - 1);
+        match word >> KIND {
+            0 => Self::Door,
+            1 => Self::Waker,
+            2 => Self::Client(id),
+            3 => Self::Bell(id),
+            4 => Self::Stream(id),
+            5 => Self::StreamBell(id),
+            _ => Self::Callers(id),
+        }
+    }
+}
+
+/// When a descriptor is of interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interest {
+    /// While it is readable.
+    Readable,
+    /// While it is readable or writable.
+    Both,
+    /// While it is writable: nothing is read from it for now.
+    Writable,
+    /// Each time that it is rung, without ever being read.
+    Rung,
+}
+
+impl Interest {
+    fn flags(self) -> EventFlags {
+        match self {
+            Self::Readable => EventFlags::IN,
+            Self::Both => EventFlags::IN | EventFlags::OUT,
+            Self::Writable => EventFlags::OUT,
+            Self::Rung => EventFlags::IN | EventFlags::ET,
+        }
+    }
+}
+
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl fmt::Debug for Poller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").field("epoll", &self.epoll).finish_non_exhaustive()
+    }
+}
+
+impl Poller {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(256) })
+    }
+
+    pub(crate) fn watch(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token.word()), interest.flags())?)
+    }
+
+    pub(crate) fn change(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.word()), interest.flags())?)
+    }
+
+    /// To be called before a descriptor is closed of which another process has a copy: it would be watched for ever.
+    pub(crate) fn forget(&self, fd: impl AsFd) {
+        if let Err(error) = epoll::delete(&self.epoll, fd) {
+            tracing::debug!(%error, "a descriptor was not watched");
+        }
+    }
+
+    /// Whose descriptors are ready. Waits until there is one, but not longer than `limit`.
+    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> io::Result<Vec<Token>> {
+        const NANOS: u64 = 1_000_000_000;
+        let timeout = limit.map(Duration::as_nanos);
+        let timeout = timeout.map(|ns| Timespec { tv_sec: (ns / NANOS) as i64, tv_nsec: (ns % NANOS) as _ });
+        self.events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.events.drain(..).map(|event| Token::from_word(event.data.u64())).collect())
+    }
+}

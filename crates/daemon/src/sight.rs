@@ -1,0 +1,127 @@
+//! What is seen and remembered of the daemon's work: documents, metrics, path memory, events.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::Serialize;
+use timeous_cm::{Destination, User};
+use timeous_core::Instant;
+use timeous_engine::Congestion;
+use timeous_ipc::messages::Failure;
+
+use crate::board::Board;
+use crate::config::Config;
+use crate::error::DaemonError;
+use crate::metrics::Server;
+use crate::qlog::Log;
+use crate::store::{Store, StoreError};
+use crate::view::Path;
+use crate::wall::WallTime;
+
+#[derive(Debug)]
+pub(crate) struct Sight {
+    board: Arc<Board>,
+    server: Option<Server>,
+}
+
+impl Sight {
+    /// Opens what `config` names. A path memory that cannot be used is told and done without, unless another daemon
+    /// has it.
+    pub(crate) fn open(config: &Config, congestion: &Congestion, now: Instant) -> Result<Self, DaemonError> {
+        let wall = WallTime::now();
+        let store = match config.store.as_deref().map(|path| Store::open(path, wall)) {
+            None => None,
+            Some(Ok((store, aside))) => {
+                if let Some(aside) = aside {
+                    tracing::warn!(%aside, "path memory");
+                }
+                Some(store)
+            }
+            Some(Err(error @ StoreError::InUse { .. })) => return Err(error.into()),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "nothing is remembered of paths");
+                None
+            }
+        };
+        let log = config.qlog.as_deref().map(|path| Log::open(path, now, wall)).transpose()?;
+        congestion.lock().trace(log.is_some());
+        let board = Arc::new(Board::new(now, congestion.clone(), store, log));
+        let look = board.clone();
+        let serve = |address| Server::start(address, config.metrics_reach, Arc::new(move || look.view()));
+        let server = config.metrics.map(serve).transpose()?;
+        Ok(Self { board, server })
+    }
+
+    pub(crate) fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// Where metrics are served.
+    pub(crate) fn metrics(&self) -> Option<std::net::SocketAddr> {
+        self.server.as_ref().map(Server::address)
+    }
+
+    /// Tells the manager what is remembered of a path that is about to be used.
+    pub(crate) fn recall(&self, congestion: &Congestion, destination: Destination) {
+        let Some(store) = &self.board.store else { return };
+        if let Some((learnt, age)) = store.recall(&destination, WallTime::now()) {
+            congestion.lock().recall(destination, learnt, age);
+        }
+    }
+
+    /// Takes down what the manager has learnt and done since the last time.
+    pub(crate) fn take_down(&self, congestion: &Congestion) {
+        let mut learnt = Vec::new();
+        let mut traced = Vec::new();
+        {
+            let mut cm = congestion.lock();
+            learnt.extend(std::iter::from_fn(|| cm.poll_learnt()));
+            if self.board.log.is_some() {
+                traced.extend(std::iter::from_fn(|| cm.poll_trace()));
+            }
+        }
+        if let Some(store) = &self.board.store {
+            let wall = WallTime::now();
+            learnt.into_iter().for_each(|(destination, learnt)| store.learn(destination, learnt, wall));
+        }
+        if let Some(log) = &self.board.log {
+            traced.iter().for_each(|event| log.write(event));
+        }
+    }
+
+    /// Whether events have to be taken down often, since the manager keeps few of them.
+    pub(crate) fn is_logging(&self) -> bool {
+        self.board.log.is_some()
+    }
+
+    /// Forgets what is remembered of the paths of a user, or of all if that is root; how many.
+    pub(crate) fn forget(&self, uid: u32, addr: Option<IpAddr>) -> Result<u64, Failure> {
+        let its =
+            |destination: &Destination| may_see(uid, destination) && addr.is_none_or(|addr| addr == destination.addr);
+        Ok(self.store()?.forget(its) as u64)
+    }
+
+    /// Macroflows, flows and clients, as far as the user may see them.
+    pub(crate) fn snapshot(&self, uid: u32) -> Result<Vec<u8>, Failure> {
+        json(&self.board.view().for_user(uid))
+    }
+
+    /// What is remembered of paths, as far as the user may see it.
+    pub(crate) fn paths(&self, uid: u32) -> Result<Vec<u8>, Failure> {
+        let remembered = self.store()?.remembered(WallTime::now());
+        let its = remembered.iter().filter(|one| may_see(uid, &one.destination));
+        json(&its.map(Path::from).collect::<Vec<_>>())
+    }
+
+    fn store(&self) -> Result<&Store, Failure> {
+        self.board.store.as_ref().ok_or_else(|| Failure::Absent("path memory (--store)".to_owned()))
+    }
+}
+
+fn may_see(uid: u32, destination: &Destination) -> bool {
+    uid == 0 || destination.user == Some(User(uid))
+}
+
+fn json(what: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(what).map_err(|error| Failure::Environment(error.to_string()))
+}

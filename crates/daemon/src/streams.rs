@@ -1,0 +1,232 @@
+//! The streams that the engine runs for clients, and the ports at which more may come in.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use timeous_engine::{Engine, Gone, ListenerFor, Offer, Served};
+use timeous_ipc::messages::{Failure, StreamSpec};
+
+use crate::limits::{Limits, Usage, Users};
+use crate::poller::{Interest, Poller, Token};
+use crate::treatment::stream_config;
+
+/// Whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// The client.
+    pub(crate) client: u64,
+    pub(crate) uid: u32,
+}
+
+#[derive(Debug)]
+struct Streaming {
+    served: Served,
+    owner: Owner,
+    ring_bytes: u64,
+    /// Whether room in its socket is waited for.
+    blocked: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    listener: ListenerFor,
+    owner: Owner,
+}
+
+/// What goes to the client of a new stream.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) ring: OwnedFd,
+    pub(crate) socket: OwnedFd,
+}
+
+impl Ends {
+    pub(crate) fn descriptors(self) -> Vec<OwnedFd> {
+        vec![self.ring, self.socket]
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    running: BTreeMap<u64, Streaming>,
+    waiting: BTreeMap<u32, Waiting>,
+    next_stream: u64,
+    next_listener: u32,
+}
+
+/// Ports that only root may have.
+const PRIVILEGED: std::ops::Range<u16> = 1..1024;
+
+impl Streams {
+    /// Calls a host for a client.
+    pub(crate) fn connect(
+        &mut self,
+        (engine, users, poller): (&Engine, &mut Users, &Poller),
+        owner: Owner,
+        remote: SocketAddr,
+        spec: &StreamSpec,
+    ) -> Result<Ends, Failure> {
+        allowed(users.limits(), spec)?;
+        // An early look, so that no memory is taken for nothing. What it costs is known when it is there.
+        users.take_stream(owner.uid, 0)?;
+        users.give_back(owner.uid, Usage { streams: 1, ..Usage::default() });
+        let offer = engine.connect_for(remote, stream_config(spec)).map_err(|e| Failure::Environment(e.to_string()))?;
+        self.begin((users, poller), owner, offer)
+    }
+
+    fn begin(&mut self, (users, poller): (&mut Users, &Poller), owner: Owner, offer: Offer) -> Result<Ends, Failure> {
+        let Offer { served, ring, socket } = offer;
+        let refused = |error: io::Error| Failure::Environment(error.to_string());
+        let ring_bytes = rustix::fs::fstat(&ring).map_err(|errno| refused(errno.into()))?.st_size as u64;
+        users.take_stream(owner.uid, ring_bytes)?;
+        let id = self.next_stream;
+        self.next_stream += 1;
+        let watched = poller
+            .watch(served.socket(), Token::Stream(id), Interest::Readable)
+            .and_then(|()| poller.watch(served.bell(), Token::StreamBell(id), Interest::Readable));
+        let streaming = Streaming { served, owner, ring_bytes, blocked: false };
+        if let Err(error) = watched {
+            release((users, poller), &streaming);
+            return Err(refused(error));
+        }
+        self.running.insert(id, streaming);
+        Ok(Ends { ring, socket })
+    }
+
+    /// Waits for callers for a client; which listener, and where it is.
+    pub(crate) fn listen(
+        &mut self,
+        (engine, users, poller): (&Engine, &mut Users, &Poller),
+        owner: Owner,
+        local: SocketAddr,
+        spec: &StreamSpec,
+    ) -> Result<(u32, SocketAddr), Failure> {
+        allowed(users.limits(), spec)?;
+        // The daemon may have any port; whoever asks may not.
+        if PRIVILEGED.contains(&local.port()) && owner.uid != 0 {
+            return Err(Failure::NotPermitted);
+        }
+        users.take_stream(owner.uid, 0)?;
+        let refused = |error: String| Failure::Environment(error);
+        let id = self.next_listener;
+        let listening = engine.listen_for(local, stream_config(spec)).map_err(|error| refused(error.to_string()));
+        let watched = listening.and_then(|listener| {
+            let token = Token::Callers(id.into());
+            let watched = poller.watch(listener.waker(), token, Interest::Readable);
+            watched.map(|()| listener).map_err(|error| refused(error.to_string()))
+        });
+        match watched {
+            Ok(listener) => {
+                let local = listener.local_addr();
+                self.next_listener += 1;
+                self.waiting.insert(id, Waiting { listener, owner });
+                Ok((id, local))
+            }
+            Err(failure) => {
+                users.give_back(owner.uid, Usage { streams: 1, ..Usage::default() });
+                Err(failure)
+            }
+        }
+    }
+
+    /// Waits no more.
+    pub(crate) fn stop_listening(
+        &mut self,
+        (users, poller): (&mut Users, &Poller),
+        owner: Owner,
+        listener: u32,
+    ) -> Result<(), Failure> {
+        let unknown = Failure::UnknownListener(listener);
+        if self.waiting.get(&listener).is_none_or(|waiting| waiting.owner != owner) {
+            return Err(unknown);
+        }
+        let waiting = self.waiting.remove(&listener).ok_or(unknown)?;
+        poller.forget(waiting.listener.waker());
+        users.give_back(owner.uid, Usage { streams: 1, ..Usage::default() });
+        Ok(())
+    }
+
+    /// A caller at a listener, if any: whose it is, and what goes there. Callers for whom there is no room are refused.
+    pub(crate) fn caller(&mut self, (users, poller): (&mut Users, &Poller), listener: u32) -> Option<(Owner, Ends)> {
+        loop {
+            let waiting = self.waiting.get_mut(&listener)?;
+            let owner = waiting.owner;
+            // Cleared first: who comes in afterwards rings again.
+            waiting.listener.waker().clear();
+            let offer = waiting.listener.poll_accept()?;
+            match self.begin((users, poller), owner, offer) {
+                Ok(ends) => return Some((owner, ends)),
+                Err(failure) => tracing::warn!(client = owner.client, uid = owner.uid, %failure, "a caller is refused"),
+            }
+        }
+    }
+
+    /// A stream has something to say or to hear. Why it is gone, and whose it was, if it is.
+    pub(crate) fn pump(&mut self, (users, poller): (&mut Users, &Poller), id: u64) -> Option<(Owner, Gone)> {
+        let streaming = self.running.get_mut(&id)?;
+        let owner = streaming.owner;
+        match streaming.served.pump() {
+            Ok(()) => {
+                let blocked = streaming.served.is_blocked();
+                if blocked != streaming.blocked {
+                    streaming.blocked = blocked;
+                    let interest = if blocked { Interest::Both } else { Interest::Readable };
+                    if let Err(error) = poller.change(streaming.served.socket(), Token::Stream(id), interest) {
+                        tracing::debug!(%error, "a stream cannot be watched");
+                    }
+                }
+                None
+            }
+            Err(gone) => {
+                if let Some(streaming) = self.running.remove(&id) {
+                    release((users, poller), &streaming);
+                }
+                Some((owner, gone))
+            }
+        }
+    }
+
+    /// A client is gone, and its streams with it.
+    pub(crate) fn forget(&mut self, (users, poller): (&mut Users, &Poller), owner: Owner) {
+        self.running.retain(|_, streaming| {
+            let stays = streaming.owner != owner;
+            if !stays {
+                release((users, poller), streaming);
+            }
+            stays
+        });
+        self.waiting.retain(|_, waiting| {
+            let stays = waiting.owner != owner;
+            if !stays {
+                poller.forget(waiting.listener.waker());
+                users.give_back(owner.uid, Usage { streams: 1, ..Usage::default() });
+            }
+            stays
+        });
+    }
+
+    /// More callers may wait at a listener: it is to be looked at again.
+    pub(crate) fn ring(&self, listener: u32) {
+        if let Some(waiting) = self.waiting.get(&listener) {
+            waiting.listener.waker().wake();
+        }
+    }
+}
+
+fn release((users, poller): (&mut Users, &Poller), streaming: &Streaming) {
+    poller.forget(streaming.served.socket());
+    // The engine has this one too.
+    poller.forget(streaming.served.bell().as_fd());
+    let ring_bytes = streaming.ring_bytes;
+    users.give_back(streaming.owner.uid, Usage { streams: 1, ring_bytes, ..Usage::default() });
+}
+
+fn allowed(limits: &Limits, spec: &StreamSpec) -> Result<(), Failure> {
+    if spec.slots > limits.slots {
+        let most = limits.slots;
+        return Err(Failure::Invalid(format!("a ring of {} places: {most} is the most", spec.slots)));
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! How a stream is treated, from what a client asked for.
+
+use std::sync::Arc;
+
+use timeous_choice::{Age, Chain, Deadlines, Dependencies, Frames, QueueLimit};
+use timeous_core::{LateChoice, Priority};
+use timeous_engine::{DccpConfig, ServiceCode, StreamConfig};
+use timeous_ipc::messages::{Policy, QueueLimit as Limit, StreamSpec};
+
+/// The settings of the engine for `spec`.
+pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
+    let dccp = DccpConfig {
+        mps: spec.mps as usize,
+        connect_timeout: spec.connect_timeout.into(),
+        keep_alive: spec.keep_alive.map(Into::into),
+        silence: spec.silence.into(),
+        msl: spec.msl.into(),
+        server_holds_timewait: spec.server_holds_timewait,
+        ..DccpConfig::default()
+    };
+    let policy = spec.policy;
+    StreamConfig {
+        dccp,
+        service: ServiceCode::from_bytes(spec.service),
+        dccp_port: spec.dccp_port,
+        slots: spec.slots,
+        choice: Arc::new(move || choice(policy)),
+        repair: spec.repair.map(Priority),
+    }
+}
+
+/// The late choice of that name: nothing that cannot arrive in time or be decoded leaves, but under [`Policy::Fifo`].
+fn choice(policy: Policy) -> Box<dyn LateChoice> {
+    let sound = Chain::default().then(Deadlines).then(Dependencies::default());
+    match policy {
+        Policy::Fifo => Box::new(Chain::default()),
+        Policy::Deadline => Box::new(sound),
+        // What ages away in the middle of a frame takes the rest with it.
+        Policy::Age(limit) => Box::new(Chain::default().then(Age::new(limit.into())).then(sound)),
+        Policy::Frames(limit) => Box::new(sound.then(Frames::new(match limit {
+            Limit::Deadlines => QueueLimit::Deadlines,
+            Limit::Time(time) => QueueLimit::Time(time.into()),
+            Limit::Packets(packets) => QueueLimit::Packets(packets as usize),
+        }))),
+    }
+}

@@ -1,0 +1,112 @@
+//! A client's socket: whole messages, descriptors with some, and nobody waits.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
+use timeous_ipc::Violation;
+use timeous_ipc::messages::{FromDaemon, TO_DAEMON_MAX, ToDaemon, decode, encode};
+
+/// Descriptors that go with one message, at most.
+const DESCRIPTORS: usize = 2;
+/// Messages that may wait for room. A client whose calls are answered faster than it reads waits itself.
+const WAITING: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Wire {
+    socket: OwnedFd,
+    waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+}
+
+/// What came of listening.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// A message.
+    Message(ToDaemon),
+    /// Nothing more for now.
+    Nothing,
+    /// The client is gone.
+    End,
+}
+
+impl Wire {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self { socket, waiting: VecDeque::new() }
+    }
+
+    /// The next message. Descriptors that somebody sends along are closed by the kernel.
+    pub(crate) fn hear(&self) -> Result<Heard, Violation> {
+        let mut packet = [0; TO_DAEMON_MAX];
+        match recv(&self.socket, &mut packet, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+            Ok((_, 0)) => Ok(Heard::End),
+            Ok((_, length)) => match packet.get(..length) {
+                Some(packet) => Ok(Heard::Message(decode(packet)?)),
+                None => Err(Violation::TooLong(TO_DAEMON_MAX)),
+            },
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Heard::Nothing),
+            Err(_) => Ok(Heard::End),
+        }
+    }
+
+    /// Says something as soon as there is room. That the client is gone is heard.
+    pub(crate) fn say(&mut self, message: &FromDaemon, descriptors: Vec<OwnedFd>) {
+        self.waiting.push_back((encode(message), descriptors));
+        self.flush();
+    }
+
+    /// As [`say`](Self::say), but only if there is room now.
+    pub(crate) fn mention(&mut self, message: &FromDaemon, descriptors: &[OwnedFd]) -> bool {
+        self.waiting.is_empty() && send(&self.socket, &encode(message), descriptors) == Ok(())
+    }
+
+    /// Says what waited for room.
+    pub(crate) fn flush(&mut self) {
+        while let Some((message, descriptors)) = self.waiting.front() {
+            match send(&self.socket, message, descriptors) {
+                Err(Errno::AGAIN) => return,
+                // Said, or never to be said: what comes of that is heard.
+                Ok(()) | Err(_) => drop(self.waiting.pop_front()),
+            }
+        }
+    }
+
+    /// Whether something waits for room.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether so much waits that no more calls should be heard.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.len() >= WAITING
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn send(socket: &OwnedFd, message: &[u8], descriptors: &[OwnedFd]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    if !borrowed.is_empty() {
+        let fits = ancillary.push(SendAncillaryMessage::ScmRights(&borrowed));
+        assert!(fits, "no message takes more than {DESCRIPTORS} descriptors along");
+    }
+    sendmsg(socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).map(drop)
+}
+
+/// A document too long for a message: a sealed memfd.
+pub(crate) fn document(bytes: &[u8]) -> io::Result<OwnedFd> {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    let fd = memfd_create("timeous-document", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut file = std::fs::File::from(fd);
+    io::Write::write_all(&mut file, bytes)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL)?;
+    Ok(file.into())
+}
