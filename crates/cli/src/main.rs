@@ -1,19 +1,24 @@
 //! The command line tool: sends and receives what goes stale, and emulates links to try it on.
 
 mod cm;
+mod daemon;
+mod daemon_link;
 mod emulate;
 mod failure;
+mod figures;
 mod help;
 mod input;
 mod interrupt;
 mod journal;
 mod meter;
 mod output;
+mod paths;
 mod place;
 mod plain;
 mod recv;
 mod send;
 mod source;
+mod top;
 
 use std::process::ExitCode;
 
@@ -37,6 +42,9 @@ enum Command {
     Recv(recv::RecvArgs),
     Emulate(Box<emulate::EmulateArgs>),
     Cm(cm::CmArgs),
+    Daemon(Box<daemon::DaemonArgs>),
+    Top(top::TopArgs),
+    Paths(paths::PathsArgs),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +52,9 @@ fn main() -> ExitCode {
         Command::Send(args) => send::run(&args),
         Command::Recv(args) => recv::run(&args),
         Command::Cm(args) => cm::run(args),
+        Command::Daemon(args) => daemon::run(*args),
+        Command::Top(args) => top::run(&args),
+        Command::Paths(args) => paths::run(args),
         Command::Emulate(args) => emulate::run(*args).map_err(|error| Failure::Environment(error.to_string())),
     };
     match done {

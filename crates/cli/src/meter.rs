@@ -1,10 +1,11 @@
 //! Statistics while a stream runs: a line on a terminal, and JSON or CSV in a file.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use timeous::clock;
 use timeous::core::units::parse_duration;
 use timeous::core::{Duration, Instant};
@@ -81,7 +82,7 @@ impl Meter {
     }
 
     /// Writes what is due.
-    pub(crate) fn write(&mut self, record: &Map<String, Value>, line: &str) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, record: &Fields, line: &str) -> Result<(), Failure> {
         let now = clock::now();
         if self.out.is_some() && now >= self.next_record {
             self.next_record = now + self.interval;
@@ -95,7 +96,7 @@ impl Meter {
     }
 
     /// Writes the last record and leaves the last line standing.
-    pub(crate) fn finish(&mut self, record: &Map<String, Value>, line: &str) -> Result<(), Failure> {
+    pub(crate) fn finish(&mut self, record: &Fields, line: &str) -> Result<(), Failure> {
         self.record(record)?;
         if self.terminal {
             self.draw(line);
@@ -110,7 +111,7 @@ impl Meter {
         self.line_width = width;
     }
 
-    fn record(&mut self, record: &Map<String, Value>) -> Result<(), Failure> {
+    fn record(&mut self, record: &Fields) -> Result<(), Failure> {
         let Some(out) = &mut self.out else { return Ok(()) };
         let written = match self.format {
             Format::Json => {
@@ -128,8 +129,11 @@ impl Meter {
     }
 }
 
+/// What a record says, in alphabetical order.
+pub(crate) type Fields = BTreeMap<String, Value>;
+
 /// A record out of several serialisable parts.
-pub(crate) fn record(parts: &[&dyn erased::Record]) -> Map<String, Value> {
+pub(crate) fn record(parts: &[&dyn erased::Record]) -> Fields {
     parts.iter().flat_map(|part| part.fields()).collect()
 }
 
@@ -140,7 +144,7 @@ pub(crate) mod erased {
 
     /// Something with named fields.
     pub(crate) trait Record {
-        /// Its fields, in alphabetical order.
+        /// Its fields.
         fn fields(&self) -> Map<String, Value>;
     }
 

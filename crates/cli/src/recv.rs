@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use timeous::core::units::parse_duration;
 use timeous::core::{Duration, Instant};
 use timeous::media::{FrameFate, FrameKind, Playout, PlayoutConfig};
@@ -11,7 +11,7 @@ use timeous::{Arrival, Receiver, clock};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
-use crate::meter::{Meter, MeterArgs, record};
+use crate::meter::{Fields, Meter, MeterArgs, record};
 use crate::output::Output;
 use crate::place::{Peer, Place};
 use crate::plain::PlainReceiver;
@@ -189,13 +189,13 @@ impl Screen {
         self.counts.pkt_rcv_refused = stats.refused;
     }
 
-    fn report(&mut self, stream: &Map<String, Value>) -> Result<(), Failure> {
+    fn report(&mut self, stream: &Fields) -> Result<(), Failure> {
         self.count_packets();
         let record = record(&[stream, &self.counts]);
         self.meter.write(&record, &line(&record))
     }
 
-    fn finish(mut self, stream: &Map<String, Value>) -> Result<(), Failure> {
+    fn finish(mut self, stream: &Fields) -> Result<(), Failure> {
         self.playout.finish();
         self.show()?;
         self.count_packets();
@@ -206,7 +206,7 @@ impl Screen {
     }
 }
 
-fn line(record: &Map<String, Value>) -> String {
+fn line(record: &Fields) -> String {
     let number = |name: &str| record.get(name).and_then(Value::as_f64).unwrap_or(0.0);
     format!(
         "{:6.1} s  {:7.0} kbit/s  {:7} packets  frames in time {} (I {})  incomplete {}  late {}  undecodable {}",

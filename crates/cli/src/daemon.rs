@@ -1,0 +1,173 @@
+//! `timeous daemon`: one Congestion Manager and one engine for all processes of this host.
+
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{ArgAction, Args};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use timeous::core::units::parse_bytes;
+use timeous_daemon::metrics::Reach;
+use timeous_daemon::{Config, Daemon, DaemonError, Limits, Stopper, store};
+use timeous_ipc::{Geometry, own_socket};
+use tracing::Level;
+
+use crate::failure::Failure;
+
+/// Runs the Congestion Manager and the engine for all processes of this host
+///
+/// Applications find it by its socket and share what is known of each path: flows of one user to one destination are as
+/// aggressive together as one. Users do not share; none of them is trusted, each gets so much and no more. It runs in
+/// the foreground until SIGINT or SIGTERM; applications outlive its restart.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = NOTES)]
+pub(crate) struct DaemonArgs {
+    /// Its socket [default: $TIMEOUS_SOCKET, else /run/timeous/daemon.sock for root, else
+    /// $XDG_RUNTIME_DIR/timeous/daemon.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Who may use it: permissions of the socket, in octal [default: 666 for root, else 600]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    mode: Option<u32>,
+    /// Remember paths in this file [default: /var/lib/timeous/paths.redb for root, else $XDG_STATE_HOME/timeous/paths.redb]
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// Remember no paths beyond a restart
+    #[arg(long, conflicts_with = "store")]
+    no_store: bool,
+    /// Serve metrics for Prometheus at this address, such as 127.0.0.1:9511
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// Let others than this host see the metrics
+    #[arg(long, requires = "metrics")]
+    metrics_beyond_loopback: bool,
+    /// Write what the Congestion Manager does to this qlog file
+    #[arg(long, value_name = "FILE")]
+    qlog: Option<PathBuf>,
+    /// Clients of a user
+    #[arg(long, value_name = "N", default_value_t = Limits::default().clients)]
+    max_clients: u32,
+    /// Clients of all users
+    #[arg(long, value_name = "N", default_value_t = Limits::default().all_clients)]
+    max_all_clients: u32,
+    /// Open flows of a user
+    #[arg(long, value_name = "N", default_value_t = Limits::default().flows)]
+    max_flows: u32,
+    /// Open flows of a client
+    #[arg(long, value_name = "N", default_value_t = Limits::default().geometry.flows)]
+    max_client_flows: u32,
+    /// Streams of a user, and ports on which it waits for streams
+    #[arg(long, value_name = "N", default_value_t = Limits::default().streams)]
+    max_streams: u32,
+    /// Memory for the packet rings of a user, such as 256MiB
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = parse_bytes)]
+    max_ring_memory: u64,
+    /// Places in a packet ring
+    #[arg(long, value_name = "N", default_value_t = Limits::default().slots)]
+    max_slots: u32,
+    /// Say more: who comes and goes (-v), and all else (-vv)
+    #[arg(short, long, action = ArgAction::Count)]
+    verbose: u8,
+}
+
+const NOTES: &str = "\
+What it says goes to standard error: who was shown out and why, and what the system refuses.
+
+Applications use it by themselves where there is one: `daemon=auto` in a timeous:// URI, `Where::Auto` of the library.
+`timeous top` shows what it does, `timeous paths` what it remembers.
+
+Exit codes:
+  0  ended by SIGINT or SIGTERM
+  2  the command line is wrong
+  4  the machine is in the way: another daemon has the socket, no right to make it, no memory or descriptors
+
+Examples:
+  sudo timeous daemon
+  timeous daemon --socket /tmp/timeous.sock --no-store -v
+  sudo timeous daemon --metrics 127.0.0.1:9511 --qlog /var/log/timeous.sqlog";
+
+/// Runs the command.
+pub(crate) fn run(args: DaemonArgs) -> Result<(), Failure> {
+    let level = [Level::INFO, Level::DEBUG, Level::TRACE][usize::from(args.verbose.min(2))];
+    tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).with_target(false).init();
+    let config = config(args)?;
+    grow_descriptors();
+    let daemon = Daemon::bind(config)?;
+    stop_on_signals(&daemon.stopper()).map_err(|error| Failure::Environment(error.to_string()))?;
+    tracing::info!(socket = %daemon.path().display(), "serving");
+    if let Some(address) = daemon.metrics() {
+        tracing::info!("metrics at http://{address}/metrics");
+    }
+    Ok(daemon.run()?)
+}
+
+fn config(args: DaemonArgs) -> Result<Config, Failure> {
+    let nowhere = || {
+        let text = "no place for the socket: name one with --socket or TIMEOUS_SOCKET, or set XDG_RUNTIME_DIR";
+        Failure::Usage(text.to_owned())
+    };
+    let path = args.socket.or_else(own_socket).ok_or_else(nowhere)?;
+    let mut config = Config::at(path);
+    config.mode = args.mode.unwrap_or(config.mode);
+    config.store = if args.no_store { None } else { args.store.or_else(store::default_path) };
+    config.metrics = args.metrics;
+    config.metrics_reach = if args.metrics_beyond_loopback { Reach::Beyond } else { Reach::Loopback };
+    config.qlog = args.qlog;
+    config.limits = Limits {
+        all_clients: args.max_all_clients,
+        clients: args.max_clients,
+        flows: args.max_flows,
+        streams: args.max_streams,
+        ring_bytes: args.max_ring_memory,
+        slots: args.max_slots,
+        geometry: Geometry { flows: args.max_client_flows, ..config.limits.geometry },
+    };
+    Ok(config)
+}
+
+/// As many descriptors as this process may have: each client and each stream needs some.
+fn grow_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "no more descriptors than usual");
+    }
+}
+
+/// The first signal ends the daemon in order, the second at once.
+fn stop_on_signals(stopper: &Stopper) -> io::Result<()> {
+    let (mut end, bell) = UnixStream::pair()?;
+    let wanted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, wanted.clone())?;
+        signal_hook::flag::register(signal, wanted.clone())?;
+        signal_hook::low_level::pipe::register(signal, bell.try_clone()?)?;
+    }
+    let stopper = stopper.clone();
+    let wait = move || {
+        // Nothing but a signal is ever written there.
+        let _ = end.read(&mut [0]);
+        stopper.stop();
+    };
+    std::thread::Builder::new().name("timeous-signals".to_owned()).spawn(wait).map(drop)
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err(format!("{text:?} are no permissions: take three octal digits, such as 660")),
+    }
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Self {
+        match error {
+            DaemonError::Limits(_) => Self::Usage(error.to_string()),
+            _ => Self::Environment(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `timeous paths`: what is remembered of paths, and how to forget it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use timeous::core::Duration;
+use timeous_daemon::store::{Store, default_path};
+use timeous_daemon::view::Path;
+use timeous_daemon::wall::WallTime;
+use timeous_ipc::ConnectError;
+
+use crate::daemon_link::DaemonLink;
+use crate::failure::Failure;
+use crate::figures::{age, micros, ppm, scaled};
+
+/// Show or forget what is remembered of paths
+///
+/// A path's window, round trip and rate outlive its flows and the daemon, so that the next flow to the same host starts right.
+/// Asks a running daemon, else reads its file.
+#[derive(Args, Debug)]
+pub(crate) struct PathsArgs {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// The daemon's socket, if it is not where it usually is
+    #[arg(long, value_name = "PATH", global = true)]
+    socket: Option<PathBuf>,
+    /// The file to read where no daemon runs, if it is not where it usually is
+    #[arg(long, value_name = "FILE", global = true)]
+    store: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List them, which is what happens without a word
+    List {
+        /// As JSON; its names bear their units
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget the paths to one address, or all
+    Forget {
+        /// The address
+        #[arg(required_unless_present = "all")]
+        address: Option<IpAddr>,
+        /// All of them
+        #[arg(long, conflicts_with = "address")]
+        all: bool,
+    },
+}
+
+/// Where paths are remembered: by a daemon that runs, or in a file that none uses.
+enum Place {
+    Daemon(Box<DaemonLink>),
+    File(Store),
+}
+
+/// Does what was asked.
+pub(crate) fn run(args: PathsArgs) -> Result<(), Failure> {
+    let mut place = Place::find(args.socket, args.store)?;
+    match args.what.unwrap_or(What::List { json: false }) {
+        What::List { json } => {
+            let paths = place.paths()?;
+            if json {
+                let text = serde_json::to_string(&paths).map_err(|error| Failure::Environment(error.to_string()))?;
+                println!("{text}");
+            } else {
+                print!("{}", table(&paths));
+            }
+        }
+        What::Forget { address, .. } => {
+            let count = place.forget(address)?;
+            println!("{count} forgotten");
+        }
+    }
+    Ok(())
+}
+
+impl Place {
+    fn find(socket: Option<PathBuf>, file: Option<PathBuf>) -> Result<Self, Failure> {
+        let why = match DaemonLink::try_connect(socket) {
+            Ok(link) => return Ok(Self::Daemon(Box::new(link))),
+            Err(error @ ConnectError::NoDaemon { .. }) => error,
+            Err(error) => return Err(Failure::Peer(error.to_string())),
+        };
+        let file = file.or_else(default_path).ok_or_else(|| Failure::Environment(why.to_string()))?;
+        if !file.exists() {
+            return Err(Failure::Environment(format!("{why}; and nothing is remembered in {}", file.display())));
+        }
+        let (store, set_aside) =
+            Store::open(&file, WallTime::now()).map_err(|error| Failure::Environment(error.to_string()))?;
+        if let Some(told) = set_aside {
+            eprintln!("timeous: {told}");
+        }
+        Ok(Self::File(store))
+    }
+
+    fn paths(&mut self) -> Result<Vec<Path>, Failure> {
+        match self {
+            Self::Daemon(link) => link.paths(),
+            Self::File(store) => Ok(store.remembered(WallTime::now()).iter().map(Path::from).collect()),
+        }
+    }
+
+    fn forget(&mut self, address: Option<IpAddr>) -> Result<u64, Failure> {
+        match self {
+            Self::Daemon(link) => link.forget(address),
+            Self::File(store) => {
+                let count = store.forget(|path| address.is_none_or(|address| path.addr == address));
+                store.flush();
+                match store.failures() {
+                    0 => Ok(count as u64),
+                    _ => Err(Failure::Environment("the path memory could not be written".to_owned())),
+                }
+            }
+        }
+    }
+}
+
+fn table(paths: &[Path]) -> String {
+    let mut text = format!(
+        "{:<40} {:>6} {:>7} {:>9} {:>7} {:>7} {:>7} {:>6}\n",
+        "PATH", "USER", "WINDOW", "THRESHOLD", "RTT", "RATE", "LOSS", "AGE"
+    );
+    for path in paths {
+        let dscp = if path.dscp == 0 { String::new() } else { format!(" dscp {}", path.dscp) };
+        text += &format!(
+            "{:<40} {:>6} {:>7} {:>9} {:>7} {:>7} {:>7} {:>6}\n",
+            format!("{}{dscp}", path.address),
+            path.user.map_or("host".to_owned(), |user| user.to_string()),
+            scaled(path.window_bytes),
+            path.threshold_bytes.map_or("-".to_owned(), scaled),
+            micros(path.srtt_us),
+            scaled(path.rate_bps),
+            ppm(path.loss_ppm),
+            age(Duration::from_secs(path.age_seconds)),
+        );
+    }
+    text
+}

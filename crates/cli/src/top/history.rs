@@ -1,0 +1,81 @@
+//! What was sent from one look to the next, for each macroflow and flow.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use timeous::core::{Instant, Rate};
+use timeous_daemon::view::View;
+
+/// So many looks are remembered of a macroflow.
+const LOOKS: usize = 60;
+
+/// Rates at which bytes left, by what the counters said at each look.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    macroflows: BTreeMap<u64, Track>,
+    flows: BTreeMap<u64, Track>,
+}
+
+#[derive(Debug, Default)]
+struct Track {
+    last: Option<(Instant, u64)>,
+    rates: VecDeque<Rate>,
+}
+
+impl Track {
+    fn add(&mut self, at: Instant, sent: u64, looks: usize) {
+        if let Some((before, had)) = self.last
+            && at > before
+        {
+            self.rates.push_back(Rate::from_bytes_in(sent.saturating_sub(had), at - before));
+            if self.rates.len() > looks {
+                self.rates.pop_front();
+            }
+        }
+        self.last = Some((at, sent));
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.rates.back().copied()
+    }
+}
+
+impl History {
+    /// Takes in what was seen. What is gone is forgotten.
+    pub(crate) fn add(&mut self, view: &View) {
+        let at = Instant::from_nanos(view.at_ns);
+        let mut macroflows = std::mem::take(&mut self.macroflows);
+        let mut flows = std::mem::take(&mut self.flows);
+        for macroflow in &view.macroflows {
+            let mut track = macroflows.remove(&macroflow.id).unwrap_or_default();
+            track.add(at, macroflow.totals.sent_bytes_total, LOOKS);
+            self.macroflows.insert(macroflow.id, track);
+            for flow in &macroflow.flows {
+                let mut track = flows.remove(&flow.id).unwrap_or_default();
+                track.add(at, flow.totals.sent_bytes_total, 1);
+                self.flows.insert(flow.id, track);
+            }
+        }
+    }
+
+    /// At which rate a macroflow sent between the last two looks.
+    pub(crate) fn macroflow(&self, id: u64) -> Option<Rate> {
+        self.macroflows.get(&id)?.rate()
+    }
+
+    /// At which rate a flow sent between the last two looks.
+    pub(crate) fn flow(&self, id: u64) -> Option<Rate> {
+        self.flows.get(&id)?.rate()
+    }
+
+    /// The last `width` rates of a macroflow as a line of bars, the highest a full one.
+    pub(crate) fn sparkline(&self, id: u64, width: usize) -> String {
+        const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        let Some(track) = self.macroflows.get(&id) else { return String::new() };
+        let shown = track.rates.iter().skip(track.rates.len().saturating_sub(width)).map(|rate| rate.as_bps());
+        let highest = shown.clone().max().unwrap_or(0).max(1);
+        // What is sent at all is told from nothing.
+        let bar =
+            |bps: u64| if bps == 0 { ' ' } else { BARS[(u128::from(bps) * 8).div_ceil(highest.into()) as usize - 1] };
+        shown.map(bar).collect()
+    }
+}
