@@ -12,7 +12,7 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 
 #define MAX_MACROFLOWS 16384
 #define IS_OURS 0x54494d454f5553ull
-/* So many packets may leave at once; more are spread over a round trip, unless that is shorter than timers are fine. */
+/* So many packets may leave at once; more are spread over a round trip, unless paths are shorter than timers are fine. */
 #define BURST INITIAL_PACKETS
 #define SHORTEST_PACED_US 1000
 
@@ -115,8 +115,9 @@ inline_ void join(struct macroflow *m, struct flow *flow)
 	m->opened++;
 }
 
-/* Linux's pace: ahead of the window, so that the window is the limit; also what segmentation offload goes by. */
-inline_ void pace(struct sock *sk, struct flow *flow, const struct macroflow *m, __u64 now, __u32 window, __u32 room)
+/* Linux's pace: ahead of the window, so that the window is the limit; also what segmentation offload goes by. It holds
+ * back only who may suddenly send `more` packets than acknowledgements asked for: acknowledgements pace the others. */
+inline_ void pace(struct sock *sk, struct flow *flow, const struct macroflow *m, __u64 now, __u32 window, __u32 more)
 {
 	struct tcp_sock *tp = tcp(sk);
 	__u64 srtt_us = tp->srtt_us >> 3;
@@ -129,7 +130,7 @@ inline_ void pace(struct sock *sk, struct flow *flow, const struct macroflow *m,
 		return;
 	rate = rate / srtt_us;
 	sk->sk_pacing_rate = in_slow_start(m) ? 2 * rate : rate + rate / 5;
-	if (room > BURST && srtt_us >= SHORTEST_PACED_US)
+	if (more > BURST && (m->min_rtt_us ? m->min_rtt_us : srtt_us) >= SHORTEST_PACED_US)
 		flow->paced_until = now + srtt_us * NANOS_IN_MICRO;
 	wanted = now < flow->paced_until ? SK_PACING_NEEDED : SK_PACING_NONE;
 	if (sk->sk_pacing_status != SK_PACING_FQ && sk->sk_pacing_status != wanted)
@@ -280,7 +281,7 @@ SEC("struct_ops") void BPF_PROG(timeous_cong_control, struct sock *sk, __u32 ack
 	struct tcp_sock *tp = tcp(sk);
 	struct inet_connection_sock *icsk = (struct inet_connection_sock *)sk;
 	__u64 now = bpf_ktime_get_ns(), share, bytes;
-	__u32 mss = tp->mss_cache, flight = in_flight(tp), acked = rs->acked_sacked, window, cautious;
+	__u32 mss = tp->mss_cache, flight = in_flight(tp), acked = rs->acked_sacked, window, cautious, before;
 	__u8 state = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
 	long rtt_us = rs->rtt_us;
 	int losses = rs->losses;
@@ -320,8 +321,9 @@ SEC("struct_ops") void BPF_PROG(timeous_cong_control, struct sock *sk, __u32 ack
 	}
 	macroflow_stake(m, &flow->stake, (hungry ? most(window, flight) : flight) * mss, hungry);
 	bpf_spin_unlock(&m->lock);
+	before = tp->snd_cwnd + acked;
 	tp->snd_cwnd = window;
-	pace(sk, flow, m, now, window, window > flight + acked ? window - flight - acked : 0);
+	pace(sk, flow, m, now, window, window > before ? window - before : 0);
 }
 
 /* The daemon tells of its own flows to a destination, and is told their part of the window. */

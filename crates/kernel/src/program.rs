@@ -1,7 +1,7 @@
 //! The program in the kernel: loaded, pinned so that it outlives who loaded it, looked at, and taken away.
 
 use std::fs;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Read};
 use std::path::{Path as FilePath, PathBuf};
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
@@ -233,6 +233,6 @@ fn missing(at: &FilePath, error: &libbpf_rs::Error) -> KernelError {
     match error.kind() {
         libbpf_rs::ErrorKind::NotFound => KernelError::NotLoaded { at: at.to_owned() },
         libbpf_rs::ErrorKind::PermissionDenied => KernelError::NoRights { what: "open what is pinned" },
-        _ => KernelError::system("open what is pinned")(io::Error::new(ErrorKind::Other, error.to_string())),
+        _ => KernelError::system("open what is pinned")(io::Error::other(error.to_string())),
     }
 }

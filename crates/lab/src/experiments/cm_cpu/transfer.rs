@@ -1,0 +1,121 @@
+//! One connection over a veth pair: how long it takes, and what it costs.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Barrier;
+use std::thread;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use timeous::core::{Duration, Instant};
+use timeous_engine::clock;
+use timeous_net::emulator::Namespace;
+
+use super::super::managed::{machine, pair};
+use crate::experiment::LabError;
+
+/// The receiver's address.
+const RIGHT: &str = "10.79.0.2";
+/// What is written or read at once.
+const CHUNK: usize = 256 << 10;
+
+/// What a connection costs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    /// From the first byte handed over to the last one received.
+    pub(super) took: Duration,
+    /// Time of all processors.
+    pub(super) cpu: Duration,
+}
+
+/// Two namespaces and a wire between them.
+pub(super) struct Wire {
+    left: Namespace,
+    right: Namespace,
+    /// The processors that may be used: the sender's, the receiver's.
+    processors: [Option<usize>; 2],
+}
+
+impl Wire {
+    /// Makes it.
+    pub(super) fn make() -> Result<Self, LabError> {
+        let name = |side: &str| format!("timeous-cpu-{}{side}", std::process::id());
+        let open = |side: &str| Namespace::open_or_make(&name(side)).map_err(machine);
+        let (left, right) = (open("l")?, open("r")?);
+        let peer = name("r");
+        left.ip(&["link", "add", "veth0", "type", "veth", "peer", "name", "veth1", "netns", &peer]).map_err(machine)?;
+        for (namespace, device, address) in [(&left, "veth0", "10.79.0.1/24"), (&right, "veth1", "10.79.0.2/24")] {
+            namespace.ip(&["address", "add", address, "dev", device]).map_err(machine)?;
+            namespace.ip(&["link", "set", device, "up"]).map_err(machine)?;
+            // Otherwise a connection begins with what the one before it has learnt.
+            namespace.set_sysctl("net/ipv4/tcp_no_metrics_save", "1").map_err(machine)?;
+        }
+        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+        Ok(Self { left, right, processors: [allowed.next(), allowed.next()] })
+    }
+
+    /// Sends so many bytes over one connection with this congestion control.
+    pub(super) fn transfer(&self, congestion_control: &str, bytes: usize) -> Result<Cost, LabError> {
+        let (sending, receiving) = pair(&self.left, &self.right, RIGHT, congestion_control)?;
+        let [at_sender, at_receiver] = self.processors;
+        // Both threads are there before it begins.
+        let ready = Barrier::new(2);
+        thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                stay_on(at_receiver);
+                ready.wait();
+                receive(&receiving)
+            });
+            let sender = scope.spawn(|| {
+                stay_on(at_sender);
+                ready.wait();
+                let begin = (clock::now(), cpu());
+                send(&sending, bytes).map(|()| begin)
+            });
+            let begun = sender.join().expect("a sender does not panic");
+            let (received, ended, used) = receiver.join().expect("a receiver does not panic")?;
+            let (began, before) = begun?;
+            if received != bytes {
+                return Err(LabError::Machine(format!("{received} of {bytes} bytes arrived over a veth pair")));
+            }
+            Ok(Cost { took: ended.saturating_since(began), cpu: used.saturating_sub(before) })
+        })
+    }
+}
+
+fn stay_on(processor: Option<usize>) {
+    if let Some(processor) = processor {
+        let mut set = CpuSet::new();
+        set.set(processor);
+        // It only makes results steadier.
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
+/// The time of processors that this process has had.
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
+}
+
+fn send(mut stream: &TcpStream, bytes: usize) -> Result<(), LabError> {
+    let chunk = vec![0; CHUNK];
+    let mut left = bytes;
+    while left > 0 {
+        let len = left.min(CHUNK);
+        stream.write_all(&chunk[..len]).map_err(LabError::system("send over a veth pair"))?;
+        left -= len;
+    }
+    stream.shutdown(Shutdown::Write).map_err(LabError::system("end a connection"))
+}
+
+fn receive(mut stream: &TcpStream) -> Result<(usize, Instant, Duration), LabError> {
+    let (mut buffer, mut received) = (vec![0; CHUNK], 0);
+    loop {
+        match stream.read(&mut buffer).map_err(LabError::system("receive over a veth pair"))? {
+            0 => return Ok((received, clock::now(), cpu())),
+            len => received += len,
+        }
+    }
+}
