@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use timeous_core::Duration;
-use timeous_engine::{CloseReason, EngineError};
+use timeous_engine::{CloseReason, EngineError, RemoteError};
+use timeous_ipc::{ClientError, ConnectError};
 
 use crate::uri::UriError;
 
@@ -35,6 +36,15 @@ pub enum Error {
     /// The machine refused.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// The daemon that was to run the stream is not there, or would have nothing of us.
+    #[error(transparent)]
+    NoDaemon(#[from] ConnectError),
+    /// The daemon did not open the stream.
+    #[error("the daemon: {0}")]
+    Daemon(#[from] ClientError),
+    /// The daemon opened the stream, but what it gave cannot be used here.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
     /// Nobody answers there.
     #[error("no answer from {remote} within {after:?}: is a receiver listening there, and does UDP pass?")]
     NoAnswer {
@@ -54,7 +64,12 @@ impl Error {
     pub fn culprit(&self) -> Culprit {
         match self {
             Self::Uri(_) | Self::Engine(EngineError::Ring(_)) | Self::Closed(CloseReason::Local) => Culprit::Caller,
-            Self::UnknownHost { .. } | Self::Engine(_) => Culprit::Environment,
+            Self::UnknownHost { .. }
+            | Self::Engine(_)
+            | Self::NoDaemon(_)
+            | Self::Daemon(_)
+            | Self::Remote(_)
+            | Self::Closed(CloseReason::Abandoned) => Culprit::Environment,
             Self::NoAnswer { .. } | Self::Closed(_) => Culprit::Peer,
         }
     }

@@ -1,42 +1,84 @@
-//! Opening a stream: names become addresses, the engine calls or listens, and the handshake is waited for.
+//! Opening a stream: names become addresses, an engine calls or listens, and the handshake is waited for.
+
+mod by_daemon;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use timeous_core::{Duration, Instant, Priority};
 use timeous_engine::{
     CloseReason, Engine, EngineError, ReceiveHalf, SendHalf, ServiceCode, Status, Stream, StreamConfig, clock,
 };
+use timeous_ipc::{Client, ConnectError, daemon_socket};
 
 use crate::error::Error;
-use crate::options::{Options, Role};
-use crate::process::shared_engine;
+use crate::options::{Daemon, Options, Role};
+use crate::process::{self, shared_engine};
 use crate::uri::Uri;
 
-/// A stream that is open, with the engine that runs it.
+/// A stream that is open, with what runs it.
 pub(crate) struct Opened {
     pub(crate) sending: SendHalf,
     pub(crate) receiving: ReceiveHalf,
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) runner: Arc<Runner>,
+}
+
+/// What runs a stream. It has to outlive it.
+#[derive(Debug)]
+pub(crate) enum Runner {
+    /// This process.
+    Engine(#[expect(dead_code, reason = "it is held")] Arc<Engine>),
+    /// The daemon, which ends what a client has when the client is gone.
+    Daemon(#[expect(dead_code, reason = "it is held")] Mutex<Client>),
 }
 
 /// Calls, or waits to be called, until the stream is open.
 pub(crate) fn open(uri: &Uri) -> Result<Opened, Error> {
-    let engine = shared_engine()?;
-    let stream = match &uri.role {
-        Role::Caller { host, port } => call(&engine, host, *port, &uri.options)?,
-        Role::Listener { address, port } => be_called(&engine, *address, *port, &uri.options)?,
+    let (stream, runner) = match daemon_for(&uri.options.daemon)? {
+        Some(mut client) => (by_daemon::open(&mut client, uri)?, Runner::Daemon(Mutex::new(client))),
+        None => {
+            let engine = shared_engine()?;
+            (by_engine(&engine, uri)?, Runner::Engine(engine))
+        }
     };
     let (sending, receiving) = stream.split();
-    Ok(Opened { sending, receiving, engine })
+    Ok(Opened { sending, receiving, runner: Arc::new(runner) })
 }
 
-fn call(engine: &Engine, host: &str, port: u16, options: &Options) -> Result<Stream, Error> {
+/// The daemon that is to run a stream, if one is.
+fn daemon_for(daemon: &Daemon) -> Result<Option<Client>, ConnectError> {
+    match daemon {
+        Daemon::Off => Ok(None),
+        Daemon::Auto => process::find_daemon(&daemon_socket()),
+        Daemon::At(path) => process::daemon(path).map(Some),
+    }
+}
+
+fn by_engine(engine: &Engine, uri: &Uri) -> Result<Stream, Error> {
+    match &uri.role {
+        Role::Caller { host, port } => {
+            call(host, *port, &uri.options, |remote| engine.connect(remote, config(&uri.options)).map_err(Error::from))
+        }
+        Role::Listener { address, port } => be_called(engine, local(*address, *port), &uri.options),
+    }
+}
+
+fn local(address: Option<IpAddr>, port: u16) -> SocketAddr {
+    SocketAddr::new(address.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port)
+}
+
+/// Looks the host up, has it called, and waits for its answer.
+fn call(
+    host: &str,
+    port: u16,
+    options: &Options,
+    connect: impl FnOnce(SocketAddr) -> Result<Stream, Error>,
+) -> Result<Stream, Error> {
     let unknown = |error| Error::UnknownHost { host: host.to_owned(), error };
     let mut addresses = (host, port).to_socket_addrs().map_err(unknown)?;
     let none = || unknown(std::io::Error::other("the name has no address"));
     let remote = addresses.next().ok_or_else(none)?;
-    let mut stream = engine.connect(remote, config(options))?;
+    let mut stream = connect(remote)?;
     match handshake(&mut stream, Some(clock::now() + options.timeout)) {
         Ok(()) => Ok(stream),
         Err(None | Some(CloseReason::Timeout)) => Err(Error::NoAnswer { remote, after: options.timeout }),
@@ -45,8 +87,7 @@ fn call(engine: &Engine, host: &str, port: u16, options: &Options) -> Result<Str
 }
 
 /// A caller that does not finish its handshake is no caller: the next one is waited for.
-fn be_called(engine: &Engine, address: Option<IpAddr>, port: u16, options: &Options) -> Result<Stream, Error> {
-    let local = SocketAddr::new(address.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port);
+fn be_called(engine: &Engine, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
     let mut listener = engine.listen(local, config(options))?;
     loop {
         let Some(mut stream) = listener.accept(None) else { return Err(EngineError::Stopped.into()) };

@@ -1,6 +1,7 @@
 //! How a stream is treated: what a URI's keys say, and what holds where it says nothing.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use timeous_choice::{Age, Chain, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_core::{Duration, LateChoice};
@@ -53,6 +54,20 @@ impl PolicyName {
     }
 }
 
+/// Who runs a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Daemon {
+    /// This process. It shares what it knows of a path with its own streams and flows only, and depends on nobody: the
+    /// default, since a stream that is run by the daemon ends with it.
+    #[default]
+    Off,
+    /// The daemon of this host if one listens where it is looked for, else this process. Decided when the stream is
+    /// opened. A daemon that is there and refuses is an error, not a reason to do without.
+    Auto,
+    /// The daemon at this socket, and nobody else.
+    At(PathBuf),
+}
+
 /// How a stream is treated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -78,6 +93,8 @@ pub struct Options {
     pub service: [u8; 4],
     /// The DCCP port behind the UDP port; by default RTP's (RFC 5762).
     pub dccp_port: u16,
+    /// Who runs it. What the peer sees is the same.
+    pub daemon: Daemon,
 }
 
 impl Default for Options {
@@ -93,6 +110,7 @@ impl Default for Options {
             timeout: Duration::from_secs(10),
             service: *b"RTPV",
             dccp_port: 5004,
+            daemon: Daemon::Off,
         }
     }
 }

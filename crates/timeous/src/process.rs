@@ -1,8 +1,11 @@
-//! What all of a process shares: one engine, and so what is known of its paths.
+//! What a process has of its host: one engine for all that runs in it, and maybe a daemon.
 
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use timeous_engine::{Engine, EngineError};
+use timeous_ipc::{Client, ConnectError, Options};
 
 /// The engine of this process: it ends with whoever uses it last.
 pub(crate) fn shared_engine() -> Result<Arc<Engine>, EngineError> {
@@ -14,4 +17,23 @@ pub(crate) fn shared_engine() -> Result<Arc<Engine>, EngineError> {
     let engine = Arc::new(Engine::start()?);
     *slot = Arc::downgrade(&engine);
     Ok(engine)
+}
+
+/// A client of the daemon at `path`.
+pub(crate) fn daemon(path: &Path) -> Result<Client, ConnectError> {
+    Client::connect(Options { path: path.to_owned(), ..Options::default() })
+}
+
+/// A client of the daemon at `path`, or none if nobody listens there.
+pub(crate) fn find_daemon(path: &Path) -> Result<Option<Client>, ConnectError> {
+    match daemon(path) {
+        Ok(client) => Ok(Some(client)),
+        Err(ConnectError::NoDaemon { error, .. }) if is_nobody(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// No socket, or one that a daemon has left behind.
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }

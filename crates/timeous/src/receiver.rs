@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use timeous_core::Instant;
-use timeous_engine::{CloseReason, Engine, ReceiveHalf, Received, Status, Waker, clock};
+use timeous_engine::{CloseReason, ReceiveHalf, Received, Status, Waker, clock};
 
 use crate::error::Error;
-use crate::open::open;
+use crate::open::{Runner, open};
 use crate::stats::{Fates, Stats};
 use crate::uri::Uri;
 
@@ -38,13 +38,13 @@ pub enum Arrival {
 pub struct Receiver {
     half: ReceiveHalf,
     began: Instant,
-    /// Last, so that the stream ends before its engine does.
-    _engine: Arc<Engine>,
+    /// Last, so that the stream ends before what runs it does.
+    _runner: Arc<Runner>,
 }
 
 impl Receiver {
-    pub(crate) fn new(half: ReceiveHalf, engine: Arc<Engine>, began: Instant) -> Self {
-        Self { half, began, _engine: engine }
+    pub(crate) fn new(half: ReceiveHalf, runner: Arc<Runner>, began: Instant) -> Self {
+        Self { half, began, _runner: runner }
     }
 
     /// Opens a stream to receive from: waits to be called, or calls.
@@ -53,7 +53,7 @@ impl Receiver {
     /// See [`Error`]; [`Error::culprit`] says who can mend it.
     pub fn open(uri: &Uri) -> Result<Self, Error> {
         let opened = open(uri)?;
-        Ok(Self::new(opened.receiving, opened.engine, clock::now()))
+        Ok(Self::new(opened.receiving, opened.runner, clock::now()))
     }
 
     /// Waits for a datagram, but not beyond `deadline`.

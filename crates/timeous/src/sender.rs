@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, FrameId, Instant, Priority, References, SubStream};
-use timeous_engine::{Engine, EnqueueError, Producer, SendHalf, Status, Waker, clock};
+use timeous_engine::{EnqueueError, Producer, SendHalf, Status, Waker, clock};
 
 use crate::error::{Error, SendError};
-use crate::open::open;
+use crate::open::{Runner, open};
 use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::stats::{Fates, Stats};
@@ -55,8 +55,8 @@ pub struct Sender {
     next_seq: u64,
     fates: Fates,
     began: Instant,
-    /// Last, so that the stream ends before its engine does.
-    _engine: Arc<Engine>,
+    /// Last, so that the stream ends before what runs it does.
+    _runner: Arc<Runner>,
 }
 
 impl Sender {
@@ -201,8 +201,8 @@ impl Sender {
 pub fn open_both(uri: &Uri) -> Result<(Sender, Receiver), Error> {
     let opened = open(uri)?;
     let began = clock::now();
-    let receiver = Receiver::new(opened.receiving, opened.engine.clone(), began);
+    let receiver = Receiver::new(opened.receiving, opened.runner.clone(), began);
     let (options, fates) = (uri.options.clone(), Fates::default());
-    let sender = Sender { half: opened.sending, options, next_seq: 0, fates, began, _engine: opened.engine };
+    let sender = Sender { half: opened.sending, options, next_seq: 0, fates, began, _runner: opened.runner };
     Ok((sender, receiver))
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use timeous_core::Duration;
 use timeous_core::units::{UnitError, parse_bytes, parse_duration};
 
-use crate::options::{Options, PolicyName, Role};
+use crate::options::{Daemon, Options, PolicyName, Role};
 use timeous_choice::QueueLimit;
 
 /// The port that a URI without one means (RFC 6773 §3.8).
@@ -65,7 +65,7 @@ pub enum UriError {
 }
 
 /// Every key, and what it means.
-pub const KEYS: [(&str, &str); 11] = [
+pub const KEYS: [(&str, &str); 12] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
     ("latency", "from the moment of handing over to playout, such as 300ms; a plain number is milliseconds"),
     ("policy", "frames, deadline, age or fifo: what is given up when the path is too slow"),
@@ -80,6 +80,7 @@ pub const KEYS: [(&str, &str); 11] = [
     ("timeout", "how long a silent peer is waited for, such as 10s"),
     ("service", "the DCCP service code, four characters such as RTPV"),
     ("dport", "the DCCP port behind the UDP port"),
+    ("daemon", "off, auto or the path of a daemon's socket: who runs the stream, this process or the host's daemon"),
 ];
 
 impl FromStr for Uri {
@@ -163,6 +164,7 @@ fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
         "timeout" => options.timeout = time("timeout", value)?,
         "service" => options.service = service(value)?,
         "dport" => options.dccp_port = number("dport", value, 1..=65_535)?,
+        "daemon" => options.daemon = daemon(value)?,
         _ => return Err(UriError::UnknownKey { key: key.to_owned() }),
     }
     Ok(())
@@ -225,6 +227,15 @@ fn service(value: &str) -> Result<[u8; 4], UriError> {
     if code.iter().all(u8::is_ascii_graphic) { Ok(code) } else { Err(bad("service", value, expected)) }
 }
 
+fn daemon(value: &str) -> Result<Daemon, UriError> {
+    match value {
+        "off" => Ok(Daemon::Off),
+        "auto" => Ok(Daemon::Auto),
+        path if path.contains('/') => Ok(Daemon::At(path.into())),
+        _ => Err(bad("daemon", value, "use off, auto, or a path such as /run/timeous/daemon.sock")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,7 +259,7 @@ mod tests {
     #[test]
     fn every_key_is_understood() {
         let uri: Uri = "timeous://h:1?latency=1s&policy=age&queue=3p&age=90ms&repair=off&mtu=1200&slots=64\
-                        &timeout=5s&service=TEST&dport=7&mode=caller"
+                        &timeout=5s&service=TEST&dport=7&mode=caller&daemon=/a/b"
             .parse()
             .unwrap();
         let options = uri.options;
@@ -260,6 +271,8 @@ mod tests {
         assert_eq!((options.mtu, options.slots, options.dccp_port), (1200, 64, 7));
         assert_eq!(&options.service, b"TEST");
         assert!(!options.repair);
+        assert_eq!(options.daemon, Daemon::At("/a/b".into()));
+        assert_eq!(plain.options.daemon, Daemon::Off, "nobody depends on a daemon without having said so");
     }
 
     #[test]
@@ -279,6 +292,7 @@ mod tests {
         assert!(error("timeous://h?mtu=10").contains("from 200"));
         assert!(error("timeous://:1?mode=caller").contains("needs a host"));
         assert!(error("timeous://name:1?mode=listener").contains("IP address"));
+        assert!(error("timeous://h?daemon=on").contains("off, auto"));
         assert!(error("timeous://h?service=TOOLONG").contains("four printable"));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use timeous_cm::{FlowSpec, Kind, Scheduling, Update};
 use timeous_core::{Instant, PathState};
-use timeous_ipc::daemon_socket;
+use timeous_ipc::{Client, daemon_socket};
 
 use super::control::Control;
 use super::error::Error;
@@ -18,6 +18,7 @@ use super::local::Local;
 use super::place::Where;
 use super::poll;
 use super::remote::Remote;
+use crate::process::{daemon, find_daemon};
 
 /// The Congestion Manager: it says when a flow may send, and what is known of its path.
 ///
@@ -57,12 +58,12 @@ impl CongestionManager {
     pub fn open(place: Where) -> Result<Self, Error> {
         match place {
             Where::InProcess => Self::in_process(),
-            Where::Daemon(Some(path)) => Ok(Self::of_daemon(Remote::connect(&path)?, path)),
+            Where::Daemon(Some(path)) => Self::of_daemon(daemon(&path)?, path),
             Where::Daemon(None) => Self::open(Where::Daemon(Some(daemon_socket()))),
             Where::Auto => {
                 let path = daemon_socket();
-                match Remote::find(&path)? {
-                    Some(remote) => Ok(Self::of_daemon(remote, path)),
+                match find_daemon(&path)? {
+                    Some(client) => Self::of_daemon(client, path),
                     None => Self::in_process(),
                 }
             }
@@ -73,8 +74,8 @@ impl CongestionManager {
         Ok(Self { control: Arc::new(Local::open()?), place: Where::InProcess })
     }
 
-    fn of_daemon(remote: Remote, path: PathBuf) -> Self {
-        Self { control: Arc::new(remote), place: Where::Daemon(Some(path)) }
+    fn of_daemon(client: Client, path: PathBuf) -> Result<Self, Error> {
+        Ok(Self { control: Arc::new(Remote::new(client)?), place: Where::Daemon(Some(path)) })
     }
 
     /// Another client of the same manager: its flows share paths with these, but its events and its descriptor are

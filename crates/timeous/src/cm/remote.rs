@@ -1,14 +1,12 @@
 //! The Congestion Manager in the daemon of this host.
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use timeous_cm::{FlowSpec, Kind, Scheduling, Update};
 use timeous_core::{Instant, PathState};
 use timeous_ipc::messages::OpenFlow;
-use timeous_ipc::{Client, ClientError, ConnectError, Event as Told, Flow, Options};
+use timeous_ipc::{Client, ClientError, Event as Told, Flow};
 
 use super::control::Control;
 use super::error::Error;
@@ -23,29 +21,14 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    pub(super) fn connect(path: &Path) -> Result<Self, Error> {
-        let client = Client::connect(Options { path: path.to_owned(), ..Options::default() })?;
+    pub(super) fn new(client: Client) -> Result<Self, Error> {
         let descriptor = client.as_fd().try_clone_to_owned()?;
         Ok(Self { client: Mutex::new(client), descriptor })
-    }
-
-    /// A client of the daemon, or none if nobody listens there.
-    pub(super) fn find(path: &Path) -> Result<Option<Self>, Error> {
-        match Self::connect(path) {
-            Ok(remote) => Ok(Some(remote)),
-            Err(Error::NoDaemon(ConnectError::NoDaemon { error, .. })) if is_nobody(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     fn client(&self) -> MutexGuard<'_, Client> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// No socket, or one that a daemon has left behind.
-fn is_nobody(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 fn wire(flow: FlowId) -> Flow {

@@ -1,0 +1,76 @@
+//! A stream that the daemon runs: the same handshake, the ring and all else between two processes.
+
+use std::net::SocketAddr;
+
+use timeous_choice::QueueLimit;
+use timeous_engine::{CloseReason, Stream, clock};
+use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
+use timeous_ipc::{Client, Event};
+
+use super::{REPAIRED, TIMEWAIT, call, handshake, local};
+use crate::error::Error;
+use crate::options::{Options, PolicyName, Role};
+use crate::uri::Uri;
+
+/// Calls, or waits to be called, until the stream is open.
+pub(super) fn open(client: &mut Client, uri: &Uri) -> Result<Stream, Error> {
+    let options = &uri.options;
+    match &uri.role {
+        Role::Caller { host, port } => call(host, *port, options, |remote| {
+            let [ring, socket] = client.connect_stream(remote, spec(options))?;
+            Ok(Stream::remote(ring, socket)?)
+        }),
+        Role::Listener { address, port } => be_called(client, local(*address, *port), options),
+    }
+}
+
+/// A caller that does not finish its handshake is no caller: the next one is waited for.
+fn be_called(client: &mut Client, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
+    let (listener, _) = client.listen(local, spec(options))?;
+    loop {
+        match client.poll_event() {
+            Some(Event::Incoming { ring, socket, .. }) => {
+                let mut stream = Stream::remote(ring, socket)?;
+                if handshake(&mut stream, Some(clock::now() + options.timeout)).is_ok() {
+                    client.stop_listening(listener)?;
+                    return Ok(stream);
+                }
+            }
+            Some(Event::Disconnected(_)) => return Err(Error::Closed(CloseReason::Abandoned)),
+            Some(_) => {}
+            None => {
+                client.wait(None);
+            }
+        }
+    }
+}
+
+fn spec(options: &Options) -> StreamSpec {
+    let nanos = |time| Nanos::from(time);
+    StreamSpec {
+        service: options.service,
+        dccp_port: options.dccp_port,
+        slots: options.slots.next_power_of_two(),
+        mps: u32::try_from(options.mtu).unwrap_or(u32::MAX),
+        connect_timeout: nanos(options.timeout),
+        keep_alive: Some(nanos(options.timeout / 2)),
+        silence: nanos(options.timeout / 2),
+        msl: nanos(TIMEWAIT / 2),
+        server_holds_timewait: true,
+        policy: policy(options),
+        repair: options.repairs().then_some(REPAIRED.0),
+    }
+}
+
+fn policy(options: &Options) -> Policy {
+    match options.policy {
+        PolicyName::Fifo => Policy::Fifo,
+        PolicyName::Deadline => Policy::Deadline,
+        PolicyName::Age => Policy::Age(options.age.unwrap_or(options.latency).into()),
+        PolicyName::Frames => Policy::Frames(match options.queue {
+            None | Some(QueueLimit::Deadlines) => Limit::Deadlines,
+            Some(QueueLimit::Time(time)) => Limit::Time(time.into()),
+            Some(QueueLimit::Packets(packets)) => Limit::Packets(u32::try_from(packets).unwrap_or(u32::MAX)),
+        }),
+    }
+}
