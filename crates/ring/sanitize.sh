@@ -1,5 +1,6 @@
 #!/bin/sh
-# The ring's tests under AddressSanitizer and ThreadSanitizer. Needs a nightly toolchain; its std is the precompiled one.
+# Tests of memory that two sides share, the packet ring's and the control queues', under AddressSanitizer and
+# ThreadSanitizer. Needs a nightly toolchain; its std is the precompiled one.
 # A name after the kind of sanitizer picks tests: sanitize.sh thread hostile
 set -eu
 cd "$(dirname "$0")"
@@ -16,7 +17,7 @@ fi
 address() {
     RUSTFLAGS="-Zsanitizer=address" \
         cargo +nightly test --target "$target" --target-dir "${CARGO_TARGET_DIR:-../../target}/asan" \
-        -p timeous-ring --lib --test ring -- "$@"
+        -p timeous-ring -p timeous-ipc --lib --test ring --test ipc -- "$@"
 }
 
 # Left out are the tests in which this sanitizer sees nothing and takes minutes: the oracle (one thread) and the million
@@ -25,7 +26,7 @@ thread() {
     RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
         TSAN_OPTIONS="suppressions=$here/tsan.supp" \
         cargo +nightly test --target "$target" --target-dir "${CARGO_TARGET_DIR:-../../target}/tsan" \
-        -p timeous-ring --lib --test ring -- --skip model --skip million "$@"
+        -p timeous-ring -p timeous-ipc --lib --test ring --test ipc -- --skip model --skip million "$@"
 }
 
 case $which in

@@ -210,10 +210,11 @@ impl Guest {
         }
         let Some(channel) = &mut self.channel else { return Ok(()) };
         while let Some(completion) = self.waiting.first() {
-            if !channel.complete(*completion)? && channel.starve()? {
+            if channel.complete(*completion)? {
+                self.waiting.remove(0);
+            } else if channel.starve()? {
                 break;
             }
-            self.waiting.remove(0);
         }
         if channel.must_wake() {
             self.say(&FromDaemon::Wake);
