@@ -4,10 +4,42 @@
 CARGO ?= cargo
 FUZZ_SECONDS ?= 600
 
-.PHONY: all demo report test bench fuzz lint unit loom sanitize tools deny
+# Where `make install` puts things; DESTDIR goes before all of them, for packages.
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR ?= $(PREFIX)/share/man
+PROFILE ?= release
+
+.PHONY: all install install-tool install-libcm demo report test bench fuzz lint unit loom sanitize tools deny
 
 all:
 	$(CARGO) build --release
+
+# The tool, and libcm for C: shared and static library, header, pkg-config file and manual.
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+BUILT = $(or $(CARGO_TARGET_DIR),target)/$(PROFILE:dev=debug)
+install: install-tool install-libcm
+
+install-tool:
+	$(CARGO) build --profile $(PROFILE) --locked -p timeous-cli
+	install -d $(DESTDIR)$(BINDIR)
+	install -m 755 $(BUILT)/timeous $(DESTDIR)$(BINDIR)
+
+install-libcm:
+	$(CARGO) build --profile $(PROFILE) --locked -p timeous-c
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(MANDIR)/man3
+	install -m 755 $(BUILT)/libcm.so $(DESTDIR)$(LIBDIR)/libcm.so.$(VERSION)
+	ln -sf libcm.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libcm.so.$(firstword $(subst ., ,$(VERSION)))
+	ln -sf libcm.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libcm.so
+	install -m 644 $(BUILT)/libcm.a $(DESTDIR)$(LIBDIR)
+	install -m 644 bindings/c/include/cm.h $(DESTDIR)$(INCLUDEDIR)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+		-e 's|@VERSION@|$(VERSION)|' bindings/c/cm.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/cm.pc
+	install -m 644 bindings/c/man/cm.3 $(DESTDIR)$(MANDIR)/man3
+	for function in $$(sed -n 's/^[a-z].*[ *]\(cm[a-z]*_[a-z_]*\)(.*/\1/p' bindings/c/include/cm.h); do \
+		ln -sf cm.3 $(DESTDIR)$(MANDIR)/man3/$$function.3; done
 
 # The main job: a live H.264 stream over a congested link, three times; a table, and a page with plots and video.
 demo:
@@ -38,12 +70,14 @@ unit:
 # The model checker takes the place of the atomics and tries every interleaving.
 loom:
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p timeous-ring --test loom --release --target-dir target/loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p timeous-ipc --test loom --release --target-dir target/loom
 
 sanitize:
 	@crates/ring/sanitize.sh
 
 bench:
 	$(CARGO) bench -p timeous-ring --bench ring
+	$(CARGO) bench -p timeous-ipc --bench ipc
 	$(CARGO) bench -p timeous-net --bench sim
 	$(CARGO) bench -p timeous-host --bench transports
 	$(CARGO) bench -p timeous-engine --bench send

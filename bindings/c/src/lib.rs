@@ -1,1 +1,17 @@
-//! libcm: the Congestion Manager for C (Andersen et al. §2.1, §2.2).
+//! libcm: the Congestion Manager for C (Andersen et al. §2.1, §2.2), a thin shell over [`timeous::cm`].
+//!
+//! The interface is `include/cm.h`, its manual `man/cm.3`. [`ffi`] has the functions of the header; nothing unwinds out of
+//! them. All of the crate's `unsafe` is there and in `sys`.
+
+#![deny(unsafe_code)]
+
+mod buffer;
+mod dispatch;
+mod failure;
+pub mod ffi;
+mod flows;
+mod guard;
+mod library;
+mod run;
+mod sigio;
+mod sys;

@@ -1,0 +1,58 @@
+/* The library's own loop (Andersen et al., section 3.1): loop HOST PORT PACKETS
+ *
+ * The program is its callbacks: cmapp_send() when a packet may leave, acknowledged() when the socket is readable. */
+#include "feedback.h"
+
+enum { SIZE = 1000 };
+
+static struct feedback feedback;
+static cm_flowid flow;
+static uint32_t packets;
+static int sock;
+
+static void finish_when_done(void)
+{
+	if (feedback.next >= packets && feedback.told >= feedback.sent)
+		cm_stop();
+}
+
+void cmapp_send(cm_flowid granted)
+{
+	unsigned char packet[SIZE];
+
+	memset(packet, 0, sizeof packet);
+	if (cm_notify(granted, feedback.next < packets ? send_packet(&feedback, sock, packet, SIZE) : 0) < 0)
+		die("cm_notify");
+	if (feedback.next < packets && cm_request(granted) < 0)
+		die("cm_request");
+}
+
+static void acknowledged(int fd, short events, void *data)
+{
+	(void)events;
+	(void)data;
+	alarm(2);
+	take_acks(&feedback, fd, flow);
+	finish_when_done();
+}
+
+int main(int argc, char **argv)
+{
+	struct cm_request_entry first;
+
+	if (argc != 4) {
+		fprintf(stderr, "usage: loop HOST PORT PACKETS\n");
+		return 2;
+	}
+	packets = (uint32_t)strtoul(argv[3], NULL, 10);
+	sock = connect_flow(argv[1], argv[2], &flow);
+	first.flow = flow;
+	first.count = 2;
+	alarm(2); /* nobody answers: the program ends */
+	if (cm_watch(sock, POLLIN, acknowledged, NULL) < 0 || cm_bulk_request(&first, 1) < 0 || cm_loop() < 0)
+		die("libcm");
+	if (cm_close(flow) < 0)
+		die("cm_close");
+	printf("sent %lu acked %lu\n", (unsigned long)feedback.sent, (unsigned long)feedback.acked);
+	return 0;
+}

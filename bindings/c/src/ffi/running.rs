@@ -1,0 +1,68 @@
+//! When callbacks are called: in the application's loop, at a signal, or in the library's own loop.
+
+use std::ffi::{c_int, c_short, c_void};
+use std::os::fd::AsRawFd;
+
+use super::ReadyFn;
+use crate::failure::Failure;
+use crate::guard::call;
+use crate::sigio::Sigio;
+use crate::sys::callback::Callback;
+use crate::{library, run};
+
+/// `cm_fd`: the control descriptor.
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_fd() -> c_int {
+    call(|| Ok(library::get()?.control().as_raw_fd()))
+}
+
+/// `cm_dispatch`: calls back for what has happened.
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_dispatch() -> c_int {
+    call(|| Ok(library::get()?.dispatch()))
+}
+
+/// `cm_set_sigio`: a signal when there is something to dispatch.
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_set_sigio(on: c_int) -> c_int {
+    call(|| {
+        let library = library::get()?;
+        let mut sigio = library.sigio.lock();
+        match (on, sigio.is_some()) {
+            (0, _) => *sigio = None,
+            (1, true) => {}
+            (1, false) => *sigio = Some(Sigio::start(library.control())?),
+            (other, _) => return Err(Failure::new(libc::EINVAL, format!("cm_set_sigio({other}): give 1 or 0"))),
+        }
+        Ok(0)
+    })
+}
+
+/// `cm_loop`: the library's own loop.
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_loop() -> c_int {
+    call(|| library::get()?.run().map(|()| 0))
+}
+
+/// `cm_stop`: its end. Nothing here locks, allocates or panics, since a signal handler may call it.
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_stop() {
+    run::stop();
+}
+
+/// `cm_watch`: a descriptor of the application in the library's loop.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cm_watch(fd: c_int, events: c_short, function: Option<ReadyFn>, data: *mut c_void) -> c_int {
+    call(|| {
+        let run = &library::get()?.run;
+        if fd < 0 {
+            return Err(Failure::new(libc::EINVAL, format!("{fd} is no descriptor")));
+        }
+        match function {
+            // SAFETY: cm(3) says from which thread it is called, until it is forgotten.
+            Some(function) => run.watch(fd, events, unsafe { Callback::new(function, data) }),
+            None => run.forget(fd),
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,256 @@
+//! The library's one manager in a process, and what may be asked of it.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
+
+use parking_lot::{Mutex, RwLock};
+use timeous::cm::{CmError, CongestionManager, Destination, Error, FlowId, FlowSpec, Loss, Refusal, Update, Where};
+use timeous::core::{Duration, Instant, PathState};
+
+use crate::buffer::Buffers;
+use crate::failure::Failure;
+use crate::flows::{Flows, Recipe};
+use crate::run::Loop;
+use crate::sigio::Sigio;
+use crate::sys::callback::CmPath;
+use crate::sys::{fork, signal};
+
+/// Passes wherever IPv6 does, through a tunnel too.
+const DEFAULT_MTU: u32 = 1_200;
+
+/// What a process has of it. Locks are held for a look at a table, never while the manager or a callback runs.
+#[derive(Debug)]
+pub(crate) struct Library {
+    pub(crate) manager: CongestionManager,
+    pub(crate) flows: RwLock<Flows>,
+    pub(crate) buffers: Buffers,
+    pub(crate) run: Loop,
+    pub(crate) sigio: Mutex<Option<Sigio>>,
+}
+
+static LIBRARY: OnceLock<Library> = OnceLock::new();
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// The library, which the first call opens wherever a manager is.
+pub(crate) fn get() -> Result<&'static Library, Failure> {
+    fork::check()?;
+    if let Some(library) = LIBRARY.get() {
+        return Ok(library);
+    }
+    let _one_at_a_time = OPENING.lock();
+    if let Some(library) = LIBRARY.get() {
+        return Ok(library);
+    }
+    open(Where::Auto)
+}
+
+/// Opens the library where the caller wants it.
+pub(crate) fn init(place: Where) -> Result<(), Failure> {
+    fork::check()?;
+    let _one_at_a_time = OPENING.lock();
+    if LIBRARY.get().is_some() {
+        return Err(Failure::new(libc::EBUSY, "libcm is open already: call cm_init() before anything else"));
+    }
+    open(place).map(drop)
+}
+
+fn open(place: Where) -> Result<&'static Library, Failure> {
+    let library = Library {
+        // Its threads get no signals: those are the application's.
+        manager: signal::blocked(|| CongestionManager::open(place))?,
+        flows: RwLock::default(),
+        buffers: Buffers::default(),
+        run: Loop::new()?,
+        sigio: Mutex::new(None),
+    };
+    fork::watch()?;
+    Ok(LIBRARY.get_or_init(|| library))
+}
+
+/// What `struct cm_options` says. Zero is the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlowOptions {
+    pub(crate) mtu: u32,
+    pub(crate) weight: u32,
+    pub(crate) dscp: u8,
+}
+
+/// What C tells of a receiver's acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Feedback {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) loss: Option<Loss>,
+    pub(crate) rtt: Option<Duration>,
+    pub(crate) sent_at: Option<Instant>,
+}
+
+impl Library {
+    pub(crate) fn open_flow(
+        &self,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+        options: FlowOptions,
+    ) -> Result<i64, Failure> {
+        if options.dscp > 63 {
+            return Err(Failure::new(libc::EINVAL, format!("DSCP {}: it has six bits", options.dscp)));
+        }
+        if local.is_some_and(|local| local.is_ipv4() != remote.is_ipv4()) {
+            return Err(Failure::new(libc::EINVAL, format!("from {local:?} to {remote}: give both of one family")));
+        }
+        // One host is one destination, whichever socket it is reached by.
+        let destination = Destination::from(remote.ip().to_canonical()).with_dscp(options.dscp);
+        let or = |given: u32, default: u32| if given == 0 { default } else { given };
+        let spec = FlowSpec {
+            weight: or(options.weight, 1),
+            local,
+            remote: Some(remote),
+            ..FlowSpec::to(destination, or(options.mtu, DEFAULT_MTU).into())
+        };
+        let id = self.manager.open_flow(spec)?;
+        Ok(self.flows.write().add(id, Recipe { spec, thresholds: None }))
+    }
+
+    pub(crate) fn close(&self, flow: i64) -> Result<(), Failure> {
+        // The flow is forgotten first: then whoever dispatches calls nobody.
+        let id = self.flows.write().remove(flow)?;
+        self.buffers.forget(flow);
+        let Some(id) = id else { return Ok(()) };
+        Ok(self.manager.close(id)?)
+    }
+
+    pub(crate) fn id(&self, flow: i64) -> Result<FlowId, Failure> {
+        self.flows.read().id(flow)
+    }
+
+    pub(crate) fn mtu(&self, flow: i64) -> Result<u64, Failure> {
+        Ok(self.manager.mtu(self.id(flow)?)?)
+    }
+
+    pub(crate) fn request(&self, flow: i64) -> Result<(), Failure> {
+        Ok(self.manager.request(self.id(flow)?)?)
+    }
+
+    pub(crate) fn request_by(&self, flow: i64, deadline: Instant) -> Result<(), Failure> {
+        Ok(self.manager.request_by(self.id(flow)?, deadline)?)
+    }
+
+    pub(crate) fn notify(&self, flow: i64, bytes: u64) -> Result<(), Failure> {
+        let id = self.flows.write().answer(flow)?;
+        Ok(self.account(id, bytes)?)
+    }
+
+    /// Answers a grant, which may have lapsed; but what has left has left, and counts.
+    pub(crate) fn account(&self, id: FlowId, bytes: u64) -> Result<(), Error> {
+        self.lapsed(id, bytes, self.manager.notify(id, bytes))
+    }
+
+    fn lapsed(&self, id: FlowId, bytes: u64, answer: Result<(), Error>) -> Result<(), Error> {
+        match answer {
+            Err(Error::Refused(CmError::NotGranted(_)) | Error::RefusedByDaemon(Refusal::NotGranted)) => {
+                self.late(id, bytes)
+            }
+            answer => answer,
+        }
+    }
+
+    /// So many bytes left by a grant that had lapsed.
+    pub(crate) fn late(&self, id: FlowId, bytes: u64) -> Result<(), Error> {
+        if bytes == 0 { Ok(()) } else { self.manager.notify_unasked(id, bytes) }
+    }
+
+    pub(crate) fn notify_unasked(&self, flow: i64, bytes: u64) -> Result<(), Failure> {
+        Ok(self.manager.notify_unasked(self.id(flow)?, bytes)?)
+    }
+
+    pub(crate) fn update(&self, flow: i64, feedback: Feedback) -> Result<(), Failure> {
+        let (id, update) = self.as_update(flow, feedback)?;
+        Ok(self.manager.update(id, update)?)
+    }
+
+    pub(crate) fn query(&self, flow: i64) -> Result<CmPath, Failure> {
+        Ok(path(&self.manager.query(self.id(flow)?)?))
+    }
+
+    pub(crate) fn thresh(&self, flow: i64, down: f64, up: f64) -> Result<(), Failure> {
+        self.manager.thresh(self.id(flow)?, down, up)?;
+        if let Some(recipe) = self.flows.write().recipe_mut(flow) {
+            recipe.thresholds = Some((down, up));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn bulk_request(&self, requests: &[(i64, u32)]) -> Vec<Result<(), Failure>> {
+        let asked = requests.iter().map(|&(flow, count)| Ok((self.id(flow)?, count))).collect();
+        together(asked, |good| self.manager.bulk_request(good))
+    }
+
+    pub(crate) fn bulk_notify(&self, sent: &[(i64, u64)]) -> Vec<Result<(), Failure>> {
+        let asked = {
+            let mut flows = self.flows.write();
+            sent.iter().map(|&(flow, bytes)| Ok((flows.answer(flow)?, bytes))).collect()
+        };
+        together(asked, |good| {
+            let answers = self.manager.bulk_notify(good).into_iter();
+            answers.zip(good).map(|(answer, &(id, bytes))| self.lapsed(id, bytes, answer)).collect()
+        })
+    }
+
+    pub(crate) fn bulk_update(&self, told: Vec<Result<(i64, Feedback), Failure>>) -> Vec<Result<(), Failure>> {
+        let as_update = |told: Result<(i64, Feedback), Failure>| told.and_then(|(flow, f)| self.as_update(flow, f));
+        together(told.into_iter().map(as_update).collect(), |good| self.manager.bulk_update(good))
+    }
+
+    pub(crate) fn bulk_query(&self, flows: &[i64]) -> Vec<Result<CmPath, Failure>> {
+        let asked = flows.iter().map(|&flow| self.id(flow)).collect();
+        let answers = together(asked, |good| self.manager.bulk_query(good));
+        answers.into_iter().map(|answer| answer.map(|state| path(&state))).collect()
+    }
+
+    fn as_update(&self, flow: i64, feedback: Feedback) -> Result<(FlowId, Update), Failure> {
+        let id = self.id(flow)?;
+        let Feedback { sent, received, .. } = feedback;
+        let lost = sent.checked_sub(received).ok_or_else(|| {
+            Failure::new(libc::EBADMSG, format!("{received} bytes received of {sent} that were sent"))
+        })?;
+        let sent_at = |rtt: Option<Duration>| timeous::clock::now().saturating_sub(rtt.unwrap_or(Duration::ZERO));
+        let loss = match (feedback.loss, feedback.sent_at) {
+            (None, _) => None,
+            (Some(loss), Some(at)) => Some((loss, at)),
+            // Losses that are heard of within a round trip are one event then, as they would be by their packets' times.
+            (Some(loss), None) => Some((loss, sent_at(feedback.rtt.or(self.manager.query(id)?.srtt)))),
+        };
+        Ok((id, Update { acked: received, lost, loss, rtt: feedback.rtt, ..Update::default() }))
+    }
+
+    pub(crate) fn control(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.manager.as_fd()
+    }
+}
+
+/// Asks the manager all that can be asked of it at once; answers in the order of `asked`.
+fn together<A: Copy, T>(
+    asked: Vec<Result<A, Failure>>,
+    all: impl FnOnce(&[A]) -> Vec<Result<T, Error>>,
+) -> Vec<Result<T, Failure>> {
+    let good: Vec<A> = asked.iter().filter_map(|ask| ask.as_ref().ok().copied()).collect();
+    let mut answers = all(&good).into_iter();
+    let mut answer = || answers.next().expect("the manager answers each entry of a bulk form").map_err(Failure::from);
+    asked.into_iter().map(|ask| ask.and_then(|_| answer())).collect()
+}
+
+/// A path's state as C has it.
+pub(crate) fn path(state: &PathState) -> CmPath {
+    let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+    CmPath {
+        rate_bps: state.rate.as_bps(),
+        srtt_ns: state.srtt.map_or(-1, nanos),
+        rttvar_ns: state.srtt.map_or(-1, |_| nanos(state.rttvar)),
+        min_rtt_ns: state.min_rtt.map_or(-1, nanos),
+        window: state.window,
+        outstanding: state.outstanding,
+        loss_ppm: state.loss_ppm,
+        reserved: 0,
+    }
+}

@@ -1,0 +1,111 @@
+//! The library's own loop, and the application's descriptors in it.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_short};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+
+use parking_lot::Mutex;
+use rustix::event::EventfdFlags;
+
+use crate::failure::Failure;
+use crate::library::Library;
+use crate::sys::callback::{Callback, ReadyFn};
+use crate::sys::{errno, poll};
+
+/// Set by `cm_stop`, which a signal handler may call: so nothing but atomics.
+static STOP: AtomicBool = AtomicBool::new(false);
+static BELL: AtomicI32 = AtomicI32::new(-1);
+
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    events: c_short,
+    callback: Callback<ReadyFn>,
+}
+
+/// What the loop waits for beside the manager.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    /// Rung when there is something new to wait for, or nothing any more.
+    bell: OwnedFd,
+    watches: Mutex<BTreeMap<c_int, Watch>>,
+    running: AtomicBool,
+}
+
+impl Loop {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let bell = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        BELL.store(bell.as_raw_fd(), SeqCst);
+        Ok(Self { bell, watches: Mutex::default(), running: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn watch(&self, fd: c_int, events: c_short, callback: Callback<ReadyFn>) {
+        self.watches.lock().insert(fd, Watch { events, callback });
+        poll::ring(self.bell.as_raw_fd());
+    }
+
+    pub(crate) fn forget(&self, fd: c_int) {
+        self.watches.lock().remove(&fd);
+        poll::ring(self.bell.as_raw_fd());
+    }
+}
+
+/// Ends the loop, or the next one.
+pub(crate) fn stop() {
+    let before = errno::get();
+    STOP.store(true, SeqCst);
+    poll::ring(BELL.load(SeqCst));
+    errno::set(before);
+}
+
+/// Says when the loop has ended that it may run again, however it ended.
+struct Running<'a>(&'a AtomicBool);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, SeqCst);
+    }
+}
+
+impl Library {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        if self.run.running.swap(true, SeqCst) {
+            return Err(Failure::new(
+                libc::EBUSY,
+                "cm_loop() runs already: one thread at a time, and not in a callback",
+            ));
+        }
+        let _running = Running(&self.run.running);
+        let (control, bell) = (self.control().as_raw_fd(), self.run.bell.as_raw_fd());
+        let mut entries = Vec::new();
+        while !STOP.swap(false, SeqCst) {
+            entries.clear();
+            entries.extend([poll::entry(control, libc::POLLIN), poll::entry(bell, libc::POLLIN)]);
+            entries.extend(self.run.watches.lock().iter().map(|(&fd, watch)| poll::entry(fd, watch.events)));
+            if !poll::wait(&mut entries)? {
+                continue;
+            }
+            if entries[1].revents != 0 {
+                // Empty if another has read it.
+                let _ = rustix::io::read(&self.run.bell, &mut [0; 8]);
+            }
+            if entries[0].revents != 0 {
+                self.dispatch();
+            }
+            entries[2..].iter().filter(|entry| entry.revents != 0).for_each(|entry| self.run.ready(entry));
+        }
+        Ok(())
+    }
+}
+
+impl Loop {
+    fn ready(&self, entry: &libc::pollfd) {
+        // Maybe an earlier callback of this round has done away with it.
+        let Some(watch) = self.watches.lock().get(&entry.fd).copied() else { return };
+        watch.callback.call(entry.fd, entry.revents);
+        if entry.revents & libc::POLLNVAL != 0 {
+            // Closed without a word: it would be ready for ever.
+            self.forget(entry.fd);
+        }
+    }
+}

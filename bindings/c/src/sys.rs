@@ -1,0 +1,12 @@
+//! What needs the machine or C's types: the lower of the two places with `unsafe`.
+
+#![allow(unsafe_code, reason = "C's addresses, callbacks and system calls")]
+
+pub(crate) mod address;
+pub(crate) mod callback;
+pub(crate) mod default;
+pub(crate) mod descriptor;
+pub(crate) mod errno;
+pub(crate) mod fork;
+pub(crate) mod poll;
+pub(crate) mod signal;

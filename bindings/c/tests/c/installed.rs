@@ -1,0 +1,80 @@
+//! The installed tree, as `make install` leaves it for C: everything else starts from it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where the package believes to be; `DESTDIR` is before it.
+pub(crate) const PREFIX: &str = "/opt/timeous";
+
+/// The `DESTDIR` under which `make install-libcm` has put everything.
+pub(crate) fn destdir() -> &'static Path {
+    static DESTDIR: OnceLock<PathBuf> = OnceLock::new();
+    DESTDIR.get_or_init(|| {
+        let destdir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("installed");
+        if destdir.exists() {
+            fs::remove_dir_all(&destdir).unwrap();
+        }
+        make("install-libcm", &destdir);
+        destdir
+    })
+}
+
+/// What is installed is built as the tests are, in the same place.
+fn make(target: &str, destdir: &Path) {
+    let mut make = Command::new("make");
+    make.current_dir(workspace()).arg(target).args([
+        format!("DESTDIR={}", destdir.display()),
+        format!("PREFIX={PREFIX}"),
+        format!("CARGO={}", env!("CARGO")),
+        format!("PROFILE={}", profile()),
+    ]);
+    run(make.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap()));
+}
+
+pub(crate) fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap()
+}
+
+fn profile() -> &'static str {
+    if cfg!(debug_assertions) { "dev" } else { "release" }
+}
+
+/// A file below the prefix, where it is on this machine.
+pub(crate) fn file(name: &str) -> PathBuf {
+    destdir().join(&PREFIX[1..]).join(name)
+}
+
+/// Runs a command to its end; what it wrote. Fails with all that it said if it does.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{out}\n{err}", output.status);
+    out.into_owned()
+}
+
+#[test]
+fn what_is_installed_is_complete_and_names_itself() {
+    make("install-tool", destdir());
+    for name in ["bin/timeous", "lib/libcm.a", "include/cm.h", "lib/pkgconfig/cm.pc", "share/man/man3/cm.3"] {
+        assert!(file(name).is_file(), "{name}");
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let soname = format!("libcm.so.{}", version.split('.').next().unwrap());
+    assert_eq!(fs::read_link(file("lib/libcm.so")).unwrap(), Path::new(&format!("libcm.so.{version}")));
+    assert_eq!(fs::read_link(file("lib").join(&soname)).unwrap(), Path::new(&format!("libcm.so.{version}")));
+    let dynamic = run(Command::new("readelf").arg("-d").arg(file("lib/libcm.so")));
+    assert!(dynamic.contains(&format!("soname: [{soname}]")), "{dynamic}");
+    assert!(dynamic.contains("NODELETE"), "its threads outlive dlclose(): {dynamic}");
+    let tool = run(Command::new(file("bin/timeous")).arg("--version"));
+    assert!(tool.contains(version), "{tool}");
+}
+
+#[test]
+fn pkg_config_names_nothing_of_where_it_was_built() {
+    let pc = fs::read_to_string(file("lib/pkgconfig/cm.pc")).unwrap();
+    assert!(!pc.contains('@') && !pc.contains(destdir().to_str().unwrap()), "{pc}");
+    assert!(pc.contains(&format!("Version: {}\n", env!("CARGO_PKG_VERSION"))), "{pc}");
+}

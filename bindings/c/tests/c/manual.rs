@@ -1,0 +1,56 @@
+//! The manual page: well formed, and of all functions.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::header::declared;
+use crate::installed::{file, run};
+
+#[test]
+fn the_manual_is_well_formed() {
+    let available = Command::new("groff").arg("--version").output().is_ok();
+    if !available {
+        assert!(env::var("TIMEOUS_REQUIRE_ALL").is_err(), "groff is missing");
+        eprintln!("SKIPPED the_manual_is_well_formed: needs groff");
+        return;
+    }
+    let output = Command::new("groff").args(["-man", "-Tutf8", "-ww", "-z"]).arg(file("share/man/man3/cm.3")).output();
+    let warnings = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert_eq!(warnings, "");
+}
+
+#[test]
+fn the_manual_has_every_function_under_its_name() {
+    let page = fs::read_to_string(file("share/man/man3/cm.3")).unwrap();
+    let (names, rest) = page.split_once(".SH LIBRARY").unwrap();
+    for function in declared() {
+        assert!(
+            names.contains(&format!(" {function},"))
+                || names.contains(&format!("\n{function},"))
+                || names.contains(&format!(" {function} ")),
+            "{function} is not among the names"
+        );
+        assert!(rest.matches(&function).count() >= 2, "{function}: in the synopsis and explained");
+        let link = file("share/man/man3").join(format!("{function}.3"));
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("cm.3"), "{function}");
+    }
+}
+
+/// What the page shows is C that compiles.
+#[test]
+fn the_manuals_example_compiles() {
+    let page = fs::read_to_string(file("share/man/man3/cm.3")).unwrap();
+    let example = page.split_once(".EX\n").unwrap().1.split_once(".EE").unwrap().0.replace("\\-", "-");
+    let source = example.replace(
+        "static void may_send",
+        "size_t send_newest(int sock);\nvoid take_acknowledgements(int sock, cm_flowid flow);\nstatic void may_send",
+    );
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("manual.c");
+    fs::write(&path, source).unwrap();
+    run(Command::new("cc")
+        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
+        .args(crate::build::pkg_config(&["--cflags"]))
+        .arg(&path));
+}

@@ -1,0 +1,84 @@
+//! A receiver that acknowledges what the examples send, over a path of its own making.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread::{self, JoinHandle};
+use std::time;
+
+use timeous::clock;
+use timeous::core::{Duration, Instant};
+
+/// What lies between.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// The round trip.
+    pub(crate) rtt: Duration,
+    /// Each so manieth packet is lost; 0 for none.
+    pub(crate) lost: u64,
+}
+
+/// Stops when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    address: SocketAddr,
+    arrived: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Peer {
+    pub(crate) fn start(path: Path) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let (arrived, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let thread = thread::spawn({
+            let (arrived, stop) = (arrived.clone(), stop.clone());
+            move || receive(&socket, path, &arrived, &stop)
+        });
+        Self { address, arrived, stop, thread: Some(thread) }
+    }
+
+    pub(crate) fn port(&self) -> String {
+        self.address.port().to_string()
+    }
+
+    /// Bytes that came through.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.arrived.load(SeqCst)
+    }
+}
+
+fn receive(socket: &UdpSocket, path: Path, arrived: &AtomicU64, stop: &AtomicBool) {
+    let mut under_way: VecDeque<(Instant, [u8; 20], SocketAddr)> = VecDeque::new();
+    let mut packets = 0;
+    while !stop.load(SeqCst) {
+        let due = under_way.front().map_or(Duration::from_millis(20), |(due, ..)| *due - clock::now());
+        // A timeout of nothing would mean for ever.
+        socket.set_read_timeout(Some(time::Duration::from(due).max(time::Duration::from_micros(1)))).unwrap();
+        let mut packet = [0; 2_000];
+        if let Ok((len, from)) = socket.recv_from(&mut packet) {
+            packets += 1;
+            if path.lost == 0 || packets % path.lost != 0 {
+                let all = arrived.fetch_add(len as u64, SeqCst) + len as u64;
+                let mut ack = [0; 20];
+                ack[..12].copy_from_slice(&packet[..12]);
+                ack[12..].copy_from_slice(&all.to_be_bytes());
+                under_way.push_back((clock::now() + path.rtt, ack, from));
+            }
+        }
+        while under_way.front().is_some_and(|(due, ..)| *due <= clock::now()) {
+            let (_, ack, to) = under_way.pop_front().unwrap();
+            // A sender that has ended refuses it.
+            let _ = socket.send_to(&ack, to);
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.stop.store(true, SeqCst);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
