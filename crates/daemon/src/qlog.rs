@@ -45,6 +45,8 @@ pub struct QlogError {
 pub struct Log {
     events: Option<SyncSender<Traced>>,
     lost: Arc<AtomicU64>,
+    /// Of them, those that were lost before they came here.
+    missed: AtomicU64,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -75,7 +77,7 @@ impl Log {
             }
         };
         let thread = std::thread::Builder::new().name("timeous-qlog".into()).spawn(write).map_err(failed)?;
-        Ok(Self { events: Some(events), lost, thread: Some(thread) })
+        Ok(Self { events: Some(events), lost, missed: AtomicU64::new(0), thread: Some(thread) })
     }
 
     /// Takes note of an event. Never blocks: where there is no room, it is counted as lost.
@@ -84,6 +86,12 @@ impl Log {
         if !taken {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The Congestion Manager itself has lost `total` events since it began, which were not taken down soon enough.
+    pub fn missed(&self, total: u64) {
+        let before = self.missed.fetch_max(total, Ordering::Relaxed);
+        self.lost.fetch_add(total.saturating_sub(before), Ordering::Relaxed);
     }
 
     /// How many events were lost.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde::Serialize;
-use timeous_cm::{Destination, User};
+use timeous_cm::Destination;
 use timeous_core::Instant;
 use timeous_engine::Congestion;
 use timeous_ipc::messages::Failure;
@@ -15,7 +15,7 @@ use crate::error::DaemonError;
 use crate::metrics::Server;
 use crate::qlog::Log;
 use crate::store::{Store, StoreError};
-use crate::view::Path;
+use crate::view::{Path, sees};
 use crate::wall::WallTime;
 
 #[derive(Debug)]
@@ -76,8 +76,9 @@ impl Sight {
         {
             let mut cm = congestion.lock();
             learnt.extend(std::iter::from_fn(|| cm.poll_learnt()));
-            if self.board.log.is_some() {
+            if let Some(log) = &self.board.log {
                 traced.extend(std::iter::from_fn(|| cm.poll_trace()));
+                log.missed(cm.trace_missed());
             }
         }
         if let Some(store) = &self.board.store {
@@ -94,7 +95,7 @@ impl Sight {
         self.board.log.is_some()
     }
 
-    /// Forgets what is remembered of the paths of a user, or of all if that is root; how many.
+    /// Forgets what is remembered of the paths that a user may see; how many.
     pub(crate) fn forget(&self, uid: u32, addr: Option<IpAddr>) -> Result<u64, Failure> {
         let its =
             |destination: &Destination| may_see(uid, destination) && addr.is_none_or(|addr| addr == destination.addr);
@@ -119,7 +120,7 @@ impl Sight {
 }
 
 fn may_see(uid: u32, destination: &Destination) -> bool {
-    uid == 0 || destination.user == Some(User(uid))
+    sees(uid, destination.user.map(|user| user.0))
 }
 
 fn json(what: &impl Serialize) -> Result<Vec<u8>, Failure> {

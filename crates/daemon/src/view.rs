@@ -204,15 +204,19 @@ impl View {
         }
     }
 
-    /// What a user may see: root all, others their own clients and macroflows.
+    /// What a user may see, see [`sees`].
     #[must_use]
     pub fn for_user(mut self, uid: u32) -> Self {
-        if uid != 0 {
-            self.clients.retain(|client| client.uid == uid);
-            self.macroflows.retain(|macroflow| macroflow.user == Some(uid));
-        }
+        self.clients.retain(|client| sees(uid, Some(client.uid)));
+        self.macroflows.retain(|macroflow| sees(uid, macroflow.user));
         self
     }
+}
+
+/// Whether a user may see what belongs to `owner`: his own, but root and the daemon's own user see everything. What has no
+/// owner is the daemon's: streams that it runs for others are among it.
+pub fn sees(uid: u32, owner: Option<u32>) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw() || owner == Some(uid)
 }
 
 impl From<&MacroflowView> for Macroflow {

@@ -208,3 +208,15 @@ fn a_file_that_cannot_be_made_is_the_environments_fault() {
     let error = Log::open(&room.path().join("not there/cm.sqlog"), START, WALL).unwrap_err();
     assert!(error.to_string().contains("not there/cm.sqlog"), "{error}");
 }
+
+#[test]
+fn what_the_manager_has_lost_is_lost_too_and_counted_once() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("cm.sqlog");
+    let log = Log::open(&path, START, WALL).unwrap();
+    [0, 5, 5, 12].into_iter().for_each(|total| log.missed(total));
+    log.write(&traced(1, Happening::Granted));
+    assert_eq!(log.lost(), 12);
+    drop(log);
+    assert_eq!(records(&path)[1]["data"], json!({ "count": 12 }));
+}

@@ -1,0 +1,70 @@
+//! What the other processes of these tests do.
+
+use std::env;
+use std::io::{Read, Write, stdin, stdout};
+use std::path::PathBuf;
+
+use timeous_core::Duration;
+use timeous_daemon::{Config, Daemon, Limits};
+use timeous_engine::clock;
+use timeous_ipc::{Client, Geometry, OpenFlow, Options};
+
+use crate::hostile;
+use crate::sender::Sender;
+use crate::support::{ROLE, SOCKET, USER};
+
+/// Not a test by itself: what another process does. Without a role it has nothing to do.
+#[test]
+fn the_other_process() {
+    let Ok(role) = env::var(ROLE) else { return };
+    let path = PathBuf::from(env::var_os(SOCKET).unwrap());
+    if let Ok(user) = env::var(USER) {
+        let uid = rustix::process::Uid::from_raw(user.parse().unwrap());
+        rustix::thread::set_thread_uid(uid).unwrap();
+    }
+    match role.as_str() {
+        "daemon" => daemon(path),
+        "sender" => sender(path),
+        "hostile" => hostile::attack(path),
+        other => panic!("no such role: {other}"),
+    }
+}
+
+/// Serves until its standard input ends.
+fn daemon(path: PathBuf) {
+    let limits = Limits { clients: 40, geometry: Geometry { flows: 256, ..Geometry::default() }, ..Limits::default() };
+    let daemon = Daemon::bind(Config { mode: 0o666, limits, ..Config::at(path) }).unwrap();
+    let stopper = daemon.stopper();
+    std::thread::spawn(move || {
+        let _ = stdin().read(&mut [0]);
+        stopper.stop();
+    });
+    daemon.run().unwrap();
+}
+
+/// How many flows a sender has.
+pub(crate) const FLOWS: &str = "TIMEOUS_DAEMON_TEST_FLOWS";
+/// Where they go.
+pub(crate) const TO: &str = "TIMEOUS_DAEMON_TEST_TO";
+/// How many times more a sender claims to have arrived than did, by the thousand.
+pub(crate) const LIES: &str = "TIMEOUS_DAEMON_TEST_LIES";
+
+pub(crate) fn argument<T: std::str::FromStr>(name: &str, default: T) -> T {
+    env::var(name).ok().map_or(default, |text| text.parse().ok().unwrap_or_else(|| panic!("{name}={text}")))
+}
+
+/// Sends as fast as it may over an imagined path, and tells how much arrived, until it is killed.
+fn sender(path: PathBuf) {
+    let mut client = Client::connect(Options { path, ..Options::default() }).unwrap();
+    let to = argument(TO, std::net::IpAddr::from([192, 0, 2, 1]));
+    let flows: Vec<_> = (0..argument(FLOWS, 1)).map(|_| client.open(OpenFlow::to(to, 1_000)).unwrap()).collect();
+    let mut sender = Sender::new(&mut client, &flows, argument(LIES, 1_000));
+    let mut out = stdout();
+    loop {
+        sender.run(clock::now() + Duration::from_millis(20));
+        // The reader is gone: so is the reason to go on.
+        if writeln!(out, "arrived {}", sender.arrived()).and_then(|()| out.flush()).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Streams that the daemon's engine runs for its clients.
+
+use std::net::SocketAddr;
+
+use timeous_core::{AduMeta, AduSeq, Duration};
+use timeous_engine::{Received, Status, Stream, clock};
+use timeous_ipc::messages::{Failure, Policy, StreamSpec};
+use timeous_ipc::{Client, ClientError, Event};
+
+use crate::support::{Host, late, next, pause, view};
+
+pub(crate) fn spec() -> StreamSpec {
+    StreamSpec {
+        service: *b"test",
+        dccp_port: 5_004,
+        slots: 64,
+        mps: 1_200,
+        connect_timeout: Duration::from_secs(10).into(),
+        keep_alive: None,
+        silence: Duration::from_secs(10).into(),
+        msl: Duration::from_millis(500).into(),
+        server_holds_timewait: true,
+        policy: Policy::Fifo,
+        repair: None,
+    }
+}
+
+pub(crate) fn local() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+/// Two ends of a stream, both run by the daemon: the caller's, the listener's, and which listener.
+pub(crate) fn connected(host: &Host, client: &mut Client) -> (Stream, Stream, u32) {
+    let (listener, at) = client.listen(local(), spec()).unwrap();
+    let [ring, socket] = client.connect_stream(at, spec()).unwrap();
+    let here = Stream::remote(ring, socket).unwrap();
+    let elsewhere = match next(client) {
+        Event::Incoming { listener: which, ring, socket } if which == listener => Stream::remote(ring, socket).unwrap(),
+        other => panic!("{other:?} in place of a caller"),
+    };
+    host.until("the stream is open", || here.status() == Status::Open);
+    (here, elsewhere, listener)
+}
+
+pub(crate) fn send(stream: &mut Stream, numbers: std::ops::Range<u64>) {
+    let end = late();
+    for n in numbers {
+        let meta = AduMeta { seq: AduSeq(n), ..AduMeta::default() };
+        while stream.sending().enqueue(&meta, &n.to_le_bytes()).is_err() {
+            assert!(clock::now() < end, "no room; the stream is {:?}", stream.status());
+            stream.sending().wait(Some(clock::now() + Duration::from_millis(50)));
+        }
+    }
+}
+
+#[track_caller]
+pub(crate) fn receive(stream: &mut Stream) -> Received {
+    let end = late();
+    loop {
+        if let Some(received) = stream.receiving().poll_received() {
+            return received;
+        }
+        assert!(clock::now() < end, "nothing came; the stream is {:?}", stream.status());
+        stream.receiving().wait(Some(end));
+    }
+}
+
+#[test]
+fn data_go_both_ways() {
+    let host = Host::start();
+    let mut client = host.client();
+    let (mut here, mut elsewhere, listener) = connected(&host, &mut client);
+    send(&mut here, 0..500);
+    for n in 0..500_u64 {
+        assert_eq!(receive(&mut elsewhere).bytes, n.to_le_bytes());
+    }
+    send(&mut elsewhere, 0..5);
+    for n in 0..5_u64 {
+        assert_eq!(receive(&mut here).bytes, n.to_le_bytes());
+    }
+    assert!(view(&mut client).macroflows.iter().any(|macroflow| macroflow.user.is_none()), "the host's own flows");
+    client.stop_listening(listener).unwrap();
+    assert!(matches!(
+        client.stop_listening(listener),
+        Err(ClientError::Failed(Failure::UnknownListener(which))) if which == listener
+    ));
+    drop((here, elsewhere));
+}
+
+#[test]
+fn a_stream_that_ends_leaves_nothing_behind() {
+    let host = Host::start();
+    let mut client = host.client();
+    drop(connected(&host, &mut client));
+    pause(Duration::from_millis(1_500));
+    let before = host.descriptors();
+    for _ in 0..20 {
+        let (mut here, mut elsewhere, listener) = connected(&host, &mut client);
+        send(&mut here, 0..3);
+        receive(&mut elsewhere);
+        client.stop_listening(listener).unwrap();
+    }
+    host.until("descriptors are closed", || host.descriptors() <= before);
+}

@@ -1,0 +1,168 @@
+//! A daemon in a process of its own, and what can be seen of it from outside.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+use timeous_core::{Duration, Instant};
+use timeous_daemon::view::View;
+use timeous_engine::{Waker, clock};
+use timeous_ipc::{Client, Event, Flow, Options};
+
+/// How long a test waits for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A daemon. It is killed when this is dropped.
+pub(crate) struct Host {
+    daemon: Child,
+    dir: TempDir,
+}
+
+impl Host {
+    pub(crate) fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // Other users find the socket.
+        fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+        let daemon = spawn("daemon", &socket(&dir), &[]);
+        let host = Self { daemon, dir };
+        host.until("the daemon is there", || Client::connect(host.options()).is_ok());
+        host
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        socket(&self.dir)
+    }
+
+    /// Ends the daemon in order.
+    pub(crate) fn stop(&mut self) {
+        drop(self.daemon.stdin.take());
+        assert!(self.daemon.wait().unwrap().success());
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        self.daemon.kill().unwrap();
+        self.daemon.wait().unwrap();
+    }
+
+    /// Another daemon at the same place.
+    pub(crate) fn start_again(&mut self) {
+        self.daemon = spawn("daemon", &self.path(), &[]);
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options { path: self.path(), name: "test".to_owned(), timeout: PATIENCE }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.options()).unwrap()
+    }
+
+    /// Another process with a role of its own.
+    pub(crate) fn spawn(&self, role: &str, arguments: &[(&str, String)]) -> Child {
+        spawn(role, &self.path(), arguments)
+    }
+
+    /// Descriptors that the daemon has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.daemon.id())).unwrap().count()
+    }
+
+    /// Bytes of memory that the daemon holds.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.daemon.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.daemon.try_wait().unwrap().is_none()
+    }
+
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let end = clock::now() + PATIENCE;
+        while !holds() {
+            assert!(clock::now() < end, "in vain: {what}");
+            pause(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+fn socket(dir: &TempDir) -> PathBuf {
+    dir.path().join("daemon.sock")
+}
+
+/// What tells the other process what it is.
+pub(crate) const ROLE: &str = "TIMEOUS_DAEMON_TEST_ROLE";
+/// Where its daemon is.
+pub(crate) const SOCKET: &str = "TIMEOUS_DAEMON_TEST_SOCKET";
+/// Which user it becomes.
+pub(crate) const USER: &str = "TIMEOUS_DAEMON_TEST_USER";
+
+fn spawn(role: &str, socket: &Path, arguments: &[(&str, String)]) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "roles::the_other_process", "--nocapture"])
+        .env(ROLE, role)
+        .env(SOCKET, socket)
+        .envs(arguments.iter().map(|(name, value)| (*name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+pub(crate) fn pause(time: Duration) {
+    Waker::new().unwrap().wait(Some(time));
+}
+
+/// What the daemon shows to the user of `client`.
+pub(crate) fn view(client: &mut Client) -> View {
+    serde_json::from_slice(&client.snapshot().unwrap()).unwrap()
+}
+
+/// The next event of a client.
+#[track_caller]
+pub(crate) fn next(client: &mut Client) -> Event {
+    let end = clock::now() + PATIENCE;
+    loop {
+        if let Some(event) = client.poll_event() {
+            return event;
+        }
+        assert!(clock::now() < end, "nothing is told");
+        client.wait(Some(end));
+    }
+}
+
+/// Waits for a grant.
+#[track_caller]
+pub(crate) fn granted(client: &mut Client, flow: Flow) {
+    match next(client) {
+        Event::Granted(which) if which == flow => {}
+        other => panic!("{other:?} in place of a grant"),
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Says that a test needs what is not there; as a failure where everything has to be.
+pub(crate) fn skip(test: &str, reason: &str) {
+    println!("SKIPPED {test}: {reason}");
+    assert!(std::env::var_os("TIMEOUS_REQUIRE_ALL").is_none(), "{test} needs what is not there: {reason}");
+}
+
+/// A deadline that is not soon.
+pub(crate) fn late() -> Instant {
+    clock::now() + PATIENCE
+}

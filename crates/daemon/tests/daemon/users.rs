@@ -1,0 +1,112 @@
+//! Users do not share what is known of a path, and cannot touch what is another's.
+
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+
+use timeous_core::Duration;
+use timeous_daemon::view::Macroflow;
+use timeous_engine::clock;
+use timeous_ipc::OpenFlow;
+use timeous_ipc::messages::Failure;
+use timeous_ipc::{Client, ClientError};
+
+use crate::roles::LIES;
+use crate::sender::Sender;
+use crate::streams::spec;
+use crate::support::{Host, USER, is_root, pause, skip, view};
+
+const ALICE: u32 = 61_001;
+const BOB: u32 = 61_002;
+
+/// Kills a process at the end.
+pub(crate) struct Guard(pub(crate) Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Guard {
+    /// How much arrived for a sender until now. Its output has to be read by somebody.
+    pub(crate) fn arrived(lines: &mut impl BufRead) -> u64 {
+        let mut line = String::new();
+        while lines.read_line(&mut line).unwrap() > 0 {
+            if let Some(bytes) = line.trim().strip_prefix("arrived ") {
+                return bytes.parse().unwrap();
+            }
+            line.clear();
+        }
+        panic!("the sender has ended");
+    }
+}
+
+fn of(client: &mut Client, user: u32) -> Vec<Macroflow> {
+    let seen = view(client);
+    seen.macroflows.into_iter().filter(|macroflow| macroflow.user == Some(user)).collect()
+}
+
+#[test]
+fn a_user_who_lies_gains_nothing_and_two_others_lose_nothing() {
+    if !is_root() {
+        return skip("a_user_who_lies_gains_nothing_and_two_others_lose_nothing", "it needs root to be several users");
+    }
+    let host = Host::start();
+    let mut root = host.client();
+    let user = |uid: u32, claim: u32| [(USER, uid.to_string()), (LIES, claim.to_string())];
+    // One tells of twice as much as arrives, the other the truth. Root is the third.
+    let mut bob = Guard(host.spawn("sender", &user(BOB, 2_000)));
+    let mut alice = Guard(host.spawn("sender", &user(ALICE, 1_000)));
+    let mut alice_says = BufReader::new(alice.0.stdout.take().unwrap());
+    let mut bob_says = BufReader::new(bob.0.stdout.take().unwrap());
+    let flow = root.open(OpenFlow::to([192, 0, 2, 1].into(), 1_000)).unwrap();
+    let mut sender = Sender::new(&mut root, &[flow], 1_000);
+    let mut heard = (0, 0);
+    for _ in 0..100 {
+        sender.run(clock::now() + Duration::from_millis(20));
+        heard = (Guard::arrived(&mut alice_says), Guard::arrived(&mut bob_says));
+    }
+    let third = sender.arrived();
+    println!("arrived in two seconds: {} with the truth, {} with the lie, {third} of the third user", heard.0, heard.1);
+    let [hers, his, roots] = [ALICE, BOB, 0].map(|uid| of(&mut root, uid));
+    assert_eq!([&hers, &his, &roots].map(Vec::len), [1, 1, 1], "each has a macroflow of its own to one host");
+    assert!(hers[0].totals.refused_total == 0 && roots[0].totals.refused_total == 0);
+    assert!(his[0].totals.refused_total > 0, "lies are refused");
+    assert!(his[0].window_bytes <= hers[0].window_bytes, "his window is no larger than hers");
+    assert!(heard.1 <= heard.0, "and no more of his arrives");
+}
+
+#[test]
+fn a_user_sees_and_changes_what_is_its_own() {
+    if !is_root() {
+        return skip("a_user_sees_and_changes_what_is_its_own", "it needs root to be several users");
+    }
+    let host = Host::start();
+    let mut root = host.client();
+    let to = OpenFlow::to([192, 0, 2, 1].into(), 1_000);
+    let mine = root.open(to).unwrap();
+    let options = host.options();
+    // A thread is a user of its own to the kernel.
+    let alice = std::thread::spawn(move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(ALICE)).unwrap();
+        let mut client = Client::connect(options).unwrap();
+        let hers = client.open(to).unwrap();
+        let seen = view(&mut client);
+        assert_eq!(seen.macroflows.len(), 1);
+        assert_eq!(seen.macroflows[0].user, Some(ALICE));
+        // Her first flow has the name that root's first flow has: it is hers all the same.
+        client.close(hers).unwrap();
+        assert!(view(&mut client).macroflows.iter().all(|macroflow| macroflow.flows.is_empty()));
+        // A port of the system is not to be had by way of the daemon.
+        let refused = client.listen("127.0.0.1:99".parse().unwrap(), spec());
+        assert!(matches!(refused, Err(ClientError::Failed(Failure::NotPermitted))), "{refused:?}");
+        client
+    });
+    let client = alice.join().unwrap();
+    assert_eq!(of(&mut root, 0)[0].flows.len(), 1, "root's is there still");
+    root.query(mine).unwrap();
+    drop(client);
+    pause(Duration::from_millis(5));
+    root.query(mine).unwrap();
+}

@@ -1,0 +1,101 @@
+//! The path memory of a process that is killed while it writes: what was said to be on the disk is there, and nothing is damaged.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use timeous_cm::{Destination, Learnt};
+use timeous_core::{Duration, Rate, Rng};
+use timeous_daemon::store::Store;
+use timeous_daemon::wall::WallTime;
+
+/// Names the file for a process that is to be killed.
+const VICTIM: &str = "TIMEOUS_TEST_VICTIM";
+/// Paths that are written together: each time all of them, with the same number in them.
+const PATHS: u32 = 40;
+
+/// A wall clock that counts rounds, hours apart so that nothing is merged.
+fn time(round: u64) -> WallTime {
+    WallTime::since_epoch(Duration::from_secs(1_700_000_000 + 2 * 3_600 * round))
+}
+
+fn host(n: u32) -> Destination {
+    IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + n)).into()
+}
+
+fn learnt(round: u64) -> Learnt {
+    Learnt {
+        window: round,
+        ssthresh: Some(round),
+        srtt: Duration::from_millis(40),
+        rttvar: Duration::from_millis(4),
+        min_rtt: Duration::from_millis(30),
+        rate: Rate::from_kbps(1_000),
+        loss_ppm: 0,
+    }
+}
+
+/// What the victim does until it dies: it writes round after round, and tells each that is on the disk.
+fn write_for_ever(path: &Path) -> ! {
+    let first = std::env::var("TIMEOUS_TEST_ROUND").unwrap().parse::<u64>().unwrap();
+    let (store, _) = Store::open(path, time(first)).unwrap();
+    for round in first.. {
+        (0..PATHS).for_each(|n| store.learn(host(n), learnt(round), time(round)));
+        store.flush();
+        println!("written {round}");
+        std::io::stdout().flush().unwrap();
+    }
+    unreachable!("there are more rounds than time")
+}
+
+fn victim(path: &Path, first: u64) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "a_killed_process_leaves_a_whole_memory", "--nocapture"]);
+    command.env(VICTIM, path).env("TIMEOUS_TEST_ROUND", first.to_string());
+    command.stdout(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn a_killed_process_leaves_a_whole_memory() {
+    if let Some(path) = std::env::var_os(VICTIM) {
+        write_for_ever(Path::new(&path));
+    }
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("paths.redb");
+    let mut rng = Rng::from_seed(3_027);
+    let mut next = 1;
+    for life in 0..12 {
+        let mut child = victim(&path, next);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // A few writes, and then some way into another.
+        let lives_for = 1 + rng.below(4);
+        let mut told = next - 1;
+        for line in lines.by_ref().map(Result::unwrap) {
+            if let Some((_, round)) = line.split_once("written ") {
+                told = round.parse().unwrap();
+                if told >= next + lives_for {
+                    break;
+                }
+            }
+        }
+        for n in 0..rng.below(2_000_000) {
+            std::hint::black_box(n);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What it still said before it died.
+        for line in lines.map_while(Result::ok) {
+            told = line.split_once("written ").map_or(told, |(_, round)| round.parse().unwrap_or(told));
+        }
+
+        let (store, set_aside) = Store::open(&path, time(told)).unwrap();
+        assert_eq!(set_aside, None, "life {life}: nothing is damaged");
+        let rounds: Vec<_> = (0..PATHS).map(|n| store.recall(&host(n), time(told)).unwrap().0.window).collect();
+        // The thread that writes may have come by in the middle of a round: no more than two are in the file, in order.
+        let (oldest, newest) = (*rounds.iter().min().unwrap(), *rounds.iter().max().unwrap());
+        assert!(oldest >= told, "life {life}: {told} was written, {oldest} is there");
+        assert!(newest <= oldest + 1 && rounds.is_sorted_by(|a, b| a >= b), "life {life}: {rounds:?}");
+        next = newest + 1;
+    }
+}
