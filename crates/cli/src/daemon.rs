@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use clap::{ArgAction, Args};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use timeous::core::units::parse_bytes;
-use timeous_daemon::metrics::Reach;
+use timeous_daemon::metrics::{MetricsError, Reach};
 use timeous_daemon::{Config, Daemon, DaemonError, Limits, Stopper, store};
 use timeous_ipc::{Geometry, own_socket};
 use tracing::Level;
@@ -166,7 +166,9 @@ fn parse_mode(text: &str) -> Result<u32, String> {
 impl From<DaemonError> for Failure {
     fn from(error: DaemonError) -> Self {
         match error {
-            DaemonError::Limits(_) => Self::Usage(error.to_string()),
+            DaemonError::Limits(_) | DaemonError::Metrics(MetricsError::NotLoopback(_)) => {
+                Self::Usage(error.to_string())
+            }
             _ => Self::Environment(error.to_string()),
         }
     }

@@ -58,8 +58,9 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     if !io::stdout().is_terminal() {
         return Err(Failure::Usage("standard output is no terminal: use --once or --json".to_owned()));
     }
+    let interrupt = interrupt()?;
     let mut terminal = ratatui::try_init().map_err(terminal_failed)?;
-    let shown = show(&mut terminal, App::new(layout, args.interval), &mut daemon);
+    let shown = show(&mut terminal, App::new(layout, args.interval), &mut daemon, &interrupt);
     ratatui::try_restore().map_err(terminal_failed)?;
     shown
 }
@@ -68,8 +69,12 @@ fn terminal_failed(error: io::Error) -> Failure {
     Failure::Environment(format!("the terminal: {error}"))
 }
 
+fn interrupt() -> Result<Interrupt, Failure> {
+    Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))
+}
+
 fn print(args: &TopArgs, layout: Layout, daemon: &mut DaemonLink) -> Result<(), Failure> {
-    let interrupt = Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))?;
+    let interrupt = interrupt()?;
     loop {
         let view: View = daemon.snapshot()?;
         let text = if args.json {
@@ -101,10 +106,18 @@ fn pause(interval: Duration, interrupt: &Interrupt) {
     }
 }
 
-fn show(terminal: &mut ratatui::DefaultTerminal, mut app: App, daemon: &mut DaemonLink) -> Result<(), Failure> {
+/// A signal that ends the program is noticed within this, so that the terminal is left as it was.
+const ATTENTION: Duration = Duration::from_millis(250);
+
+fn show(
+    terminal: &mut ratatui::DefaultTerminal,
+    mut app: App,
+    daemon: &mut DaemonLink,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
     let mut next_look = Instant::ZERO;
     let mut page = 1;
-    loop {
+    while !interrupt.is_set() {
         let now = clock::now();
         if now >= next_look {
             next_look = now + app.interval;
@@ -113,7 +126,8 @@ fn show(terminal: &mut ratatui::DefaultTerminal, mut app: App, daemon: &mut Daem
             }
         }
         terminal.draw(|frame| page = screen::draw(frame, &mut app)).map_err(terminal_failed)?;
-        if !event::poll(next_look.saturating_since(clock::now()).into()).map_err(terminal_failed)? {
+        let wait = next_look.saturating_since(clock::now()).min(ATTENTION);
+        if !event::poll(wait.into()).map_err(terminal_failed)? {
             continue;
         }
         // A new size needs nothing but to be drawn anew.
@@ -126,6 +140,7 @@ fn show(terminal: &mut ratatui::DefaultTerminal, mut app: App, daemon: &mut Daem
         }
         next_look = next_look.min(clock::now() + app.interval);
     }
+    Ok(())
 }
 
 #[cfg(test)]

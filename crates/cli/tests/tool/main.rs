@@ -5,6 +5,7 @@ mod input;
 mod pipeline;
 mod promise;
 mod roles;
+mod seeing;
 mod statistics;
 mod support;
 mod tshark;
