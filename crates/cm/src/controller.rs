@@ -74,9 +74,9 @@ pub trait Controller: Send + std::fmt::Debug {
     /// window of its own need not.
     fn adopt(&mut self, _window: u64, _threshold: Option<u64>) {}
 
-    /// Whether acknowledgements that come while a flow repairs a loss grow the window all the same.
-    fn grows_while_recovering(&self) -> bool {
-        false
+    /// Whether the window is used, and so proves something, while so much is under way, a further packet counted in.
+    fn is_used(&self, under_way: u64) -> bool {
+        under_way > self.window()
     }
 
     /// The rate that can be reckoned with for the next round trips, given the smoothed round-trip time.

@@ -15,9 +15,6 @@ const QUEUEING_SHARE: u64 = 4;
 const MIN_QUEUEING: Duration = Duration::from_millis(8);
 const MAX_QUEUEING: Duration = Duration::from_millis(50);
 
-/// The most that one acknowledgement adds in slow start, in packets: `L` of RFC 3465 §2.2.
-const BYTE_COUNT_LIMIT: u64 = 2;
-
 /// The AIMD controller of the papers: CCID 2's and the Congestion Manager's own.
 ///
 /// ```
@@ -56,8 +53,9 @@ impl Aimd {
             self.threshold = self.window;
             return;
         }
-        let growth = acked.bytes.min(BYTE_COUNT_LIMIT * self.mtu);
-        self.window = (self.window + growth).min(self.threshold.max(self.window));
+        // RFC 3465 §2.2 limits what one acknowledgement adds, against bursts: there are none at a pace, and a receiver
+        // that tells of many packets at once must not be slower for it.
+        self.window = (self.window + acked.bytes).min(self.threshold.max(self.window));
     }
 
     fn avoid_congestion(&mut self, bytes: u64) {
@@ -129,10 +127,10 @@ impl Controller for Aimd {
         self.window = decayed.max(self.window.min(initial::rfc3390(self.mtu)));
     }
 
-    /// A live stream's windows are small, and few of them are without a loss: if only those counted, a quarter of a narrow
-    /// link would stay unused.
-    fn grows_while_recovering(&self) -> bool {
-        true
+    /// A stream that is paced by its own clock never fills its window, and still has to learn whether there is room for
+    /// more: half of it is use enough (RFC 7661 §4.3).
+    fn is_used(&self, under_way: u64) -> bool {
+        under_way.saturating_mul(2) >= self.window
     }
 
     fn rate(&self, srtt: Duration) -> Rate {
@@ -180,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_counts_bytes_and_at_most_two_packets_an_acknowledgement() {
+    fn slow_start_counts_bytes_however_many_are_told_of_at_once() {
         let mut aimd = Aimd::new(MTU);
         let start = aimd.window();
         ack(&mut aimd, 300);
         assert_eq!(aimd.window(), start + 300);
         ack(&mut aimd, 9 * MTU);
-        assert_eq!(aimd.window(), start + 300 + 2 * MTU);
+        assert_eq!(aimd.window(), start + 300 + 9 * MTU);
     }
 
     #[test]

@@ -32,16 +32,16 @@ impl Macroflow {
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.totals.acked += bytes;
         self.count_loss(bytes, 0);
-        if !recovering || self.controller.grows_while_recovering() {
+        if !recovering {
             self.controller.on_acked(now, Acked { bytes, outstanding: self.outstanding, rtt, srtt, window_limited });
         }
         self.heard_of(bytes);
         self.reckon();
     }
 
-    /// Whether the window was the limit during the last round trip, or is as good as full now.
+    /// Whether the window was the limit during the last round trip, or is in use now.
     fn was_limited(&self, now: Instant, bytes: u64) -> bool {
-        self.was_limited_at(now) || self.outstanding.max(bytes) + self.mtu > self.controller.window()
+        self.was_limited_at(now) || self.controller.is_used(self.outstanding.max(bytes) + self.mtu)
     }
 
     /// `bytes` are no longer under way, since they were lost.
@@ -63,12 +63,10 @@ impl Macroflow {
         if loss == Loss::None || (answered && loss != Loss::Persistent) {
             return false;
         }
-        // No answer to congestion leaves a larger window than before, whatever is said to be under way.
-        let mut outstanding = outstanding.min(self.controller.window().saturating_mul(2));
         let retreats = self.retreat(sent_at);
-        if retreats {
-            outstanding = outstanding.min(self.controller.window());
-        }
+        // What was sent beyond the window does not count (RFC 5681 §3.2, step 2), whatever is said of it: no answer to
+        // congestion leaves a larger window than there was.
+        let outstanding = outstanding.min(self.controller.window());
         match loss {
             Loss::Persistent => {
                 let again = again || self.timed_out_at.is_some_and(|at| sent_at < at);

@@ -43,7 +43,7 @@ impl Macroflow {
             return Some(false);
         }
         self.restart_after_pause(now);
-        let free = self.requests.is_empty() && self.has_room() && self.next_release <= now + PACING_SLACK;
+        let free = self.requests.is_empty() && self.has_room() && self.may_leave(now);
         free.then(|| {
             self.grant(now, id, flow);
             outbox.note(now, flow.macroflow, Some(id), || Happening::Granted);
@@ -77,7 +77,7 @@ impl Macroflow {
                 self.limited_at = Some(now);
                 return;
             }
-            if self.next_release > now + PACING_SLACK {
+            if !self.may_leave(now) {
                 return;
             }
             let Some(id) = self.requests.next(flows) else { return };
@@ -93,6 +93,16 @@ impl Macroflow {
         let promised = u64::from(self.granted) * self.mtu;
         let used = self.outstanding + promised;
         used == 0 || used + self.mtu <= self.reckoned.window
+    }
+
+    /// How far ahead of the pace a packet may leave: at least one packet, since acknowledgements come for two at once,
+    /// and to spread a pair would lengthen the round trip of a small window by a gap.
+    fn slack(&self) -> Duration {
+        self.reckoned.pace.map_or(PACING_SLACK, |(_, gap)| gap.max(PACING_SLACK))
+    }
+
+    fn may_leave(&self, now: Instant) -> bool {
+        self.next_release <= now + self.slack()
     }
 
     fn charge_pace(&mut self, now: Instant) {
@@ -204,7 +214,7 @@ impl Macroflow {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let expiry = self.grants.front().map(|grant| grant.given + GRANT_LIFETIME);
         let paced =
-            (!self.requests.is_empty() && self.has_room()).then(|| self.next_release.saturating_sub(PACING_SLACK));
+            (!self.requests.is_empty() && self.has_room()).then(|| self.next_release.saturating_sub(self.slack()));
         let released = self.abandoned.front().map(|&(until, _)| until);
         expiry.into_iter().chain(paced).chain(released).min()
     }

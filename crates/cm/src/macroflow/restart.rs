@@ -140,8 +140,13 @@ impl Macroflow {
 
     /// Until something is heard, no more than an initial window leaves at once.
     fn spread(&mut self) {
-        self.spreading = true;
-        self.burst = initial::rfc6928(self.mtu);
+        let initial = initial::rfc6928(self.mtu);
+        self.reckon();
+        if self.reckoned.window > initial {
+            self.spreading = true;
+            let is_paced = self.rtt.smoothed().is_some_and(|srtt| self.controller.pace(srtt) < Rate::MAX);
+            self.burst = if is_paced { 0 } else { initial };
+        }
     }
 
     /// Starts from what was learnt `age` ago, before its first packet.

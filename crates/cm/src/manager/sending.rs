@@ -5,6 +5,7 @@ use timeous_core::{Instant, PathState};
 use crate::client::ClientId;
 use crate::error::CmError;
 use crate::flow::FlowId;
+use crate::flows::Flow;
 use crate::scheduler::Scheduling;
 use crate::slab::Slab;
 use crate::trace::Happening;
@@ -95,9 +96,7 @@ impl Manager {
     /// have.
     pub fn notify(&mut self, now: Instant, id: FlowId, bytes: u64) -> Result<(), CmError> {
         let (flow, macroflow, outbox) = self.parts(id)?;
-        if bytes > flow.mtu && flow.client != ClientId::HOST {
-            return Err(CmError::TooLarge { flow: id, bytes, mtu: flow.mtu });
-        }
+        check_size(id, flow, bytes)?;
         if !macroflow.spend(now, flow, bytes) {
             return Err(CmError::NotGranted(id));
         }
@@ -112,6 +111,7 @@ impl Manager {
     /// as outstanding like any other.
     pub fn notify_unasked(&mut self, now: Instant, id: FlowId, bytes: u64) -> Result<(), CmError> {
         let (flow, macroflow, outbox) = self.parts(id)?;
+        check_size(id, flow, bytes)?;
         macroflow.sent_unasked(now, flow, bytes);
         let name = flow.macroflow;
         outbox.note(now, name, Some(id), || Happening::Notified { bytes });
@@ -119,4 +119,12 @@ impl Manager {
         self.timetable.set(Slab::<()>::place(name), due);
         Ok(())
     }
+}
+
+/// A joined client's packets are no larger than it said. The host's own transports know what they do.
+fn check_size(id: FlowId, flow: &Flow, bytes: u64) -> Result<(), CmError> {
+    if bytes > flow.mtu && flow.client != ClientId::HOST {
+        return Err(CmError::TooLarge { flow: id, bytes, mtu: flow.mtu });
+    }
+    Ok(())
 }
