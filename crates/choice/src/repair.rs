@@ -107,6 +107,13 @@ impl<S: AduSource> AduSource for Repair<S> {
         Some(pulled)
     }
 
+    fn will_pull(&mut self, packets: u32) {
+        // What is repaired goes first, and takes the place of one of them.
+        if self.again.is_empty() {
+            self.inner.will_pull(packets);
+        }
+    }
+
     fn append(&mut self, token: u64, packet: &mut Vec<u8>) {
         self.inner.append(token, packet);
     }

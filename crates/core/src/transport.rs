@@ -193,6 +193,12 @@ pub trait AduSource {
     /// passed over and never seen. `path` is what the transport knows at this instant.
     fn pull(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu>;
 
+    /// The transport will pull so many ADUs at this very instant, if there are as many: what comes from another processor
+    /// may be fetched together. A hint.
+    fn will_pull(&mut self, packets: u32) {
+        let _ = packets;
+    }
+
     /// Appends the payload of an ADU that was pulled apart and not yet `sent`. A source that leaves nothing apart has
     /// nothing to do here.
     fn append(&mut self, token: u64, packet: &mut Vec<u8>) {

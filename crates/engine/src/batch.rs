@@ -62,6 +62,11 @@ impl Batch {
         self.len < self.most
     }
 
+    /// How many packets may be pulled.
+    pub(crate) fn room(&self) -> u32 {
+        self.most.saturating_sub(self.len) as u32
+    }
+
     /// An empty buffer for the next packet, or for what goes before its payload.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         if self.len == self.entries.len() {
@@ -93,9 +98,9 @@ impl Batch {
         self.len
     }
 
-    /// What the packets begin with.
-    pub(crate) fn headers(&self) -> impl Iterator<Item = &[u8]> {
-        self.entries[..self.len].iter().map(|entry| &entry.header[..])
+    /// What the packets began with that have left in the last `send`, before which there were so many.
+    pub(crate) fn gone(&mut self, before: usize) -> impl Iterator<Item = &mut Vec<u8>> {
+        self.entries[self.len..before].iter_mut().map(|entry| &mut entry.header)
     }
 
     /// Gives the packets to the kernel. `false`: it has no room for all of them, and the rest waits for the next call.

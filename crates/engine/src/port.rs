@@ -85,12 +85,17 @@ struct Sessions {
     by_connection: BTreeMap<ConnectionId, Session>,
     /// For a connection that the application has let go of.
     nothing: NoAdus,
+    /// How many packets the batch has room for.
+    room: u32,
 }
 
 impl Sources for Sessions {
     fn source(&mut self, id: ConnectionId) -> &mut dyn AduSource {
         match self.by_connection.get_mut(&id) {
-            Some(session) => &mut session.source,
+            Some(session) => {
+                session.source.inner_mut().has_room_for(self.room);
+                &mut session.source
+            }
             None => &mut self.nothing,
         }
     }
@@ -281,6 +286,7 @@ impl Port {
 
     fn pull(&mut self, now: Instant, cm: &mut Manager) {
         while self.batch.has_room() {
+            self.sessions.room = self.batch.room();
             let polled = self.endpoint.poll_transmit(now, cm, &mut self.sessions, self.batch.buffer());
             match kept(polled) {
                 Some(outgoing) => self.batch.add(&outgoing),

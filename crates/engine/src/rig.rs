@@ -107,27 +107,23 @@ impl End {
 /// Packets in memory, on their way from one end to the other.
 #[derive(Debug, Default)]
 struct Line {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+    packets: Vec<Vec<u8>>,
+    /// Buffers to be used again.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Line {
-    fn put(&mut self, packet: &[u8]) {
-        self.bytes.extend_from_slice(packet);
-        self.ends.push(self.bytes.len());
+    /// Takes what is in `packet`, and leaves another buffer there.
+    fn put(&mut self, packet: &mut Vec<u8>) {
+        self.packets.push(std::mem::replace(packet, self.spare.pop().unwrap_or_default()));
     }
 
     /// Gives each packet to `take`, and is empty then.
-    fn empty(&mut self, mut take: impl FnMut(&[u8])) -> usize {
-        let mut start = 0;
-        for &end in &self.ends {
-            take(&self.bytes[start..end]);
-            start = end;
+    fn empty(&mut self, mut take: impl FnMut(&[u8])) {
+        for packet in self.packets.drain(..) {
+            take(&packet);
+            self.spare.push(packet);
         }
-        self.bytes.clear();
-        let count = self.ends.len();
-        self.ends.clear();
-        count
     }
 }
 
@@ -195,8 +191,15 @@ impl Rig {
         // What the application's notification comes to.
         self.sender.endpoint.wake(self.id);
         // The engine's driving order is `Port::transmit`'s.
-        while self.batch.send(now, &mut self.socket, &mut self.ring) {
+        loop {
+            let before = self.batch.len();
+            let taken = self.batch.send(now, &mut self.socket, &mut self.ring);
+            self.batch.gone(before).for_each(|header| self.to_peer.put(header));
+            if !taken {
+                break;
+            }
             while self.batch.has_room() {
+                self.ring.0.has_room_for(self.batch.room());
                 let polled = self.sender.poll(now, &mut self.ring, self.batch.buffer());
                 let Some(outgoing) = polled else { break };
                 self.batch.add(&outgoing);
@@ -204,7 +207,6 @@ impl Rig {
             if self.batch.is_empty() {
                 break;
             }
-            self.batch.headers().for_each(|header| self.to_peer.put(header));
             count += self.batch.len();
         }
         count

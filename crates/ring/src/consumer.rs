@@ -19,6 +19,10 @@ use crate::sync::{Ordering, relax};
 /// How often `umod_i` may change between looking and claiming. An honest producer needs longer to move it than an
 /// attempt takes, so that more than a handful in a row is an attack.
 const ATTEMPTS: u32 = 1 << 12;
+/// So many packets ahead, a record is asked for: it lies with the producer's processor.
+const AHEAD: u64 = 3;
+/// `dev_i` is told when so many packets have left, or all that were taken; less in a small ring.
+const DEV_STEP: u64 = 16;
 
 /// A packet that the transport has taken for sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +56,15 @@ enum Step {
 pub struct Consumer {
     pub(crate) shared: Arc<Shared>,
     dev: u64,
+    /// As the other side last saw it.
+    told_dev: u64,
+    dev_step: u64,
+    /// The next packet to be given out. What is between here and `kern_i` was taken together with one before it.
+    next: u64,
     kern: u64,
     user: u64,
+    /// How many packets the transport will take at this instant.
+    expected: u32,
     /// The packed word as it was last seen or written here.
     packed: u64,
     flights: Vec<Flight>,
@@ -74,8 +85,12 @@ impl Consumer {
         let slots = shared.geometry.slots();
         Self {
             dev: origin,
+            told_dev: origin,
+            dev_step: (u64::from(slots) / 8).clamp(1, DEV_STEP),
+            next: origin,
             kern: origin,
             user: origin,
+            expected: 0,
             packed: Packed { kern: origin as u32, umod: origin as u32 }.bits(),
             flights: vec![Flight::default(); slots as usize],
             seen: vec![Seen::default(); slots as usize],
@@ -93,10 +108,17 @@ impl Consumer {
     pub fn has_queued(&mut self) -> bool {
         // What was queued when last looked is so still, or was pulled back, which the next claim finds out: a word
         // that the other side writes at each packet is better not asked for at each packet.
-        if self.violation.is_none() && self.knows_of_queued() {
+        if self.violation.is_none() && (self.next < self.kern || self.knows_of_queued()) {
             return true;
         }
-        self.umod().is_ok_and(|umod| self.held.is_some() || umod > self.kern)
+        self.umod().is_ok_and(|umod| self.held.is_some() || umod > self.next)
+    }
+
+    /// The transport will take so many packets at this very instant, if there are as many: `kern_i` may move over them
+    /// at once, since between two processors each move costs a cache line. What is not taken then all the same goes
+    /// next, and can be pulled back no more.
+    pub fn expect(&mut self, packets: u32) {
+        self.expected = packets;
     }
 
     fn knows_of_queued(&self) -> bool {
@@ -108,13 +130,13 @@ impl Consumer {
     /// # Errors
     /// [`Violation`] if shared memory holds what no honest producer writes; then and ever after.
     pub fn queued_len(&mut self) -> Result<usize, Violation> {
-        Ok((self.umod()? - self.kern) as usize)
+        Ok((self.umod()? - self.next) as usize)
     }
 
     /// Brings the private copies up to date, and says how many packets are queued.
     pub(crate) fn look_over(&mut self) -> Result<usize, Violation> {
         let len = self.queued_len()?;
-        for position in self.kern..self.kern + len as u64 {
+        for position in self.next..self.next + len as u64 {
             let slot = self.shared.geometry.slot_of(position);
             self.seen[slot].refresh(position, self.shared.record(slot));
         }
@@ -122,11 +144,11 @@ impl Consumer {
     }
 
     pub(crate) fn seen(&self, place: usize) -> &Seen {
-        &self.seen[self.shared.geometry.slot_of(self.kern + place as u64)]
+        &self.seen[self.shared.geometry.slot_of(self.next + place as u64)]
     }
 
     pub(crate) fn seen_mut(&mut self, place: usize) -> &mut Seen {
-        &mut self.seen[self.shared.geometry.slot_of(self.kern + place as u64)]
+        &mut self.seen[self.shared.geometry.slot_of(self.next + place as u64)]
     }
 
     /// Takes the oldest queued packet for sending now, moving `kern_i`. What is dead, was given up or has expired at
@@ -215,11 +237,16 @@ impl Consumer {
     }
 
     fn claim_one(&mut self, unfit: impl FnOnce(&Claimed) -> Option<DropReason>) -> Result<Step, Violation> {
-        if !self.advance_kern()? {
+        if self.next == self.kern && !self.advance_kern()? {
             return Ok(Step::Empty);
         }
-        let token = self.kern - 1;
+        let token = self.next;
+        self.next += 1;
+        self.expected = self.expected.saturating_sub(1);
         let slot = self.shared.geometry.slot_of(token);
+        if token + AHEAD < self.user {
+            self.shared.will_read_record(self.shared.geometry.slot_of(token + AHEAD));
+        }
         let words = self.shared.record(slot);
         let dead = record::dead(words);
         let record = match record::read(words) {
@@ -240,18 +267,21 @@ impl Consumer {
         }
     }
 
-    /// Moves `kern_i` forward by one, if `umod_i` lets it: what it passes is this side's alone from then on.
+    /// Moves `kern_i` forward by one, or by as many as are expected, as far as `umod_i` lets it: what it passes is this
+    /// side's alone from then on.
     fn advance_kern(&mut self) -> Result<bool, Violation> {
         // If that is an old one, the exchange fails and says so.
         let mut seen = if self.knows_of_queued() { self.packed } else { self.shared.packed().load(Ordering::Acquire) };
         for _ in 0..ATTEMPTS {
-            if self.accept(seen)? == self.kern {
+            let queued = self.accept(seen)? - self.kern;
+            if queued == 0 {
                 return Ok(false);
             }
-            let moved = Packed { kern: (self.kern + 1) as u32, ..Packed::from_bits(seen) }.bits();
+            let kern = self.kern + queued.min(self.expected.max(1).into());
+            let moved = Packed { kern: kern as u32, ..Packed::from_bits(seen) }.bits();
             match self.shared.packed().compare_exchange(seen, moved, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
-                    self.kern += 1;
+                    self.kern = kern;
                     self.packed = moved;
                     return Ok(true);
                 }
@@ -268,6 +298,7 @@ impl Consumer {
         if let Some(evicted) = self.unsettled.insert(token, record.meta) {
             self.complete(evicted.seq, Fate::Lost);
         }
+        self.shared.will_read_zone(record.place.offset as usize);
         self.newest = Claimed { token, meta: record.meta, len: record.place.len as usize };
     }
 
@@ -292,13 +323,18 @@ impl Consumer {
     pub fn sent(&mut self, token: u64) {
         let Some(flight) = self.flight(token) else { return };
         flight.left = true;
-        let before = self.dev;
-        while self.dev < self.kern && self.flights[self.shared.geometry.slot_of(self.dev)].left {
+        while self.dev < self.next && self.flights[self.shared.geometry.slot_of(self.dev)].left {
             self.dev += 1;
         }
-        if self.dev != before {
-            self.shared.dev_i().store(self.dev, Ordering::Release);
+        // One by one, the other side would have to fetch it for each packet.
+        if self.dev == self.next || self.dev - self.told_dev >= self.dev_step {
+            self.tell_dev();
         }
+    }
+
+    fn tell_dev(&mut self) {
+        self.told_dev = self.dev;
+        self.shared.dev_i().store(self.dev, Ordering::Release);
     }
 
     /// The peer has acknowledged the packet: sets `kern_acked` while its record is still there, and tells its fate.
@@ -341,7 +377,7 @@ impl Consumer {
     /// Gives every claimed packet without a fate one: `Dropped(Closed)` if it has not left, `Lost` if it has. For the
     /// end of a connection.
     pub fn settle_all(&mut self) {
-        for token in self.kern.saturating_sub(self.unsettled.memory())..self.kern {
+        for token in self.next.saturating_sub(self.unsettled.memory())..self.next {
             let unsent = self.flight(token).is_some();
             self.settle(token, if unsent { Fate::Dropped(DropReason::Closed) } else { Fate::Lost });
         }
@@ -360,7 +396,7 @@ impl Consumer {
         // A read-modify-write of the word that publishing modifies: whichever comes second sees the other's. Either
         // the packets are seen here, or kern_notify is seen there.
         let seen = self.shared.packed().fetch_add(0, Ordering::AcqRel);
-        let raced_in = self.accept(seen).is_ok_and(|umod| umod > self.kern);
+        let raced_in = self.accept(seen).is_ok_and(|umod| umod > self.next);
         if raced_in {
             self.shared.kern_notify().store(0, Ordering::Relaxed);
         }
@@ -415,19 +451,19 @@ impl Consumer {
     #[cfg(not(loom))]
     pub(crate) fn place(&self, token: u64) -> Option<Place> {
         let flight = self.flights.get(self.shared.geometry.slot_of(token))?;
-        ((self.dev..self.kern).contains(&token) && !flight.left).then_some(flight.place)
+        ((self.dev..self.next).contains(&token) && !flight.left).then_some(flight.place)
     }
 
     /// A claimed packet that has not left.
     fn flight(&mut self, token: u64) -> Option<&mut Flight> {
         let slot = self.shared.geometry.slot_of(token);
-        let claimed = (self.dev..self.kern).contains(&token);
+        let claimed = (self.dev..self.next).contains(&token);
         self.flights.get_mut(slot).filter(|flight| claimed && !flight.left)
     }
 
     /// Whether no later packet of the same slot was claimed, so that setting its `kern_acked` disturbs none.
     fn record_is_there(&self, token: u64) -> bool {
-        self.kern <= token + self.flights.len() as u64
+        self.next <= token + self.flights.len() as u64
     }
 
     fn violates(&mut self, violation: Violation) -> Violation {

@@ -241,6 +241,27 @@ impl Shared {
         self.memory.words(RECORDS + slot * RECORD, crate::record::WORDS)
     }
 
+    /// The record of a slot comes from the other side's processor: asked for early, it is here in time.
+    pub(crate) fn will_read_record(&self, slot: usize) {
+        self.memory.will_read(RECORDS + slot * RECORD);
+    }
+
+    /// As [`will_read_record`](Self::will_read_record).
+    pub(crate) fn will_write_record(&self, slot: usize) {
+        self.memory.will_write(RECORDS + slot * RECORD);
+    }
+
+    /// As [`will_read_record`](Self::will_read_record), of the payload at `offset`: its first bytes are there, and what
+    /// follows in order is fetched by the processor's own guess.
+    pub(crate) fn will_read_zone(&self, offset: usize) {
+        self.memory.will_read(self.geometry.zone_at + offset / 8);
+    }
+
+    /// As [`will_read_zone`](Self::will_read_zone).
+    pub(crate) fn will_write_zone(&self, offset: usize) {
+        self.memory.will_write(self.geometry.zone_at + offset / 8);
+    }
+
     /// Copies `bytes` into the zone at `offset`, a multiple of eight. The last word is filled with zeros.
     pub(crate) fn write_zone(&self, offset: usize, bytes: &[u8]) {
         let words = self.zone_words(offset, bytes.len());

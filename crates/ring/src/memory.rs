@@ -113,6 +113,30 @@ mod mapped {
             unsafe { self.base.as_ptr().add(at) }
         }
 
+        /// Word `at`, and what shares its cache line, will be read soon.
+        pub(crate) fn will_read(&self, at: usize) {
+            #[cfg(target_arch = "x86_64")]
+            if at < self.words {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                // SAFETY: a hint reads nothing, and the address is within the memory.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.cast::<u64>().as_ptr().add(at).cast()) };
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = at;
+        }
+
+        /// Word `at`, and what shares its cache line, will be written soon.
+        pub(crate) fn will_write(&self, at: usize) {
+            #[cfg(target_arch = "x86_64")]
+            if at < self.words {
+                use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+                // SAFETY: a hint changes nothing, and the address is within the memory.
+                unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.base.cast::<u64>().as_ptr().add(at).cast()) };
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = at;
+        }
+
         /// Bytes from word `at` on, to be filled in place.
         ///
         /// # Safety
@@ -172,5 +196,9 @@ mod modelled {
         pub fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
             &self.words[at..at + count]
         }
+
+        pub(crate) fn will_read(&self, _: usize) {}
+
+        pub(crate) fn will_write(&self, _: usize) {}
     }
 }

@@ -16,6 +16,8 @@ use crate::zone::{FrozenBuffer, Use, Zone, ZoneBuffer};
 
 /// An honest consumer moves `kern_i` at most once a slot, and needs far longer for it than an attempt takes.
 const ATTEMPTS: u32 = 1 << 20;
+/// So many packets ahead, the memory of a record is asked for: the consumer's processor has it from the last round.
+const AHEAD: u64 = 4;
 
 /// The place of a packet in the ring, counted from the ring's beginning; never reused.
 ///
@@ -102,6 +104,34 @@ impl Producer {
     /// See [`EnqueueError`]; nothing has changed then.
     pub fn enqueue(&mut self, meta: &AduMeta, bytes: &[u8]) -> Result<Index, EnqueueError> {
         let index = self.append(meta, bytes)?;
+        self.publish()?;
+        Ok(index)
+    }
+
+    /// Enqueues an ADU of `len` bytes, which `fill` writes where it is sent from. The bytes that it finds there are
+    /// whatever an earlier packet left.
+    ///
+    /// ```
+    /// use timeous_core::AduMeta;
+    /// use timeous_ring::{Config, create};
+    /// let (mut producer, _consumer) = create(&Config::new(8)).unwrap();
+    /// producer.enqueue_with(&AduMeta::default(), 5, |bytes| bytes.copy_from_slice(b"hello")).unwrap();
+    /// assert_eq!(producer.queued_len(), 1);
+    /// ```
+    ///
+    /// # Errors
+    /// See [`EnqueueError`]; nothing has changed then.
+    #[cfg(not(loom))]
+    pub fn enqueue_with(
+        &mut self,
+        meta: &AduMeta,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Index, EnqueueError> {
+        self.reclaim()?;
+        self.make_room()?;
+        let (used, place) = self.zone.fill(len, fill)?;
+        let index = self.occupy(meta, used, place);
         self.publish()?;
         Ok(index)
     }
@@ -260,12 +290,23 @@ impl Producer {
         if self.is_closed() {
             return Err(EnqueueError::Closed);
         }
-        self.reclaim()?;
-        if self.user - self.dev == self.slots.len() as u64 - 1 { Err(EnqueueError::Full) } else { Ok(()) }
+        if let Some(broken) = self.broken {
+            return Err(broken.into());
+        }
+        if self.is_full() {
+            self.reclaim()?;
+        }
+        if self.is_full() { Err(EnqueueError::Full) } else { Ok(()) }
+    }
+
+    /// As far as is known here.
+    fn is_full(&self) -> bool {
+        self.user - self.dev == self.slots.len() as u64 - 1
     }
 
     fn occupy(&mut self, meta: &AduMeta, used: Use, place: Place) -> Index {
         let position = self.user;
+        self.shared.will_write_record(self.shared.geometry.slot_of(position + AHEAD));
         *self.slot_mut(position) = Slot { meta: *meta, place, dead: None, used: Some(used) };
         self.write(position);
         self.user += 1;

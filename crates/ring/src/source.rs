@@ -25,17 +25,19 @@ pub struct RingSource {
     choice: Option<Box<dyn LateChoice>>,
     apart: bool,
     closed: bool,
+    /// How many packets its driver has room for.
+    room: u32,
 }
 
 impl RingSource {
     /// Gives everything in the ring's order.
     pub fn new(consumer: Consumer) -> Self {
-        Self { consumer, choice: None, apart: false, closed: false }
+        Self { consumer, choice: None, apart: false, closed: false, room: 1 }
     }
 
     /// Runs `choice` before each packet.
     pub fn with_choice(consumer: Consumer, choice: Box<dyn LateChoice>) -> Self {
-        Self { consumer, choice: Some(choice), apart: false, closed: false }
+        Self { consumer, choice: Some(choice), apart: false, closed: false, room: 1 }
     }
 
     /// Replaces the choice.
@@ -49,6 +51,12 @@ impl RingSource {
     pub fn leaving_payloads_apart(mut self) -> Self {
         self.apart = true;
         self
+    }
+
+    /// Its driver can hand over so many packets at this instant; one unless it says so. As many may be taken from the
+    /// application together, where a transport expects to send them.
+    pub fn has_room_for(&mut self, packets: u32) {
+        self.room = packets;
     }
 
     /// The connection ends: what is queued is `Dropped(Closed)`, the producer learns of it, and nothing is given any
@@ -159,6 +167,10 @@ impl AduSource for RingSource {
         Some(PulledAdu { token: claimed.token, len: claimed.len, meta: claimed.meta, apart: self.apart })
     }
 
+    fn will_pull(&mut self, packets: u32) {
+        self.consumer.expect(packets.min(self.room));
+    }
+
     fn append(&mut self, token: u64, packet: &mut Vec<u8>) {
         self.consumer.copy_payload(token, packet);
     }
@@ -190,12 +202,13 @@ impl AduSource for RingSource {
 
 impl fmt::Debug for RingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { consumer, choice, apart, closed } = self;
+        let Self { consumer, choice, apart, closed, room } = self;
         f.debug_struct("RingSource")
             .field("consumer", consumer)
             .field("has_choice", &choice.is_some())
             .field("apart", apart)
             .field("closed", closed)
+            .field("room", room)
             .finish()
     }
 }

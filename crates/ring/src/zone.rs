@@ -17,6 +17,10 @@ use crate::error::EnqueueError;
 use crate::layout::Shared;
 use crate::record::Place;
 
+/// So many buffers ahead of the one that is taken, the first bytes of a buffer are asked for: whoever sent what was
+/// there before has them.
+const AHEAD: usize = 3;
+
 /// The producer's side of the zone.
 #[derive(Debug)]
 pub(crate) struct Zone {
@@ -52,6 +56,9 @@ impl Zone {
             self.collect_abandoned();
         }
         let id = self.free.pop().ok_or(EnqueueError::ZoneFull)?;
+        if let Some(&later) = self.free.iter().nth_back(AHEAD) {
+            self.books.shared.will_write_zone(later as usize * self.books.shared.geometry.buffer_size());
+        }
         self.books.uses[id as usize].store(1, Ordering::Relaxed);
         Ok(id)
     }
@@ -73,6 +80,22 @@ impl Zone {
         let offset = id as usize * self.books.shared.geometry.buffer_size();
         self.books.shared.write_zone(offset, bytes);
         Ok((Use(id), Place { offset: offset as u32, len: bytes.len() as u32 }))
+    }
+
+    /// Lets `fill` write a payload of `len` bytes into a buffer of its own.
+    #[cfg(not(loom))]
+    pub(crate) fn fill(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(Use, Place), EnqueueError> {
+        self.check_len(len)?;
+        let id = self.take()?;
+        let buffer_size = self.books.shared.geometry.buffer_size();
+        let at = self.books.shared.geometry.zone_at() + id as usize * buffer_size / 8;
+        // Should `fill` panic, the buffer is free again.
+        let unfilled = Unfilled { id, books: &self.books };
+        // SAFETY: `take` gives out only buffers to which neither a record nor a handle refers, and nobody gets to know
+        // of this one before it is filled. The consumer reads payloads of published records only.
+        fill(unsafe { self.books.shared.memory.bytes_mut(at, len) });
+        std::mem::forget(unfilled);
+        Ok((Use(id), Place { offset: (id as usize * buffer_size) as u32, len: len as u32 }))
     }
 
     pub(crate) fn check_len(&self, len: usize) -> Result<(), EnqueueError> {
@@ -117,9 +140,30 @@ impl Zone {
     /// A record does not refer to its buffer any more.
     pub(crate) fn let_go(&mut self, used: Use) {
         let Use(id) = used;
-        if self.books.uses[id as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+        let uses = &self.books.uses[id as usize];
+        // The only use is this one: nobody is left who could make another one of it.
+        let last = uses.load(Ordering::Acquire) == 1;
+        if last {
+            uses.store(0, Ordering::Relaxed);
+        }
+        if last || uses.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.free.push(id);
         }
+    }
+}
+
+/// A buffer that is being filled.
+#[cfg(not(loom))]
+struct Unfilled<'a> {
+    id: u32,
+    books: &'a Books,
+}
+
+#[cfg(not(loom))]
+impl Drop for Unfilled<'_> {
+    fn drop(&mut self) {
+        self.books.uses[self.id as usize].store(0, Ordering::Release);
+        self.books.abandoned.fetch_add(1, Ordering::Release);
     }
 }
 

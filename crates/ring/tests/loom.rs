@@ -77,6 +77,26 @@ fn pull_back_against_claim() {
     });
 }
 
+/// The same against a transport that takes two at once: it gets both, one, or none of them.
+#[test]
+fn pull_back_against_a_claim_of_several() {
+    model(|| {
+        let (mut producer, mut consumer) = ring(4, 3);
+        let transport = thread::spawn(move || {
+            consumer.expect(2);
+            let seqs = take(&mut consumer, 2);
+            (consumer, seqs)
+        });
+        let pulled = producer.pull_back(2).unwrap();
+        let owned: Vec<u64> = (0..pulled.len()).map(|place| pulled.get(place).unwrap().0.seq.0).collect();
+        assert!(owned.iter().eq([2, 3][2 - owned.len()..].iter()), "the newest, in order: {owned:?}");
+        pulled.release();
+        let (mut consumer, mut seqs) = transport.join().unwrap();
+        seqs.extend(take(&mut consumer, 4));
+        assert_eq!(seqs, [1, 2, 3]);
+    });
+}
+
 /// Pulling all back and turning the order round, against a transport that takes all it can.
 #[test]
 fn reorder_against_claim() {

@@ -105,6 +105,19 @@ impl Macroflow {
         self.next_release <= now + self.slack()
     }
 
+    /// How many packets may leave at this instant beside those that were granted, as long as nobody else asks.
+    pub(crate) fn spare(&self, now: Instant) -> u32 {
+        if !self.requests.is_empty() {
+            return 0;
+        }
+        let used = self.outstanding + u64::from(self.granted) * self.mtu;
+        let room = self.reckoned.window.saturating_sub(used) / self.mtu;
+        let ahead = (now + self.slack()).saturating_since(self.next_release).as_nanos();
+        let gap = self.reckoned.pace.map_or(0, |(_, gap)| gap.as_nanos());
+        let paced = ahead.checked_div(gap).unwrap_or(u64::MAX);
+        u32::try_from(room.min(paced)).unwrap_or(u32::MAX)
+    }
+
     fn charge_pace(&mut self, now: Instant) {
         if let Some((_, gap)) = self.reckoned.pace {
             if self.burst > 0 {

@@ -89,6 +89,14 @@ impl Manager {
         Ok(has_grant.then(|| macroflow.state_of(flow)))
     }
 
+    /// How many packets a flow that holds a grant may send at this instant, that one included, if nobody else asks to
+    /// send meanwhile: no promise, and no grant.
+    pub fn burst(&self, now: Instant, id: FlowId) -> u32 {
+        let Some(flow) = self.flows.get(id) else { return 0 };
+        let spare = self.macroflows.get(flow.macroflow).map_or(0, |macroflow| macroflow.spare(now));
+        spare.saturating_add(1)
+    }
+
     /// A grant was used for `bytes`; 0 gives it back (`cm_notify`).
     ///
     /// # Errors

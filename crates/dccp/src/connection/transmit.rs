@@ -13,6 +13,8 @@ use crate::seq::Seq;
 
 /// As many control packets wait at most; a peer that provokes more does not get them.
 const MAX_CONTROL: usize = 16;
+/// As many packets at most are asked for together.
+const MOST_EXPECTED: u32 = 16;
 
 impl Connection {
     /// Has a control packet sent; one that waits already is not sent twice.
@@ -42,6 +44,7 @@ impl Connection {
             return Some(self.send_control(now, Control::Ack, packet));
         }
         self.barren = false;
+        self.expected = 0;
         None
     }
 
@@ -100,6 +103,11 @@ impl Connection {
         self.write_options(now, &body, Config::OPTION_ROOM);
         let start = self.write_header(body, packet);
         let room = self.config.mps.saturating_sub(packet.len());
+        if self.expected == 0 {
+            self.expected = cm.burst(now, flow).min(MOST_EXPECTED);
+            source.will_pull(self.expected);
+        }
+        self.expected = self.expected.saturating_sub(1);
         let mut pulled = source.pull(now, path, room, packet);
         match &mut pulled {
             Some(adu) => {

@@ -148,3 +148,67 @@ fn what_expires_while_nothing_may_be_sent_frees_its_places() {
     assert_eq!(producer.free_slots(), 2);
     assert_eq!(pull(&mut source, at(22)), Some((2, b"x".to_vec())));
 }
+
+#[test]
+fn what_is_expected_is_taken_together_and_nothing_beyond() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    for (seq, deadline) in [(0, None), (1, Some(10)), (2, None), (3, None), (4, None)] {
+        let meta = AduMeta { seq: AduSeq(seq), deadline: deadline.map(at), ..AduMeta::default() };
+        producer.enqueue(&meta, b"x").unwrap();
+    }
+    let mut source = RingSource::new(consumer);
+    source.will_pull(3);
+    assert_eq!(pull(&mut source, at(0)).unwrap().0, 0);
+    assert_eq!(producer.queued_len(), 4, "a driver that has room for one takes one");
+    source.has_room_for(2);
+    source.will_pull(3);
+    // Two are taken, of which one is pulled; the other one has expired when its turn comes.
+    assert_eq!(pull(&mut source, at(0)).unwrap().0, 1);
+    assert_eq!(source.queued_len(), 3, "a choice sees what was taken and not pulled");
+    let pulled = producer.pull_back_all().unwrap();
+    assert_eq!(pulled.len(), 2, "the last word is over for two of them");
+    pulled.release();
+    assert!(source.has_queued(at(20)));
+    source.has_room_for(1);
+    assert!((2..5).map(|_| pull(&mut source, at(20)).unwrap().0).eq(2..5));
+    assert_eq!(pull(&mut source, at(20)), None);
+}
+
+#[test]
+fn what_was_taken_and_not_pulled_keeps_its_deadline_and_ends_with_the_ring() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let late = Instant::ZERO + Duration::from_millis(10);
+    for seq in 0..4 {
+        let meta = AduMeta { seq: AduSeq(seq), deadline: (seq == 1).then_some(late), ..AduMeta::default() };
+        producer.enqueue(&meta, b"x").unwrap();
+    }
+    let mut source = RingSource::new(consumer);
+    source.has_room_for(4);
+    source.will_pull(4);
+    assert_eq!(pull(&mut source, Instant::ZERO).unwrap().0, 0);
+    assert_eq!(pull(&mut source, late + Duration::from_millis(1)).unwrap().0, 2);
+    source.close();
+    source.settle_all();
+    let expected = [(1, DropReason::Expired), (3, DropReason::Closed)].map(|(seq, why)| (seq, Fate::Dropped(why)));
+    let fates = fates(&mut producer);
+    assert!(expected.iter().all(|one| fates.contains(one)), "{fates:?}");
+}
+
+#[test]
+fn what_is_written_in_place_is_what_leaves() {
+    let (mut producer, consumer) = create(&Config::new(4)).unwrap();
+    let mut source = RingSource::new(consumer);
+    for round in 0..20_u8 {
+        producer.enqueue_with(&adu(round.into()), 3, |bytes| bytes.fill(round)).unwrap();
+        assert_eq!(pull(&mut source, Instant::ZERO).unwrap(), (round.into(), vec![round; 3]));
+    }
+    let refused = producer.enqueue_with(&adu(0), 5_000, |_| unreachable!("too large to be written"));
+    assert!(matches!(refused, Err(EnqueueError::TooLarge { .. })));
+    for _ in 0..10 {
+        let panics = || producer.enqueue_with(&adu(0), 3, |_| panic!("the application's own"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+    }
+    producer.enqueue_with(&adu(7), 3, |bytes| bytes.fill(7)).expect("its buffers are free again");
+    assert_eq!(pull(&mut source, Instant::ZERO).unwrap().0, 7);
+}

@@ -7,7 +7,7 @@ use std::thread;
 
 use timeous::core::{AduMeta, AduSeq};
 use timeous_engine::rig::Rig;
-use timeous_engine::{Producer, Waker, clock};
+use timeous_engine::{EnqueueError, Producer, Waker, clock};
 
 use super::sent::{ROUND_TRIP, Sent, number, processor_time};
 
@@ -50,17 +50,11 @@ pub(super) fn send(
 
 fn application(producer: &mut Producer, wakers: &Wakers, payload: usize, packets: u32, next: &mut u64) {
     for _ in 0..packets {
-        let mut buffer = loop {
-            if producer.free_slots() > 0
-                && let Ok(buffer) = producer.buffer()
-            {
-                break buffer;
-            }
-            wait_for_room(producer, wakers);
-        };
         let meta = AduMeta { seq: AduSeq(*next), ..AduMeta::default() };
-        number(&mut buffer.bytes_mut()[..payload], next);
-        producer.enqueue_buffer(&meta, buffer, payload).expect("there is a free slot, and nobody else takes it");
+        while let Err(full) = producer.enqueue_with(&meta, payload, |bytes| number(bytes, next)) {
+            assert!(matches!(full, EnqueueError::Full | EnqueueError::ZoneFull), "{full}");
+            wait_for_room(producer, wakers);
+        }
         if producer.needs_notify() {
             wakers.queued.wake();
         }
