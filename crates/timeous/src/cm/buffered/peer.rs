@@ -19,8 +19,8 @@ pub(super) struct Peer {
     bytes: usize,
     /// Grants that were asked for and have not come.
     asked: usize,
-    /// Bytes that left, and that the manager does not know of yet.
-    untold: u64,
+    /// Lengths of datagrams that left, and of which the manager does not know yet.
+    untold: VecDeque<u64>,
     /// If the socket keeps account of what is acknowledged.
     pub(super) feedback: Option<Feedback>,
 }
@@ -48,9 +48,9 @@ impl Peer {
     /// Asks for a grant for each datagram that waits, within bounds, and tells what is still to be told.
     pub(super) fn ask(&mut self, cm: &CongestionManager) -> Result<(), Error> {
         let Some(flow) = self.flow else { return Ok(()) };
-        if self.untold > 0 {
-            cm.notify_unasked(flow, self.untold)?;
-            self.untold = 0;
+        while let Some(&bytes) = self.untold.front() {
+            cm.notify_unasked(flow, bytes)?;
+            self.untold.pop_front();
         }
         let wanted = self.queue.len().min(REQUESTS);
         if let Some(more) = wanted.checked_sub(self.asked).filter(|&more| more > 0) {
@@ -70,7 +70,7 @@ impl Peer {
 
     /// A datagram left on a grant that had lapsed, or of which the manager could not be told.
     pub(super) fn left_unasked(&mut self, bytes: u64) {
-        self.untold += bytes;
+        self.untold.push_back(bytes);
     }
 
     /// So many of its requests were refused: fewer are made until there are grants again.
@@ -86,7 +86,8 @@ impl Peer {
 
     /// The daemon is gone, and what was asked of it.
     pub(super) fn lose_flow(&mut self) {
-        (self.flow, self.asked, self.untold) = (None, 0, 0);
+        (self.flow, self.asked) = (None, 0);
+        self.untold.clear();
         if let Some(feedback) = &mut self.feedback {
             feedback.forget();
         }

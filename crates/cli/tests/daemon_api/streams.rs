@@ -1,0 +1,137 @@
+//! Streams that the daemon runs.
+
+use std::process::Command;
+use std::thread::{self, JoinHandle};
+
+use timeous::core::Fate;
+use timeous::{Arrival, CloseReason, Culprit, Error, Hints, Receiver, Sender, Status, Uri, clock};
+
+use crate::support::{PATIENCE, TestDaemon, port};
+
+fn uri(text: &str) -> Uri {
+    text.parse().unwrap()
+}
+
+/// Everything that comes until the end of the stream.
+fn receive(uri: Uri) -> JoinHandle<Result<Vec<Vec<u8>>, Error>> {
+    thread::spawn(move || {
+        let mut receiver = Receiver::open(&uri)?;
+        let mut received = Vec::new();
+        loop {
+            match receiver.receive(Some(clock::now() + PATIENCE))? {
+                Arrival::Data(data) => received.push(data.bytes),
+                Arrival::End => return Ok(received),
+                Arrival::Nothing => panic!("nothing within {PATIENCE:?}"),
+            }
+        }
+    })
+}
+
+/// Sends 50 ADUs and ends the stream: each has its fate, and what was acknowledged came.
+fn send_and_compare(sender: &Uri, receiver: Uri) {
+    let received = receive(receiver);
+    let mut sender = Sender::open(sender).unwrap();
+    for n in 0..50u8 {
+        sender.send(&[n; 700], Hints::default()).unwrap();
+    }
+    let mut acked = 0;
+    while sender.pending() > 0 {
+        sender.wait(Some(clock::now() + PATIENCE));
+        while let Some(delivery) = sender.poll_delivery() {
+            acked += usize::from(delivery.fate == Fate::Acked);
+        }
+    }
+    let stats = sender.finish().unwrap();
+    let received = received.join().unwrap().unwrap();
+    assert_eq!((acked, received.len()), (50, 50));
+    assert_eq!(stats.pkt_acked_total, 50);
+    assert!((0..50u8).zip(&received).all(|(n, bytes)| *bytes == [n; 700]));
+}
+
+/// A port that is free: nobody can say which one a listener got.
+fn free() -> (std::net::IpAddr, u16) {
+    let address = port().local_addr().unwrap();
+    (address.ip(), address.port())
+}
+
+#[test]
+fn both_ends_either_end_or_none_by_the_daemon() {
+    let daemon = TestDaemon::start();
+    let by_daemon = format!("&daemon={}", daemon.socket().display());
+    for (sending, receiving) in [(&*by_daemon, &*by_daemon), (&by_daemon, ""), ("", &by_daemon)] {
+        let (ip, port) = free();
+        let sender = uri(&format!("timeous://{ip}:{port}?latency=20s{sending}"));
+        let receiver = uri(&format!("timeous://{ip}:{port}?mode=listener{receiving}"));
+        send_and_compare(&sender, receiver);
+    }
+}
+
+#[test]
+fn a_stream_ends_with_its_daemon_and_says_so() {
+    let mut daemon = TestDaemon::start();
+    let (ip, port) = free();
+    let received = receive(uri(&format!("timeous://{ip}:{port}?mode=listener&daemon={}", daemon.socket().display())));
+    let query = format!("latency=20s&daemon={}", daemon.socket().display());
+    let mut sender = Sender::open(&uri(&format!("timeous://{ip}:{port}?{query}"))).unwrap();
+    sender.send(b"before", Hints::default()).unwrap();
+    let end = clock::now() + PATIENCE;
+    while sender.pending() > 0 {
+        sender.wait(Some(end));
+        while sender.poll_delivery().is_some() {}
+    }
+    daemon.stop();
+    while !matches!(sender.status(), Status::Closed(_)) {
+        assert!(clock::now() < end, "{:?}", sender.status());
+        sender.wait(Some(end));
+    }
+    assert!(sender.send(b"after", Hints::default()).is_err());
+    // A daemon that is told to stop closes what it runs in order as far as it can; one that is killed cannot.
+    let error = match sender.status() {
+        Status::Closed(reason @ CloseReason::Abandoned) => Error::Closed(reason),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(error.culprit(), Culprit::Environment);
+    assert!(error.to_string().contains("open it again"), "{error}");
+    match received.join().unwrap() {
+        Ok(received) => assert_eq!(received, [b"before".to_vec()]),
+        Err(error) => assert!(matches!(error, Error::Closed(CloseReason::Abandoned)), "{error}"),
+    }
+}
+
+#[test]
+fn a_daemon_that_was_asked_for_by_name_is_not_done_without() {
+    let (ip, port) = free();
+    let error = Sender::open(&uri(&format!("timeous://{ip}:{port}?daemon=/nonexistent/daemon.sock"))).unwrap_err();
+    assert!(matches!(error, Error::NoDaemon(_)), "{error}");
+    assert_eq!(error.culprit(), Culprit::Environment);
+}
+
+/// Some frames of the clip, as a byte stream.
+fn video() -> Vec<u8> {
+    let clip = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/clip.h264")).unwrap();
+    let start_codes = clip.windows(3).enumerate().filter(|(_, bytes)| *bytes == [0, 0, 1]).map(|(at, _)| at);
+    let end = start_codes.skip(20).find(|&at| clip[at - 1] == 0).unwrap();
+    clip[..end - 1].to_vec()
+}
+
+/// With `daemon=auto` the tool takes the daemon that its environment names, and does without one that is not there.
+#[test]
+fn auto_takes_the_daemon_that_is_there() {
+    let mut daemon = TestDaemon::start();
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("clip.h264");
+    std::fs::write(&source, video()).unwrap();
+    for there in [true, false] {
+        if !there {
+            daemon.stop();
+        }
+        let (ip, port) = free();
+        let received = receive(uri(&format!("timeous://{ip}:{port}?mode=listener")));
+        let mut sending = Command::new(env!("CARGO_BIN_EXE_timeous"));
+        sending.env("TIMEOUS_SOCKET", daemon.socket()).arg("send").arg(&source);
+        let sent = sending.arg(format!("timeous://{ip}:{port}?latency=5s&daemon=auto")).output().unwrap();
+        assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+        assert!(!received.join().unwrap().unwrap().is_empty());
+        assert_eq!(daemon.knows(ip), there);
+    }
+}
