@@ -47,6 +47,9 @@ pub(crate) struct DaemonArgs {
     /// Write what the Congestion Manager does to this qlog file
     #[arg(long, value_name = "FILE")]
     qlog: Option<PathBuf>,
+    /// Share no windows with the kernel's TCP, even where `timeous cm kernel-tcp` has made it a client
+    #[arg(long)]
+    no_kernel_tcp: bool,
     /// Clients of a user
     #[arg(long, value_name = "N", default_value_t = Limits::default().clients)]
     max_clients: u32,
@@ -116,6 +119,7 @@ fn config(args: DaemonArgs) -> Result<Config, Failure> {
     config.metrics = args.metrics;
     config.metrics_reach = if args.metrics_beyond_loopback { Reach::Beyond } else { Reach::Loopback };
     config.qlog = args.qlog;
+    config.kernel_tcp = (!args.no_kernel_tcp).then(|| timeous_kernel::PINNED.into());
     config.limits = Limits {
         all_clients: args.max_all_clients,
         clients: args.max_clients,

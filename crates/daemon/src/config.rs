@@ -23,6 +23,9 @@ pub struct Config {
     pub metrics_reach: Reach,
     /// The file or directory in which events are written down; `None`: they are not.
     pub qlog: Option<PathBuf>,
+    /// Where the macroflows of the kernel's TCP are pinned, if it is a client of a Congestion Manager: windows are shared
+    /// with it then. `None`: it is left alone.
+    pub kernel_tcp: Option<PathBuf>,
 }
 
 impl Config {
@@ -38,6 +41,7 @@ impl Config {
             metrics: None,
             metrics_reach: Reach::Loopback,
             qlog: None,
+            kernel_tcp: None,
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use timeous_cm::ClientId;
 use timeous_core::{Duration, Instant};
 use timeous_engine::{Congestion, Engine, Gone, Waker, clock};
-use timeous_ipc::messages::{FromDaemon, Reason, ToDaemon, VERSION, Welcome};
+use timeous_ipc::messages::{Call, FromDaemon, Reason, ToDaemon, VERSION, Welcome};
 use timeous_ipc::{Channel, ChannelError, Violation};
 
 use crate::calls::House;
@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::door::{Door, Visitor};
 use crate::error::DaemonError;
 use crate::exchange::Exchange;
+use crate::kernel::Kernel;
 use crate::limits::{Usage, Users};
 use crate::poller::{Interest, Poller, Token};
 use crate::ready::Ready;
@@ -64,6 +65,7 @@ pub struct Daemon {
     stirred: bool,
     next_often: Instant,
     next_seldom: Instant,
+    kernel_tcp: Option<PathBuf>,
 }
 
 /// Ends a [`Daemon`], from any thread.
@@ -112,6 +114,7 @@ impl Daemon {
             stirred: false,
             next_often: now,
             next_seldom: now,
+            kernel_tcp: config.kernel_tcp,
         })
     }
 
@@ -144,8 +147,9 @@ impl Daemon {
     /// # Errors
     /// The system's: it does not let us wait any more.
     pub fn run(mut self) -> Result<(), DaemonError> {
+        let mut kernel = Kernel::new(clock::now(), self.kernel_tcp.take());
         while !self.stopping.load(Ordering::SeqCst) {
-            let limit = self.may_sleep(clock::now());
+            let limit = self.may_sleep(clock::now(), kernel.due());
             for token in self.house.poller.wait(limit)? {
                 self.handle(token);
             }
@@ -156,18 +160,19 @@ impl Daemon {
             }
             self.take_turns();
             self.look_after(clock::now())?;
+            kernel.exchange(clock::now(), &self.house.congestion);
         }
         self.say_goodbye();
         Ok(())
     }
 
     /// For how long; `None` is for ever.
-    fn may_sleep(&self, now: Instant) -> Option<Duration> {
+    fn may_sleep(&self, now: Instant, kernel: Option<Instant>) -> Option<Duration> {
         if !self.ready.rest() || !self.active.is_empty() {
             return Some(Duration::ZERO);
         }
         let often = (self.stirred || self.house.sight.is_logging()).then_some(self.next_often);
-        let due = often.into_iter().chain(self.shut_until).chain([self.next_seldom]).min();
+        let due = often.into_iter().chain(self.shut_until).chain(kernel).chain([self.next_seldom]).min();
         due.map(|due| due.saturating_since(now))
     }
 
@@ -235,10 +240,15 @@ impl Daemon {
                 Ok(Heard::End) => Err(Farewell::Left),
                 Err(violation) => Err(violation.into()),
             };
-            if let Err(farewell) = done {
-                return self.dismiss(id, farewell);
+            match done {
+                Ok(cost) => {
+                    self.activate(id);
+                    if cost == Cost::Much {
+                        break;
+                    }
+                }
+                Err(farewell) => return self.dismiss(id, farewell),
             }
-            self.activate(id);
         }
         self.watch_socket(id);
     }
@@ -376,20 +386,30 @@ impl Daemon {
     }
 }
 
+/// What it cost to do what a client said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cost {
+    Little,
+    /// So much that others should have their turn.
+    Much,
+}
+
 /// Does what a client says.
-fn obey(house: &mut House, client: &mut Client, message: ToDaemon) -> Result<(), Farewell> {
+fn obey(house: &mut House, client: &mut Client, message: ToDaemon) -> Result<Cost, Farewell> {
     let now = clock::now();
     match (message, &mut client.exchange) {
         (ToDaemon::Hello { version, .. }, None) if version != VERSION => Err(Farewell::Version),
         (ToDaemon::Hello { name, .. }, None) => {
             client.name = name;
-            welcome(house, client)
+            welcome(house, client)?;
+            Ok(Cost::Much)
         }
         (ToDaemon::Call { id, call }, Some(exchange)) => {
             exchange.catch_up(now, &mut house.congestion.lock())?;
+            let costly = matches!(call, Call::Describe(_) | Call::Connect { .. } | Call::Listen { .. });
             let answer = house.answer(now, client, call);
             client.answer(id, answer);
-            Ok(())
+            Ok(if costly { Cost::Much } else { Cost::Little })
         }
         (ToDaemon::Hello { .. }, Some(_)) | (ToDaemon::Call { .. }, None) => Err(Violation::OutOfOrder.into()),
     }

@@ -10,8 +10,6 @@ use crate::handles::Handles;
 
 /// Submissions of a client that are applied before others have their turn.
 const BUDGET: usize = 256;
-/// Bytes that may be told of as sent without a grant at a time: no interface takes more between two looks at it.
-const UNASKED: u64 = 1 << 30;
 /// Events that a client is told at a time.
 const EVENTS: usize = 512;
 /// Refusals that wait for room in a client's queue. A client that reads has never so many.
@@ -147,11 +145,6 @@ impl Exchange {
         };
         let refused = |why| Completion::Refused { flow: handle, why, value };
         let flow = self.flows.flow(handle).ok_or(refused(Refusal::UnknownFlow))?;
-        if let Submission::NotifyUnasked { bytes, .. } = submission
-            && bytes > UNASKED
-        {
-            return Err(refused(Refusal::Implausible));
-        }
         let done = match submission {
             Submission::Request { count, .. } => cm.request_many(now, flow, count),
             Submission::RequestBy { deadline, .. } => cm.request_by(now, flow, deadline),

@@ -15,6 +15,7 @@ mod door;
 mod error;
 mod exchange;
 mod handles;
+mod kernel;
 mod limits;
 pub mod metrics;
 mod poller;

@@ -4,19 +4,15 @@
 
 mod exposition;
 mod http;
+mod look;
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
-use crate::view::View;
-
 pub use exposition::{CONTENT_TYPE, LISTED, exposition};
-
-/// How the daemon is looked at.
-pub type Look = Arc<dyn Fn() -> View + Send + Sync>;
+pub use look::{Look, Reach};
 
 /// Why no metrics are served.
 #[derive(Debug, thiserror::Error)]
@@ -34,16 +30,6 @@ pub enum MetricsError {
         /// What the system says.
         error: std::io::Error,
     },
-}
-
-/// Who may ask for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
-    /// Programs of this host.
-    #[default]
-    Loopback,
-    /// Whoever reaches the address.
-    Beyond,
 }
 
 /// Serves `/metrics` until it is dropped.

@@ -8,6 +8,7 @@
 //!
 //! All is in memory, within bounds; a thread of its own writes what has changed. No call waits for the disk.
 
+mod error;
 mod file;
 mod memory;
 mod writer;
@@ -19,41 +20,12 @@ use timeous_core::Duration;
 
 use crate::wall::WallTime;
 
-pub use file::SetAside;
+pub use error::{SetAside, StoreError};
 pub use memory::{CAPACITY, KEEP, Remembered};
 
 use file::File;
 use memory::Memory;
 use writer::Writer;
-
-/// Why the path memory cannot be used. All are the environment's: the daemon may go on without it.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// Another process has it open.
-    #[error("the path memory {path} is in use by {holder}: stop that one, or give each a file of its own")]
-    InUse {
-        /// The file.
-        path: PathBuf,
-        /// Who holds it, as far as that is known.
-        holder: String,
-    },
-    /// The system does not let us at it.
-    #[error("the path memory {path} cannot be used: {error}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        error: std::io::Error,
-    },
-    /// The database refuses for another reason.
-    #[error("the path memory {path} cannot be used: {why}; move it away to begin a new one")]
-    Database {
-        /// The file.
-        path: PathBuf,
-        /// What it says.
-        why: String,
-    },
-}
 
 /// What is remembered of paths, by [`Destination`]: entries of different users are different entries.
 ///

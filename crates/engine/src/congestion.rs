@@ -58,7 +58,7 @@ impl Congestion {
     /// The manager, for the caller alone while it holds the guard. When the guard is dropped, whoever has an event is
     /// told. Do not hold it while waiting for anything.
     pub fn lock(&self) -> CongestionGuard<'_> {
-        CongestionGuard { shared: Some(self.0.lock()) }
+        CongestionGuard { shared: Some(self.0.lock()), of_engine: false }
     }
 
     /// Makes a client whose events are told to `notify` ([`Manager::join`]). Whoever makes it lets it
@@ -95,6 +95,7 @@ impl Congestion {
     /// The manager, for one round of the engine's thread.
     pub(crate) fn round(&self) -> CongestionGuard<'_> {
         let mut guard = self.lock();
+        guard.of_engine = true;
         if let Some(engine) = &mut guard.shared_mut().engine {
             engine.awake = true;
         }
@@ -112,6 +113,8 @@ impl fmt::Debug for Congestion {
 pub struct CongestionGuard<'a> {
     /// There until it is dropped.
     shared: Option<MutexGuard<'a, Shared>>,
+    /// Whether the engine's thread holds it, which knows of what it does.
+    of_engine: bool,
 }
 
 impl CongestionGuard<'_> {
@@ -173,7 +176,7 @@ impl Drop for CongestionGuard<'_> {
                 ready.push((client, notify.clone()));
             }
         }
-        let engine = shared.engine_to_wake();
+        let engine = if self.of_engine { None } else { shared.engine_to_wake() };
         // Whoever wakes up wants the lock at once.
         drop(shared);
         for (client, notify) in ready {

@@ -17,7 +17,8 @@ use timeous_engine::clock;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::{Look, Reach, exposition};
+use super::exposition;
+use super::look::{Look, Reach};
 
 /// Callers at one time. Prometheus keeps one connection.
 const CALLERS: usize = 16;

@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use timeous_cm::{Destination, Learnt, User};
 use timeous_core::{Duration, Rate};
 
-use super::StoreError;
+use super::error::{SetAside, StoreError};
 use super::memory::{CAPACITY, Entry};
 use crate::wall::WallTime;
 
@@ -25,18 +25,6 @@ type Value = (u64, u64, Option<u64>, u64, u64, u64, u64, u32);
 /// The version is part of the name: another meaning of the columns is another table.
 const PATHS: TableDefinition<'_, Key, Value> = TableDefinition::new("paths-1");
 const CACHE: usize = 1 << 20;
-
-/// A damaged file was moved away and a new one begun: to be told to whoever runs the daemon.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the path memory {path} is damaged ({why}): it was moved to {moved_to}, and a new one begun")]
-pub struct SetAside {
-    /// Where the path memory is.
-    pub path: PathBuf,
-    /// Where the damaged one is now. One that was set aside earlier is overwritten.
-    pub moved_to: PathBuf,
-    /// What was wrong with it.
-    pub why: String,
-}
 
 #[derive(Debug)]
 pub(super) struct File {
