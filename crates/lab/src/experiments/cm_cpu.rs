@@ -14,8 +14,11 @@ use transfer::{Cost, Wire};
 pub(crate) struct CmCpu;
 
 /// How much is sent in one connection, and how often.
-const SIZES: [Size; 3] =
-    [Size { bytes: 10_000_000, rounds: 150 }, Size { bytes: 100_000_000, rounds: 60 }, Size { bytes: 1_000_000_000, rounds: 24 }];
+const SIZES: [Size; 3] = [
+    Size { bytes: 10_000_000, rounds: 150 },
+    Size { bytes: 100_000_000, rounds: 60 },
+    Size { bytes: 1_000_000_000, rounds: 24 },
+];
 /// As `nice` counts.
 const MOST_FAVOURED: i32 = -20;
 
@@ -219,7 +222,11 @@ fn choices(favoured: bool) -> Vec<Choice> {
             "a veth pair between two namespaces, 1500 bytes, offloads as they are",
             "the paper's Ethernet was saturated at 100 Mbit/s; here the processors are the limit, and each cost shows",
         ),
-        Choice::ours("compared", "the kernel's Reno, the same again, and its CUBIC", "the second tells how far equals are apart"),
+        Choice::ours(
+            "compared",
+            "the kernel's Reno, the same again, and its CUBIC",
+            "the second tells how far equals are apart",
+        ),
         Choice::ours("rounds", rounds.join(", "), "each of all four, in turn; ratios are of one round"),
         Choice::ours(
             "CPU",

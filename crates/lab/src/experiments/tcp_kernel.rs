@@ -1,6 +1,6 @@
 //! Our TCP against the kernel's: the same bytes, and as fast as the kernel's against itself.
 
-mod bed;
+pub(super) mod bed;
 mod conditions;
 mod counted;
 mod kernel;

@@ -1,0 +1,283 @@
+//! The same on this machine's kernel: its TCP in a macroflow, beside its Reno from another host.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use serde_json::json;
+use timeous::core::Duration;
+use timeous_engine::clock;
+use timeous_net::LinkConfig;
+use timeous_net::emulator::Namespace;
+use timeous_net::link::{Capacity, Limit};
+
+use super::super::managed::{Managed, machine, pair};
+use super::super::tcp_kernel::bed::{Bed, Links};
+use super::trial::{QUEUE, RATE, RTT, WARM_UP};
+use crate::experiment::{Bound, Choice, Claim, Findings, LabError, Run, Table};
+
+/// What is judged comes after the warm-up.
+const TIME: Duration = Duration::from_secs(60);
+/// Each case over so many links at once.
+const COPIES: usize = 3;
+/// The shares of an ensemble that is as aggressive as one flow.
+const EVEN: Bound = Bound::Within(0.4, 0.6);
+/// How evenly its flows share: Jain's index.
+const JAIN: Bound = Bound::AtLeast(0.98);
+/// The far end, and another host there.
+const RIGHT: [&str; 2] = ["10.77.0.2", "10.77.0.3"];
+/// How long a write may take before somebody asks whether it is still wanted.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Who shares the bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Case {
+    One,
+    Two,
+    Apart,
+}
+
+impl Case {
+    const ALL: [Self; 3] = [Self::One, Self::Two, Self::Apart];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::One => "four connections in one macroflow, one Reno of another host",
+            Self::Two => "four connections in a macroflow, two in another",
+            Self::Apart => "four Reno that share nothing, one Reno of another host",
+        }
+    }
+
+    /// How many connections are on either side.
+    fn sides(self) -> [usize; 2] {
+        if self == Self::Two { [4, 2] } else { [4, 1] }
+    }
+}
+
+/// The mean rates of the connections on either side, in kbit/s.
+struct Outcome {
+    case: Case,
+    sides: [Vec<f64>; 2],
+    reductions: u64,
+}
+
+impl Outcome {
+    fn share(&self) -> f64 {
+        let [ensemble, other] = self.sides.each_ref().map(|side| side.iter().sum::<f64>());
+        ensemble / (ensemble + other)
+    }
+
+    /// Jain's index of the first side.
+    fn jain(&self) -> f64 {
+        let rates = &self.sides[0];
+        let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+        rates.iter().sum::<f64>().powi(2) / (rates.len() as f64 * squares)
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What the machine lacks.
+pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    let trials: Vec<Case> = Case::ALL.into_iter().flat_map(|case| [case; COPIES]).collect();
+    let lasts = (WARM_UP + TIME).as_secs_f64();
+    let task = run.progress.task(&format!("{} links at once, for {lasts:.0} s", trials.len()), trials.len() as u64);
+    let seed = run.seed;
+    let one = |number: usize, case: Case| {
+        let outcome = trial(number, case, seed);
+        task.step();
+        outcome
+    };
+    let outcomes: Result<Vec<Outcome>, LabError> = thread::scope(|scope| {
+        let one = &one;
+        let started = trials.iter().enumerate().map(|(number, &case)| scope.spawn(move || one(number, case)));
+        let started: Vec<_> = started.collect();
+        started.into_iter().map(|trial| trial.join().expect("a trial does not panic")).collect()
+    });
+    Ok(findings(&outcomes?))
+}
+
+fn links() -> Links {
+    let delay = RTT / 2;
+    let back = LinkConfig { delay, ..LinkConfig::default() };
+    let forward = LinkConfig { capacity: Capacity::Fixed(RATE), queue: Limit::Packets(QUEUE), ..back.clone() };
+    Links { forward, back }
+}
+
+fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
+    let managed = Managed::load()?;
+    let bed = Bed::make(&format!("ens{number}"), &links(), seed.wrapping_add(number as u64), None)?;
+    let other = other_host(&bed, number)?;
+    let [first, second] = case.sides();
+    let controls = match case {
+        Case::One => [managed.name(), "reno"],
+        Case::Two => [managed.name(); 2],
+        Case::Apart => ["reno"; 2],
+    };
+    let connect = |side: usize| match case {
+        // Both macroflows are of one host.
+        Case::Two => pair(&bed.left, &bed.right, RIGHT[side], controls[side]),
+        _ => pair([&bed.left, &other][side], &bed.right, RIGHT[0], controls[side]),
+    };
+    let sides =
+        [(0, first), (1, second)].map(|(side, count)| (0..count).map(|_| connect(side)).collect::<Result<Vec<_>, _>>());
+    let [first, second] = sides;
+    let sides = [first?, second?];
+    let sides = measure(&sides)?;
+    let reductions = managed.macroflows()?.iter().map(|macroflow| macroflow.losses).sum();
+    bed.end()?;
+    Ok(Outcome { case, sides, reductions })
+}
+
+/// A host behind the left, whose packets take the same link.
+fn other_host(bed: &Bed, number: usize) -> Result<Namespace, LabError> {
+    let name = format!("timeous-ens{number}-{}o", std::process::id());
+    let other = Namespace::open_or_make(&name).map_err(machine)?;
+    let ip = |namespace: &Namespace, words: &str| {
+        namespace.ip(&words.split_whitespace().collect::<Vec<_>>()).map_err(machine)
+    };
+    ip(&bed.left, &format!("link add veth0 type veth peer name veth1 netns {name}"))?;
+    ip(&bed.left, "address add 10.78.0.1/24 dev veth0")?;
+    ip(&bed.left, "link set veth0 up")?;
+    ip(&other, "address add 10.78.0.2/24 dev veth1")?;
+    ip(&other, "link set veth1 up")?;
+    ip(&other, "route add default via 10.78.0.1")?;
+    other.set_sysctl("net/ipv4/tcp_no_metrics_save", "1").map_err(machine)?;
+    bed.left.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
+    ip(&bed.right, "route add 10.78.0.0/24 via 10.77.0.1")?;
+    ip(&bed.right, "address add 10.77.0.3/24 dev timeous0")?;
+    Ok(other)
+}
+
+/// All send all that they can; the mean rates after the warm-up.
+fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2]) -> Result<[Vec<f64>; 2], LabError> {
+    let counts = sides.each_ref().map(|side| side.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for (side, counts) in sides.iter().zip(&counts) {
+            for ((sending, receiving), count) in side.iter().zip(counts) {
+                scope.spawn(|| receive(receiving, count));
+                scope.spawn(|| send(sending, receiving, &stop));
+            }
+        }
+        let received =
+            || counts.each_ref().map(|side| side.iter().map(|count| count.load(Ordering::Relaxed)).collect::<Vec<_>>());
+        sleep(WARM_UP);
+        let (before, begin) = (received(), clock::now());
+        sleep(TIME);
+        let (after, lasted) = (received(), clock::now().saturating_since(begin));
+        stop.store(true, Ordering::Relaxed);
+        let rate = |(before, after): (&u64, &u64)| (after - before) as f64 * 8e-3 / lasted.as_secs_f64();
+        let rates = |side: usize| before[side].iter().zip(&after[side]).map(rate).collect::<Vec<_>>();
+        Ok([rates(0), rates(1)])
+    })
+}
+
+fn sleep(duration: Duration) {
+    let time = rustix::thread::Timespec { tv_sec: duration.as_secs_f64() as i64, tv_nsec: 0 };
+    // Nobody interrupts it; a shorter time is measured as what it is.
+    let _ = rustix::thread::nanosleep(&time);
+}
+
+fn send(mut sending: &TcpStream, receiving: &TcpStream, stop: &AtomicBool) {
+    let block = [0; 16 << 10];
+    let _ = sending.set_write_timeout(Some(LOOK));
+    while !stop.load(Ordering::Relaxed) {
+        match sending.write(&block) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            // What it could not send shows in its rate.
+            Err(_) => break,
+        }
+    }
+    // What is still on its way is of no interest to anybody.
+    let _ = receiving.shutdown(Shutdown::Both);
+}
+
+fn receive(mut receiving: &TcpStream, count: &AtomicU64) {
+    let mut buffer = [0; 16 << 10];
+    while let Ok(len @ 1..) = receiving.read(&mut buffer) {
+        count.fetch_add(len as u64, Ordering::Relaxed);
+    }
+}
+
+fn findings(outcomes: &[Outcome]) -> Findings {
+    let mut table = Table::new(
+        "Rates after the warm-up, kbit/s",
+        &["who", "first side", "second side", "share of the first", "Jain's index inside", "reductions"],
+    );
+    for outcome in outcomes {
+        let rates = |side: &[f64]| side.iter().map(|rate| format!("{rate:.0}")).collect::<Vec<_>>().join(" ");
+        table.row([
+            outcome.case.name().to_owned(),
+            rates(&outcome.sides[0]),
+            rates(&outcome.sides[1]),
+            format!("{:.3}", outcome.share()),
+            format!("{:.4}", outcome.jain()),
+            outcome.reductions.to_string(),
+        ]);
+    }
+    let of = |case: Case, what: fn(&Outcome) -> f64| -> Vec<f64> {
+        outcomes.iter().filter(|outcome| outcome.case == case).map(what).collect()
+    };
+    let mean = |case: Case| {
+        let shares = of(case, Outcome::share);
+        shares.iter().sum::<f64>() / shares.len() as f64
+    };
+    let listed = |values: &[f64]| values.iter().map(|value| format!("{value:.2}")).collect::<Vec<_>>().join(", ");
+    let share = |what: &str, paper: &str, case: Case| {
+        let measured = format!("{:.2} ({})", mean(case), listed(&of(case, Outcome::share)));
+        Claim::new(what, paper, measured, mean(case))
+    };
+    let least = [Case::One, Case::Two].into_iter().flat_map(|case| of(case, Outcome::jain)).fold(1.0, f64::min);
+    Findings {
+        setup: choices(),
+        tables: vec![table],
+        claims: vec![
+            share("share of four connections in one macroflow beside one Reno", "as one flow: 0.5", Case::One)
+                .pass(EVEN),
+            share("share of a macroflow of four beside one of two", "as one flow each: 0.5", Case::Two).pass(EVEN),
+            Claim::new(
+                "least of Jain's indexes inside a macroflow",
+                "they do not compete",
+                format!("{least:.4}"),
+                least,
+            )
+            .pass(JAIN),
+            share("for comparison: four that share nothing beside one", "0.8", Case::Apart),
+        ],
+        data: json!(
+            outcomes.iter().map(|outcome| json!({ "case": outcome.case, "kbps": outcome.sides })).collect::<Vec<_>>()
+        ),
+        ..Findings::default()
+    }
+}
+
+fn choices() -> Vec<Choice> {
+    vec![
+        Choice::ours(
+            "hosts",
+            "network namespaces: a sender, another behind it, and what they send to; the emulated link between",
+            "macroflows of one host are known by their destinations, the other host knows nothing of them",
+        ),
+        Choice::ours(
+            "link",
+            format!("{RATE}, {} ms round trip, {QUEUE} packets of queue", (RTT.as_secs_f64() * 1e3).round()),
+            "as in virtual time",
+        ),
+        Choice::ours(
+            "connections",
+            "this kernel's TCP, 1500-byte packets, all they can",
+            "programs that know nothing of it",
+        ),
+        Choice::ours(
+            "time",
+            format!("{} s after {} s of warm-up", TIME.as_secs_f64(), WARM_UP.as_secs_f64()),
+            "some thirty reductions of each side",
+        ),
+        Choice::ours("links", format!("{COPIES} for each case, all at once"), "one alone says little of a mean"),
+    ]
+}

@@ -1,0 +1,266 @@
+//! The same with an unmodified HTTP server and client, over the emulated link: the server's kernel remembers the path.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+use timeous::core::{Duration, Rate};
+use timeous_engine::clock;
+use timeous_net::LinkConfig;
+use timeous_net::emulator::Namespace;
+use timeous_net::link::{Capacity, Limit};
+
+use super::super::managed::{Managed, machine};
+use super::super::tcp_kernel::bed::{Bed, Links};
+use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Run, Table};
+use crate::report::plot::{Lines, Series};
+
+/// What is fetched, in bytes.
+const LEN: usize = 128 << 10;
+const FETCHES: usize = 9;
+/// The server is another process after this many.
+const RESTART_AFTER: usize = 5;
+const PAUSE: Duration = Duration::from_millis(500);
+const DELAY: Duration = Duration::from_micros(37_500);
+const RATE: Rate = Rate::from_kbps(100_000);
+/// Packets that may wait: about a round trip's worth.
+const QUEUE: usize = 640;
+/// Where the server is.
+const SERVER: &str = "10.77.0.1:8000";
+/// How long a server may take to answer for the first time.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What neither end's congestion control can change.
+const NOTE: &str = "The client's kernel opens each connection with a window of 64 kB, whatever the server's kernel knows of the \
+    path: 128 kB take three round trips at the least, 225 ms, which is 59 % less than plain TCP's with an initial window of two \
+    packets and 42 % less than with ten.";
+
+/// What the kernel's connections begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Initial {
+    /// Two packets, as the paper's did.
+    Then,
+    /// Ten packets, as today's do.
+    Today,
+}
+
+impl Initial {
+    const ALL: [Self; 2] = [Self::Then, Self::Today];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Today => "ten packets",
+            Self::Then => "two packets",
+        }
+    }
+}
+
+/// The times of the fetches of one run.
+struct Outcome {
+    initial: Initial,
+    is_managed: bool,
+    seconds: Vec<f64>,
+}
+
+impl Outcome {
+    fn name(&self) -> String {
+        let who = if self.is_managed { "TCP/CM" } else { "TCP" };
+        format!("{who}, initial window {}", self.initial.name())
+    }
+
+    /// The mean of all but the first.
+    fn later(&self) -> f64 {
+        self.seconds[1..].iter().sum::<f64>() / (self.seconds.len() - 1) as f64
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What the machine lacks, `python3` and `curl` among it.
+pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    let directory = tempfile::tempdir().map_err(LabError::system("make a directory"))?;
+    fs::write(directory.path().join("file"), vec![7; LEN]).map_err(LabError::system("write a file"))?;
+    let task = run.progress.task("fetches", (4 * FETCHES) as u64);
+    let mut outcomes = Vec::new();
+    for initial in Initial::ALL {
+        for is_managed in [false, true] {
+            let managed = if is_managed { Some(Managed::load()?) } else { None };
+            let links = links();
+            let bed = Bed::make(&format!("share{}", outcomes.len()), &links, run.seed, None)?;
+            let seconds = fetches(&bed, managed.as_ref(), initial, directory.path(), || task.step())?;
+            outcomes.push(Outcome { initial, is_managed, seconds });
+            bed.end()?;
+        }
+    }
+    findings(&outcomes)
+}
+
+fn links() -> Links {
+    let link = LinkConfig {
+        capacity: Capacity::Fixed(RATE),
+        queue: Limit::Packets(QUEUE),
+        delay: DELAY,
+        ..LinkConfig::default()
+    };
+    Links { forward: link.clone(), back: link }
+}
+
+/// The seconds that each fetch takes, from the call to the last byte.
+fn fetches(
+    bed: &Bed,
+    managed: Option<&Managed>,
+    initial: Initial,
+    directory: &Path,
+    step: impl Fn(),
+) -> Result<Vec<f64>, LabError> {
+    if let Some(managed) = managed {
+        bed.left.set_sysctl("net/ipv4/tcp_congestion_control", managed.name()).map_err(machine)?;
+    }
+    if initial == Initial::Then {
+        let route = "route change 10.77.0.0/24 dev timeous0 proto kernel scope link src 10.77.0.1 initcwnd 2";
+        bed.left.ip(&route.split_whitespace().collect::<Vec<_>>()).map_err(machine)?;
+    }
+    let mut server = Server::start(&bed.left, directory)?;
+    let mut seconds = Vec::new();
+    for number in 0..FETCHES {
+        if number == RESTART_AFTER {
+            drop(server);
+            server = Server::start(&bed.left, directory)?;
+        }
+        seconds.push(fetch(&bed.right)?);
+        step();
+        let pause = rustix::thread::Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as _ };
+        // Nobody interrupts it.
+        let _ = rustix::thread::nanosleep(&pause);
+    }
+    Ok(seconds)
+}
+
+/// Python's HTTP server, as it comes.
+struct Server(Child);
+
+impl Server {
+    fn start(namespace: &Namespace, directory: &Path) -> Result<Self, LabError> {
+        let address: SocketAddr = SERVER.parse().expect("an address and a port");
+        let mut command = Command::new("python3");
+        command.args(["-m", "http.server", "--bind", &address.ip().to_string(), &address.port().to_string()]);
+        command.arg("--directory").arg(directory).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = namespace.within(|| command.spawn()).map_err(machine)?;
+        let server = Self(child.map_err(LabError::system("run python3 (install it: scripts/tools.sh)"))?);
+        // Asked on its own host: the path to the client is not used.
+        namespace.ip(&["link", "set", "lo", "up"]).map_err(machine)?;
+        let end = clock::now() + PATIENCE;
+        while namespace.within(|| TcpStream::connect(address)).map_err(machine)?.is_err() {
+            if clock::now() > end {
+                return Err(LabError::Machine("python3 -m http.server does not answer".to_owned()));
+            }
+            let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 20_000_000 });
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn fetch(namespace: &Namespace) -> Result<f64, LabError> {
+    let mut command = Command::new("curl");
+    command.args(["-s", "-S", "-o", "/dev/null", "-w", "%{time_total} %{size_download}", "--max-time", "30"]);
+    command.arg(format!("http://{SERVER}/file"));
+    let output = namespace.within(|| command.output()).map_err(machine)?;
+    let output = output.map_err(LabError::system("run curl (install it: scripts/tools.sh)"))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut words = said.split_whitespace();
+    let seconds = words.next().and_then(|word| word.parse().ok());
+    match (seconds, words.next()) {
+        (Some(seconds), Some(len)) if len == LEN.to_string() => Ok(seconds),
+        _ => Err(LabError::Machine(format!("curl: {said} {}", String::from_utf8_lossy(&output.stderr)))),
+    }
+}
+
+fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
+    let mut head = vec!["who".to_owned()];
+    head.extend((1..=FETCHES).map(|number| number.to_string()));
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let mut table = Table::new("Time of each fetch, ms", &head);
+    for outcome in outcomes {
+        let times = outcome.seconds.iter().map(|seconds| format!("{:.0}", seconds * 1e3));
+        table.row([outcome.name()].into_iter().chain(times));
+    }
+    let line = |outcome: &Outcome| {
+        let points = outcome.seconds.iter().enumerate().map(|(number, seconds)| ((number + 1) as f64, seconds * 1e3));
+        Series::new(&outcome.name(), points.collect())
+    };
+    let lines = Lines {
+        title: "Fetches of 128 kB from an HTTP server, one after another (figure 7)",
+        x: "fetch",
+        y: "time, ms",
+        series: outcomes.iter().map(line).collect(),
+    };
+    let caption = format!("The server is another process from fetch {} on.", RESTART_AFTER + 1);
+    let record = |outcome: &Outcome| json!({ "initial": outcome.initial, "managed": outcome.is_managed, "seconds": outcome.seconds });
+    Ok(Findings {
+        setup: choices(),
+        tables: vec![table],
+        figures: vec![Figure::new(lines.draw()?, &caption)],
+        claims: Initial::ALL.into_iter().flat_map(|initial| claims(outcomes, initial)).collect(),
+        notes: vec![NOTE.to_owned()],
+        data: json!(outcomes.iter().map(record).collect::<Vec<_>>()),
+    })
+}
+
+fn claims(outcomes: &[Outcome], initial: Initial) -> [Claim; 2] {
+    let of = |is_managed: bool| {
+        let mut found = outcomes.iter().filter(|outcome| outcome.initial == initial);
+        found.find(|outcome| outcome.is_managed == is_managed).expect("both were run")
+    };
+    let (plain, managed) = (of(false), of(true));
+    let faster = 100.0 * (1.0 - managed.later() / plain.later());
+    let measured = format!("{faster:.0} % ({:.0} ms, not {:.0})", managed.later() * 1e3, plain.later() * 1e3);
+    let what = format!("later fetches faster than plain TCP's, initial window {}, %", initial.name());
+    let restarted = managed.seconds[RESTART_AFTER];
+    let after = 100.0 * (1.0 - restarted / plain.later());
+    let after_what = format!("the first fetch from a new server process, initial window {}, %", initial.name());
+    let claims = [
+        Claim::new(&what, "40", measured, faster),
+        Claim::new(&after_what, "", format!("{after:.0} % ({:.0} ms)", restarted * 1e3), after),
+    ];
+    match initial {
+        // The paper's condition, and so its bounds.
+        Initial::Then => claims.map(|claim| claim.pass(Bound::AtLeast(40.0)).aim(Bound::AtLeast(60.0))),
+        Initial::Today => claims,
+    }
+}
+
+fn choices() -> Vec<Choice> {
+    vec![
+        Choice::paper("fetches", "9 of 128 kB, 500 ms after one another", "§4.3"),
+        Choice::paper("round trip", "75 ms", "§4.3"),
+        Choice::ours(
+            "link",
+            format!("{RATE} each way, {QUEUE} packets of queue"),
+            "the paper's hosts stood on a fast network",
+        ),
+        Choice::ours(
+            "programs",
+            "python3 -m http.server, curl; neither knows of the Congestion Manager",
+            "the server's namespace has TCP/CM as its default",
+        ),
+        Choice::ours("plain TCP", "this kernel's Reno, which remembers no metrics", "the paper's Linux had a Reno"),
+        Choice::ours("time", "what curl calls time_total: from the call to the last byte", "what a user waits for"),
+        Choice::paper("initial window, two packets", "by the route to the client", "§4.3: Linux had 2 MTUs"),
+        Choice::ours(
+            "initial window, ten packets",
+            "this kernel's default (RFC 6928)",
+            "what it is compared with today",
+        ),
+    ]
+}
