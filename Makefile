@@ -12,7 +12,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 PROFILE ?= release
 
-.PHONY: all install install-tool install-libcm demo report test bench fuzz lint unit loom sanitize tools deny
+.PHONY: all install install-tool install-libcm demo report test bench fuzz lint unit bpf loom sanitize tools deny
 
 all:
 	$(CARGO) build --release
@@ -51,7 +51,7 @@ report:
 	$(CARGO) build --release -p timeous-cli -p timeous-lab
 	target/release/timeous-lab all --out report $(REAL)
 
-test: tools lint unit loom sanitize
+test: tools lint unit bpf loom sanitize
 
 # What the tests need beside Rust: other people's programs, as peers and judges.
 tools:
@@ -66,6 +66,10 @@ lint:
 unit:
 	$(CARGO) build --workspace --bins --locked
 	$(CARGO) test --workspace --locked --features timeous/tokio
+
+# The program that the kernel runs, on this machine's kernel (as root).
+bpf:
+	@scripts/bpf.sh
 
 # The model checker takes the place of the atomics and tries every interleaving.
 loom:

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path as FilePath;
+use std::os::fd::AsFd;
+use std::path::{Path as FilePath, PathBuf};
 
-use libbpf_rs::{Object, ProgramInput};
+use libbpf_rs::{MapCore, MapHandle, MapInfo, Object, ProgramInput};
 use timeous_cm::{Companions, Destination, Manager};
 use timeous_core::Instant;
 
@@ -20,6 +21,7 @@ use crate::words::{TOLD, Told};
 /// others.
 #[derive(Debug)]
 pub struct Companion {
+    at: PathBuf,
     object: Object,
     shared: BTreeSet<Destination>,
 }
@@ -44,7 +46,7 @@ impl Companion {
                 map.set_autocreate(false).map_err(program::refused)?;
             }
         }
-        Ok(Self { object: object.load().map_err(program::refused)?, shared: BTreeSet::new() })
+        Ok(Self { at: at.to_owned(), object: object.load().map_err(program::refused)?, shared: BTreeSet::new() })
     }
 
     /// Whether the kernel's TCP sends where the manager's flows do, as of the last exchange: then it should be repeated
@@ -56,8 +58,12 @@ impl Companion {
     /// Tells the kernel of the manager's flows, and the manager of the window that is left for them.
     ///
     /// # Errors
-    /// [`KernelError::System`] if the kernel does not answer; the manager then goes on by itself.
+    /// [`KernelError::System`] if the kernel does not answer, [`KernelError::NotLoaded`] if the program was taken away or
+    /// replaced by another (open a new companion then); the manager goes on by itself.
     pub fn exchange(&mut self, now: Instant, manager: &mut Manager) -> Result<(), KernelError> {
+        if !self.is_shared() && !self.is_theirs() {
+            return Err(KernelError::NotLoaded { at: self.at.clone() });
+        }
         let destinations: Vec<_> = manager.destinations().filter(|destination| destination.user.is_none()).collect();
         let gone = self.shared.iter().filter(|destination| !destinations.contains(destination));
         let mut still = BTreeSet::new();
@@ -87,6 +93,14 @@ impl Companion {
         }
         self.shared = still;
         done
+    }
+
+    /// Whether the macroflows that are pinned are still those that were opened.
+    fn is_theirs(&self) -> bool {
+        let id = |map: &dyn AsFd| MapInfo::new(map.as_fd()).map(|map| map.info.id).ok();
+        let ours = self.object.maps().find(|map| map.name() == MACROFLOWS).and_then(|map| id(&map));
+        let pinned = MapHandle::from_pinned_path(self.at.join(MACROFLOWS)).ok().and_then(|map| id(&map));
+        ours.is_some() && ours == pinned
     }
 
     fn tell(&self, destination: &Destination, told: &Told) -> Result<Option<u64>, KernelError> {

@@ -36,6 +36,17 @@ const MAX_NAME: usize = 15;
 /// The program in the kernel, pinned in a directory of the BPF file system.
 ///
 /// It outlives this value and this process: connections depend on it. [`remove`](Self::remove) takes it away.
+///
+/// ```no_run
+/// use timeous_kernel::{Installed, NAME, pinned};
+/// let installed = Installed::load(&pinned(NAME), NAME)?;
+/// // … sockets ask for it by TCP_CONGESTION, or a `Wish` makes it the default …
+/// for macroflow in installed.macroflows()? {
+///     println!("{}: {} bytes for {} connections", macroflow.path.addr, macroflow.window, macroflow.flows);
+/// }
+/// installed.remove("cubic")?;
+/// # Ok::<(), timeous_kernel::KernelError>(())
+/// ```
 #[derive(Debug)]
 pub struct Installed {
     at: PathBuf,

@@ -144,7 +144,11 @@ fn connections_in_flight_survive_its_removal() {
     assert!(available(&loaded.name));
     let again = Installed::load(&loaded.at, &loaded.name);
     assert!(matches!(again, Err(KernelError::AlreadyLoaded { .. })), "{again:?}");
+    let mut companion = Companion::open(&loaded.at).unwrap();
+    companion.exchange(Instant::ZERO, &mut Manager::default()).unwrap();
     Installed::open(&loaded.at).unwrap().remove("cubic").unwrap();
+    let none = companion.exchange(Instant::ZERO, &mut Manager::default());
+    assert!(matches!(none, Err(KernelError::NotLoaded { .. })), "the daemon hears of it: {none:?}");
     assert!(!available(&loaded.name));
     assert!(matches!(Installed::open(&loaded.at), Err(KernelError::NotLoaded { .. })));
     transfer(&sending, &receiving, 100_000);
