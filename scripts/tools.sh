@@ -3,7 +3,8 @@
 # installs them where it may, else says what to install. The tests that need one that is missing are skipped, each by name.
 set -u
 missing=""
-for pair in tshark:tshark ffmpeg:ffmpeg ip:iproute2 curl:curl python3:python3 clang:clang make:make pkg-config:pkg-config; do
+for pair in tshark:tshark ffmpeg:ffmpeg ip:iproute2 curl:curl python3:python3 clang:clang make:make pkg-config:pkg-config \
+    c++:g++ nm:binutils groff:groff; do
     command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair##*:}"
 done
 for pair in bpf/bpf_helpers.h:libbpf-dev libelf.h:libelf-dev zlib.h:zlib1g-dev; do

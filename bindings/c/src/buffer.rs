@@ -139,6 +139,16 @@ impl Library {
         self.ask(flow, id, wants.unwrap_or(0));
     }
 
+    /// There is room for requests again.
+    pub(crate) fn ask_for_all(&self) {
+        let flows: Vec<i64> = self.buffers.0.lock().keys().copied().collect();
+        for flow in flows {
+            if let (Ok(id), Ok(wants)) = (self.id(flow), self.buffers.with(flow, Buffer::wants)) {
+                self.ask(flow, id, wants);
+            }
+        }
+    }
+
     fn ask(&self, flow: i64, id: FlowId, wants: u32) {
         if wants > 0 && self.manager.request_many(id, wants).is_err() {
             // Too many wait, or the daemon is gone: the next datagram, grant or reconnection asks for them.

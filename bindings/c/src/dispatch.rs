@@ -37,6 +37,10 @@ impl Library {
                 let lost = self.flows.read().lost();
                 lost.into_iter().map(|(flow, recipe)| self.open_again(flow, &recipe)).sum()
             }
+            Event::Room => {
+                self.ask_for_all();
+                0
+            }
             // What a later manager may tell has no callback yet.
             _ => 0,
         }

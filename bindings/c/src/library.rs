@@ -56,9 +56,12 @@ pub(crate) fn init(place: Where) -> Result<(), Failure> {
 }
 
 fn open(place: Where) -> Result<&'static Library, Failure> {
+    // Its threads get no signals: those are the application's.
+    let manager = signal::blocked(|| CongestionManager::open(place))?;
+    // A client that has looked once is one that the daemon wakes. Without a flow there is nothing to miss.
+    while manager.poll_event().is_some() {}
     let library = Library {
-        // Its threads get no signals: those are the application's.
-        manager: signal::blocked(|| CongestionManager::open(place))?,
+        manager,
         flows: RwLock::default(),
         buffers: Buffers::default(),
         run: Loop::new()?,

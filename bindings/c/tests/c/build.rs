@@ -1,12 +1,14 @@
 //! C programs, compiled against the installed tree as a user would.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::installed::{PREFIX, destdir, run};
 
 /// How a program is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
     /// C99, with the shared library.
     C,
@@ -39,8 +41,15 @@ pub(crate) fn pkg_config(arguments: &[&str]) -> Vec<String> {
     run(&mut command).split_whitespace().map(str::to_owned).collect()
 }
 
-/// The program of `source` (a path below `bindings/c`), made one way.
+/// The program of `source` (a path below `bindings/c`), made one way; several tests may run the same one.
 pub(crate) fn program(source: &str, way: Way) -> PathBuf {
+    static MADE: Mutex<BTreeMap<(String, Way), PathBuf>> = Mutex::new(BTreeMap::new());
+    // Another test may have failed to make its own.
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    made.entry((source.to_owned(), way)).or_insert_with(|| make(source, way)).clone()
+}
+
+fn make(source: &str, way: Way) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let stem = source.file_stem().unwrap().to_str().unwrap();
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}-{way:?}"));

@@ -1,9 +1,11 @@
 //! The installed tree, as `make install` leaves it for C: everything else starts from it.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::thread;
 
 /// Where the package believes to be; `DESTDIR` is before it.
 pub(crate) const PREFIX: &str = "/opt/timeous";
@@ -33,6 +35,17 @@ fn make(target: &str, destdir: &Path) {
     run(make.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap()));
 }
 
+/// Whether the test that asks has to be skipped for want of a program; it fails instead if `TIMEOUS_REQUIRE_ALL=1`.
+pub(crate) fn is_skipped(programs: &[&str]) -> bool {
+    let is_there = |program: &&&str| Command::new(program).arg("--version").output().is_ok();
+    let Some(missing) = programs.iter().find(|program| !is_there(program)) else { return false };
+    let thread = thread::current();
+    let test = thread.name().unwrap_or_default();
+    assert_ne!(env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {missing}");
+    eprintln!("SKIPPED {test}: needs {missing}");
+    true
+}
+
 pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap()
 }
@@ -57,6 +70,7 @@ pub(crate) fn run(command: &mut Command) -> String {
 
 #[test]
 fn what_is_installed_is_complete_and_names_itself() {
+    needs_toolchain!();
     make("install-tool", destdir());
     for name in ["bin/timeous", "lib/libcm.a", "include/cm.h", "lib/pkgconfig/cm.pc", "share/man/man3/cm.3"] {
         assert!(file(name).is_file(), "{name}");
@@ -74,6 +88,7 @@ fn what_is_installed_is_complete_and_names_itself() {
 
 #[test]
 fn pkg_config_names_nothing_of_where_it_was_built() {
+    needs_toolchain!();
     let pc = fs::read_to_string(file("lib/pkgconfig/cm.pc")).unwrap();
     assert!(!pc.contains('@') && !pc.contains(destdir().to_str().unwrap()), "{pc}");
     assert!(pc.contains(&format!("Version: {}\n", env!("CARGO_PKG_VERSION"))), "{pc}");

@@ -1,19 +1,16 @@
 //! The manual page: well formed, and of all functions.
 
-use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use crate::header::declared;
-use crate::installed::{file, run};
+use crate::installed::{file, is_skipped, run};
 
 #[test]
 fn the_manual_is_well_formed() {
-    let available = Command::new("groff").arg("--version").output().is_ok();
-    if !available {
-        assert!(env::var("TIMEOUS_REQUIRE_ALL").is_err(), "groff is missing");
-        eprintln!("SKIPPED the_manual_is_well_formed: needs groff");
+    needs_toolchain!();
+    if is_skipped(&["groff"]) {
         return;
     }
     let output = Command::new("groff").args(["-man", "-Tutf8", "-ww", "-z"]).arg(file("share/man/man3/cm.3")).output();
@@ -23,6 +20,7 @@ fn the_manual_is_well_formed() {
 
 #[test]
 fn the_manual_has_every_function_under_its_name() {
+    needs_toolchain!();
     let page = fs::read_to_string(file("share/man/man3/cm.3")).unwrap();
     let (names, rest) = page.split_once(".SH LIBRARY").unwrap();
     for function in declared() {
@@ -41,6 +39,7 @@ fn the_manual_has_every_function_under_its_name() {
 /// What the page shows is C that compiles.
 #[test]
 fn the_manuals_example_compiles() {
+    needs_toolchain!();
     let page = fs::read_to_string(file("share/man/man3/cm.3")).unwrap();
     let example = page.split_once(".EX\n").unwrap().1.split_once(".EE").unwrap().0.replace("\\-", "-");
     let source = example.replace(
