@@ -20,10 +20,10 @@ pub(crate) struct About {
 }
 
 impl About {
-    /// How many seeds a form takes unless told: what is real is not more random for a seed, and takes one, unless there
-    /// is no other form.
+    /// How many seeds a form takes unless told: what is real is not more random for a seed, and takes one, unless the
+    /// seed matters there, too, or there is no other form.
     pub(crate) fn seeds_of(&self, real: bool) -> u32 {
-        if real && self.forms != Forms::Real { 1 } else { self.seeds }
+        if real && self.forms == Forms::Both { 1 } else { self.seeds }
     }
 }
 
@@ -36,6 +36,8 @@ pub(crate) enum Forms {
     Real,
     /// Both.
     Both,
+    /// Both, and runs of either differ by what the seed chooses.
+    BothBySeed,
 }
 
 impl Forms {
@@ -44,7 +46,7 @@ impl Forms {
         match self {
             Self::Virtual => !real,
             Self::Real => real,
-            Self::Both => true,
+            Self::Both | Self::BothBySeed => true,
         }
     }
 }
@@ -57,8 +59,8 @@ mod tests {
     fn a_form_is_there_or_not() {
         let included = |forms: Forms| [false, true].map(|real| forms.include(real));
         assert_eq!(
-            [Forms::Virtual, Forms::Real, Forms::Both].map(included),
-            [[true, false], [false, true], [true, true]]
+            [Forms::Virtual, Forms::Real, Forms::Both, Forms::BothBySeed].map(included),
+            [[true, false], [false, true], [true, true], [true, true]]
         );
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use timeous::core::{Duration, Instant, LateChoice};
+use timeous::core::{Duration, Instant, LateChoice, Rng};
 use timeous_choice::{Age, Frames, QueueLimit};
 use timeous_engine::clock;
 
@@ -21,10 +21,12 @@ use bed::Bed;
 use streams::{Log, PORT, Plan};
 use wire::{Seen, Wanted};
 
-/// How long each flow of §4.2 lasts.
-const AGES_LAST: Duration = Duration::from_secs(60);
+/// How long each flow of §4.2 lasts, as in virtual time: its queue breathes in tens of seconds.
+const AGES_LAST: Duration = Duration::from_secs(190);
 /// How long each flow of §4.3 lasts.
 const SHARES_LAST: Duration = Duration::from_secs(40);
+/// The flow beside it has the link for itself for so long, and up to as much again as the seed says.
+const ALONE: Duration = Duration::from_secs(1);
 /// The port of the flow beside the one that is looked at.
 const OTHER_PORT: u16 = 6_001;
 
@@ -38,7 +40,11 @@ pub(crate) fn choices(lasting: Duration) -> Vec<Choice> {
             "§4.2: exactly the same as TCP's; the kernel's own is Reno here",
         ),
         Choice::ours("send buffer of TCP", "the kernel's choice", "as the paper's kernel chose it"),
-        Choice::ours("lasting", format!("{} s", lasting.as_secs_f64()), "a minute shows hundreds of packets"),
+        Choice::ours(
+            "lasting",
+            format!("{} s after the warm-up", (lasting - WARM_UP).as_secs_f64()),
+            "hundreds of packets at the least",
+        ),
         Choice::ours(
             "all flows",
             "at once, each over a link of its own",
@@ -49,7 +55,12 @@ pub(crate) fn choices(lasting: Duration) -> Vec<Choice> {
 
 /// How long the flows of §4.2 last here.
 pub(crate) fn ages_choices() -> Vec<Choice> {
-    choices(AGES_LAST)
+    let by_seed = Choice::ours(
+        "by seed",
+        "when the flow begins, within a second, after the one beside it has been alone for a second",
+        "the rest is not random but for what the machine does; seeds differ as much as such chances matter",
+    );
+    choices(AGES_LAST).into_iter().chain([by_seed]).collect()
 }
 
 /// How long the flows of §4.3 last here.
@@ -64,16 +75,18 @@ struct Trial {
     seen: Seen,
 }
 
-/// The flows of §4.2: each transport beside one long TCP flow.
+/// The flows of §4.2, for each seed: each transport beside one long TCP flow.
 ///
 /// # Errors
 /// What the machine lacks.
-pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Flow>, LabError> {
+pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, LabError> {
     let choice = || Box::new(Age::new(setup::AGE)) as Box<dyn LateChoice>;
     let plan = Plan { interval: setup::INTERVAL, lasting: AGES_LAST, choice: Arc::new(choice) };
-    let trials: Vec<_> = Transport::ALL.into_iter().map(|transport| (transport, plan.clone())).collect();
-    let found = all(run, &trials, true)?;
-    Ok(trials.iter().zip(found).map(|((transport, _), trial)| flow(*transport, &trial)).collect())
+    let of_seed = |seed| Transport::ALL.map(|transport| Wish { seed, transport, plan: plan.clone() });
+    let wishes: Vec<_> = run.seeds().flat_map(of_seed).collect();
+    let found = all(run, &wishes, true)?;
+    let flows: Vec<_> = wishes.iter().zip(found).map(|(wish, trial)| flow(wish.transport, &trial)).collect();
+    Ok(flows.chunks(Transport::ALL.len()).map(<[Flow]>::to_vec).collect())
 }
 
 /// The flows of §4.3: each transport alone, at each interval.
@@ -83,44 +96,55 @@ pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Flow>, LabError> {
 pub(crate) fn shares(run: &Run<'_>) -> Result<Vec<Share>, LabError> {
     let choice = || Box::new(Frames::new(QueueLimit::Packets(setup::KEPT))) as Box<dyn LateChoice>;
     let plan = |interval| Plan { interval, lasting: SHARES_LAST, choice: Arc::new(choice) };
-    let of = |interval| Transport::ALL.map(|transport| (transport, plan(interval)));
-    let trials: Vec<_> = setup::FRAME_INTERVALS.into_iter().flat_map(of).collect();
-    let found = all(run, &trials, false)?;
-    Ok(trials.iter().zip(found).map(|((transport, plan), trial)| share(*transport, plan.interval, &trial)).collect())
+    let of = |interval| Transport::ALL.map(|transport| Wish { seed: run.seed, transport, plan: plan(interval) });
+    let wishes: Vec<_> = setup::FRAME_INTERVALS.into_iter().flat_map(of).collect();
+    let found = all(run, &wishes, false)?;
+    let share = |(wish, trial): (&Wish, Trial)| share(wish.transport, wish.plan.interval, &trial);
+    Ok(wishes.iter().zip(found).map(share).collect())
+}
+
+/// A stream that is to be looked at.
+struct Wish {
+    seed: u64,
+    transport: Transport,
+    plan: Plan,
 }
 
 /// All trials at the same time, each over a link of its own.
-fn all(run: &Run<'_>, trials: &[(Transport, Plan)], beside_tcp: bool) -> Result<Vec<Trial>, LabError> {
-    let lasting = trials.iter().map(|(_, plan)| plan.lasting).max().unwrap_or_default();
-    let what = format!("{} flows at once, for {:.0} s", trials.len(), lasting.as_secs_f64());
-    let task = run.progress.task(&what, trials.len() as u64);
-    let one = |index: usize, transport: Transport, plan: &Plan| {
-        let trial = trial(&format!("lai{index}"), run.seed, transport, plan, beside_tcp);
+fn all(run: &Run<'_>, wishes: &[Wish], beside_tcp: bool) -> Result<Vec<Trial>, LabError> {
+    let lasting = wishes.iter().map(|wish| wish.plan.lasting).max().unwrap_or_default();
+    let what = format!("{} flows at once, for {:.0} s", wishes.len(), lasting.as_secs_f64());
+    let task = run.progress.task(&what, wishes.len() as u64);
+    let one = |index: usize, wish: &Wish| {
+        let trial = trial(&format!("lai{index}"), wish, beside_tcp);
         task.step();
         trial
     };
     thread::scope(|scope| {
         let one = &one;
-        let started =
-            trials.iter().enumerate().map(|(i, (transport, plan))| scope.spawn(move || one(i, *transport, plan)));
+        let started = wishes.iter().enumerate().map(|(index, wish)| scope.spawn(move || one(index, wish)));
         let started: Vec<_> = started.collect();
         started.into_iter().map(|trial| trial.join().expect("a trial does not panic")).collect()
     })
 }
 
-fn trial(name: &str, seed: u64, transport: Transport, plan: &Plan, beside_tcp: bool) -> Result<Trial, LabError> {
-    let bed = Bed::make(name, seed)?;
+fn trial(name: &str, wish: &Wish, beside_tcp: bool) -> Result<Trial, LabError> {
+    let bed = Bed::make(name, wish.seed)?;
     let stop = AtomicBool::new(false);
-    let begin = clock::now();
-    let log = thread::scope(|scope| {
+    let (begin, log) = thread::scope(|scope| {
         let other = beside_tcp.then(|| scope.spawn(|| sockets::long_flow(&bed, OTHER_PORT, &stop)));
-        let log = streams::stream(transport, &bed, plan);
+        if beside_tcp {
+            let chance = Rng::from_seed(wish.seed).below(ALONE.as_nanos());
+            streams::sleep_until(clock::now() + ALONE + Duration::from_nanos(chance));
+        }
+        let begin = clock::now();
+        let log = streams::stream(wish.transport, &bed, &wish.plan);
         stop.store(true, Ordering::Relaxed);
         other.map_or(Ok(()), |other| other.join().expect("the long flow does not panic"))?;
-        log
+        Ok::<_, LabError>((begin, log?))
     })?;
     let capture = bed.end()?;
-    let wanted = Wanted { transport, port: PORT, ahead: clock::unix_offset(), from: begin + WARM_UP };
+    let wanted = Wanted { transport: wish.transport, port: PORT, ahead: clock::unix_offset(), from: begin + WARM_UP };
     Ok(Trial { begin, log, seen: wire::read(capture.path(), &wanted)? })
 }
 

@@ -80,7 +80,7 @@ fn pace(plan: &Plan, mut send: impl FnMut(u64, &[u8]) -> Result<(), LabError>) -
     Ok(sent)
 }
 
-fn sleep_until(at: Instant) {
+pub(super) fn sleep_until(at: Instant) {
     let nanos = at.as_nanos();
     let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
     // Interrupted or not, what is sent a little early says so itself.
