@@ -144,6 +144,11 @@ impl Machine {
         &self.managers[id.0]
     }
 
+    /// A Congestion Manager, to be asked what it has learnt.
+    pub fn manager_mut(&mut self, id: ManagerId) -> &mut Manager {
+        &mut self.managers[id.0]
+    }
+
     /// Pulls the cable, or puts it in again: without it nothing comes in, and what is sent is lost.
     pub fn set_unplugged(&mut self, unplugged: bool) {
         self.unplugged = unplugged;
@@ -163,6 +168,11 @@ impl Machine {
                     self.schedule.wake(index);
                 }
             }
+        }
+        // An agent may be a client of its own; it asks the manager what it has to be told.
+        while self.managers[manager].poll_ready().is_some() {
+            let residents = self.residents.iter().enumerate().filter(|(_, resident)| resident.manager == manager);
+            residents.for_each(|(index, _)| self.schedule.wake(index));
         }
     }
 

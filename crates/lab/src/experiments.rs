@@ -1,10 +1,18 @@
 //! The experiments by name. One line here makes one a command, a section of the report, and a row of the list.
 
+mod cm;
+mod cm_cpu;
+mod cm_ensemble;
+mod cm_layers;
+mod cm_loss;
+mod cm_sharing;
+mod cm_vat;
 mod lai;
 mod lai_age;
 mod lai_iframes;
 mod lai_notify;
 mod lai_overhead;
+mod managed;
 pub(crate) mod sending;
 mod tcp;
 mod tcp_cubic;
@@ -21,6 +29,12 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &lai_notify::LaiNotify,
         &lai_age::LaiAge,
         &lai_iframes::LaiIframes,
+        &cm_loss::CmLoss,
+        &cm_layers::CmLayers,
+        &cm_vat::CmVat,
+        &cm_ensemble::CmEnsemble,
+        &cm_sharing::CmSharing,
+        &cm_cpu::CmCpu,
         &tcp_formula::TcpFormula,
         &tcp_sharing::TcpSharing,
         &tcp_cubic::TcpCubic,

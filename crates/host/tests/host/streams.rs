@@ -167,7 +167,12 @@ fn two_kinds_of_transport_under_one_algorithm_share_evenly() {
     let mut net = Dumbbell::behind(8, 2, &access, link(400, 5, 20));
     let tcp = connect(&mut net, 0, Socket::new(Bulk::endless(MSS)), Instant::ZERO).1;
     let settings = || {
-        let connection = timeous_dccp::Config { mps: MSS + 64, ecn: false, ..timeous_dccp::Config::default() };
+        let connection = timeous_dccp::Config {
+            mps: MSS + 64,
+            ecn: false,
+            grows_in_lossy_windows: false,
+            ..timeous_dccp::Config::default()
+        };
         DccpSettings { connection, start: at(500), ..DccpSettings::default() }
     };
     let dccp = net.network.with_host(net.rights[1], |_, host| {

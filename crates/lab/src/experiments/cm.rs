@@ -1,0 +1,6 @@
+//! What the experiments with the Congestion Manager share: its clients over UDP, at both ends.
+
+pub(crate) mod greedy;
+pub(crate) mod packet;
+pub(crate) mod receiver;
+pub(crate) mod sender;

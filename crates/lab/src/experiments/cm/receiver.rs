@@ -1,0 +1,107 @@
+//! The receiving end of a client: notes what comes, and acknowledges it at once or late.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use timeous::cm::Acks;
+use timeous::core::{Duration, Ecn, Instant};
+use timeous_cm::{FlowId, Manager};
+use timeous_host::Agent;
+use timeous_net::sim::{self, Protocol};
+
+use super::packet::Packet;
+
+/// When it acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Every other packet, or soon; gaps at once.
+    Soon,
+    /// When so many packets have come, or the first of them is so old, and not before whatever happens.
+    Late(u32, Duration),
+}
+
+/// A packet that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) at: Instant,
+    pub(crate) packet: Packet,
+}
+
+/// A receiver.
+pub(crate) struct Receiver {
+    local: SocketAddr,
+    peer: Option<SocketAddr>,
+    when: When,
+    acks: Acks,
+    /// Packets that were not acknowledged, and when the first of them came.
+    untold: u32,
+    since: Instant,
+    arrivals: Vec<Arrival>,
+}
+
+impl Receiver {
+    pub(crate) fn new(when: When) -> Self {
+        Self {
+            local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            peer: None,
+            when,
+            acks: Acks::default(),
+            untold: 0,
+            since: Instant::ZERO,
+            arrivals: Vec::new(),
+        }
+    }
+
+    /// What came.
+    pub(crate) fn arrivals(&self) -> &[Arrival] {
+        &self.arrivals
+    }
+
+    fn due(&self) -> Option<Instant> {
+        match self.when {
+            When::Soon => self.acks.poll_timeout(),
+            When::Late(packets, _) if self.untold >= packets => Some(Instant::ZERO),
+            When::Late(_, delay) => (self.untold > 0).then(|| self.since + delay),
+        }
+    }
+}
+
+impl Agent for Receiver {
+    fn protocol(&self) -> Protocol {
+        Protocol::Udp
+    }
+
+    fn settle(&mut self, local: SocketAddr) {
+        self.local = local;
+    }
+
+    fn handle_packet(&mut self, now: Instant, _: &mut Manager, datagram: &sim::Packet) {
+        let Some((number, packet)) = Packet::decode(&datagram.payload) else { return };
+        self.peer = Some(datagram.source);
+        if self.untold == 0 {
+            self.since = now;
+        }
+        self.untold += 1;
+        if self.acks.received(now, number) {
+            self.arrivals.push(Arrival { at: now, packet });
+        }
+    }
+
+    fn handle_timeout(&mut self, _: Instant, _: &mut Manager) {}
+
+    fn granted(&mut self, _: FlowId) -> bool {
+        false
+    }
+
+    fn poll_transmit(&mut self, now: Instant, _: &mut Manager) -> Option<sim::Packet> {
+        if self.due()? > now {
+            return None;
+        }
+        let ack = self.acks.acknowledge(now)?;
+        self.untold = 0;
+        Some(sim::Packet::new(Protocol::Udp, self.local, self.peer?, Ecn::NotEct, ack.encode()))
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        self.due()
+    }
+}

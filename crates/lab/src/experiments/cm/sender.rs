@@ -1,0 +1,196 @@
+//! The sending end of a client: a flow of the Congestion Manager, and the application that uses it.
+
+use std::any::Any;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use timeous::cm::{Ack, Feedback};
+use timeous::core::{Duration, Ecn, Instant, PathState};
+use timeous_cm::{ClientEvent, ClientId, FlowId, FlowSpec, Manager, Update};
+use timeous_host::Agent;
+use timeous_net::sim::{self, Protocol};
+
+use super::packet::{OVERHEAD, Packet};
+
+/// The manager refuses nothing that an experiment does.
+const TRUE: &str = "the flow is open, and its feedback is true";
+
+/// What an application does with its flow.
+pub(crate) trait Application: Any + Send {
+    /// Runs when the flow is open, when its time has come, and when anything was heard.
+    fn run(&mut self, now: Instant, flow: &mut Flow<'_>);
+
+    /// It may send a packet now (`cmapp_send`), or none.
+    fn granted(&mut self, now: Instant, path: &PathState) -> Option<Packet>;
+
+    /// The rate has crossed a threshold (`cmapp_update`).
+    fn changed(&mut self, now: Instant, path: &PathState) {
+        let _ = (now, path);
+    }
+
+    /// When it wants to be run next.
+    fn poll_timeout(&self) -> Option<Instant>;
+}
+
+/// A flow, as its application sees it.
+pub(crate) struct Flow<'a> {
+    now: Instant,
+    cm: &'a mut Manager,
+    id: FlowId,
+}
+
+impl Flow<'_> {
+    /// Asks for the right to send a packet (`cm_request`).
+    pub(crate) fn request(&mut self) {
+        self.cm.request(self.now, self.id).expect(TRUE);
+    }
+
+    /// Whether it has asked, and was not yet answered.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.cm.is_waiting(self.id) || self.cm.has_grant(self.id)
+    }
+
+    /// What is known of the path (`cm_query`).
+    pub(crate) fn query(&self) -> PathState {
+        self.cm.query(self.id).expect(TRUE)
+    }
+
+    /// Wants to hear of the rate (`cm_thresh`).
+    pub(crate) fn thresh(&mut self, down: f64, up: f64) {
+        self.cm.thresh(self.id, down, up).expect(TRUE);
+    }
+}
+
+/// What the manager said of the path after an update.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Report {
+    pub(crate) at: Instant,
+    /// The rate that can be reckoned with, in bit/s as packets are on the link.
+    pub(crate) rate: f64,
+    /// The smoothed round-trip time; zero before there is one.
+    pub(crate) rtt: Duration,
+}
+
+/// A sender.
+pub(crate) struct Sender<A> {
+    local: SocketAddr,
+    remote: SocketAddr,
+    mtu: usize,
+    start: Instant,
+    application: A,
+    open: Option<(ClientId, FlowId)>,
+    feedback: Feedback,
+    stirred: bool,
+    reported: Vec<Report>,
+}
+
+impl<A: Application> Sender<A> {
+    /// One that sends packets of at most `mtu` bytes to `remote` from `start` on, and hears of them at most `late`
+    /// later than the path takes.
+    pub(crate) fn new(remote: SocketAddr, mtu: usize, start: Instant, late: Duration, application: A) -> Self {
+        Self {
+            local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            remote,
+            mtu,
+            start,
+            application,
+            open: None,
+            feedback: Feedback::with_ack_delay(late),
+            stirred: true,
+            reported: Vec::new(),
+        }
+    }
+
+    pub(crate) fn application(&self) -> &A {
+        &self.application
+    }
+
+    /// What the manager said after each update.
+    pub(crate) fn reported(&self) -> &[Report] {
+        &self.reported
+    }
+
+    fn open(&mut self, now: Instant, cm: &mut Manager) -> Option<(ClientId, FlowId)> {
+        if self.open.is_none() && now >= self.start {
+            let client = cm.join();
+            let spec = FlowSpec::to(self.remote.ip().into(), self.mtu as u64);
+            self.open =
+                Some((client, cm.open_for(now, client, spec).expect("there is room for a client's first flow")));
+        }
+        self.open
+    }
+
+    fn tell(&mut self, now: Instant, cm: &mut Manager, update: Option<Update>) {
+        let (Some(update), Some((_, flow))) = (update, self.open) else { return };
+        cm.update(now, flow, update).expect(TRUE);
+        let on_link = (self.mtu + OVERHEAD) as f64 / self.mtu as f64;
+        let path = cm.query(flow).expect(TRUE);
+        let (rate, rtt) = (path.rate.as_bps() as f64 * on_link, path.srtt.unwrap_or(Duration::ZERO));
+        self.reported.push(Report { at: now, rate, rtt });
+        self.stirred = true;
+    }
+
+    fn send(&mut self, now: Instant, cm: &mut Manager, flow: FlowId) -> Option<sim::Packet> {
+        let path = cm.query(flow).expect(TRUE);
+        let packet = self.application.granted(now, &path);
+        let len = packet.map_or(0, |packet| packet.len as u64);
+        cm.notify(now, flow, len).expect(TRUE);
+        self.stirred = true;
+        let bytes = packet?.encode(self.feedback.sent(now, len));
+        Some(sim::Packet::new(Protocol::Udp, self.local, self.remote, Ecn::NotEct, bytes))
+    }
+}
+
+impl<A: Application> Agent for Sender<A> {
+    fn protocol(&self) -> Protocol {
+        Protocol::Udp
+    }
+
+    fn settle(&mut self, local: SocketAddr) {
+        self.local = local;
+    }
+
+    fn handle_packet(&mut self, now: Instant, cm: &mut Manager, packet: &sim::Packet) {
+        let Ok(ack) = Ack::decode(&packet.payload) else { return };
+        let update = self.feedback.acked(now, &ack).expect("the receiver has what was sent");
+        self.tell(now, cm, update);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
+        let update = self.feedback.handle_timeout(now);
+        self.tell(now, cm, update);
+    }
+
+    fn granted(&mut self, _: FlowId) -> bool {
+        false
+    }
+
+    fn poll_transmit(&mut self, now: Instant, cm: &mut Manager) -> Option<sim::Packet> {
+        let (client, id) = self.open(now, cm)?;
+        loop {
+            let due = self.application.poll_timeout().is_some_and(|at| at <= now);
+            if due || std::mem::take(&mut self.stirred) {
+                self.application.run(now, &mut Flow { now, cm, id });
+            }
+            match cm.poll_client(client) {
+                Some(ClientEvent::Granted(flow)) => {
+                    if let Some(packet) = self.send(now, cm, flow) {
+                        return Some(packet);
+                    }
+                }
+                Some(ClientEvent::Changed(_, path)) => {
+                    self.application.changed(now, &path);
+                    self.stirred = true;
+                }
+                None if self.stirred => {}
+                None => return None,
+            }
+        }
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        if self.open.is_none() {
+            return Some(self.start);
+        }
+        self.application.poll_timeout().into_iter().chain(self.feedback.poll_timeout()).min()
+    }
+}

@@ -1,0 +1,208 @@
+//! One bottleneck, and what each flow got of it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use timeous::core::{Duration, Instant, Rate, Rng};
+use timeous_cm::Kind;
+use timeous_host::sources::Bulk;
+use timeous_host::{Feed, Handle, Machine, ManagerId, Socket, Tcp};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Jitter, Limit};
+use timeous_net::sim::{Dumbbell, Network, NodeId};
+use timeous_tcp::Config;
+
+use super::super::cm::greedy::Greedy;
+use super::super::cm::packet::HEADER;
+use super::super::cm::receiver::{Receiver, When};
+use super::super::cm::sender::Sender;
+
+pub(super) const RATE: Rate = Rate::from_bps(10_000_000);
+pub(super) const RTT: Duration = Duration::from_millis(60);
+/// Packets that may wait: a round trip's worth.
+pub(super) const QUEUE: usize = 50;
+/// Flows begin within this time.
+const BEGINNING: Duration = Duration::from_secs(1);
+pub(super) const WARM_UP: Duration = Duration::from_secs(20);
+pub(super) const TIME: Duration = Duration::from_secs(60);
+/// For the figure.
+pub(super) const SLICES: u64 = 30;
+/// Bytes of data in a segment or datagram.
+const SIZE: usize = 1_400;
+
+/// Who shares the bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Case {
+    /// Four TCP connections in one macroflow beside a TCP of another host.
+    One,
+    /// Two TCP connections and two applications by request and callback in one macroflow beside the same.
+    Mixed,
+    /// Four TCP connections that share nothing, beside the same.
+    Apart,
+    /// Four TCP connections to one host and two to another: two macroflows of one manager.
+    Two,
+}
+
+/// A kind of flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Tcp,
+    Alf,
+}
+
+impl Case {
+    pub(super) const ALL: [Self; 4] = [Self::One, Self::Mixed, Self::Two, Self::Apart];
+
+    /// For people.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::One => "four TCP in one macroflow, one TCP",
+            Self::Mixed => "two TCP and two ALF in one macroflow, one TCP",
+            Self::Apart => "four TCP that share nothing, one TCP",
+            Self::Two => "four TCP in a macroflow, two in another",
+        }
+    }
+
+    /// The flows on either side.
+    fn sides(self) -> [&'static [Member]; 2] {
+        use Member::{Alf, Tcp};
+        match self {
+            Self::One | Self::Apart => [&[Tcp; 4], &[Tcp]],
+            Self::Mixed => [&[Tcp, Alf, Tcp, Alf], &[Tcp]],
+            Self::Two => [&[Tcp; 4], &[Tcp; 2]],
+        }
+    }
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    pub(super) case: Case,
+    pub(super) seed: u64,
+}
+
+/// What came of it: the rate of each flow on either side in each slice of the time, in kbit/s of data.
+pub(super) struct Outcome {
+    pub(super) case: Case,
+    pub(super) seed: u64,
+    pub(super) sides: [Vec<Vec<f64>>; 2],
+}
+
+/// The receiving end of a flow.
+#[derive(Clone, Copy)]
+enum End {
+    Tcp(NodeId, Handle<Tcp>),
+    Alf(NodeId, Handle<Receiver>),
+}
+
+/// The network with the flows on either side.
+struct Bed {
+    network: Network<Machine>,
+    net: Dumbbell,
+    rng: Rng,
+    sides: [Vec<End>; 2],
+}
+
+/// The right end of a pair of hosts, at a port.
+fn address(pair: usize, port: u16) -> SocketAddr {
+    (Ipv4Addr::new(10, 0, 2, pair as u8 + 1), port).into()
+}
+
+impl Bed {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::from_seed(seed);
+        let mut network = Network::new(rng.next_u64());
+        let side =
+            |n: u8| [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, n, host))).map(|at| (at, Machine::new(at)));
+        let jitter = Jitter { spread: RATE.time_for(SIZE as u64) / 2, ..Jitter::default() };
+        let access = LinkConfig { jitter, ..LinkConfig::default() };
+        let forward = LinkConfig {
+            capacity: Capacity::Fixed(RATE),
+            queue: Limit::Packets(QUEUE),
+            delay: RTT / 2,
+            ..LinkConfig::default()
+        };
+        let back = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
+        let net = network.dumbbell(side(1), side(2), &access, forward, back);
+        Self { network, net, rng, sides: [Vec::new(), Vec::new()] }
+    }
+
+    fn manager(&mut self, node: NodeId, kind: Kind) -> ManagerId {
+        self.network.with_host(node, |_, machine| machine.add_manager(kind))
+    }
+
+    /// Adds a flow on a side: from a host on the left to the side's own on the right.
+    fn add(&mut self, side: usize, member: Member, from: NodeId, manager: ManagerId) {
+        let to = self.net.right[side];
+        let port = 5_000 + (10 * side + self.sides[side].len()) as u16;
+        let remote = address(side, port);
+        let start = Instant::ZERO + Duration::from_nanos(self.rng.below(BEGINNING.as_nanos()));
+        // The receiving end controls nothing that matters.
+        let any = self.manager(to, Kind::NewReno);
+        let end = match member {
+            Member::Tcp => {
+                let config = Config { mss: SIZE as u16, timestamps: false, ..Config::default() };
+                let listener = Tcp::listener(Feed::none, config.clone(), self.rng.fork());
+                let source = Socket::new(Bulk::endless(SIZE));
+                let caller = Tcp::caller(remote, start, source, config, self.rng.fork());
+                self.network.with_host(from, |_, machine| machine.add(port, manager, caller));
+                End::Tcp(to, self.network.with_host(to, |_, machine| machine.add(port, any, listener)))
+            }
+            Member::Alf => {
+                let len = SIZE + HEADER;
+                let sender = Sender::new(remote, len, start, Duration::ZERO, Greedy { len });
+                self.network.with_host(from, |_, machine| machine.add(port, manager, sender));
+                let receiver = Receiver::new(When::Soon);
+                End::Alf(to, self.network.with_host(to, |_, machine| machine.add(port, any, receiver)))
+            }
+        };
+        self.sides[side].push(end);
+    }
+
+    /// Bytes of data that have come, by flow.
+    fn received(&self) -> [Vec<u64>; 2] {
+        let of = |end: &End| match *end {
+            End::Tcp(node, handle) => {
+                self.network.host(node).agent(handle).session().map_or(0, |session| session.arrivals().total())
+            }
+            End::Alf(node, handle) => self.network.host(node).agent(handle).arrivals().len() as u64 * SIZE as u64,
+        };
+        self.sides.each_ref().map(|side| side.iter().map(of).collect())
+    }
+}
+
+impl Trial {
+    pub(super) fn run(&self) -> Outcome {
+        let mut bed = self.bed();
+        let mut sides = bed.sides.each_ref().map(|side| vec![Vec::new(); side.len()]);
+        bed.network.run_until(Instant::ZERO + WARM_UP);
+        for slice in 1..=SLICES {
+            let before = bed.received();
+            bed.network.run_until(Instant::ZERO + WARM_UP + TIME / SLICES * slice);
+            for ((rates, before), after) in sides.iter_mut().zip(before).zip(bed.received()) {
+                for ((rates, before), after) in rates.iter_mut().zip(before).zip(after) {
+                    rates.push((8 * (after - before)) as f64 / 1e3 / (TIME / SLICES).as_secs_f64());
+                }
+            }
+        }
+        Outcome { case: self.case, seed: self.seed, sides }
+    }
+
+    fn bed(&self) -> Bed {
+        let mut bed = Bed::new(self.seed);
+        let (first, second) = (bed.net.left[0], bed.net.left[1]);
+        let [ones, others] = self.case.sides();
+        let shared = bed.manager(first, Kind::Aimd);
+        for &member in ones {
+            let manager = if self.case == Case::Apart { bed.manager(first, Kind::Aimd) } else { shared };
+            bed.add(0, member, first, manager);
+        }
+        // Both macroflows of one manager begin at one host; a TCP by itself is another's.
+        let (from, manager) =
+            if self.case == Case::Two { (first, shared) } else { (second, bed.manager(second, Kind::NewReno)) };
+        for &member in others {
+            bed.add(1, member, from, manager);
+        }
+        bed
+    }
+}

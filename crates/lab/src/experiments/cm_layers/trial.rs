@@ -1,0 +1,177 @@
+//! One stream over the path, and what it chose.
+
+use std::net::SocketAddr;
+
+use timeous::core::{Duration, Instant, Rate, Rng};
+use timeous_cm::Kind;
+use timeous_host::{Handle, Machine};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit, RateTrace};
+use timeous_net::sim::{LinkId, Network, NodeId};
+
+use super::super::cm::packet::OVERHEAD;
+use super::super::cm::receiver::{Receiver, When};
+use super::super::cm::sender::Sender;
+use super::series::Steps;
+use super::video::{Clocked, Granted, SIZE, Video};
+
+/// Of the path while nothing waits.
+pub(super) const RTT: Duration = Duration::from_millis(75);
+/// Packets that may wait at the narrow link.
+pub(super) const QUEUE: usize = 40;
+/// The rate of the path in kbit/s, for as long as `STEP` each: some between what layers take, some just there.
+pub(super) const STEPS: [u64; 7] = [4_000, 2_200, 1_300, 3_200, 1_100, 1_600, 4_000];
+pub(super) const STEP: Duration = Duration::from_secs(12);
+/// Around that it wavers by this share to either side, anew each time.
+pub(super) const WAVER: f64 = 0.1;
+pub(super) const WAVER_EVERY: Duration = Duration::from_millis(500);
+/// How late feedback is where it is late.
+pub(super) const LATE: (u32, Duration) = (500, Duration::from_secs(2));
+/// Counted from then on.
+pub(super) const BEGIN: Duration = Duration::from_secs(4);
+/// For the figures.
+const SAMPLE: Duration = Duration::from_millis(250);
+
+/// How the application uses the manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Api {
+    /// Request and callback: it chooses at each grant.
+    Alf,
+    /// Rate callbacks.
+    Rate,
+    /// Rate callbacks, and feedback comes late.
+    Late,
+}
+
+impl Api {
+    pub(super) const ALL: [Self; 3] = [Self::Alf, Self::Rate, Self::Late];
+
+    /// For people.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Alf => "ALF",
+            Self::Rate => "rate callbacks",
+            Self::Late => "rate callbacks, late feedback",
+        }
+    }
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    pub(super) api: Api,
+    pub(super) seed: u64,
+}
+
+/// What came of it. Times are in seconds, rates in bit/s.
+pub(super) struct Outcome {
+    pub(super) api: Api,
+    pub(super) seed: u64,
+    /// What the path carries.
+    pub(super) available: Steps,
+    /// What the manager said of it.
+    pub(super) reported: Steps,
+    /// The round-trip time, as the manager has smoothed it, in seconds.
+    pub(super) rtt: Steps,
+    /// How many layers were sent.
+    pub(super) layers: Steps,
+    /// The rate that arrived.
+    pub(super) arrived: Vec<(f64, f64)>,
+    /// Packets that the path dropped, of those that were sent.
+    pub(super) dropped: f64,
+    pub(super) end: f64,
+}
+
+/// When the experiment ends.
+pub(super) fn end() -> Duration {
+    STEP * STEPS.len() as u64
+}
+
+/// The steps, and what wavers around them.
+fn trace(rng: &mut Rng) -> Vec<(Duration, Rate)> {
+    let count = end().as_nanos() / WAVER_EVERY.as_nanos();
+    let at = |n: u64| WAVER_EVERY * n;
+    let mut rate = |n: u64| {
+        let base = STEPS[(at(n).as_nanos() / STEP.as_nanos()) as usize] * 1_000;
+        let share = rng.below(2_001) as f64 / 1_000.0 - 1.0;
+        Rate::from_bps((base as f64 * (1.0 + WAVER * share)) as u64)
+    };
+    (0..count).map(|n| (at(n), rate(n))).collect()
+}
+
+impl Trial {
+    pub(super) fn run(&self) -> Outcome {
+        match self.api {
+            Api::Alf => self.with(Granted::default()),
+            Api::Rate | Api::Late => self.with(Clocked::default()),
+        }
+    }
+
+    fn with<V: Video>(&self, video: V) -> Outcome {
+        let mut rng = Rng::from_seed(self.seed);
+        let steps = trace(&mut rng);
+        let mut network = Network::new(rng.next_u64());
+        let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 6_000).into());
+        let from = network.add_host(here.ip(), Machine::new(here.ip()));
+        let to = network.add_host(there.ip(), Machine::new(there.ip()));
+        let way = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
+        let narrow = LinkConfig {
+            capacity: Capacity::Trace(RateTrace::new(steps.clone()).expect("the steps are in order")),
+            queue: Limit::Packets(QUEUE),
+            ..way.clone()
+        };
+        let (link, _) = network.connect(from, to, narrow, way);
+        let (when, late) = match self.api {
+            Api::Late => (When::Late(LATE.0, LATE.1), LATE.1),
+            Api::Alf | Api::Rate => (When::Soon, Duration::ZERO),
+        };
+        let start = Instant::ZERO + Duration::from_nanos(rng.below(WAVER_EVERY.as_nanos()));
+        let sender = network.with_host(from, |_, machine| {
+            let own = machine.add_manager(Kind::Aimd);
+            machine.add(here.port(), own, Sender::new(there, SIZE, start, late, video))
+        });
+        let receiver = network.with_host(to, |_, machine| {
+            let any = machine.add_manager(Kind::Aimd);
+            machine.add(there.port(), any, Receiver::new(when))
+        });
+        network.run_until(Instant::ZERO + end());
+        self.outcome(&steps, &network, link, (from, sender), (to, receiver))
+    }
+
+    fn outcome<V: Video>(
+        &self,
+        steps: &[(Duration, Rate)],
+        network: &Network<Machine>,
+        link: LinkId,
+        (from, sender): (NodeId, Handle<Sender<V>>),
+        (to, receiver): (NodeId, Handle<Receiver>),
+    ) -> Outcome {
+        let sender = network.host(from).agent(sender);
+        let seconds = |at: &Instant| at.saturating_since(Instant::ZERO).as_secs_f64();
+        let layers = sender.application().chosen().list();
+        let arrivals = network.host(to).agent(receiver).arrivals();
+        let count = end().as_nanos() / SAMPLE.as_nanos();
+        let mut bytes = vec![0; count as usize];
+        for arrival in arrivals {
+            let slot = arrival.at.saturating_since(Instant::ZERO).as_nanos() / SAMPLE.as_nanos();
+            if let Some(sum) = bytes.get_mut(slot as usize) {
+                *sum += arrival.packet.len + OVERHEAD;
+            }
+        }
+        let sample = SAMPLE.as_secs_f64();
+        let arrived = bytes.iter().enumerate().map(|(n, &sum)| ((n as f64 + 0.5) * sample, 8.0 * sum as f64 / sample));
+        let counters = network.link(link).counters();
+        Outcome {
+            api: self.api,
+            seed: self.seed,
+            available: Steps::new(steps.iter().map(|(at, rate)| (at.as_secs_f64(), rate.as_bps() as f64))),
+            reported: Steps::new(sender.reported().iter().map(|report| (seconds(&report.at), report.rate))),
+            rtt: Steps::new(sender.reported().iter().map(|report| (seconds(&report.at), report.rtt.as_secs_f64()))),
+            layers: Steps::new(layers.iter().map(|(at, layers)| (seconds(at), *layers as f64))),
+            arrived: arrived.collect(),
+            dropped: counters.queue_drops as f64 / counters.packets_in.max(1) as f64,
+            end: end().as_secs_f64(),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The stream: what it sends at a grant, or by its own clock.
+
+use std::collections::VecDeque;
+
+use timeous::core::{Duration, Instant, PathState, Rate};
+
+use super::super::cm::packet::{OVERHEAD, Packet};
+use super::super::cm::sender::{Application, Flow};
+
+/// What the stream takes on the link with so many layers, in bit/s.
+pub(super) const LAYERS: [u64; 4] = [1_000_000, 1_500_000, 2_200_000, 3_200_000];
+/// Bytes of a packet, its header included.
+pub(super) const SIZE: usize = 1_000;
+/// The rate is told when it has fallen to this share of what was told, or risen to that.
+pub(super) const DOWN: f64 = 0.8;
+pub(super) const UP: f64 = 1.25;
+/// A layer is added at a group of pictures, which begins each so often.
+pub(super) const GROUP: Duration = Duration::from_secs(2);
+/// One that did not stay for so long failed; the next try waits twice as long as the last, up to `MOST_GROUPS` groups.
+const STAYS: Duration = Duration::from_secs(8);
+pub(super) const MOST_GROUPS: u64 = 16;
+/// Packets that wait for a grant, at most, where a clock makes them.
+pub(super) const BUFFER: usize = 32;
+
+/// How many layers fit into `rate` bit/s on the link; the lowest always does.
+fn fitting(rate: f64) -> usize {
+    LAYERS.iter().rposition(|&layer| layer as f64 <= rate).unwrap_or(0) + 1
+}
+
+/// What the manager reports, counted with the headers that a packet has on the link.
+fn on_link(path: &PathState) -> f64 {
+    path.rate.as_bps() as f64 * (SIZE + OVERHEAD) as f64 / SIZE as f64
+}
+
+/// The layers that were sent, from when on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chosen {
+    list: Vec<(Instant, usize)>,
+}
+
+impl Chosen {
+    pub(super) fn list(&self) -> &[(Instant, usize)] {
+        &self.list
+    }
+
+    fn choose(&mut self, now: Instant, layers: usize) {
+        if self.list.last().is_none_or(|&(_, last)| last != layers) {
+            self.list.push((now, layers));
+        }
+    }
+
+    fn now(&self) -> usize {
+        self.list.last().map_or(1, |&(_, layers)| layers)
+    }
+}
+
+/// An application of either kind.
+pub(super) trait Video: Application {
+    fn chosen(&self) -> &Chosen;
+}
+
+/// By request and callback: it chooses at each grant, and sends as fast as it is granted.
+#[derive(Debug, Default)]
+pub(super) struct Granted {
+    chosen: Chosen,
+}
+
+impl Video for Granted {
+    fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+}
+
+impl Application for Granted {
+    fn run(&mut self, _: Instant, flow: &mut Flow<'_>) {
+        if !flow.is_waiting() {
+            flow.request();
+        }
+    }
+
+    fn granted(&mut self, now: Instant, path: &PathState) -> Option<Packet> {
+        self.chosen.choose(now, fitting(on_link(path)));
+        Some(Packet { made: now, tag: self.chosen.now() as u64, len: SIZE })
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// By rate callback: it sends by its own clock at the rate of its layers, and chooses them when it is told of a rate.
+#[derive(Debug, Default)]
+pub(super) struct Clocked {
+    chosen: Chosen,
+    told: bool,
+    /// Layers that fit as far as is known.
+    fit: usize,
+    joins: Joins,
+    next: Option<Instant>,
+    waiting: VecDeque<Packet>,
+    dropped: u64,
+}
+
+/// When a layer may be added: as receivers of layered multicast do it, who cannot know either what more would do (McCanne,
+/// Jacobson & Vetterli 1996, §3.2).
+#[derive(Clone, Copy, Debug)]
+struct Joins {
+    last: Instant,
+    wait: u64,
+    next: Instant,
+}
+
+impl Default for Joins {
+    fn default() -> Self {
+        Self { last: Instant::ZERO, wait: 1, next: Instant::ZERO }
+    }
+}
+
+impl Joins {
+    fn added(&mut self, now: Instant) {
+        self.last = now;
+        self.next = now + GROUP;
+    }
+
+    fn dropped(&mut self, now: Instant) {
+        let failed = now.saturating_since(self.last) < STAYS;
+        self.wait = if failed { (self.wait * 2).min(MOST_GROUPS) } else { 1 };
+        self.next = now + GROUP * self.wait;
+    }
+}
+
+impl Clocked {
+    /// Drops layers at once, and adds one when its time has come.
+    fn follow(&mut self, now: Instant) {
+        let layers = self.chosen.now();
+        if self.fit < layers {
+            self.chosen.choose(now, self.fit);
+            self.joins.dropped(now);
+        } else if self.fit > layers && now >= self.joins.next {
+            self.chosen.choose(now, layers + 1);
+            self.joins.added(now);
+        }
+    }
+
+    /// The time between two packets.
+    fn interval(&self) -> Duration {
+        Rate::from_bps(LAYERS[self.chosen.now() - 1]).time_for((SIZE + OVERHEAD) as u64)
+    }
+}
+
+impl Video for Clocked {
+    fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+}
+
+impl Application for Clocked {
+    fn run(&mut self, now: Instant, flow: &mut Flow<'_>) {
+        if !self.told {
+            flow.thresh(DOWN, UP);
+            self.told = true;
+            self.fit = 1;
+            self.chosen.choose(now, 1);
+        }
+        self.follow(now);
+        let mut next = self.next.unwrap_or(now);
+        while next <= now {
+            if self.waiting.len() < BUFFER {
+                self.waiting.push_back(Packet { made: next, tag: self.chosen.now() as u64, len: SIZE });
+                flow.request();
+            } else {
+                self.dropped += 1;
+            }
+            next += self.interval();
+        }
+        self.next = Some(next);
+        if !self.waiting.is_empty() && !flow.is_waiting() {
+            // What was granted and not used in time is asked for again.
+            flow.request();
+        }
+    }
+
+    fn granted(&mut self, _: Instant, _: &PathState) -> Option<Packet> {
+        self.waiting.pop_front()
+    }
+
+    /// Until it is told again the rate does not fall below `DOWN` of this.
+    fn changed(&mut self, now: Instant, path: &PathState) {
+        self.fit = fitting(DOWN * on_link(path));
+        self.follow(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_layers_that_fit_and_always_the_lowest() {
+        assert_eq!([0.0, 1e6, 1.4e6, 1.5e6, 3e6, 9e9].map(fitting), [1, 1, 1, 2, 3, 4]);
+    }
+}

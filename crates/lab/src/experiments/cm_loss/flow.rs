@@ -1,0 +1,127 @@
+//! One flow over the path, and its throughput.
+
+use std::net::SocketAddr;
+
+use timeous::core::{Duration, Instant, Rate, Rng};
+use timeous_cm::Kind;
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::sim::Network;
+use timeous_tcp::Config;
+
+use super::super::tcp::end::End;
+
+/// Shares of the packets that the path loses.
+pub(super) const LOSSES: [f64; 8] = [0.0, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05];
+pub(super) const RATE: Rate = Rate::from_bps(10_000_000);
+pub(super) const RTT: Duration = Duration::from_millis(60);
+/// Packets that may wait: a round trip's worth, full segments.
+pub(super) const QUEUE: usize = 50;
+/// Not counted: slow start is a matter of how long a transfer is.
+pub(super) const WARM_UP: Duration = Duration::from_secs(10);
+/// A flow is counted until the path has lost about so many packets of it.
+pub(super) const LOST: f64 = 300.0;
+/// And at least and at most for so long.
+const LEAST: Duration = Duration::from_secs(40);
+const MOST: Duration = Duration::from_secs(150);
+
+/// Who controls congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Side {
+    /// TCP's own, as the standard has it.
+    Plain,
+    /// The Congestion Manager, with the controller that it has unless told.
+    Managed,
+}
+
+impl Side {
+    pub(super) const ALL: [Self; 2] = [Self::Plain, Self::Managed];
+
+    /// For people.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "TCP",
+            Self::Managed => "TCP/CM",
+        }
+    }
+
+    fn controller(self) -> Kind {
+        match self {
+            Self::Plain => Kind::NewReno,
+            Self::Managed => Kind::Aimd,
+        }
+    }
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cell {
+    pub(crate) side: Side,
+    pub(crate) loss: f64,
+    pub(crate) seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub(crate) struct Measured {
+    pub(crate) side: Side,
+    pub(crate) loss: f64,
+    pub(crate) seed: u64,
+    /// Of data that arrived in order, in kbit/s.
+    pub(crate) throughput: f64,
+    /// Timeouts a minute.
+    pub(crate) timeouts: f64,
+}
+
+/// How long a flow is counted: a rate is the better known the more losses it has met.
+fn lasting(loss: f64) -> Duration {
+    // By the square root law a path that loses a share `p` carries 1.22 / √p packets a round trip.
+    let rounds = LOST / (1.22 * loss.max(1e-9).sqrt());
+    Duration::from_millis((RTT.as_millis() as f64 * rounds) as u64).clamp(LEAST, MOST)
+}
+
+/// Runs a flow.
+pub(crate) fn run(cell: &Cell) -> Measured {
+    let &Cell { side, loss, seed } = cell;
+    let mut rng = Rng::from_seed(seed ^ (((loss * 1e6) as u64) << 32));
+    let mut network = Network::new(rng.next_u64());
+    let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 1_000).into(), ([10, 0, 0, 2], 2_000).into());
+    let config = Config::default();
+    let sender = End::sender(Instant::ZERO, side.controller(), config.clone(), (here, there), rng.fork());
+    let from = network.add_host(here.ip(), sender);
+    let to = network.add_host(there.ip(), End::receiver(config, (there, here), rng.fork()));
+    let way = LinkConfig {
+        capacity: Capacity::Fixed(RATE),
+        queue: Limit::Packets(QUEUE),
+        delay: RTT / 2,
+        ..LinkConfig::default()
+    };
+    network.connect(from, to, LinkConfig { loss: Loss::Bernoulli { p: loss }, ..way.clone() }, way);
+
+    let begin = Instant::ZERO + WARM_UP;
+    network.run_until(begin);
+    let (received, timeouts) = (network.host(to).received(), network.host(from).answered().timeouts);
+    let time = lasting(loss);
+    network.run_until(begin + time);
+    let bits = 8 * (network.host(to).received() - received);
+    let timeouts = network.host(from).answered().timeouts - timeouts;
+    Measured {
+        side,
+        loss,
+        seed,
+        throughput: bits as f64 / 1e3 / time.as_secs_f64(),
+        timeouts: timeouts as f64 * 60.0 / time.as_secs_f64(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fewer_losses_the_longer_a_flow_is_counted() {
+        assert_eq!(lasting(0.0), MOST);
+        assert!(lasting(0.005) > lasting(0.02) && lasting(0.05) >= LEAST);
+    }
+}
