@@ -5,9 +5,10 @@
 mod bed;
 
 use std::fs;
+use std::io::Write;
 
 use bed::{Bed, Loaded, RIGHT, need, pair, transfer};
-use rustix::net::sockopt::tcp_congestion;
+use rustix::net::sockopt::{self, tcp_congestion};
 use timeous_cm::{FlowId, Loss, Manager, Update};
 use timeous_core::{Duration, Instant};
 use timeous_kernel::{Companion, Installed, KernelError, Macroflow, Settings, Wish};
@@ -279,4 +280,37 @@ fn share_with_the_daemon(loaded: &Loaded) -> (f64, u64) {
     drop(companion);
     (0..220).for_each(|_| wait_a_little());
     (part, look().companions)
+}
+
+/// Connections that come, send, and end in order or are reset in mid-send, many at once, over a queue that overflows.
+#[test]
+fn nothing_is_held_by_connections_that_are_gone() {
+    let Some((bed, loaded)) = ready("gone") else { return };
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (bed, loaded) = (&bed, &loaded);
+            scope.spawn(move || {
+                for number in 0..12 {
+                    let (sending, receiving) = pair(bed, RIGHT, Some(&loaded.name));
+                    if (thread + number) % 3 > 0 {
+                        transfer(&sending, &receiving, 30_000);
+                    } else {
+                        sockopt::set_socket_linger(&sending, Some(std::time::Duration::ZERO)).unwrap();
+                        sending.set_nonblocking(true).unwrap();
+                        let _ = (&sending).write(&[7; 200_000]);
+                        wait_a_little();
+                    }
+                }
+            });
+        }
+    });
+    let macroflow = until(&loaded, |macroflow| macroflow.flows == 0)[0];
+    assert_eq!((macroflow.opened, macroflow.committed, macroflow.hungry), (96, 0, 0), "{macroflow:?}");
+    // The whole window is there for the next one.
+    let (sending, receiving) = pair(&bed, RIGHT, Some(&loaded.name));
+    let flows = bed.left.within(|| loaded.installed().flows()).unwrap().unwrap();
+    let flow = flows.iter().find(|flow| flow.remote == sending.peer_addr().unwrap()).unwrap();
+    let macroflow = loaded.installed().macroflows().unwrap()[0];
+    assert!(u64::from((flow.window + 1) * flow.mss) > macroflow.window, "{flow:?} of {macroflow:?}");
+    transfer(&sending, &receiving, 100_000);
 }
