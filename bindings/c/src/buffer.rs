@@ -1,16 +1,15 @@
-//! Flows that send by themselves what was queued, as it is granted (Andersen et al. §3.3, `CM_BUF`).
+//! What waits for its grants, and by which socket it leaves (`CM_BUF`).
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use timeous::cm::FlowId;
 use timeous::core::Instant;
 
 use crate::failure::Failure;
-use crate::library::Library;
 
 const CAPACITY: usize = 64 << 10;
 /// So many grants are asked for at once: a window's worth on most paths.
@@ -18,9 +17,9 @@ const REQUESTS: usize = 64;
 /// Departures that nobody asks for are forgotten, the oldest first.
 const DEPARTURES: usize = 4_096;
 
-/// What waits for its grants, and by which socket it leaves.
+/// A flow's.
 #[derive(Debug)]
-struct Buffer {
+pub(crate) struct Buffer {
     socket: OwnedFd,
     mtu: u64,
     capacity: usize,
@@ -36,14 +35,45 @@ struct Buffer {
 pub(crate) struct Buffers(Mutex<BTreeMap<i64, Buffer>>);
 
 impl Buffer {
-    fn wants(&mut self) -> u32 {
+    fn new(socket: OwnedFd, mtu: u64) -> Self {
+        let (queue, departures) = (VecDeque::new(), VecDeque::new());
+        Self { socket, mtu, capacity: CAPACITY, queue, bytes: 0, asked: 0, departures }
+    }
+
+    /// Takes a datagram, if there is room.
+    pub(crate) fn push(&mut self, datagram: &[u8]) -> Result<(), Failure> {
+        if datagram.len() as u64 > self.mtu {
+            let words = format!("{} bytes: the flow's packets have at most {}", datagram.len(), self.mtu);
+            return Err(Failure::new(libc::EMSGSIZE, words));
+        }
+        // One is always taken, however small the buffer.
+        if !self.queue.is_empty() && self.bytes + datagram.len() > self.capacity {
+            return Err(Failure::new(libc::EAGAIN, "the buffer is full: try again after cm_dispatch()"));
+        }
+        self.queue.push_back(datagram.into());
+        self.bytes += datagram.len();
+        Ok(())
+    }
+
+    /// How many grants to ask for, which are then on their way.
+    pub(crate) fn wants(&mut self) -> u32 {
         let more = self.queue.len().min(REQUESTS).saturating_sub(self.asked);
         self.asked += more;
         more as u32
     }
 
+    /// So many are not, after all.
+    pub(crate) fn asked_in_vain(&mut self, grants: u32) {
+        self.asked = self.asked.saturating_sub(grants as usize);
+    }
+
+    /// None are.
+    pub(crate) fn forget_asked(&mut self) {
+        self.asked = 0;
+    }
+
     /// A grant came; what was sent by it, or `None` if the socket has no room just now.
-    fn leave(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn leave(&mut self, now: Instant) -> Option<u64> {
         self.asked = self.asked.saturating_sub(1);
         let Some(datagram) = self.queue.front() else { return Some(0) };
         if rustix::net::send(&self.socket, datagram, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) == Err(Errno::AGAIN) {
@@ -62,9 +92,24 @@ impl Buffer {
 }
 
 impl Buffers {
-    fn with<T>(&self, flow: i64, work: impl FnOnce(&mut Buffer) -> T) -> Result<T, Failure> {
+    pub(crate) fn with<T>(&self, flow: i64, work: impl FnOnce(&mut Buffer) -> T) -> Result<T, Failure> {
         let no = || Failure::new(libc::ENOTCONN, format!("flow {flow} has no socket: give it one by CM_BUF"));
         self.0.lock().get_mut(&flow).map(work).ok_or_else(no)
+    }
+
+    pub(crate) fn add(&self, flow: i64, socket: OwnedFd, mtu: u64) -> Result<(), Failure> {
+        match self.0.lock().entry(flow) {
+            Entry::Occupied(_) => Err(Failure::new(libc::EBUSY, format!("flow {flow} has a socket already"))),
+            Entry::Vacant(place) => {
+                place.insert(Buffer::new(socket, mtu));
+                Ok(())
+            }
+        }
+    }
+
+    /// The flows that have one.
+    pub(crate) fn flows(&self) -> Vec<i64> {
+        self.0.lock().keys().copied().collect()
     }
 
     pub(crate) fn set_capacity(&self, flow: i64, bytes: usize) -> Result<(), Failure> {
@@ -84,75 +129,5 @@ impl Buffers {
 
     pub(crate) fn forget(&self, flow: i64) {
         self.0.lock().remove(&flow);
-    }
-}
-
-impl Library {
-    /// Lets a flow send by itself, on a connected socket.
-    pub(crate) fn buffer(&self, flow: i64, socket: OwnedFd) -> Result<(), Failure> {
-        let mtu = self.mtu(flow)?;
-        let mut buffers = self.buffers.0.lock();
-        if buffers.contains_key(&flow) {
-            return Err(Failure::new(libc::EBUSY, format!("flow {flow} has a socket already")));
-        }
-        let (queue, departures) = (VecDeque::new(), VecDeque::new());
-        buffers.insert(flow, Buffer { socket, mtu, capacity: CAPACITY, queue, bytes: 0, asked: 0, departures });
-        Ok(())
-    }
-
-    /// Queues a datagram.
-    pub(crate) fn send(&self, flow: i64, datagram: &[u8]) -> Result<(), Failure> {
-        let id = self.id(flow)?;
-        let wants = self.buffers.with(flow, |buffer| {
-            if datagram.len() as u64 > buffer.mtu {
-                let words = format!("{} bytes, but packets of flow {flow} have at most {}", datagram.len(), buffer.mtu);
-                return Err(Failure::new(libc::EMSGSIZE, words));
-            }
-            // One is always taken, however small the buffer.
-            if !buffer.queue.is_empty() && buffer.bytes + datagram.len() > buffer.capacity {
-                return Err(Failure::new(libc::EAGAIN, "the buffer is full: try again after cm_dispatch()"));
-            }
-            buffer.queue.push_back(datagram.into());
-            buffer.bytes += datagram.len();
-            Ok(buffer.wants())
-        })??;
-        self.ask(flow, id, wants);
-        Ok(())
-    }
-
-    /// A grant came for a flow; `false` if the flow has no socket, so that another has to be told.
-    pub(crate) fn leaves(&self, flow: i64, id: FlowId) -> bool {
-        let Ok(sent) = self.buffers.with(flow, |buffer| buffer.leave(timeous::clock::now())) else { return false };
-        // If the flow is gone by now, so is what it sent.
-        let _ = self.account(id, sent.unwrap_or(0));
-        let wants = self.buffers.with(flow, Buffer::wants);
-        self.ask(flow, id, wants.unwrap_or(0));
-        true
-    }
-
-    /// Asks for what waits, once the flow is open again.
-    pub(crate) fn ask_again(&self, flow: i64, id: FlowId) {
-        let wants = self.buffers.with(flow, |buffer| {
-            buffer.asked = 0;
-            buffer.wants()
-        });
-        self.ask(flow, id, wants.unwrap_or(0));
-    }
-
-    /// There is room for requests again.
-    pub(crate) fn ask_for_all(&self) {
-        let flows: Vec<i64> = self.buffers.0.lock().keys().copied().collect();
-        for flow in flows {
-            if let (Ok(id), Ok(wants)) = (self.id(flow), self.buffers.with(flow, Buffer::wants)) {
-                self.ask(flow, id, wants);
-            }
-        }
-    }
-
-    fn ask(&self, flow: i64, id: FlowId, wants: u32) {
-        if wants > 0 && self.manager.request_many(id, wants).is_err() {
-            // Too many wait, or the daemon is gone: the next datagram, grant or reconnection asks for them.
-            let _ = self.buffers.with(flow, |buffer| buffer.asked = buffer.asked.saturating_sub(wants as usize));
-        }
     }
 }

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod buffer;
+mod buffered;
 mod dispatch;
 mod failure;
 pub mod ffi;

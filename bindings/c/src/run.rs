@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use rustix::event::EventfdFlags;
 
 use crate::failure::Failure;
-use crate::library::Library;
 use crate::sys::callback::{Callback, ReadyFn};
 use crate::sys::{errno, poll};
 
@@ -67,38 +66,36 @@ impl Drop for Running<'_> {
     }
 }
 
-impl Library {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
-        if self.run.running.swap(true, SeqCst) {
+impl Loop {
+    /// Waits, and calls `dispatch` when `control` is readable, until it is stopped.
+    pub(crate) fn run(&self, control: c_int, dispatch: impl Fn()) -> Result<(), Failure> {
+        if self.running.swap(true, SeqCst) {
             return Err(Failure::new(
                 libc::EBUSY,
                 "cm_loop() runs already: one thread at a time, and not in a callback",
             ));
         }
-        let _running = Running(&self.run.running);
-        let (control, bell) = (self.control().as_raw_fd(), self.run.bell.as_raw_fd());
+        let _running = Running(&self.running);
         let mut entries = Vec::new();
         while !STOP.swap(false, SeqCst) {
             entries.clear();
-            entries.extend([poll::entry(control, libc::POLLIN), poll::entry(bell, libc::POLLIN)]);
-            entries.extend(self.run.watches.lock().iter().map(|(&fd, watch)| poll::entry(fd, watch.events)));
+            entries.extend([poll::entry(control, libc::POLLIN), poll::entry(self.bell.as_raw_fd(), libc::POLLIN)]);
+            entries.extend(self.watches.lock().iter().map(|(&fd, watch)| poll::entry(fd, watch.events)));
             if !poll::wait(&mut entries)? {
                 continue;
             }
             if entries[1].revents != 0 {
                 // Empty if another has read it.
-                let _ = rustix::io::read(&self.run.bell, &mut [0; 8]);
+                let _ = rustix::io::read(&self.bell, &mut [0; 8]);
             }
             if entries[0].revents != 0 {
-                self.dispatch();
+                dispatch();
             }
-            entries[2..].iter().filter(|entry| entry.revents != 0).for_each(|entry| self.run.ready(entry));
+            entries[2..].iter().filter(|entry| entry.revents != 0).for_each(|entry| self.ready(entry));
         }
         Ok(())
     }
-}
 
-impl Loop {
     fn ready(&self, entry: &libc::pollfd) {
         // Maybe an earlier callback of this round has done away with it.
         let Some(watch) = self.watches.lock().get(&entry.fd).copied() else { return };

@@ -13,11 +13,14 @@ const FLOORS: [&[&str]; 6] = [
     &["dccp", "tcp", "choice", "ipc"],
     &["engine", "host", "kernel"],
     &["timeous", "daemon"],
-    &["cli", "lab"],
+    &["cli", "lab", "c"],
 ];
 
-fn crates_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/lab has a parent").to_owned()
+/// All crates of the workspace: `crates/*`, and the languages of `bindings`.
+fn crates() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().and_then(Path::parent).expect("crates/lab is two down");
+    let entries = ["crates", "bindings"].map(|dir| fs::read_dir(root.join(dir)).unwrap());
+    entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
 }
 
 fn floor(name: &str) -> usize {
@@ -27,8 +30,7 @@ fn floor(name: &str) -> usize {
 #[test]
 fn arrows_between_crates_point_down() {
     let mut seen = BTreeSet::new();
-    for entry in fs::read_dir(crates_dir()).unwrap() {
-        let path = entry.unwrap().path();
+    for path in crates() {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
         for used in dependencies(&manifest) {
@@ -51,8 +53,7 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
 #[test]
 fn no_crate_has_a_circle_of_rooms() {
     let mut circles = Vec::new();
-    for entry in fs::read_dir(crates_dir()).unwrap() {
-        let path = entry.unwrap().path();
+    for path in crates() {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let arrows = arrows(&path.join("src"));
         circles.extend(bent(&arrows).iter().map(|(from, to)| format!("{name}: {from} -> {to}")));

@@ -41,7 +41,13 @@ pub extern "C" fn cm_set_sigio(on: c_int) -> c_int {
 /// `cm_loop`: the library's own loop.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_loop() -> c_int {
-    call(|| library::get()?.run().map(|()| 0))
+    call(|| {
+        let library = library::get()?;
+        let dispatch = || {
+            library.dispatch();
+        };
+        library.run.run(library.control().as_raw_fd(), dispatch).map(|()| 0)
+    })
 }
 
 /// `cm_stop`: its end. Nothing here locks, allocates or panics, since a signal handler may call it.
