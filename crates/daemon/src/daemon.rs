@@ -357,6 +357,7 @@ impl Daemon {
         }
         if self.next_seldom <= now {
             self.next_seldom = now + SELDOM;
+            self.house.streams.tidy(&mut self.house.users);
             self.house.sight.take_down(&self.house.congestion);
             let lapsed: Vec<_> = self.clients.iter_mut().filter_map(|(&id, c)| Some((id, c.lapse(now)?))).collect();
             for (id, lapse) in lapsed {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use timeous_engine::{Engine, Gone, ListenerFor, Offer, Served};
+use timeous_engine::{Engine, Gone, ListenerFor, Offer, PortLife, Served};
 use timeous_ipc::messages::{Failure, StreamSpec};
 
 use crate::limits::{Limits, Usage, Users};
@@ -25,6 +25,8 @@ struct Streaming {
     served: Served,
     owner: Owner,
     ring_bytes: u64,
+    /// The UDP port of its own, if it has one.
+    port: PortLife,
     /// Whether room in its socket is waited for.
     blocked: bool,
 }
@@ -52,6 +54,8 @@ impl Ends {
 pub(crate) struct Streams {
     running: BTreeMap<u64, Streaming>,
     waiting: BTreeMap<u32, Waiting>,
+    /// Ports that are not needed any more, and whose they were: until they are closed they count.
+    closing: Vec<(u32, PortLife)>,
     next_stream: u64,
     next_listener: u32,
 }
@@ -77,7 +81,7 @@ impl Streams {
     }
 
     fn begin(&mut self, (users, poller): (&mut Users, &Poller), owner: Owner, offer: Offer) -> Result<Ends, Failure> {
-        let Offer { served, ring, socket } = offer;
+        let Offer { served, ring, socket, port } = offer;
         let refused = |error: io::Error| Failure::Environment(error.to_string());
         let ring_bytes = rustix::fs::fstat(&ring).map_err(|errno| refused(errno.into()))?.st_size as u64;
         users.take_stream(owner.uid, ring_bytes)?;
@@ -86,9 +90,9 @@ impl Streams {
         let watched = poller
             .watch(served.socket(), Token::Stream(id), Interest::Readable)
             .and_then(|()| poller.watch(served.bell(), Token::StreamBell(id), Interest::Readable));
-        let streaming = Streaming { served, owner, ring_bytes, blocked: false };
+        let streaming = Streaming { served, owner, ring_bytes, port, blocked: false };
         if let Err(error) = watched {
-            release((users, poller), &streaming);
+            self.release((users, poller), &streaming);
             return Err(refused(error));
         }
         self.running.insert(id, streaming);
@@ -144,7 +148,7 @@ impl Streams {
         }
         let waiting = self.waiting.remove(&listener).ok_or(unknown)?;
         poller.forget(waiting.listener.waker());
-        users.give_back(owner.uid, Usage { streams: 1, ..Usage::default() });
+        self.let_close(users, owner.uid, waiting.listener.port());
         Ok(())
     }
 
@@ -181,7 +185,7 @@ impl Streams {
             }
             Err(gone) => {
                 if let Some(streaming) = self.running.remove(&id) {
-                    release((users, poller), &streaming);
+                    self.release((users, poller), &streaming);
                 }
                 Some((owner, gone))
             }
@@ -190,21 +194,48 @@ impl Streams {
 
     /// A client is gone, and its streams with it.
     pub(crate) fn forget(&mut self, (users, poller): (&mut Users, &Poller), owner: Owner) {
-        self.running.retain(|_, streaming| {
-            let stays = streaming.owner != owner;
-            if !stays {
-                release((users, poller), streaming);
+        let streams = self.running.iter().filter(|(_, streaming)| streaming.owner == owner);
+        for id in streams.map(|(&id, _)| id).collect::<Vec<_>>() {
+            if let Some(streaming) = self.running.remove(&id) {
+                self.release((users, poller), &streaming);
             }
-            stays
-        });
-        self.waiting.retain(|_, waiting| {
-            let stays = waiting.owner != owner;
-            if !stays {
+        }
+        let listeners = self.waiting.iter().filter(|(_, waiting)| waiting.owner == owner);
+        for id in listeners.map(|(&id, _)| id).collect::<Vec<_>>() {
+            if let Some(waiting) = self.waiting.remove(&id) {
                 poller.forget(waiting.listener.waker());
-                users.give_back(owner.uid, Usage { streams: 1, ..Usage::default() });
+                self.let_close(users, owner.uid, waiting.listener.port());
             }
-            stays
+        }
+    }
+
+    /// Lets users have again what they had of ports that are closed now. To be called now and then.
+    pub(crate) fn tidy(&mut self, users: &mut Users) {
+        self.closing.retain(|(uid, port)| {
+            let open = port.is_open();
+            if !open {
+                users.give_back(*uid, Usage { streams: 1, ..Usage::default() });
+            }
+            open
         });
+    }
+
+    fn release(&mut self, (users, poller): (&mut Users, &Poller), streaming: &Streaming) {
+        poller.forget(streaming.served.socket());
+        // The engine has this one too.
+        poller.forget(streaming.served.bell());
+        let Streaming { owner: Owner { uid, .. }, ring_bytes, ref port, .. } = *streaming;
+        users.give_back(uid, Usage { ring_bytes, ..Usage::default() });
+        self.let_close(users, uid, port.clone());
+    }
+
+    /// A stream or a listener is gone: it is the user's until its port is.
+    fn let_close(&mut self, users: &mut Users, uid: u32, port: PortLife) {
+        if port.is_open() {
+            self.closing.push((uid, port));
+        } else {
+            users.give_back(uid, Usage { streams: 1, ..Usage::default() });
+        }
     }
 
     /// More callers may wait at a listener: it is to be looked at again.
@@ -213,14 +244,6 @@ impl Streams {
             waiting.listener.waker().wake();
         }
     }
-}
-
-fn release((users, poller): (&mut Users, &Poller), streaming: &Streaming) {
-    poller.forget(streaming.served.socket());
-    // The engine has this one too.
-    poller.forget(streaming.served.bell().as_fd());
-    let ring_bytes = streaming.ring_bytes;
-    users.give_back(streaming.owner.uid, Usage { streams: 1, ring_bytes, ..Usage::default() });
 }
 
 fn allowed(limits: &Limits, spec: &StreamSpec) -> Result<(), Failure> {

@@ -3,18 +3,25 @@
 use std::sync::Arc;
 
 use timeous_choice::{Age, Chain, Deadlines, Dependencies, Frames, QueueLimit};
-use timeous_core::{LateChoice, Priority};
+use timeous_core::{Duration, LateChoice, Priority};
 use timeous_engine::{DccpConfig, ServiceCode, StreamConfig};
-use timeous_ipc::messages::{Policy, QueueLimit as Limit, StreamSpec};
+use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
+
+/// Timers that are shorter keep the engine busy for nothing.
+const LEAST: Duration = Duration::from_millis(100);
+/// Timers that are longer keep what nobody needs.
+const MOST: Duration = Duration::from_secs(120);
 
 /// The settings of the engine for `spec`.
 pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
+    let within = |time: Nanos, least: Duration, most: Duration| Duration::from(time).clamp(least, most);
     let dccp = DccpConfig {
-        mps: spec.mps as usize,
-        connect_timeout: spec.connect_timeout.into(),
-        keep_alive: spec.keep_alive.map(Into::into),
-        silence: spec.silence.into(),
-        msl: spec.msl.into(),
+        mps: (spec.mps as usize).max(DccpConfig::MIN_MPS),
+        connect_timeout: within(spec.connect_timeout, LEAST, MOST),
+        keep_alive: spec.keep_alive.map(|time| within(time, LEAST, MOST)),
+        silence: within(spec.silence, LEAST, MOST),
+        // The RFC's own is the most.
+        msl: within(spec.msl, Duration::ZERO, DccpConfig::default().msl),
         server_holds_timewait: spec.server_holds_timewait,
         ..DccpConfig::default()
     };

@@ -279,3 +279,6 @@ impl From<&FlowView> for Flow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,3 +99,49 @@ fn a_killed_process_leaves_a_whole_memory() {
         next = newest + 1;
     }
 }
+
+/// Names the file for a process whose disk is full for a while.
+const CROWDED: &str = "TIMEOUS_TEST_CROWDED";
+
+/// Learns more than fits, is refused by the system, and finds room later.
+fn live_with_a_full_disk(path: &Path) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let (store, _) = Store::open(path, time(0)).unwrap();
+    store.learn(host(0), learnt(7), time(0));
+    store.flush();
+    let size = std::fs::metadata(path).unwrap().len();
+    let free = getrlimit(Resource::Fsize);
+    // No file of this process may grow beyond what this one has.
+    setrlimit(Resource::Fsize, Rlimit { current: Some(size), ..free }).unwrap();
+    (1..4_000).for_each(|n| store.learn(host(n), learnt(7), time(0)));
+    store.flush();
+    assert!(store.failures() > 0, "the system refuses");
+    assert_eq!(store.len(), 4_000, "what is not on the disk is in memory");
+    setrlimit(Resource::Fsize, free).unwrap();
+    let failures = store.failures();
+    store.flush();
+    assert_eq!(store.failures(), failures, "there is room again");
+    println!("got over it");
+}
+
+#[test]
+fn a_full_disk_is_got_over() {
+    if let Some(path) = std::env::var_os(CROWDED) {
+        return live_with_a_full_disk(Path::new(&path));
+    }
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("paths.redb");
+    // The shell has the signal ignored that would end a process at its limit: the write fails instead.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "a_full_disk_is_got_over", "--nocapture"]).env(CROWDED, &path);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("got over it"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let (store, set_aside) = Store::open(&path, time(0)).unwrap();
+    assert_eq!((store.len(), set_aside), (4_000, None));
+}

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::config::StreamConfig;
 use crate::error::EngineError;
@@ -37,7 +37,7 @@ pub(crate) enum Command {
 }
 
 pub(crate) type Commands = Line<Command>;
-pub(crate) type ListenReply = Result<(ListenerId, SocketAddr), EngineError>;
+pub(crate) type ListenReply = Result<(ListenerId, SocketAddr, PortLife), EngineError>;
 
 /// Where the application of a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,25 @@ pub struct Offer {
     pub ring: OwnedFd,
     /// The application's end of the stream's socket.
     pub socket: OwnedFd,
+    /// The UDP port that was opened for it, if one was.
+    pub port: PortLife,
+}
+
+/// Tells whether a UDP port is still open: it outlives its streams for as long as a peer may want to hear that they are
+/// closed, and takes a descriptor meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct PortLife(Weak<()>);
+
+impl PortLife {
+    pub(crate) fn of(life: &Arc<()>) -> Self {
+        Self(Arc::downgrade(life))
+    }
+
+    /// Whether it is open.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.strong_count() > 0
+    }
 }
 
 /// Connections that came in and were not accepted yet.

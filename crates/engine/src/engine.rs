@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use timeous_core::Instant;
 
 use crate::clock;
-use crate::command::{Command, Commands, Incoming, ListenerId, Made, Offer, User};
+use crate::command::{Command, Commands, Incoming, ListenerId, Made, Offer, PortLife, User};
 use crate::config::StreamConfig;
 use crate::congestion::Congestion;
 use crate::error::EngineError;
@@ -111,8 +111,8 @@ impl Engine {
         let (reply, answer) = mpsc::channel();
         let order = Command::Listen { local, user, config: Box::new(config), incoming: incoming.clone(), reply };
         self.commands.send(order);
-        let (id, local) = answer.recv().map_err(|_| EngineError::Stopped)??;
-        Ok(Waiting { id, local, incoming, commands: self.commands.clone() })
+        let (id, local, life) = answer.recv().map_err(|_| EngineError::Stopped)??;
+        Ok(Waiting { id, local, life, incoming, commands: self.commands.clone() })
     }
 }
 
@@ -131,6 +131,7 @@ impl Drop for Engine {
 struct Waiting {
     id: ListenerId,
     local: SocketAddr,
+    life: PortLife,
     incoming: Arc<Incoming>,
     commands: Commands,
 }
@@ -196,6 +197,12 @@ impl ListenerFor {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local
+    }
+
+    /// Tells whether the port is open, which it may be when nobody waits there any more.
+    #[must_use]
+    pub fn port(&self) -> PortLife {
+        self.0.life.clone()
     }
 
     /// A connection that has come in, if any.

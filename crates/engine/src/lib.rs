@@ -26,7 +26,7 @@ mod way;
 mod worker;
 
 pub use client::CmClient;
-pub use command::Offer;
+pub use command::{Offer, PortLife};
 pub use config::{NewChoice, StreamConfig};
 pub use congestion::{Congestion, CongestionGuard, Notify};
 pub use engine::{Engine, Listener, ListenerFor};

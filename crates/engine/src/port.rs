@@ -10,7 +10,7 @@ use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, S
 use timeous_ring::Payload;
 
 use crate::batch::{Batch, Payloads};
-use crate::command::{Incoming, ListenerId, Made, Offer, User};
+use crate::command::{Incoming, ListenerId, Made, Offer, PortLife, User};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
 use crate::inbox::Inbox;
@@ -37,7 +37,7 @@ impl Streams {
     }
 
     /// Both sides of a new stream.
-    fn make(&mut self, user: User, config: &StreamConfig) -> Result<(Session, Made), EngineError> {
+    fn make(&mut self, user: User, config: &StreamConfig, port: PortLife) -> Result<(Session, Made), EngineError> {
         let id = StreamId(self.next);
         self.next += 1;
         let ring = config.ring();
@@ -55,7 +55,7 @@ impl Streams {
                 let shared = Shared::with(Inbox::new(UNREAD_ELSEWHERE), bell.clone(), bell.clone());
                 let session = Session::new(id, consumer, config, shared.clone());
                 let served = Served::new(id, shared, self.orders.clone(), bell, here);
-                Ok((session, Made::Elsewhere(Box::new(Offer { served, ring, socket: there }))))
+                Ok((session, Made::Elsewhere(Box::new(Offer { served, ring, socket: there, port }))))
             }
         }
     }
@@ -70,6 +70,7 @@ pub(crate) struct Listening {
 }
 
 pub(crate) struct Port {
+    life: Arc<()>,
     socket: Socket,
     endpoint: Endpoint,
     sessions: Sessions,
@@ -119,7 +120,12 @@ impl Port {
         let settings = EndpointConfig { connection: config.dccp.clone(), ..EndpointConfig::default() };
         let endpoint = Endpoint::new(settings, rng.fork());
         let (sessions, batch) = (Sessions::default(), Batch::default());
-        Self { socket, endpoint, sessions, listening: None, batch, waits: false }
+        Self { life: Arc::new(()), socket, endpoint, sessions, listening: None, batch, waits: false }
+    }
+
+    /// Tells whether it is there.
+    pub(crate) fn life(&self) -> PortLife {
+        PortLife::of(&self.life)
     }
 
     pub(crate) fn local_addr(&self) -> Result<SocketAddr, EngineError> {
@@ -157,7 +163,7 @@ impl Port {
         config: &StreamConfig,
         streams: &mut Streams,
     ) -> Result<Made, EngineError> {
-        let (session, stream) = streams.make(user, config)?;
+        let (session, stream) = streams.make(user, config, PortLife::of(&self.life))?;
         let id = self.endpoint.connect(now, remote, config.dccp_port, config.service)?;
         self.sessions.by_connection.insert(id, session);
         Ok(stream)
@@ -320,7 +326,7 @@ impl Port {
 
     fn take_in(&mut self, connection: ConnectionId, streams: &mut Streams) {
         let Some(listening) = &self.listening else { return };
-        match streams.make(listening.user, &listening.config) {
+        match streams.make(listening.user, &listening.config, PortLife::default()) {
             Ok((session, stream)) => {
                 self.sessions.by_connection.insert(connection, session);
                 listening.incoming.push(stream);

@@ -73,10 +73,14 @@ impl Shared {
         self.with_state(|state| state.status)
     }
 
-    /// What was written down last. It is written down again soon.
+    /// What was written down last.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.wanted.store(true, Ordering::Relaxed);
         self.with_state(|state| state.snapshot)
+    }
+
+    /// It is wanted to be written down again; `false` if that was known.
+    pub(crate) fn want_snapshot(&self) -> bool {
+        !self.wanted.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn set_status(&self, status: Status) {

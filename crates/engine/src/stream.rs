@@ -81,7 +81,9 @@ struct Link {
 
 impl Link {
     fn snapshot(&self) -> Snapshot {
-        self.way.send(Order::Tell);
+        if self.shared.want_snapshot() {
+            self.way.send(Order::Tell);
+        }
         self.shared.snapshot()
     }
 }

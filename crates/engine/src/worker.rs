@@ -125,12 +125,12 @@ impl Worker {
 
     fn listen(&mut self, local: SocketAddr, user: User, config: StreamConfig, incoming: Arc<Incoming>) -> ListenReply {
         let mut port = Port::new(bind(local)?, &config, &mut self.rng);
-        let local = port.local_addr()?;
+        let (local, life) = (port.local_addr()?, port.life());
         let id = ListenerId(self.next_listener);
         self.next_listener += 1;
         port.listen(Listening { id, user, config, incoming });
         self.add(port);
-        Ok((id, local))
+        Ok((id, local, life))
     }
 
     fn add(&mut self, port: Port) {

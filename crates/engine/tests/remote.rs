@@ -56,7 +56,7 @@ struct Scene {
 fn scene() -> Scene {
     let engine = Engine::start().unwrap();
     let mut listener = engine.listen("127.0.0.1:0".parse().unwrap(), config()).unwrap();
-    let Offer { served, ring, socket } = engine.connect_for(listener.local_addr(), config()).unwrap();
+    let Offer { served, ring, socket, .. } = engine.connect_for(listener.local_addr(), config()).unwrap();
     let elsewhere = Stream::remote(ring, socket).unwrap();
     let here = listener.accept(Some(clock::now() + PATIENCE)).expect("a caller");
     Scene { engine, here, served, elsewhere }
@@ -167,7 +167,7 @@ fn what_is_no_wish_ends_the_stream() {
     let engine = Engine::start().unwrap();
     let listener = engine.listen("127.0.0.1:0".parse().unwrap(), config()).unwrap();
     for nonsense in [&b"nonsense"[..], &[0], &[4], &[1, 1], &[7; 100_000]] {
-        let Offer { served, ring: _ring, socket } = engine.connect_for(listener.local_addr(), config()).unwrap();
+        let Offer { served, ring: _ring, socket, .. } = engine.connect_for(listener.local_addr(), config()).unwrap();
         rustix::io::write(&socket, nonsense).unwrap();
         assert_eq!(serve(served), Gone::NotAWish, "{} bytes", nonsense.len());
     }
@@ -177,7 +177,7 @@ fn what_is_no_wish_ends_the_stream() {
 fn an_application_that_never_reads_keeps_nobody() {
     let Scene { engine, mut here, mut served, elsewhere } = scene();
     // Nobody takes what comes out of this socket.
-    let Offer { served: mut deaf, ring: _ring, socket: _socket } = {
+    let Offer { served: mut deaf, ring: _ring, socket: _socket, .. } = {
         let mut listener = engine.listen_for("127.0.0.1:0".parse().unwrap(), config()).unwrap();
         let mut caller = engine.connect(listener.local_addr(), config()).unwrap();
         let end = clock::now() + PATIENCE;

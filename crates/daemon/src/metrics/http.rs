@@ -23,9 +23,9 @@ use super::look::{Look, Reach};
 /// Callers at one time. Prometheus keeps one connection.
 const CALLERS: usize = 16;
 /// A caller is heard out for so long.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// A connection lasts so long.
-const LIFETIME: Duration = Duration::from_secs(600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// A connection lasts so long: who keeps one and asks nothing makes room for others.
+const LIFETIME: Duration = Duration::from_secs(60);
 /// What was seen is shown again for so long: a look takes the Congestion Manager's lock.
 const FRESH: timeous_core::Duration = timeous_core::Duration::from_millis(250);
 
@@ -45,9 +45,12 @@ pub(super) async fn serve(
     let page = Arc::new(Page { look, reach, last: Mutex::new(None) });
     let callers = Arc::new(Semaphore::new(CALLERS));
     loop {
-        let Ok(place) = Arc::clone(&callers).acquire_owned().await else { return Ok(()) };
-        let stream = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let next = async {
+            let place = Arc::clone(&callers).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, stream) = tokio::select! {
+            next = next => next,
             _ = &mut stopped => return Ok(()),
         };
         let Ok((stream, _)) = stream else {

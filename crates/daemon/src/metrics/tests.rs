@@ -254,3 +254,14 @@ fn what_is_no_scrape_is_told_so() {
     let long = "x".repeat(100_000);
     assert!(!ask(&format!("GET /{long}"), "127.0.0.1").contains("200"));
 }
+
+#[test]
+fn a_server_ends_though_callers_hold_all_its_places() {
+    let server = server(View::default);
+    let idle: Vec<_> = (0..40).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    let begun = timeous_engine::clock::now();
+    drop(server);
+    let took = timeous_engine::clock::now() - begun;
+    assert!(took < super::http::PATIENCE.into(), "it does not wait until they are shown out: {took:?}");
+    drop(idle);
+}

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use redb::{Database, ReadableTable, TableDefinition, TableError};
+use redb::{Database, ReadableTable, StorageError, TableDefinition, TableError};
 use rustix::fs::{FlockOperation, flock};
 use timeous_cm::{Destination, Learnt, User};
 use timeous_core::{Duration, Rate};
@@ -25,11 +25,15 @@ type Value = (u64, u64, Option<u64>, u64, u64, u64, u64, u32);
 /// The version is part of the name: another meaning of the columns is another table.
 const PATHS: TableDefinition<'_, Key, Value> = TableDefinition::new("paths-1");
 const CACHE: usize = 1 << 20;
+/// redb refuses what is damaged, but here and there believes what it reads, and panics.
+const UNREADABLE: &str = "it cannot be read";
 
 #[derive(Debug)]
 pub(super) struct File {
-    database: Database,
-    /// Held for as long as the database is open.
+    path: PathBuf,
+    /// None after a write that failed: redb refuses all others then, until it is opened anew.
+    database: Option<Database>,
+    /// Held for as long as this lasts.
     _lock: fs::File,
 }
 
@@ -38,6 +42,16 @@ type Entries = Vec<(Destination, Entry)>;
 enum Trouble {
     Damaged(String),
     Error(StoreError),
+}
+
+impl Trouble {
+    /// Damage that cannot be set aside now is an error like others.
+    fn into_error(self, path: &Path) -> StoreError {
+        match self {
+            Self::Error(error) => error,
+            Self::Damaged(why) => StoreError::Database { path: path.to_owned(), why },
+        }
+    }
 }
 
 impl File {
@@ -54,35 +68,44 @@ impl File {
             Err(Trouble::Damaged(why)) => {
                 let moved_to = beside(path, "damaged");
                 fs::rename(path, &moved_to).map_err(io)?;
-                let (database, entries) = read(path).map_err(|trouble| match trouble {
-                    Trouble::Error(error) => error,
-                    Trouble::Damaged(why) => StoreError::Database { path: path.to_owned(), why },
-                })?;
+                let (database, entries) = read(path).map_err(|trouble| trouble.into_error(path))?;
                 (database, entries, Some(SetAside { path: path.to_owned(), moved_to, why }))
             }
         };
-        Ok((Self { database, _lock: lock }, entries, set_aside))
+        Ok((Self { path: path.to_owned(), database: Some(database), _lock: lock }, entries, set_aside))
     }
 
     /// Writes all changes or, if it fails, none.
-    pub(super) fn apply(&self, changes: &[(Destination, Option<Entry>)]) -> Result<(), Failed> {
-        let transaction = self.database.begin_write().map_err(boxed)?;
-        {
-            let mut table = transaction.open_table(PATHS).map_err(boxed)?;
-            for (destination, entry) in changes {
-                match entry {
-                    Some(entry) => table.insert(key(destination), value(entry)),
-                    None => table.remove(key(destination)),
-                }
-                .map_err(boxed)?;
-            }
-        }
-        transaction.commit().map_err(boxed)
+    pub(super) fn apply(&mut self, changes: &[(Destination, Option<Entry>)]) -> Result<(), StoreError> {
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => read(&self.path).map_err(|trouble| trouble.into_error(&self.path))?.0,
+        };
+        let written = catch_unwind(AssertUnwindSafe(|| write(&database, changes)))
+            .unwrap_or_else(|_| Err(boxed(StorageError::Corrupted(UNREADABLE.to_owned()))));
+        written.map_err(|error| judge(&self.path, *error).into_error(&self.path))?;
+        self.database = Some(database);
+        Ok(())
     }
 }
 
+fn write(database: &Database, changes: &[(Destination, Option<Entry>)]) -> Result<(), Failed> {
+    let transaction = database.begin_write().map_err(boxed)?;
+    {
+        let mut table = transaction.open_table(PATHS).map_err(boxed)?;
+        for (destination, entry) in changes {
+            match entry {
+                Some(entry) => table.insert(key(destination), value(entry)),
+                None => table.remove(key(destination)),
+            }
+            .map_err(boxed)?;
+        }
+    }
+    transaction.commit().map_err(boxed)
+}
+
 /// In a box, since it is large.
-pub(super) type Failed = Box<redb::Error>;
+type Failed = Box<redb::Error>;
 
 fn boxed(error: impl Into<redb::Error>) -> Failed {
     Box::new(error.into())
@@ -138,8 +161,7 @@ fn read(path: &Path) -> Result<(Database, Entries), Trouble> {
     match catch_unwind(attempt) {
         Ok(Ok(read)) => Ok(read),
         Ok(Err(error)) => Err(judge(path, *error)),
-        // redb promises to refuse what is damaged, but trusts in places what it reads.
-        Err(_) => Err(Trouble::Damaged("it cannot be read".to_owned())),
+        Err(_) => Err(Trouble::Damaged(UNREADABLE.to_owned())),
     }
 }
 

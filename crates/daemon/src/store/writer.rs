@@ -45,6 +45,11 @@ impl Shared {
         self.rung.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits, but not for ever: who is waited for may be gone.
+    fn glance<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.rung.wait_timeout(state, COMPANY).unwrap_or_else(PoisonError::into_inner).0
+    }
+
     /// Waits for `at_most`, less if somebody is in a hurry.
     fn linger<'a>(&self, state: MutexGuard<'a, State>, at_most: Duration) -> MutexGuard<'a, State> {
         let calm = |state: &mut State| !state.stop && !state.hurry;
@@ -56,7 +61,7 @@ impl Writer {
     pub(super) fn start(file: File, memory: Memory) -> Self {
         let shared = Arc::new(Shared { state: Mutex::new(State { memory, ..State::default() }), ..Shared::default() });
         let its = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("timeous-paths".into()).spawn(move || write(&its, &file));
+        let thread = std::thread::Builder::new().name("timeous-paths".into()).spawn(move || write(&its, file));
         if let Err(error) = &thread {
             tracing::warn!(%error, "no thread for the path memory: it is not written");
         }
@@ -80,10 +85,11 @@ impl Writer {
     pub(super) fn flush(&self) {
         let mut state = self.shared.lock();
         let failures = state.failures;
-        while self.thread.is_some() && (state.memory.has_changes() || state.writing) && state.failures == failures {
+        let lives = || self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        while lives() && (state.memory.has_changes() || state.writing) && state.failures == failures {
             state.hurry = true;
             self.shared.rung.notify_all();
-            state = self.shared.wait(state);
+            state = self.shared.glance(state);
         }
     }
 }
@@ -99,7 +105,7 @@ impl Drop for Writer {
     }
 }
 
-fn write(shared: &Shared, file: &File) {
+fn write(shared: &Shared, mut file: File) {
     let mut state = shared.lock();
     loop {
         while !state.memory.has_changes() && !state.stop {

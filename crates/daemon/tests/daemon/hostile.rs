@@ -10,7 +10,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use timeous_core::{Duration, Instant, Rng};
 use timeous_engine::clock;
 use timeous_ipc::messages::{
-    Answer, Call, Document, FROM_DAEMON_MAX, FromDaemon, ToDaemon, VERSION, Welcome, decode, encode,
+    Answer, Call, Document, FROM_DAEMON_MAX, FromDaemon, Nanos, Policy, QueueLimit, StreamSpec, ToDaemon, VERSION,
+    Welcome, decode, encode,
 };
 use timeous_ipc::socket::{receive_with_descriptors, send};
 use timeous_ipc::{Handle, OpenFlow, Peer, Submission};
@@ -283,7 +284,7 @@ fn rings(line: &Line, rng: &mut Rng, until: Instant) {
     else {
         return;
     };
-    let Some((_, descriptors)) = call(line, Call::Connect { remote: at, spec: spec() }) else { return };
+    let Some((_, descriptors)) = call(line, Call::Connect { remote: at, spec: any_spec(rng) }) else { return };
     let Ok([ring, socket]) = <[OwnedFd; 2]>::try_from(descriptors) else { return };
     let Ok(size) = rustix::fs::fstat(&ring).map(|stat| stat.st_size as u64) else { return };
     let file = File::from(ring);
@@ -298,6 +299,23 @@ fn rings(line: &Line, rng: &mut Rng, until: Instant) {
         if send(&socket, &byte, &[]).is_err() {
             return;
         }
+    }
+}
+
+/// Settings at their extremes.
+fn any_spec(rng: &mut Rng) -> StreamSpec {
+    let time = |rng: &mut Rng| Nanos([0, 1, 1_000_000, 1_000_000_000, u64::MAX][rng.below(5) as usize]);
+    StreamSpec {
+        slots: 2 << rng.below(10),
+        mps: [1, 100, 1_200, 65_535][rng.below(4) as usize],
+        connect_timeout: time(rng),
+        keep_alive: rng.chance(0.5).then(|| time(rng)),
+        silence: time(rng),
+        msl: time(rng),
+        policy: [Policy::Fifo, Policy::Deadline, Policy::Age(time(rng)), Policy::Frames(QueueLimit::Time(time(rng)))]
+            [rng.below(4) as usize],
+        repair: rng.chance(0.5).then_some(0),
+        ..spec()
     }
 }
 

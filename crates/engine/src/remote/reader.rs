@@ -43,7 +43,11 @@ impl Reader {
             }
             News::Status(status) => self.shared.set_status(status),
             News::Writable => self.shared.writable.wake(),
-            News::Snapshot(snapshot) => self.shared.set_snapshot(*snapshot),
+            News::Snapshot(snapshot) => {
+                self.shared.set_snapshot(*snapshot);
+                // It may be asked for again.
+                self.shared.wants_snapshot();
+            }
         }
     }
 }

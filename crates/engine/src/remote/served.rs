@@ -132,6 +132,7 @@ impl Served {
         }
         if self.asked {
             // What is told now is what was known last; whoever asks again hears of this moment.
+            self.shared.want_snapshot();
             self.orders.send((self.id, Order::Tell));
         }
         Ok(())
