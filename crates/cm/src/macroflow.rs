@@ -179,7 +179,8 @@ impl Macroflow {
             (self.controller.rate(srtt), self.controller.pace(srtt))
         };
         if self.resumption.is_some() {
-            rate = rate.max(of_window);
+            // The controller's own pace is that of its small window.
+            (rate, pace) = (rate.max(of_window), pace.max(of_window));
         }
         if self.spreading {
             pace = pace.min(of_window);

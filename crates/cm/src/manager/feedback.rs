@@ -97,22 +97,23 @@ impl Manager {
             }
             // Only a new least can be too short: what is longer was weighed when that was.
             if least.is_none_or(|least| sample < least)
-                && let Some(floor) = self.floor(flow.destination).filter(|&floor| sample < floor)
+                && let Some(floor) = self.seen_least(flow.destination).map(least_delay)
+                && sample < floor
             {
                 return Err(Implausible::RoundTripTooShort { sample, floor });
             }
         }
-        let least = least.into_iter().chain(rtt).min();
+        let least = least.into_iter().chain(rtt).min().or_else(|| self.seen_least(flow.destination));
         let possible = flow.ledger.as_ref().map_or(u64::MAX, |ledger| ledger.possible(now, least));
         if claimed > possible { Err(Implausible::TooSoon { claimed, possible }) } else { Ok(()) }
     }
 
-    /// How short a round trip to a host can be, as the host's own transports have seen it.
-    fn floor(&self, destination: Destination) -> Option<Duration> {
+    /// The shortest round trip to a host that its own transports have seen, who take it from the wire.
+    fn seen_least(&self, destination: Destination) -> Option<Duration> {
         let seen = |dscp| {
             let name = self.by_destination.get(&Destination { dscp, user: None, ..destination })?;
             self.macroflows.get(*name)?.rtt.min()
         };
-        seen(destination.dscp).or_else(|| seen(0)).map(least_delay)
+        seen(destination.dscp).or_else(|| seen(0))
     }
 }

@@ -1,0 +1,239 @@
+//! Whoever lies about his packets gains nothing by it: what cannot be true is refused, what can be true is no more than
+//! an honest sender on a path without losses has, and the others are not touched.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use proptest::prelude::*;
+use timeous_cm::{
+    ClientEvent, ClientId, CmError, Destination, FlowId, FlowSpec, Implausible, Loss, Manager, Update, User,
+};
+use timeous_core::{Duration, Instant};
+
+const MTU: u64 = 1_000;
+const RTT: Duration = Duration::from_millis(100);
+
+fn host() -> Destination {
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)).into()
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+/// A manager, and a flow of a user's client.
+fn user(cm: &mut Manager, uid: u32) -> (ClientId, FlowId) {
+    let client = cm.join();
+    let flow = cm.open_for(at(0), client, FlowSpec::to(host().with_user(User(uid)), MTU)).unwrap();
+    (client, flow)
+}
+
+/// Sends whatever may be sent now; how many bytes.
+fn fill(cm: &mut Manager, now: Instant, flow: FlowId) -> u64 {
+    let mut sent = 0;
+    while cm.ask(now, flow).unwrap().is_some() {
+        cm.notify(now, flow, MTU).unwrap();
+        sent += MTU;
+    }
+    sent
+}
+
+fn implausible(result: Result<(), CmError>) -> Option<Implausible> {
+    match result {
+        Err(CmError::Implausible { what, .. }) => Some(what),
+        _ => None,
+    }
+}
+
+fn acked(bytes: u64, rtt: Duration) -> Update {
+    Update { acked: bytes, rtt: Some(rtt), ..Update::default() }
+}
+
+#[test]
+fn acknowledgements_before_a_propagation_time_are_refused() {
+    let mut cm = Manager::default();
+    let (_, flow) = user(&mut cm, 7);
+    fill(&mut cm, at(0), flow);
+    cm.update(at(100), flow, acked(4 * MTU, RTT)).unwrap();
+    let sent = fill(&mut cm, at(100), flow);
+    let before = cm.query(flow).unwrap();
+    for millis in [100, 120, 147] {
+        let result = cm.update(at(millis), flow, Update { acked: sent, ..Update::default() });
+        let too_soon = Implausible::TooSoon { claimed: sent, possible: 0 };
+        assert_eq!(implausible(result), Some(too_soon), "after {millis} ms");
+        let lost = Update { lost: sent, ..Update::default() };
+        assert!(implausible(cm.update(at(millis), flow, lost)).is_some(), "nor can it know of a loss");
+    }
+    assert_eq!(cm.query(flow).unwrap(), before);
+    assert_eq!(cm.snapshot().macroflows[0].flows[0].refused, 6);
+    cm.update(at(200), flow, Update { acked: sent, ..Update::default() }).unwrap();
+}
+
+#[test]
+fn who_never_says_how_long_a_round_trip_is_gains_nothing_by_it() {
+    let mut cm = Manager::default();
+    let (_, flow) = user(&mut cm, 7);
+    fill(&mut cm, at(0), flow);
+    cm.update(at(100), flow, Update { acked: 4 * MTU, ..Update::default() }).unwrap();
+    let sent = fill(&mut cm, at(100), flow);
+    assert!(sent > 0);
+    let again = cm.update(at(101), flow, Update { acked: sent, ..Update::default() });
+    assert!(implausible(again).is_some(), "{again:?}");
+}
+
+#[test]
+fn a_round_trip_below_what_the_host_itself_has_seen_of_the_path_is_refused() {
+    let mut cm = Manager::default();
+    let honest = cm.open(host(), MTU);
+    fill(&mut cm, at(0), honest);
+    cm.update(at(100), honest, acked(4 * MTU, RTT)).unwrap();
+    let (_, liar) = user(&mut cm, 7);
+    fill(&mut cm, at(200), liar);
+    let result = cm.update(at(201), liar, acked(MTU, Duration::from_millis(1)));
+    let floor = Duration::from_millis(48);
+    assert_eq!(
+        implausible(result),
+        Some(Implausible::RoundTripTooShort { sample: Duration::from_millis(1), floor }),
+        "half of it, less what a host takes"
+    );
+    cm.update(at(300), liar, acked(MTU, RTT)).unwrap();
+}
+
+#[test]
+fn a_loss_of_what_is_not_sent_yet_and_a_round_trip_of_hours_are_refused() {
+    let mut cm = Manager::default();
+    let (_, flow) = user(&mut cm, 7);
+    fill(&mut cm, at(0), flow);
+    let future = Update { lost: MTU, loss: Some((Loss::Transient, at(101))), ..Update::default() };
+    let refused = implausible(cm.update(at(100), flow, future));
+    assert_eq!(refused, Some(Implausible::LossInFuture { sent_at: at(101) }));
+    let hours = Update { rtt: Some(Duration::from_secs(7_200)), ..Update::default() };
+    assert!(matches!(implausible(cm.update(at(100), flow, hours)), Some(Implausible::RoundTripTooLong { .. })));
+}
+
+#[test]
+fn a_flight_that_is_said_to_be_huge_leaves_no_larger_window() {
+    let mut cm = Manager::default();
+    let (_, flow) = user(&mut cm, 7);
+    fill(&mut cm, at(0), flow);
+    let before = cm.query(flow).unwrap().window;
+    let huge = Update { lost: MTU, loss: Some((Loss::Transient, at(0))), beyond_gap: u64::MAX, ..Update::default() };
+    cm.update(at(100), flow, huge).unwrap();
+    assert!(cm.query(flow).unwrap().window <= before);
+}
+
+#[test]
+fn to_close_and_to_open_again_acknowledges_nothing() {
+    let mut cm = Manager::default();
+    let (client, flow) = user(&mut cm, 7);
+    let sent = fill(&mut cm, at(0), flow);
+    cm.close(at(1), flow).unwrap();
+    let spec = FlowSpec::to(host().with_user(User(7)), MTU);
+    let again = cm.open_for(at(1), client, spec).unwrap();
+    assert_eq!(fill(&mut cm, at(1), again), 0);
+    assert_eq!(cm.query(again).unwrap().outstanding, sent);
+    let due = cm.poll_timeout().unwrap();
+    assert!(due >= at(1_000), "a timeout later: {due:?}");
+    cm.handle_timeout(due);
+    assert_eq!(cm.poll_client(client), Some(ClientEvent::Granted(again)));
+}
+
+#[test]
+fn packets_that_no_flow_has_are_refused_granted_or_not() {
+    let mut cm = Manager::default();
+    let (_, flow) = user(&mut cm, 7);
+    for bytes in [MTU + 1, u64::MAX] {
+        let too_large = Err(CmError::TooLarge { flow, bytes, mtu: MTU });
+        assert_eq!(cm.notify_unasked(at(0), flow, bytes), too_large);
+        cm.ask(at(0), flow).unwrap();
+        assert_eq!(cm.notify(at(0), flow, bytes), too_large);
+    }
+    assert_eq!(cm.query(flow).unwrap().outstanding, 0);
+}
+
+#[test]
+fn flows_of_another_user_cannot_be_joined() {
+    let mut cm = Manager::default();
+    let ((_, a), (_, b)) = (user(&mut cm, 7), user(&mut cm, 8));
+    let ours = cm.open(host(), MTU);
+    for with in [b, ours] {
+        assert_eq!(cm.merge(at(0), a, with), Err(CmError::Untrusted { flow: a, with }));
+    }
+}
+
+/// Something that a liar says.
+#[derive(Clone, Debug)]
+struct Lie {
+    after: u64,
+    acked: u64,
+    lost: u64,
+    loss: Option<(Loss, u64)>,
+    rtt: Option<u64>,
+    beyond_gap: u64,
+}
+
+fn lies() -> impl Strategy<Value = Vec<Lie>> {
+    let loss = prop_oneof![Just(Loss::None), Just(Loss::Transient), Just(Loss::Ecn), Just(Loss::Persistent)];
+    let amount = prop_oneof![Just(0u64), 0u64..20_000, Just(u64::MAX)];
+    let lie = (
+        0u64..30,
+        amount.clone(),
+        amount.clone(),
+        prop::option::weighted(0.1, (loss, 0u64..3_000)),
+        // Not below half of what the path takes: that is refused, but for what the host may have delayed.
+        prop::option::of(0u64..3_000),
+        amount,
+    )
+        .prop_map(|(after, acked, lost, loss, rtt, beyond_gap)| Lie { after, acked, lost, loss, rtt, beyond_gap });
+    prop::collection::vec(lie, 1..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    /// The host's own flow has seen that the path takes 100 ms. A liar to the same host says what he likes; beside him,
+    /// on a manager of its own, an honest flow of which nothing is ever lost, with round trips of 48 ms, which is what a
+    /// liar can make the host believe at best.
+    #[test]
+    fn no_lies_make_more_of_a_window_than_a_path_without_losses_does(lies in lies()) {
+        let mut cm = Manager::default();
+        let ours = cm.open(host(), MTU);
+        fill(&mut cm, at(0), ours);
+        cm.update(at(100), ours, acked(4 * MTU, RTT)).unwrap();
+        let untouched = cm.query(ours).unwrap();
+        let (_, liar) = user(&mut cm, 7);
+        let mut now = at(200);
+        let (mut sent, mut believed) = (0, 0);
+        for lie in lies {
+            sent += fill(&mut cm, now, liar);
+            now += Duration::from_millis(lie.after);
+            while let Some(due) = cm.poll_timeout().filter(|&due| due <= now) {
+                cm.handle_timeout(due);
+            }
+            let update = Update {
+                acked: lie.acked,
+                lost: lie.lost,
+                loss: lie.loss.map(|(loss, sent_at)| (loss, at(sent_at))),
+                rtt: lie.rtt.map(Duration::from_millis),
+                recovering: false,
+                beyond_gap: lie.beyond_gap,
+            };
+            let before = cm.query(liar).unwrap();
+            match cm.update(now, liar, update) {
+                Ok(()) => believed += update.acked,
+                Err(error) => {
+                    prop_assert!(implausible(Err(error)).is_some());
+                    prop_assert_eq!(cm.query(liar).unwrap(), before, "what is refused changes nothing");
+                }
+            }
+            let path = cm.query(liar).unwrap();
+            prop_assert!(believed <= sent);
+            // Slow start adds what was acknowledged, and nothing adds more.
+            prop_assert!(path.window <= 4 * MTU + believed, "{path:?} after {believed} bytes");
+            // In n half round trips all windows together are at most (2^n - 1) times the first.
+            let rounds = now.saturating_since(at(200)).as_nanos() / Duration::from_millis(46).as_nanos();
+            let most = (4 * MTU).saturating_mul(2u64.saturating_pow(rounds as u32 + 1));
+            prop_assert!(sent <= most, "{sent} sent in {rounds} rounds");
+            prop_assert_eq!(cm.query(ours).unwrap(), untouched, "the others do not feel it");
+        }
+    }
+}
