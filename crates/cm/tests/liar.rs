@@ -188,7 +188,7 @@ fn lies() -> impl Strategy<Value = Vec<Lie>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The host's own flow has seen that the path takes 100 ms. A liar to the same host says what he likes; beside him,
     /// on a manager of its own, an honest flow of which nothing is ever lost, with round trips of 48 ms, which is what a

@@ -14,6 +14,9 @@ pub(super) struct Calm {
     below: f64,
 }
 
+/// To be found anew.
+const UNKNOWN: Calm = Calm { above: f64::INFINITY, below: f64::NEG_INFINITY };
+
 impl Default for Calm {
     fn default() -> Self {
         Self { above: f64::NEG_INFINITY, below: f64::INFINITY }
@@ -49,8 +52,16 @@ impl Macroflow {
             self.watchers.push(id);
         }
         flow.thresholds = Some(Thresholds { down, up, told: self.unit_rate() });
-        // To be found anew.
-        self.calm = Calm { above: f64::INFINITY, below: f64::NEG_INFINITY };
+        self.calm = UNKNOWN;
+    }
+
+    /// The client of `flow` has just heard what its rate is.
+    pub(crate) fn told(&mut self, flow: &mut Flow) {
+        let rate = self.unit_rate();
+        if let Some(thresholds) = &mut flow.thresholds {
+            thresholds.told = rate;
+            self.calm = UNKNOWN;
+        }
     }
 
     pub(crate) fn unwatch(&mut self, id: FlowId, flow: &mut Flow) {

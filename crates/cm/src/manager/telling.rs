@@ -52,8 +52,9 @@ impl Manager {
         }
         let id = self.outbox.clients.next_changed(client)?;
         let state = self.query(id).unwrap_or_default();
-        if let Some(flow) = self.flows.get_mut(id) {
+        if let Ok((flow, macroflow, _)) = self.parts(id) {
             flow.change_queued = false;
+            macroflow.told(flow);
         }
         Some(ClientEvent::Changed(id, state))
     }
