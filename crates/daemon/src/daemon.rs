@@ -1,6 +1,6 @@
 //! The daemon: one thread that lets clients in, hears them, tells them, and shows them out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,6 +65,9 @@ pub struct Daemon {
     stirred: bool,
     next_often: Instant,
     next_seldom: Instant,
+    /// Clients of whom feedback came too soon, and when the first of it is to be looked at again.
+    early: BTreeSet<u64>,
+    next_early: Option<Instant>,
     kernel_tcp: Option<PathBuf>,
 }
 
@@ -114,6 +117,8 @@ impl Daemon {
             stirred: false,
             next_often: now,
             next_seldom: now,
+            early: BTreeSet::new(),
+            next_early: None,
             kernel_tcp: config.kernel_tcp,
         })
     }
@@ -158,6 +163,7 @@ impl Daemon {
                     self.activate(id);
                 }
             }
+            self.look_at_the_early(clock::now());
             self.take_turns();
             self.look_after(clock::now())?;
             kernel.exchange(clock::now(), &self.house.congestion);
@@ -172,7 +178,13 @@ impl Daemon {
             return Some(Duration::ZERO);
         }
         let often = (self.stirred || self.house.sight.is_logging()).then_some(self.next_often);
-        let due = often.into_iter().chain(self.shut_until).chain(kernel).chain([self.next_seldom]).min();
+        let due = often
+            .into_iter()
+            .chain(self.shut_until)
+            .chain(kernel)
+            .chain(self.next_early)
+            .chain([self.next_seldom])
+            .min();
         due.map(|due| due.saturating_since(now))
     }
 
@@ -287,11 +299,23 @@ impl Daemon {
                         // If there is no room it has much to read already.
                         client.wire.mention(&FromDaemon::Wake, &[]);
                     }
+                    if let Some(due) = exchange.due() {
+                        self.early.insert(id);
+                        self.next_early = self.next_early.into_iter().chain([due]).min();
+                    }
                     if turn.more {
                         self.activate(id);
                     }
                 }
                 Err(violation) => self.dismiss(id, violation.into()),
+            }
+        }
+    }
+
+    fn look_at_the_early(&mut self, now: Instant) {
+        if self.next_early.take_if(|at| *at <= now).is_some() {
+            for id in std::mem::take(&mut self.early) {
+                self.activate(id);
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use timeous_cm::{ClientEvent, ClientId, CmError, FlowId, Implausible, Manager};
-use timeous_core::Instant;
+use timeous_cm::{ClientEvent, ClientId, CmError, FlowId, Implausible, Manager, Update};
+use timeous_core::{Duration, Instant};
 use timeous_ipc::{Channel, Completion, Handle, Refusal, Submission, Violation};
 
 use crate::handles::Handles;
@@ -12,6 +12,11 @@ use crate::handles::Handles;
 const BUDGET: usize = 256;
 /// Events that a client is told at a time.
 const EVENTS: usize = 512;
+/// After how long feedback that came too soon is looked at again; each time twice as long, and in the end no more.
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
+const LAST_PAUSE: Duration = Duration::from_millis(512);
+/// How much of it may wait.
+const EARLY: usize = 256;
 /// Refusals that wait for room in a client's queue. A client that reads has never so many.
 const STALLED: usize = 1_024;
 
@@ -23,10 +28,22 @@ pub(crate) struct Exchange {
     /// What the client's queue had no room for. Until there is some, nothing more is read from the client, and what the
     /// manager has for it stays there: grants that wait too long go to others.
     stalled: VecDeque<Completion>,
+    /// Feedback that came sooner than it can be true.
+    early: VecDeque<Early>,
     /// Whether the client was told something that it may sleep over.
     told: bool,
     /// Flows whose paths look different now.
     touched: Vec<Handle>,
+}
+
+/// Feedback that waits until it can be true. The daemon may have been held up, and have heard of a packet and of its
+/// acknowledgement at once; who made the latter up has nothing of it that patience would not have brought as well.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    flow: Handle,
+    update: Update,
+    pause: Duration,
+    again: Instant,
 }
 
 /// Where a turn ended.
@@ -40,7 +57,14 @@ pub(crate) struct Turn {
 
 impl Exchange {
     pub(crate) fn new(channel: Channel) -> Self {
-        Self { channel, flows: Handles::default(), stalled: VecDeque::new(), told: false, touched: Vec::new() }
+        Self {
+            channel,
+            flows: Handles::default(),
+            stalled: VecDeque::new(),
+            early: VecDeque::new(),
+            told: false,
+            touched: Vec::new(),
+        }
     }
 
     pub(crate) fn channel(&self) -> &Channel {
@@ -50,6 +74,7 @@ impl Exchange {
     /// Applies what the client submitted, up to a bound, and tells it what there is to tell.
     pub(crate) fn turn(&mut self, now: Instant, cm: &mut Manager, id: ClientId) -> Result<Turn, Violation> {
         let mut done = false;
+        self.look_again(now, cm)?;
         if self.relieve()? {
             self.channel.awake();
             let drained = self.apply(now, cm, BUDGET)?;
@@ -57,6 +82,50 @@ impl Exchange {
             done = self.deliver(cm, id)? && drained;
         }
         self.end_turn(done)
+    }
+
+    /// When feedback that came too soon is to be looked at again, in a turn.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.early.iter().map(|early| early.again).min()
+    }
+
+    fn look_again(&mut self, now: Instant, cm: &mut Manager) -> Result<(), Violation> {
+        for _ in 0..self.early.len() {
+            let Some(early) = self.early.pop_front() else { break };
+            if now < early.again {
+                self.early.push_back(early);
+            } else if let Err(refused) = self.update(now, cm, early.flow, early.update, early.pause * 2)
+                && self.flows.flow(early.flow).is_some()
+            {
+                self.tell(refused)?;
+            }
+        }
+        self.publish_touched(cm);
+        Ok(())
+    }
+
+    /// What a client learnt; if that cannot be true yet, it waits for `pause`.
+    fn update(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        handle: Handle,
+        update: Update,
+        pause: Duration,
+    ) -> Result<(), Completion> {
+        let refused = |why| Completion::Refused { flow: handle, why, value: update.acked.saturating_add(update.lost) };
+        let flow = self.flows.flow(handle).ok_or(refused(Refusal::UnknownFlow))?;
+        self.touch(handle);
+        match cm.update(now, flow, update) {
+            Ok(()) => Ok(()),
+            Err(CmError::Implausible { what: Implausible::TooSoon { .. }, .. })
+                if pause <= LAST_PAUSE && self.early.len() < EARLY =>
+            {
+                self.early.push_back(Early { flow: handle, update, pause, again: now + pause });
+                Ok(())
+            }
+            Err(error) => Err(refused(refusal(&error))),
+        }
     }
 
     /// Applies everything that the client submitted before it called: a call comes after it.
@@ -139,7 +208,7 @@ impl Exchange {
             Submission::Request { flow, count } => (flow, count.into()),
             Submission::RequestBy { flow, .. } => (flow, 1),
             Submission::Notify { flow, bytes } | Submission::NotifyUnasked { flow, bytes } => (flow, bytes),
-            Submission::Update { flow, update } => (flow, update.acked.saturating_add(update.lost)),
+            Submission::Update { flow, update } => return self.update(now, cm, flow, update, FIRST_PAUSE),
             // That it was read is the answer.
             Submission::Ping => return Ok(()),
         };
@@ -150,11 +219,7 @@ impl Exchange {
             Submission::RequestBy { deadline, .. } => cm.request_by(now, flow, deadline),
             Submission::Notify { bytes, .. } => cm.notify(now, flow, bytes),
             Submission::NotifyUnasked { bytes, .. } => cm.notify_unasked(now, flow, bytes),
-            Submission::Update { update, .. } => {
-                self.touch(handle);
-                cm.update(now, flow, update)
-            }
-            Submission::Ping => Ok(()),
+            Submission::Update { .. } | Submission::Ping => Ok(()),
         };
         done.map_err(|error| refused(refusal(&error)))
     }

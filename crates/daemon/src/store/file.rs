@@ -65,6 +65,10 @@ impl File {
         let (database, entries, set_aside) = match read(path) {
             Ok((database, entries)) => (database, entries, None),
             Err(Trouble::Error(error)) => return Err(error),
+            // Somebody may have named a file that is something else, and needed where it is.
+            Err(Trouble::Damaged(why)) if !looks_like_ours(path) => {
+                return Err(StoreError::Database { path: path.to_owned(), why });
+            }
             Err(Trouble::Damaged(why)) => {
                 let moved_to = beside(path, "damaged");
                 fs::rename(path, &moved_to).map_err(io)?;
@@ -109,6 +113,14 @@ type Failed = Box<redb::Error>;
 
 fn boxed(error: impl Into<redb::Error>) -> Failed {
     Box::new(error.into())
+}
+
+/// Whether a damaged file was a path memory, by its name or its first bytes.
+fn looks_like_ours(path: &Path) -> bool {
+    let mut first = [0; 4];
+    let mut begins_so =
+        || fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && &first == b"redb";
+    path.extension().is_some_and(|extension| extension == "redb") || begins_so()
 }
 
 fn beside(path: &Path, what: &str) -> PathBuf {

@@ -220,6 +220,21 @@ fn what_is_no_path_memory_is_set_aside() {
 }
 
 #[test]
+fn a_file_of_another_kind_is_left_where_it_is() {
+    let room = Room::new();
+    let letter = room.dir.path().join("letter.txt");
+    fs::write(&letter, b"dear aunt").unwrap();
+    let error = Store::open(&letter, NOW).unwrap_err();
+    assert!(matches!(error, StoreError::Database { .. }) && error.to_string().contains("letter.txt"), "{error}");
+    assert_eq!(fs::read(&letter).unwrap(), b"dear aunt");
+    // By its first bytes a path memory is known under any name.
+    let mut damaged = fs::read(room.filled()).unwrap();
+    damaged[9..400].fill(0xff);
+    fs::write(&letter, &damaged).unwrap();
+    assert!(Store::open(&letter, NOW).unwrap().1.is_some());
+}
+
+#[test]
 fn a_truncated_file_is_set_aside_or_read() {
     let whole = fs::read(Room::new().filled_with(300)).unwrap();
     for len in [1, 8, 100, 320, 4_096, 5_000, whole.len() / 2, whole.len() - 4_096, whole.len() - 1] {

@@ -116,3 +116,29 @@ fn many_flows_of_one_client_take_turns() {
     let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
     assert!(most - least <= 3_000, "each a packet, then each its second: {sent:?}");
 }
+
+/// A daemon that was held up hears of a packet and of its acknowledgement at once.
+#[test]
+fn feedback_that_comes_too_soon_counts_when_it_can_be_true() {
+    let host = Host::start();
+    let mut client = host.client();
+    let flow = client.open(OpenFlow::to(somewhere(), 1_000)).unwrap();
+    client.request(flow).unwrap();
+    granted(&mut client, flow);
+    client.notify(flow, 1_000).unwrap();
+    pause(Duration::from_millis(60));
+    let rtt = Some(Duration::from_millis(60));
+    client.update(flow, Update { acked: 1_000, rtt, ..Update::default() }).unwrap();
+    host.until("the round trip is known", || client.query(flow).unwrap().srtt == rtt);
+    client.request(flow).unwrap();
+    granted(&mut client, flow);
+    client.notify(flow, 1_000).unwrap();
+    client.update(flow, Update { acked: 1_000, ..Update::default() }).unwrap();
+    host.until("it counts", || {
+        assert!(client.poll_event().is_none(), "nothing is refused");
+        view(&mut client).macroflows[0].totals.acked_bytes_total == 2_000
+    });
+    // What was never sent does not become true.
+    client.update(flow, Update { acked: 1_000, ..Update::default() }).unwrap();
+    assert!(matches!(next(&mut client), Event::Refused { why: Refusal::MoreThanSent, .. }));
+}
