@@ -106,7 +106,7 @@ fn send(socket: &mut BufferedSocket, from: u64, to: u64) {
     }
     let end = clock::now() + PATIENCE;
     while socket.queued() > 0 || socket.poll_timeout().is_some() {
-        assert!(clock::now() < end, "{} wait; {:?}", socket.queued(), socket.query());
+        assert!(clock::now() < end, "{} wait; {:?}; {:?}", socket.queued(), socket.query(), socket.poll_event());
         socket.wait(Some(end));
         hear(socket);
     }

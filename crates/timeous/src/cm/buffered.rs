@@ -325,7 +325,7 @@ impl BufferedSocket {
     /// of a receiver is told to the manager, too.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.peers.values().filter_map(|peer| peer.feedback.as_ref()?.poll_timeout()).min()
+        self.peers.values().filter_map(Peer::poll_timeout).min()
     }
 
     /// Takes in what the manager has to say, and sends what it grants. Every other call does it too.
@@ -336,7 +336,7 @@ impl BufferedSocket {
         if self.readiness.stop_waiting_for_room(&self.socket)? {
             self.ask_for_all();
         }
-        self.bear_silence();
+        self.pass_time();
         while let Some(event) = self.cm.poll_event() {
             match event {
                 Event::Granted(flow) => self.granted(flow)?,
@@ -347,6 +347,11 @@ impl BufferedSocket {
                         peer.left_unasked(value);
                     }
                     self.ask_for_all();
+                }
+                Event::Refused { flow, why: Refusal::Implausible | Refusal::MoreThanSent, value } => {
+                    if let Some(peer) = self.peer_of(flow) {
+                        peer.was_disbelieved(clock::now(), value);
+                    }
                 }
                 Event::Refused { flow, why: Refusal::OverLimit, value } => {
                     if let Some(peer) = self.peer_of(flow) {
@@ -373,13 +378,11 @@ impl BufferedSocket {
         Ok(())
     }
 
-    /// Tells the manager of receivers that are silent for too long.
-    fn bear_silence(&mut self) {
-        if self.feedback.is_none() {
-            return;
-        }
+    /// Tells the manager of receivers that are silent for too long, and again what it did not believe.
+    fn pass_time(&mut self) {
         let now = clock::now();
         for peer in self.peers.values_mut() {
+            peer.tell_again(now, &self.cm);
             let update = peer.feedback.as_mut().and_then(|feedback| feedback.handle_timeout(now));
             if let (Some(update), Some(flow)) = (update, peer.flow) {
                 // What the manager will not hear of is closed already.

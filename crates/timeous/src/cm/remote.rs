@@ -21,7 +21,11 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    pub(super) fn new(client: Client) -> Result<Self, Error> {
+    pub(super) fn new(mut client: Client) -> Result<Self, Error> {
+        // From the first look on that finds nothing, the descriptor rings.
+        if let Some(Told::Disconnected(_)) = client.poll_event() {
+            return Err(Error::Disconnected);
+        }
         let descriptor = client.as_fd().try_clone_to_owned()?;
         Ok(Self { client: Mutex::new(client), descriptor })
     }

@@ -32,7 +32,8 @@ fn be_called(client: &mut Client, local: SocketAddr, options: &Options) -> Resul
             Some(Event::Incoming { ring, socket, .. }) => {
                 let mut stream = Stream::remote(ring, socket)?;
                 if handshake(&mut stream, Some(clock::now() + options.timeout)).is_ok() {
-                    client.stop_listening(listener)?;
+                    // If that fails the daemon is gone, and the stream says so.
+                    let _ = client.stop_listening(listener);
                     return Ok(stream);
                 }
             }

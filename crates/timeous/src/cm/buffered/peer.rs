@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 
+use timeous_cm::Update;
+use timeous_core::{Duration, Instant};
+
 use super::super::error::Error;
 use super::super::feedback::Feedback;
 use super::super::flow::FlowId;
@@ -9,6 +12,10 @@ use super::super::manager::CongestionManager;
 
 /// So many grants are asked for at once: a window's worth on most paths.
 const REQUESTS: usize = 64;
+/// What was not believed is told again after this long.
+const TELL_AGAIN: Duration = Duration::from_millis(20);
+/// So often, and then no more.
+const TELLINGS: u32 = 50;
 
 /// What waits for one destination.
 #[derive(Debug, Default)]
@@ -21,6 +28,10 @@ pub(super) struct Peer {
     asked: usize,
     /// Lengths of datagrams that left, and of which the manager does not know yet.
     untold: VecDeque<u64>,
+    /// Bytes that are not under way any more, which the daemon did not believe, and when it is told again.
+    disbelieved: Option<(Instant, u64)>,
+    /// So often in a row.
+    disbeliefs: u32,
     /// If the socket keeps account of what is acknowledged.
     pub(super) feedback: Option<Feedback>,
 }
@@ -62,7 +73,7 @@ impl Peer {
 
     /// A grant came; the datagram that may leave.
     pub(super) fn granted(&mut self) -> Option<Box<[u8]>> {
-        self.asked = self.asked.saturating_sub(1);
+        (self.asked, self.disbeliefs) = (self.asked.saturating_sub(1), 0);
         let datagram = self.queue.pop_front()?;
         self.bytes -= datagram.len();
         Some(datagram)
@@ -71,6 +82,34 @@ impl Peer {
     /// A datagram left on a grant that had lapsed, or of which the manager could not be told.
     pub(super) fn left_unasked(&mut self, bytes: u64) {
         self.untold.push_back(bytes);
+    }
+
+    /// The daemon did not believe that so many bytes are not under way any more: it had not known (for long
+    /// enough) that they had left. If they stayed under way for it, the window would never open again.
+    pub(super) fn was_disbelieved(&mut self, now: Instant, bytes: u64) {
+        let before = self.disbelieved.map_or(0, |(_, bytes)| bytes);
+        self.disbeliefs += 1;
+        if self.disbeliefs > TELLINGS {
+            return;
+        }
+        self.disbelieved = Some((now + TELL_AGAIN, before + bytes));
+    }
+
+    /// Tells again what was not believed, if it is time.
+    pub(super) fn tell_again(&mut self, now: Instant, cm: &CongestionManager) {
+        if let (Some(flow), Some((at, acked))) = (self.flow, self.disbelieved)
+            && at <= now
+        {
+            self.disbelieved = None;
+            // Nobody is left to be told if that fails.
+            let _ = cm.update(flow, Update { acked, ..Update::default() });
+        }
+    }
+
+    /// When [`BufferedSocket::drive`](super::BufferedSocket::drive) is due.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let silence = self.feedback.as_ref().and_then(Feedback::poll_timeout);
+        silence.into_iter().chain(self.disbelieved.map(|(at, _)| at)).min()
     }
 
     /// So many of its requests were refused: fewer are made until there are grants again.
@@ -88,6 +127,7 @@ impl Peer {
     pub(super) fn lose_flow(&mut self) {
         (self.flow, self.asked) = (None, 0);
         self.untold.clear();
+        self.disbelieved = None;
         if let Some(feedback) = &mut self.feedback {
             feedback.forget();
         }
