@@ -190,8 +190,12 @@ fn describe(settings: &Settings, wish: &Wish) -> String {
     format!("the kernel's TCP is a client of the Congestion Manager, as {name:?}: {}", users.join("; "))
 }
 
-fn millis(duration: Option<Duration>) -> String {
-    duration.map_or("unknown".to_owned(), |duration| format!("{:.1} ms", duration.as_secs_f64() * 1e3))
+fn time(duration: Option<Duration>) -> String {
+    let shown = |duration: Duration| match duration.as_micros() {
+        micros @ ..1_000 => format!("{micros} µs"),
+        micros => format!("{:.1} ms", micros as f64 / 1e3),
+    };
+    duration.map_or("unknown".to_owned(), shown)
 }
 
 fn macroflow_line(macroflow: &Macroflow) -> String {
@@ -204,15 +208,15 @@ fn macroflow_line(macroflow: &Macroflow) -> String {
          {companions} flows of the daemon, {hungry} waiting for more; {opened} opened, {lost} packets lost, {losses} \
          reductions, {timeouts} timeouts",
         path.addr,
-        millis(macroflow.srtt),
-        millis(macroflow.min_rtt),
+        time(macroflow.srtt),
+        time(macroflow.min_rtt),
     )
 }
 
 fn flow_line(flow: &Flow) -> String {
     let Flow { local, remote, window, mss, flight, srtt, hungry, .. } = flow;
     let waiting = if *hungry { ", waiting for more" } else { "" };
-    let srtt = millis(Some(*srtt));
+    let srtt = time(Some(*srtt));
     format!(
         "  {local} -> {remote}: window {window} packets of {mss} bytes, {flight} under way; round trip {srtt}{waiting}"
     )
