@@ -48,7 +48,7 @@ demo:
 
 # The papers' experiments in virtual time: a page with all of them in report/. With REAL=--real on this kernel, too (root).
 report:
-	$(CARGO) build --release -p timeous-cli -p timeous-lab
+	$(CARGO) build --release -p timeous-cli -p timeous-lab $(if $(REAL),--features timeous-lab/bpf)
 	target/release/timeous-lab all --out report $(REAL)
 
 test: tools lint unit bpf loom sanitize
