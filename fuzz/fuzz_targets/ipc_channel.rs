@@ -30,9 +30,10 @@ enum Step {
     Wake,
 }
 
-/// Reads the queue to its end. What it gives at a time is never more than it holds.
+/// Reads the queue to its end. While the client does nothing that is never more than it holds twice: once what was seen
+/// before, once what an index says that went on since.
 fn drain(channel: &mut Channel) -> Result<(), Violation> {
-    for _ in 0..=GEOMETRY.submissions {
+    for _ in 0..=2 * GEOMETRY.submissions {
         if channel.poll_submission()?.is_none() {
             return Ok(());
         }

@@ -152,9 +152,8 @@ fn daemon(path: &Path) {
 }
 
 fn turn(socket: &OwnedFd, channel: &mut Channel, both: &[OwnedFd; 2], room: &mut [u8]) -> bool {
-    serve(channel);
-    if channel.must_wake() {
-        send(socket, &encode(&FromDaemon::Wake), &[]).expect("the client is there");
+    if !serve(socket, channel) {
+        return false;
     }
     let Ok(Some(packet)) = receive(socket, room) else { return true };
     if packet.len == 0 {
@@ -167,7 +166,7 @@ fn turn(socket: &OwnedFd, channel: &mut Channel, both: &[OwnedFd; 2], room: &mut
             send(socket, &encode(&FromDaemon::Welcome(welcome)), &[both[0].as_fd(), both[1].as_fd()])
         }
         ToDaemon::Call { id, call } => {
-            serve(channel);
+            serve(socket, channel);
             let answer = if matches!(call, Call::Open(_)) {
                 channel.publish(FLOW, &state());
                 Answer::Opened { flow: FLOW, mtu: 1_200 }
@@ -180,12 +179,16 @@ fn turn(socket: &OwnedFd, channel: &mut Channel, both: &[OwnedFd; 2], room: &mut
     .expect("the client is there")
 }
 
-fn serve(channel: &mut Channel) {
+/// Reads the queue, and wakes the client if it was told something; `false` if it is gone.
+fn serve(socket: &OwnedFd, channel: &mut Channel) -> bool {
+    let mut told = false;
     while let Some(submission) = channel.poll_submission().expect("an honest client") {
         if let Submission::Request { flow, count } = submission {
             channel.complete(Completion::Granted { flow, count }).expect("an honest client");
+            told = true;
         }
     }
+    !told || !channel.must_wake() || send(socket, &encode(&FromDaemon::Wake), &[]).is_ok()
 }
 
 const PLACE: &str = "TIMEOUS_IPC_BENCH_SOCKET";

@@ -89,8 +89,8 @@ impl Channel {
         self.completions.push(&completion.to_words()).map_err(|bad| self.read(bad))
     }
 
-    /// Whether the client sleeps and is to be woken for what it was told. Says so once for each of its sleeps; costs a
-    /// memory fence.
+    /// Whether the client sleeps and is to be woken for what it was told. To be asked only when it was told something.
+    /// Says so once for each of its sleeps; costs a memory fence.
     #[must_use]
     pub fn must_wake(&self) -> bool {
         self.completions.must_ring()

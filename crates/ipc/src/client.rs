@@ -220,7 +220,10 @@ impl Client {
             }
         };
         match self.state {
-            State::Up(_) => return true,
+            State::Up(_) => {
+                self.watch.still();
+                return true;
+            }
             State::Greeting { until, .. } => self.watch.by(until),
             State::Down { at, .. } => self.watch.by(at),
         }

@@ -93,7 +93,10 @@ impl Link {
         }
         let geometry = welcome.geometry;
         let [memory, bell] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| foreign("its welcome has no memory"))?;
-        let peer = Peer::open(memory, &geometry)?.ok_or_else(|| foreign("its memory is not sealed, or not whole"))?;
+        let mut peer =
+            Peer::open(memory, &geometry)?.ok_or_else(|| foreign("its memory is not sealed, or not whole"))?;
+        // Who polls the descriptor before asking for events is woken all the same.
+        peer.rest().map_err(|broken| foreign(&broken.to_string()))?;
         Ok(Self {
             socket,
             bell,

@@ -49,11 +49,16 @@ impl Watch {
         if self.due.is_none_or(|due| now() < due) {
             return false;
         }
+        self.still();
+        true
+    }
+
+    /// The timer does not ring, until it is set again.
+    pub(crate) fn still(&mut self) {
         self.due = None;
         // Unset and read: a count that is left would ring for ever. Nothing to read is as well.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec(Duration::ZERO));
         let _ = rustix::io::read(&self.timer, &mut [0u8; 8]);
-        true
     }
 
     fn set(&mut self, at: Instant) {

@@ -148,6 +148,31 @@ fn the_descriptor_is_readable_when_there_is_an_event() {
     assert!(matches!(next(&mut client), Event::Granted(_)));
 }
 
+/// An application's loop may begin with a poll, and ask for events only when the descriptor says that there are some.
+#[test]
+fn the_descriptor_rings_before_the_first_look_for_events() {
+    let (_dir, path) = place();
+    let daemon = Standin::start(&path);
+    let mut client = Client::connect(options(&path)).unwrap();
+    let readable = |client: &Client| {
+        let limit = rustix::event::Timespec { tv_sec: 20, tv_nsec: 0 };
+        poll(&mut [PollFd::from_borrowed_fd(client.as_fd(), PollFlags::IN)], Some(&limit)).unwrap() > 0
+    };
+    let first = client.open(flow()).unwrap();
+    client.request(first).unwrap();
+    assert!(readable(&client));
+    assert!(matches!(client.poll_event(), Some(Event::Granted(_))));
+    // The same after a restart.
+    drop(daemon);
+    assert!(matches!(next(&mut client), Event::Disconnected(_)));
+    let _daemon = Standin::start(&path);
+    assert!(matches!(next(&mut client), Event::Reconnected));
+    let second = client.open(flow()).unwrap();
+    client.request(second).unwrap();
+    assert!(readable(&client));
+    assert!(matches!(client.poll_event(), Some(Event::Granted(_))));
+}
+
 #[test]
 fn a_full_queue_is_told_and_so_is_room() {
     let (_dir, path) = place();

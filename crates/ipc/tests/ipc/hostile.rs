@@ -114,8 +114,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever the client writes wherever: the daemon gets messages or a violation, and never more than the queue can
-    /// hold at once.
+    /// Whatever the client writes wherever: the daemon gets messages or a violation, and never more at once than two
+    /// queues hold.
     #[test]
     fn nothing_but_messages_and_violations(steps in vec(step(), 0..200)) {
         let (mut channel, mut peer, memory) = shared();
@@ -136,7 +136,8 @@ proptest! {
                             Ok(None) => break None,
                             Err(violation) => break Some(violation),
                         }
-                        prop_assert!(taken <= GEOMETRY.submissions, "more than the queue holds");
+                        // What a look before sleeping has seen, and what an index says that went on since.
+                        prop_assert!(taken <= 2 * GEOMETRY.submissions, "more than the queue can say");
                     };
                     prop_assert!(tampered || taken == submitted);
                     submitted = 0;

@@ -209,14 +209,16 @@ impl Guest {
             self.take(submission);
         }
         let Some(channel) = &mut self.channel else { return Ok(()) };
+        let mut told = false;
         while let Some(completion) = self.waiting.first() {
             if channel.complete(*completion)? {
+                told = true;
                 self.waiting.remove(0);
             } else if channel.starve()? {
                 break;
             }
         }
-        if channel.must_wake() {
+        if told && channel.must_wake() {
             self.say(&FromDaemon::Wake);
         }
         Ok(())
