@@ -7,7 +7,7 @@ use timeous_engine::{CloseReason, Stream, clock};
 use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
 use timeous_ipc::{Client, Event};
 
-use super::{REPAIRED, TIMEWAIT, call, handshake, local};
+use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
 use crate::error::Error;
 use crate::options::{Options, PolicyName, Role};
 use crate::uri::Uri;

@@ -45,6 +45,13 @@ fn send(cm: &CongestionManager, flow: FlowId, bytes: u64) -> Instant {
     clock::now()
 }
 
+/// Packets of 1000 bytes leave unasked.
+fn flood(cm: &CongestionManager, flow: FlowId, packets: u64) {
+    for _ in 0..packets {
+        cm.notify_unasked(flow, 1_000).unwrap();
+    }
+}
+
 /// Waits, since no round trip is shorter than what it waits for.
 fn pass(time: Duration) {
     client().wait(Some(clock::now() + time));
@@ -127,8 +134,7 @@ fn what_a_client_held_goes_to_others_when_it_is_dropped() {
     let flow = cm.open_to(remote, 1_000).unwrap();
     let greedy = cm.sibling().unwrap();
     let hog = greedy.open_to(remote, 1_000).unwrap();
-    let window = cm.query(flow).unwrap().window;
-    greedy.notify_unasked(hog, 100 * window).unwrap();
+    flood(&greedy, hog, cm.query(flow).unwrap().window / 10);
     cm.request(flow).unwrap();
     assert!(cm.poll_event().is_none(), "the window is full many times over");
     let clone = greedy.clone();
@@ -155,11 +161,11 @@ fn flows_are_split_merged_weighted_and_scheduled() {
     assert_eq!(cm.set_weight(flows[0], 0).unwrap_err().culprit(), Culprit::Caller);
     assert_eq!(cm.mtu(flows[0]).unwrap(), 1_000);
     // The window is full: what is asked for now is granted when there is room, by deadline.
-    let window = cm.query(flows[0]).unwrap().window;
-    cm.notify_unasked(flows[0], window).unwrap();
+    let packets = cm.query(flows[0]).unwrap().window.div_ceil(1_000);
+    flood(&cm, flows[0], packets);
     cm.request_by(flows[0], clock::now() + PATIENCE).unwrap();
     cm.request_by(flows[2], clock::now() + PATIENCE / 2).unwrap();
-    cm.update(flows[0], Update { acked: window + 700, ..Update::default() }).unwrap();
+    cm.update(flows[0], Update { acked: packets * 1_000 + 700, ..Update::default() }).unwrap();
     assert_eq!([granted(&cm), granted(&cm)], [flows[2], flows[0]]);
 }
 

@@ -2,7 +2,7 @@
 
 use timeous_core::Duration;
 
-use super::FeedbackError;
+use super::error::FeedbackError;
 
 /// So many runs are told at most: the newest. What is older was told by acknowledgements before.
 pub const MAX_RUNS: usize = 64;

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use timeous_cm::{Loss, RttEstimator, Update};
 use timeous_core::{Duration, Instant};
 
-use super::FeedbackError;
 use super::ack::Ack;
+use super::error::FeedbackError;
 
 /// A packet is lost when so much newer ones have arrived (RFC 9002 §6.1.1): less is reordering.
 const REORDERING: u64 = 3;

@@ -1,0 +1,55 @@
+//! A stream that this process runs.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use timeous_engine::{Engine, EngineError, ServiceCode, Stream, StreamConfig, clock};
+
+use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
+use crate::error::Error;
+use crate::options::{Options, Role};
+use crate::uri::Uri;
+
+/// Calls, or waits to be called, until the stream is open.
+pub(super) fn open(engine: &Engine, uri: &Uri) -> Result<Stream, Error> {
+    match &uri.role {
+        Role::Caller { host, port } => {
+            call(host, *port, &uri.options, |remote| engine.connect(remote, config(&uri.options)).map_err(Error::from))
+        }
+        Role::Listener { address, port } => be_called(engine, local(*address, *port), &uri.options),
+    }
+}
+
+/// A caller that does not finish its handshake is no caller: the next one is waited for.
+fn be_called(engine: &Engine, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
+    let mut listener = engine.listen(local, config(options))?;
+    loop {
+        let Some(mut stream) = listener.accept(None) else { return Err(EngineError::Stopped.into()) };
+        if handshake(&mut stream, Some(clock::now() + options.timeout)).is_ok() {
+            return Ok(stream);
+        }
+    }
+}
+
+fn config(options: &Options) -> StreamConfig {
+    let choice = options.clone();
+    let dccp = timeous_engine::DccpConfig {
+        mps: options.mtu,
+        connect_timeout: options.timeout,
+        // A peer that has nothing to say is asked after half of the time, and has the other half to answer.
+        keep_alive: Some(options.timeout / 2),
+        silence: options.timeout / 2,
+        // A listener that ends may be gone before its caller could answer a CloseReq; a Close needs no more of it.
+        server_holds_timewait: true,
+        msl: TIMEWAIT / 2,
+        ..timeous_engine::DccpConfig::default()
+    };
+    StreamConfig {
+        dccp,
+        service: ServiceCode::from_bytes(options.service),
+        dccp_port: options.dccp_port,
+        slots: options.slots.next_power_of_two(),
+        choice: Arc::new(move || choice.choice()),
+        repair: options.repairs().then_some(REPAIRED),
+    }
+}
