@@ -11,7 +11,7 @@ macro_rules! snapshots {
         $(
             #[test]
             fn $test() {
-                let output = lab(&[$name, "--seed", "1"]);
+                let output = lab(&arguments($name));
                 let said = String::from_utf8_lossy(&output.stderr);
                 assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
                 insta::assert_snapshot!($name, String::from_utf8(output.stdout).unwrap());
@@ -27,9 +27,23 @@ snapshots! {
     lai_notify: "lai-notify",
     lai_age: "lai-age",
     lai_iframes: "lai-iframes",
+    cm_loss: "cm-loss",
+    cm_layers: "cm-layers",
+    cm_vat: "cm-vat",
+    cm_ensemble: "cm-ensemble",
+    cm_sharing: "cm-sharing",
     tcp_formula: "tcp-formula",
     tcp_sharing: "tcp-sharing",
     tcp_cubic: "tcp-cubic",
+}
+
+/// What an experiment is called with: those that take long without optimisation, with one seed.
+fn arguments(name: &str) -> Vec<&str> {
+    let mut arguments = vec![name, "--seed", "1"];
+    if ["cm-loss", "cm-ensemble"].contains(&name) {
+        arguments.extend(["--seeds", "1"]);
+    }
+    arguments
 }
 
 fn lab(arguments: &[&str]) -> Output {

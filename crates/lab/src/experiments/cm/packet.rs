@@ -20,7 +20,7 @@ pub(crate) struct Packet {
 
 impl Packet {
     /// As a datagram.
-    pub(super) fn encode(&self, number: u64) -> Vec<u8> {
+    pub(in crate::experiments) fn encode(&self, number: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len.max(HEADER));
         for word in [number, self.made.as_nanos(), self.tag] {
             bytes.extend(word.to_be_bytes());

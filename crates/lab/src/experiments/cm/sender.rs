@@ -1,6 +1,7 @@
 //! The sending end of a client: a flow of the Congestion Manager, and the application that uses it.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use timeous::cm::{Ack, Feedback};
@@ -79,6 +80,9 @@ pub(crate) struct Sender<A> {
     application: A,
     open: Option<(ClientId, FlowId)>,
     feedback: Feedback,
+    /// Where feedback is late, when each packet left that was not acknowledged, with its number: what takes so long that
+    /// a window is under way is the loop, and not the path alone.
+    loops: Option<VecDeque<(u64, Instant)>>,
     stirred: bool,
     reported: Vec<Report>,
 }
@@ -95,6 +99,7 @@ impl<A: Application> Sender<A> {
             application,
             open: None,
             feedback: Feedback::with_ack_delay(late),
+            loops: (!late.is_zero()).then(VecDeque::new),
             stirred: true,
             reported: Vec::new(),
         }
@@ -135,7 +140,12 @@ impl<A: Application> Sender<A> {
         let len = packet.map_or(0, |packet| packet.len as u64);
         cm.notify(now, flow, len).expect(TRUE);
         self.stirred = true;
-        let bytes = packet?.encode(self.feedback.sent(now, len));
+        let packet = packet?;
+        let number = self.feedback.sent(now, len);
+        if let Some(loops) = &mut self.loops {
+            loops.push_back((number, now));
+        }
+        let bytes = packet.encode(number);
         Some(sim::Packet::new(Protocol::Udp, self.local, self.remote, Ecn::NotEct, bytes))
     }
 }
@@ -151,7 +161,11 @@ impl<A: Application> Agent for Sender<A> {
 
     fn handle_packet(&mut self, now: Instant, cm: &mut Manager, packet: &sim::Packet) {
         let Ok(ack) = Ack::decode(&packet.payload) else { return };
-        let update = self.feedback.acked(now, &ack).expect("the receiver has what was sent");
+        let mut update = self.feedback.acked(now, &ack).expect("the receiver has what was sent");
+        if let (Some(update), Some(loops)) = (&mut update, &mut self.loops) {
+            let told = loops.partition_point(|&(number, _)| number <= ack.newest);
+            update.rtt = loops.drain(..told).next().map(|(_, sent)| now.saturating_since(sent));
+        }
         self.tell(now, cm, update);
     }
 

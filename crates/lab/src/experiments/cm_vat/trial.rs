@@ -38,7 +38,6 @@ pub(super) struct Trial {
 pub(super) struct Outcome {
     pub(super) way: Way,
     pub(super) available: u64,
-    pub(super) seed: u64,
     /// How long each packet waited in the sender.
     pub(super) waited: Vec<f64>,
     /// When each frame that arrived was made, in seconds, and how old it was then.
@@ -99,6 +98,6 @@ impl Trial {
             (ages, application.waited().to_vec(), application.counted())
         };
         let ages = ages.into_iter().filter(|&(made, _)| made >= WARM_UP.as_secs_f64()).collect();
-        Outcome { way: self.way, available: self.available, seed: self.seed, waited, ages, counted }
+        Outcome { way: self.way, available: self.available, waited, ages, counted }
     }
 }
