@@ -27,7 +27,7 @@ fn a_daemon_that_is_killed_and_comes_back_is_told_and_flows_are_opened_again() {
     client.request(new).unwrap();
     granted(&mut client, new);
     // And streams.
-    let (here, ..) = connected(&host, &mut client);
+    let (here, _elsewhere, _) = connected(&host, &mut client);
     assert_eq!(here.status(), Status::Open);
 }
 
