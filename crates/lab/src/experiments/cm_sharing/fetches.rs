@@ -148,7 +148,7 @@ fn restart(
     kind: Kind,
 ) -> ManagerId {
     network.with_host(server, |now, machine| {
-        listeners.iter().for_each(|&listener| machine.agent_mut(listener).abort(now))
+        listeners.iter().for_each(|&listener| machine.agent_mut(listener).abort(now));
     });
     network.run_until(network.now());
     network.with_host(server, |_, machine| {
