@@ -1,37 +1,11 @@
 //! Clients of the manager, and what each has to be told: only what is true now, however often it changed.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 
 use timeous_core::PathState;
 
-use crate::flow::FlowId;
+use crate::flow::{ClientId, FlowId};
 use crate::flows::Flow;
-
-/// A client: a process, or what has flows of its own within one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(u64);
-
-impl ClientId {
-    /// The host's own transports, which are always there.
-    pub const HOST: Self = Self(0);
-
-    /// As a number, for a message to another process.
-    pub const fn as_u64(self) -> u64 {
-        self.0
-    }
-
-    /// From the number. One that names no client is refused wherever it is used.
-    pub const fn from_u64(id: u64) -> Self {
-        Self(id)
-    }
-}
-
-impl fmt::Debug for ClientId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::HOST { f.write_str("ClientId::HOST") } else { write!(f, "ClientId({})", self.0) }
-    }
-}
 
 /// What a client is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +43,7 @@ impl Default for Clients {
 
 impl Clients {
     pub(crate) fn join(&mut self) -> ClientId {
-        let id = ClientId(self.next);
+        let id = ClientId::from_u64(self.next);
         self.next += 1;
         self.joined.insert(id, Client::default());
         id

@@ -2,7 +2,7 @@
 
 use timeous_core::{Duration, Instant};
 
-use crate::client::ClientId;
+use crate::flow::ClientId;
 use crate::flow::FlowId;
 
 /// What is wrong with a call. All are the caller's; nothing has changed.

@@ -30,6 +30,53 @@ impl fmt::Debug for FlowId {
     }
 }
 
+/// A client: a process, or what has flows of its own within one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(u64);
+
+impl ClientId {
+    /// The host's own transports, which are always there.
+    pub const HOST: Self = Self(0);
+
+    /// As a number, for a message to another process.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// From the number. One that names no client is refused wherever it is used.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::HOST { f.write_str("ClientId::HOST") } else { write!(f, "ClientId({})", self.0) }
+    }
+}
+
+/// A macroflow's name. Names are not used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MacroflowId(u64);
+
+impl MacroflowId {
+    /// As a number, for a message to another process.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// From the number.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Debug for MacroflowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MacroflowId({})", self.0 >> 32)
+    }
+}
+
 /// What a client opens.
 ///
 /// ```

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::client::ClientId;
 use crate::destination::Destination;
+use crate::flow::ClientId;
 use crate::flow::{FlowId, FlowSpec};
 use crate::ledger::Ledger;
 use crate::slab::Slab;

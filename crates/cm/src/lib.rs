@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calm;
 pub mod client;
 pub mod controller;
 mod delivery;
@@ -12,30 +13,34 @@ pub mod destination;
 pub mod error;
 pub mod flow;
 mod flows;
+mod grant;
 mod kind;
 mod ledger;
 pub mod macroflow;
 pub mod manager;
 mod memory;
 mod outbox;
+mod resumption;
 pub mod rtt;
 pub mod scheduler;
+mod sign;
 mod slab;
 mod timetable;
 pub mod trace;
 pub mod view;
 
-pub use client::{ClientEvent, ClientId};
+pub use client::ClientEvent;
 pub use controller::{Acked, Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno};
 pub use destination::{Destination, User};
 pub use error::{CmError, Implausible};
-pub use flow::{FlowId, FlowSpec, Loss, Update};
+pub use flow::{ClientId, FlowId, FlowSpec, Loss, MacroflowId, Update};
 pub use kind::{Kind, UnknownController};
-pub use macroflow::{Answered, MacroflowId, restart::Learnt};
+pub use macroflow::Answered;
 pub use manager::{
     Manager,
     paths::{Companions, Ensemble},
 };
+pub use resumption::Learnt;
 pub use rtt::RttEstimator;
 pub use scheduler::Scheduling;
 pub use trace::{Happening, Traced};

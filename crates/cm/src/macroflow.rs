@@ -2,48 +2,23 @@
 
 mod feedback;
 mod grants;
-pub(crate) mod restart;
+mod restart;
 mod watch;
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use timeous_core::{Duration, Instant, PathState, Rate};
 
+use crate::calm::Calm;
 use crate::controller::Controller;
 use crate::delivery::DeliveryRate;
 use crate::destination::Destination;
 use crate::flow::FlowId;
 use crate::flows::{Flow, Totals};
+use crate::grant::Grant;
+use crate::resumption::Resumption;
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Requests, Scheduling};
-
-pub(crate) use feedback::Sign;
-use grants::Grant;
-use restart::Resumption;
-use watch::Calm;
-
-/// A macroflow's name. Names are not used again.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MacroflowId(u64);
-
-impl MacroflowId {
-    /// As a number, for a message to another process.
-    pub const fn as_u64(self) -> u64 {
-        self.0
-    }
-
-    /// From the number.
-    pub const fn from_u64(id: u64) -> Self {
-        Self(id)
-    }
-}
-
-impl fmt::Debug for MacroflowId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MacroflowId({})", self.0 >> 32)
-    }
-}
 
 /// The congestion that a macroflow has answered since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

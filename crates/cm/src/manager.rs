@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 
 use timeous_core::{Duration, Instant, PathState};
 
-use crate::client::ClientId;
 use crate::controller::{Controller, aimd::Aimd};
 use crate::destination::Destination;
 use crate::error::CmError;
+use crate::flow::ClientId;
+use crate::flow::MacroflowId;
 use crate::flow::{FlowId, FlowSpec};
 use crate::flows::{Flow, Flows};
-use crate::macroflow::{Answered, Macroflow, MacroflowId, MakeController};
+use crate::macroflow::{Answered, Macroflow, MakeController};
 use crate::memory::Memory;
 use crate::outbox::Outbox;
 use crate::scheduler::{MAX_WEIGHT, Scheduling};

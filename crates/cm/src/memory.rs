@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use timeous_core::{Duration, Instant};
 
 use crate::destination::{Destination, User};
-use crate::macroflow::restart::Learnt;
+use crate::resumption::Learnt;
 
 /// So long after its last flow a macroflow is kept: RFC 7661 §4.4 lets a window stand for five minutes at most, and half
 /// of it is still of use a little later.

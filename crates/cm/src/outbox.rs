@@ -4,7 +4,7 @@ use timeous_core::Instant;
 
 use crate::client::Clients;
 use crate::flow::FlowId;
-use crate::macroflow::MacroflowId;
+use crate::flow::MacroflowId;
 use crate::trace::{Happening, Trace, Traced};
 
 #[derive(Debug, Default)]

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use timeous_core::{Instant, PathState};
 
-use crate::client::ClientId;
 use crate::destination::Destination;
 use crate::error::Implausible;
+use crate::flow::ClientId;
+use crate::flow::MacroflowId;
 use crate::flow::{FlowId, Loss};
-use crate::macroflow::MacroflowId;
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq)]

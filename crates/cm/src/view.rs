@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 
 use timeous_core::PathState;
 
-use crate::client::ClientId;
 use crate::destination::Destination;
+use crate::flow::ClientId;
 use crate::flow::FlowId;
-use crate::macroflow::{Answered, MacroflowId};
+use crate::flow::MacroflowId;
+use crate::macroflow::Answered;
 use crate::scheduler::Scheduling;
 
 /// All macroflows with their flows.

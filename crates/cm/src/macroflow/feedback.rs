@@ -4,17 +4,9 @@ use timeous_core::{Duration, Instant};
 
 use crate::controller::{Acked, Congestion, TimedOut};
 use crate::flow::Loss;
+use crate::sign::Sign;
 
 use super::Macroflow;
-
-/// A sign of congestion that a flow saw.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sign {
-    pub(crate) loss: Loss,
-    pub(crate) sent_at: Instant,
-    /// A timeout of the same flow, with nothing acknowledged since its last.
-    pub(crate) again: bool,
-}
 
 impl Macroflow {
     /// Takes in what was acknowledged. While its flow is `recovering` the window stays.

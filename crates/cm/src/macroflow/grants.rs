@@ -4,6 +4,7 @@ use timeous_core::{Duration, Instant};
 
 use crate::flow::FlowId;
 use crate::flows::{Flow, Flows};
+use crate::grant::Grant;
 use crate::outbox::Outbox;
 use crate::scheduler::MAX_WEIGHT;
 use crate::trace::Happening;
@@ -16,15 +17,6 @@ const GRANT_LIFETIME: Duration = Duration::from_millis(50);
 const PACING_SLACK: Duration = Duration::from_millis(2);
 /// Grants that are gone are swept out when there are so many more of them than of the others.
 const SWEEP_AT: usize = 32;
-
-/// A grant.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Grant {
-    flow: FlowId,
-    /// Which of the flow's.
-    number: u32,
-    given: Instant,
-}
 
 impl Macroflow {
     /// Whether `flow` may send one packet now, where that can be said at once: it holds a grant, or waits, or gets a

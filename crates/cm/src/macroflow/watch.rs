@@ -1,27 +1,12 @@
 //! Which flows of a macroflow have to be told that their rate has changed (`cm_thresh`).
 
+use crate::calm::{Calm, UNKNOWN};
 use crate::flow::FlowId;
 use crate::flows::{Flow, Flows, Thresholds};
 use crate::outbox::Outbox;
 use crate::scheduler::Scheduling;
 
 use super::Macroflow;
-
-/// As long as the rate for a share of one is between these, no flow has to be told, and none has to be looked at.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Calm {
-    above: f64,
-    below: f64,
-}
-
-/// To be found anew.
-const UNKNOWN: Calm = Calm { above: f64::INFINITY, below: f64::NEG_INFINITY };
-
-impl Default for Calm {
-    fn default() -> Self {
-        Self { above: f64::NEG_INFINITY, below: f64::INFINITY }
-    }
-}
 
 impl Thresholds {
     /// What the rate for a share of one must reach, from above and from below, to be told.

@@ -7,7 +7,7 @@ use crate::error::{CmError, Implausible};
 use crate::flow::{FlowId, Loss, Update};
 use crate::flows::Flow;
 use crate::ledger::{MAX_ROUND_TRIP, least_delay};
-use crate::macroflow::Sign;
+use crate::sign::Sign;
 use crate::trace::Happening;
 
 use super::Manager;

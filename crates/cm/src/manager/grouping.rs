@@ -4,8 +4,9 @@ use timeous_core::Instant;
 
 use crate::error::CmError;
 use crate::flow::FlowId;
+use crate::flow::MacroflowId;
 use crate::kind::Kind;
-use crate::macroflow::{Macroflow, MacroflowId};
+use crate::macroflow::Macroflow;
 use crate::scheduler::Scheduling;
 use crate::trace::Happening;
 

@@ -3,7 +3,7 @@
 use timeous_core::{Duration, Instant};
 
 use crate::destination::Destination;
-use crate::macroflow::restart::Learnt;
+use crate::resumption::Learnt;
 
 use super::Manager;
 

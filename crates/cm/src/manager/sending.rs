@@ -2,8 +2,8 @@
 
 use timeous_core::{Instant, PathState};
 
-use crate::client::ClientId;
 use crate::error::CmError;
+use crate::flow::ClientId;
 use crate::flow::FlowId;
 use crate::flows::Flow;
 use crate::scheduler::Scheduling;

@@ -2,10 +2,11 @@
 
 use timeous_core::PathState;
 
-use crate::client::{ClientEvent, ClientId};
+use crate::client::ClientEvent;
 use crate::error::CmError;
+use crate::flow::ClientId;
 use crate::flow::FlowId;
-use crate::macroflow::MacroflowId;
+use crate::flow::MacroflowId;
 use crate::scheduler::Scheduling;
 use crate::trace::{Trace, Traced};
 use crate::view::{FlowView, MacroflowView, Snapshot};

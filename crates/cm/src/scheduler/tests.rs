@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use timeous_core::Duration;
 
 use super::*;
-use crate::client::ClientId;
+use crate::flow::ClientId;
 use crate::flow::FlowSpec;
 
 const MTU: u64 = 1_000;
