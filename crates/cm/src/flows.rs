@@ -83,7 +83,7 @@ impl Flow {
             pass: 0,
             credit: 0,
             totals: Totals::default(),
-            ledger: spec.destination.user.map(|_| Box::default()),
+            ledger: None,
             local: spec.local,
             remote: spec.remote,
         }

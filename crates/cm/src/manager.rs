@@ -18,6 +18,7 @@ use crate::flow::ClientId;
 use crate::flow::MacroflowId;
 use crate::flow::{FlowId, FlowSpec};
 use crate::flows::{Flow, Flows};
+use crate::ledger::Ledger;
 use crate::macroflow::{Answered, Macroflow, MakeController};
 use crate::memory::Memory;
 use crate::outbox::Outbox;
@@ -118,7 +119,8 @@ impl Manager {
 
     fn admit(&mut self, now: Option<Instant>, client: ClientId, spec: FlowSpec) -> FlowId {
         let name = self.macroflow_for(spec.destination, spec.mtu);
-        let id = self.flows.insert(Flow::new(client, spec, name));
+        let ledger = spec.destination.user.map(|_| Ledger::of_path(self.least_of(name, spec.destination, None)));
+        let id = self.flows.insert(Flow { ledger: ledger.map(Box::new), ..Flow::new(client, spec, name) });
         if let Some(macroflow) = self.macroflows.get_mut(name) {
             macroflow.take_in(spec.mtu, spec.weight);
             if spec.weight != 1 {

@@ -160,6 +160,56 @@ fn flows_of_another_user_cannot_be_joined() {
     }
 }
 
+/// Sends whatever may be sent and says at once that it arrived, again and again.
+fn fill_and_claim(cm: &mut Manager, now: Instant, flow: FlowId, rtt: Option<Duration>) -> u64 {
+    let mut sent = 0;
+    for _ in 0..1_000 {
+        let more = fill(cm, now, flow);
+        let outstanding = cm.query(flow).unwrap().outstanding;
+        let claims = (0..64).map(|halves| outstanding >> halves).filter(|&bytes| bytes > 0);
+        let believed =
+            claims.map(|acked| cm.update(now, flow, Update { acked, rtt, ..Update::default() })).any(|r| r.is_ok());
+        sent += more;
+        if more == 0 && !believed {
+            return sent;
+        }
+    }
+    panic!("grants without end at {now:?}");
+}
+
+#[test]
+fn who_acknowledges_at_once_gets_a_window_and_no_more_at_an_instant() {
+    for rtt in [None, Some(Duration::ZERO), Some(Duration::from_nanos(1)), Some(RTT)] {
+        let mut cm = Manager::default();
+        let (_, flow) = user(&mut cm, 7);
+        assert_eq!(fill_and_claim(&mut cm, at(0), flow, rtt), 4 * MTU, "{rtt:?}");
+        assert!(cm.snapshot().macroflows[0].flows[0].refused > 0);
+    }
+}
+
+#[test]
+fn round_trips_of_no_time_are_not_reckoned_with() {
+    let mut cm = Manager::default();
+    let (_, flow) = user(&mut cm, 7);
+    fill(&mut cm, at(0), flow);
+    cm.update(at(1), flow, acked(MTU, Duration::ZERO)).unwrap();
+    assert_eq!(cm.query(flow).unwrap().min_rtt, Some(Duration::from_micros(10)));
+}
+
+#[test]
+fn what_the_host_has_seen_of_a_short_path_binds_as_well() {
+    let mut cm = Manager::default();
+    let ours = cm.open(host(), MTU);
+    fill(&mut cm, at(0), ours);
+    cm.update(at(2), ours, acked(4 * MTU, Duration::from_millis(2))).unwrap();
+    let (_, liar) = user(&mut cm, 7);
+    let sent = fill(&mut cm, at(10), liar);
+    let soon = at(10) + Duration::from_micros(400);
+    let told = cm.update(soon, liar, acked(sent, Duration::from_micros(20)));
+    assert_eq!(implausible(told), Some(Implausible::TooSoon { claimed: sent, possible: 0 }));
+    cm.update(at(11), liar, acked(sent, Duration::from_micros(20))).unwrap();
+}
+
 /// Something that a liar says.
 #[derive(Clone, Debug)]
 struct Lie {
@@ -234,6 +284,26 @@ proptest! {
             let most = (4 * MTU).saturating_mul(2u64.saturating_pow(rounds as u32 + 1));
             prop_assert!(sent <= most, "{sent} sent in {rounds} rounds");
             prop_assert_eq!(cm.query(ours).unwrap(), untouched, "the others do not feel it");
+        }
+    }
+
+    /// Nothing is known of the path, and the liar tells what he likes as often as he likes: nothing at the instant at
+    /// which he sends, and within a time no more than doublings each 7.5 us, which is the least that news takes less
+    /// what is not remembered of it, and what the fastest network carries.
+    #[test]
+    fn whatever_is_claimed_what_is_granted_within_a_time_is_bounded(
+        steps in prop::collection::vec((0u64..40_000, prop::option::of(0u64..100_000)), 1..12),
+    ) {
+        let mut cm = Manager::default();
+        let (_, liar) = user(&mut cm, 7);
+        let (mut now, mut sent) = (at(0), 0);
+        for (after, rtt) in steps {
+            sent += fill_and_claim(&mut cm, now, liar, rtt.map(Duration::from_nanos));
+            let rounds = now.as_nanos() / 7_500;
+            let carried = now.as_nanos() * 100;
+            prop_assert!(sent <= 4 * MTU + 2 * carried, "{sent} bytes within {now:?}");
+            prop_assert!(sent <= (4 * MTU).saturating_mul(2u64.saturating_pow(rounds as u32 + 1)), "{sent} within {now:?}");
+            now += Duration::from_nanos(after);
         }
     }
 }

@@ -149,7 +149,7 @@ impl Macroflow {
         self.totals.sent += bytes;
         self.last_sent = Some(now);
         if let Some(ledger) = &mut flow.ledger {
-            ledger.sent(now, bytes, self.rtt.min());
+            ledger.sent(now, bytes);
         }
         if let Some(resumption) = &mut self.resumption {
             resumption.sent(now, bytes);

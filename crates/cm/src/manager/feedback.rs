@@ -6,7 +6,7 @@ use crate::destination::Destination;
 use crate::error::{CmError, Implausible};
 use crate::flow::{FlowId, Loss, Update};
 use crate::flows::Flow;
-use crate::ledger::{MAX_ROUND_TRIP, least_delay};
+use crate::ledger::{LEAST_ROUND_TRIP, MAX_ROUND_TRIP, least_sample};
 use crate::sign::Sign;
 use crate::trace::Happening;
 
@@ -15,6 +15,9 @@ use super::Manager;
 /// What is learnt of a path in use is told so often.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
+/// What is wrong with an update; or the shortest round trip that binds who tells it, if his word alone is there.
+type Weighed = Result<Option<Duration>, Implausible>;
+
 impl Manager {
     /// Takes in what a client learnt of its packets (`cm_update`). One datagram of feedback is one update: what was
     /// under way before it is what a loss that it tells is judged by (`FlightSize`, RFC 5681 §3.1).
@@ -22,25 +25,28 @@ impl Manager {
     /// # Errors
     /// The flow is not open; or the feedback cannot be true. That is counted, and changes nothing else.
     pub fn update(&mut self, now: Instant, id: FlowId, update: Update) -> Result<(), CmError> {
-        if let Err(what) = self.weigh(now, id, &update)? {
-            let (flow, macroflow, outbox) = self.parts(id)?;
+        let weighed = self.weigh(now, id, &update)?;
+        let (flow, macroflow, outbox) = self.parts(id)?;
+        let least = weighed.map_err(|what| {
             flow.totals.refused += 1;
             macroflow.totals.refused += 1;
             outbox.note(now, flow.macroflow, Some(id), || Happening::Refused(what));
-            return Err(CmError::Implausible { flow: id, what });
-        }
-        let (flow, macroflow, outbox) = self.parts(id)?;
+            CmError::Implausible { flow: id, what }
+        })?;
         let claimed = update.acked + update.lost;
         flow.outstanding -= claimed;
         flow.totals.acked += update.acked;
         flow.totals.lost += update.lost;
         if let Some(ledger) = &mut flow.ledger {
-            ledger.told(now, claimed);
+            ledger.told(now, claimed, least);
         }
         let name = flow.macroflow;
         let before = macroflow.outstanding();
         if update.acked > 0 || update.rtt.is_some() {
-            macroflow.acked(now, update.acked, update.rtt, update.recovering);
+            // Whose word alone is there may say that the path takes no time: nothing is reckoned with less than any takes.
+            let vouched = flow.ledger.is_none();
+            let rtt = update.rtt.map(|rtt| if vouched { rtt } else { rtt.max(LEAST_ROUND_TRIP) });
+            macroflow.acked(now, update.acked, rtt, update.recovering);
         }
         if update.lost > 0 {
             macroflow.lost(now, update.lost);
@@ -75,8 +81,8 @@ impl Manager {
         self.settle(now, name);
     }
 
-    /// Whether an update can be true.
-    fn weigh(&self, now: Instant, id: FlowId, update: &Update) -> Result<Result<(), Implausible>, CmError> {
+    /// Whether an update can be true, and the shortest round trip that binds who tells it.
+    fn weigh(&self, now: Instant, id: FlowId, update: &Update) -> Result<Weighed, CmError> {
         let flow = self.flow(id)?;
         let claimed = update.acked.saturating_add(update.lost);
         if claimed > flow.outstanding {
@@ -85,27 +91,34 @@ impl Manager {
         if let Some((_, sent_at)) = update.loss.filter(|&(_, sent_at)| sent_at > now) {
             return Ok(Err(Implausible::LossInFuture { sent_at }));
         }
-        Ok(if flow.ledger.is_some() { self.weigh_word(now, flow, claimed, update.rtt) } else { Ok(()) })
+        Ok(if flow.ledger.is_some() { self.weigh_word(now, flow, claimed, update.rtt) } else { Ok(None) })
     }
 
     /// The same for one whose word alone is there: not only has he sent what he tells of, it can be there and back.
-    fn weigh_word(&self, now: Instant, flow: &Flow, claimed: u64, rtt: Option<Duration>) -> Result<(), Implausible> {
-        let least = self.macroflows.get(flow.macroflow).and_then(|macroflow| macroflow.rtt.min());
+    fn weigh_word(&self, now: Instant, flow: &Flow, claimed: u64, rtt: Option<Duration>) -> Weighed {
+        let told = self.macroflows.get(flow.macroflow).and_then(|macroflow| macroflow.rtt.min());
         if let Some(sample) = rtt {
             if sample > MAX_ROUND_TRIP {
                 return Err(Implausible::RoundTripTooLong { sample, limit: MAX_ROUND_TRIP });
             }
             // Only a new least can be too short: what is longer was weighed when that was.
-            if least.is_none_or(|least| sample < least)
-                && let Some(floor) = self.seen_least(flow.destination).map(least_delay)
+            if told.is_none_or(|told| sample < told)
+                && let Some(floor) = self.seen_least(flow.destination).map(least_sample)
                 && sample < floor
             {
                 return Err(Implausible::RoundTripTooShort { sample, floor });
             }
         }
-        let least = least.into_iter().chain(rtt).min().or_else(|| self.seen_least(flow.destination));
+        let least = self.least_of(flow.macroflow, flow.destination, rtt);
         let possible = flow.ledger.as_ref().map_or(u64::MAX, |ledger| ledger.possible(now, least));
-        if claimed > possible { Err(Implausible::TooSoon { claimed, possible }) } else { Ok(()) }
+        if claimed > possible { Err(Implausible::TooSoon { claimed, possible }) } else { Ok(least) }
+    }
+
+    /// The shortest round trip that binds who alone tells of a path: what he told himself, `sample` counted in, and what
+    /// the host has seen.
+    pub(super) fn least_of(&self, name: u64, destination: Destination, sample: Option<Duration>) -> Option<Duration> {
+        let told = self.macroflows.get(name).and_then(|macroflow| macroflow.rtt.min());
+        told.into_iter().chain(sample).min().max(self.seen_least(destination))
     }
 
     /// The shortest round trip to a host that its own transports have seen, who take it from the wire.
