@@ -129,8 +129,6 @@ pub struct Connection {
     ack_ratio: AckRatio,
     gaps: PeerGaps,
     round: Round,
-    /// The greatest Sequence Window that was asked for.
-    announced_window: u64,
     receiver: Receiver,
     vector: AckVector,
     /// Whether acknowledgeable packets came since an acknowledgement was sent, and when that was.
@@ -206,7 +204,6 @@ impl Connection {
             ack_ratio: AckRatio::new(),
             gaps: PeerGaps::default(),
             round: Round::default(),
-            announced_window: 0,
             receiver: Receiver::default(),
             vector: AckVector::new(VECTOR_BYTES, LATE_WINDOW),
             owes_ack: false,

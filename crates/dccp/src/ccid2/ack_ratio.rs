@@ -60,9 +60,13 @@ impl AckRatio {
         self.lost_in_window = true;
     }
 
-    /// A window's worth of data, `window` packets, was acknowledged. Gives the new ratio if it has changed
-    /// (RFC 4341 §6.1.2).
-    pub(crate) fn on_window(&mut self, window: u64) -> Option<u64> {
+    /// How many data packets the peer should acknowledge at once.
+    pub(crate) fn ratio(&self) -> u64 {
+        self.ratio
+    }
+
+    /// A window's worth of data, `window` packets, was acknowledged (RFC 4341 §6.1.2).
+    pub(crate) fn on_window(&mut self, window: u64) {
         let old = self.ratio;
         if std::mem::take(&mut self.lost_in_window) {
             self.ratio = old.saturating_mul(2);
@@ -77,7 +81,6 @@ impl AckRatio {
         // "Ack Ratio does not exceed cwnd/2, rounded up, except that Ack Ratio 2 is always acceptable"; two is also
         // the least that we use.
         self.ratio = self.ratio.min(window.div_ceil(2)).clamp(Self::INITIAL, u64::from(u16::MAX));
-        (self.ratio != old).then_some(self.ratio)
     }
 }
 
@@ -107,19 +110,24 @@ mod tests {
         }
     }
 
+    fn after_window(ratio: &mut AckRatio, window: u64) -> u64 {
+        ratio.on_window(window);
+        ratio.ratio()
+    }
+
     #[test]
     fn lost_acknowledgements_double_the_ratio_and_clean_windows_lower_it() {
         let mut ratio = AckRatio::new();
         ratio.on_lost_ack();
-        assert_eq!(ratio.on_window(24), Some(4));
+        assert_eq!(after_window(&mut ratio, 24), 4);
         // cwnd / (R² - R) = 24 / 12 windows.
-        assert_eq!(ratio.on_window(24), None);
-        assert_eq!(ratio.on_window(24), Some(3));
+        assert_eq!(after_window(&mut ratio, 24), 4);
+        assert_eq!(after_window(&mut ratio, 24), 3);
         for _ in 0..3 {
-            assert_eq!(ratio.on_window(24), None);
+            assert_eq!(after_window(&mut ratio, 24), 3);
         }
-        assert_eq!(ratio.on_window(24), Some(2));
-        assert_eq!(ratio.on_window(24), None);
+        assert_eq!(after_window(&mut ratio, 24), 2);
+        assert_eq!(after_window(&mut ratio, 24), 2);
     }
 
     #[test]
@@ -129,7 +137,7 @@ mod tests {
             ratio.on_lost_ack();
             ratio.on_window(15);
         }
-        assert_eq!(ratio.ratio, 8);
-        assert_eq!(ratio.on_window(3), Some(2), "two is always acceptable");
+        assert_eq!(ratio.ratio(), 8);
+        assert_eq!(after_window(&mut ratio, 3), 2, "two is always acceptable");
     }
 }

@@ -101,9 +101,14 @@ impl Connection {
         }
     }
 
-    /// Once a window of data: adapts the Ack Ratio (RFC 4341 §6.1.2).
+    /// Once a window of data: adapts the Ack Ratio (RFC 4341 §6.1.2). While anything else is being negotiated the peer
+    /// keeps the old one: a further Change would void the answer that is on its way.
     fn end_round(&mut self, ack: Seq) {
-        if let Some(ratio) = self.round.end(ack).and_then(|data| self.ack_ratio.on_window(data)) {
+        if let Some(data) = self.round.end(ack) {
+            self.ack_ratio.on_window(data);
+        }
+        let ratio = self.ack_ratio.ratio();
+        if ratio != self.features.local(Feature::AckRatio) && !self.features.is_negotiating() {
             self.announce(Feature::AckRatio, ratio);
         }
     }
@@ -112,12 +117,15 @@ impl Connection {
     /// time" (RFC 4340 §7.5.2), acknowledgements included: what is not acknowledged yet is about a round trip's worth.
     /// It grows early, as the answer takes a round trip, too, and never shrinks: a pause is no reason to fall out of
     /// step later.
+    ///
+    /// One Change at a time: of the answers only the one to the newest Change counts (§6.6.4), so that an end that asks
+    /// for more in every round trip never gets any.
     pub(super) fn grow_sequence_window(&mut self) {
         let open = self.sequence.gss().distance_from(self.sequence.gar());
         let wanted = (open * 5).next_power_of_two().min(MAX_SEQUENCE_WINDOW);
-        let current = self.features.local(Feature::SequenceWindow).max(self.announced_window);
-        if open * 4 > current && wanted > current {
-            self.announced_window = wanted;
+        let current = self.features.local(Feature::SequenceWindow);
+        if open * 4 > current && wanted > current && self.features.is_settled(Feature::SequenceWindow, Location::Local)
+        {
             self.announce(Feature::SequenceWindow, wanted);
         }
     }

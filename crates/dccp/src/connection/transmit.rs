@@ -13,6 +13,8 @@ use crate::seq::Seq;
 
 /// As many control packets wait at most; a peer that provokes more does not get them.
 const MAX_CONTROL: usize = 16;
+/// What the longest Change or Confirm of ours takes: that of a Sequence Window (RFC 4340 §7.5.2).
+const OPTION_OF_FEATURE: usize = 9;
 /// As many packets at most are asked for together.
 const MOST_EXPECTED: u32 = 16;
 
@@ -151,14 +153,16 @@ impl Connection {
         if in_partopen && self.barren {
             return Plan::Wait;
         }
-        let negotiates = self.features.wants_to_send() && self.must_negotiate(now);
+        let negotiates = self.features.wants_to_send();
         if !in_partopen && !negotiates && !self.should_piggyback(now) {
             return Plan::Data;
         }
-        if negotiates {
-            Plan::AckFirst
-        } else if self.acknowledgement_len() <= Config::OPTION_ROOM {
+        // What was agreed upon rides along if it can: waiting for a packet of its own takes up to a round trip.
+        let more = if negotiates { OPTION_OF_FEATURE } else { 0 };
+        if self.acknowledgement_len() + more <= Config::OPTION_ROOM {
             Plan::DataAck
+        } else if negotiates && self.must_negotiate(now) {
+            Plan::AckFirst
         } else if in_partopen {
             // "that Init Cookie MUST be included on every packet sent in PARTOPEN" (§8.1.5): data wait for OPEN.
             Plan::Wait
@@ -206,8 +210,12 @@ impl Connection {
         {
             self.write_acknowledgement(now, seq, ack, &mut options);
         }
-        if packet != PacketType::Reset {
+        if packet != PacketType::Reset && self.features.wants_to_send() {
             self.features.poll_options(seq, packet, &mut options);
+            // What did not fit follows at once.
+            if !self.features.wants_to_send() {
+                self.features_at = now + self.rtt;
+            }
         }
         self.options = options;
     }
@@ -277,9 +285,6 @@ impl Connection {
         self.statistics.packets_sent += 1;
         if sent.has_ack() && !matches!(sent, PacketType::Sync | PacketType::SyncAck) {
             self.acknowledged(now);
-        }
-        if sent != PacketType::Data && !self.features.wants_to_send() {
-            self.features_at = now + self.rtt;
         }
         self.watch_partopen(now);
         seq

@@ -90,6 +90,11 @@ impl Negotiation {
         }
     }
 
+    /// No Change of ours is to be sent or answered.
+    pub(super) fn is_settled(&self) -> bool {
+        self.state == State::Stable { announce: false }
+    }
+
     /// The next Change to send is due, because it is new, or changed, or must be repeated.
     pub(super) fn is_due(&self) -> bool {
         match self.state {

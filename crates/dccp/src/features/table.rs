@@ -164,7 +164,7 @@ impl Features {
         for (&(feature, location), negotiation) in &self.table {
             self.values[feature.place()][location as usize] = negotiation.value;
         }
-        self.open = self.table.values().any(|negotiation| negotiation.state != State::Stable { announce: false });
+        self.open = !self.table.values().all(Negotiation::is_settled);
     }
 
     fn wish(&mut self, feature: Feature, location: Location, values: &[u64]) {
@@ -223,6 +223,11 @@ impl Features {
     /// Whether one of our Changes waits for its answer, or to be sent.
     pub fn is_negotiating(&self) -> bool {
         self.open
+    }
+
+    /// Whether no Change of ours of this feature waits for its answer, or to be sent.
+    pub(crate) fn is_settled(&self, feature: Feature, location: Location) -> bool {
+        !self.open || self.table.get(&(feature, location)).is_none_or(Negotiation::is_settled)
     }
 
     /// Whether [`Features::poll_options`] has something to say on a packet that carries an Acknowledgement Number.

@@ -412,6 +412,31 @@ fn the_sequence_window_grows_with_the_rate() {
     assert!(goodput.as_bps() >= 12_000_000, "{goodput}");
 }
 
+/// Of an end's Changes only the newest is answered: asking for more in every round trip of slow start got it nothing.
+/// And a Confirm that waits for a round trip comes when the window that it confirms is too small again.
+#[test]
+fn both_ends_keep_in_step_while_the_rate_doubles() {
+    // In kbit/s and milliseconds: 500 to 1 500 packets to a round trip, beside what the queue takes.
+    for (kbps, delay, queue) in [(20_000, 100, 100), (60_000, 150, 20), (100_000, 40, 200), (200_000, 30, 30)] {
+        // With a small window of its own the client holds back; with a large one, nothing spares the server's.
+        for window in [100, 8_192] {
+            let rate = Some(Rate::from_kbps(kbps));
+            let link = LinkConfig { delay: MS * delay, rate, queue: MS * queue, ..LinkConfig::default() };
+            let client = Config { sequence_window: window, ..Config::default() };
+            let server = Config { sequence_window: 100, ..Config::default() };
+            let mut pair = Pair::with(client, server, [link.clone(), link], 23);
+            pair.connect();
+            let now = pair.now;
+            fill(&mut pair.client, 10_000, 1_000, now, Duration::ZERO);
+            pair.run_for(SEC * 4);
+            let ends = [&pair.client.connection, &pair.server.connection];
+            let invalid = ends.map(|end| end.statistics().sequence_invalid);
+            assert_eq!(invalid, [0, 0], "{kbps} kbit/s, {delay} ms, a window of {window}");
+            assert!(ends[1].features().local(timeous_dccp::Feature::SequenceWindow) >= 1_024);
+        }
+    }
+}
+
 #[test]
 fn an_outage_of_many_round_trips_is_recovered_from() {
     let config = Config { sequence_window: 32, silence: SEC * 60, ..Config::default() };
