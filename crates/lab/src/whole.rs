@@ -26,7 +26,7 @@ impl Outcome<'_> {
 }
 
 /// Runs all of them, and each that can on this machine's kernel too if `real`. Gives the exit code: 0, 1 if a bound does
-/// not hold, 4 if one could not be run.
+/// not hold, 4 if one could not be run. What this program was built without is left out, which is said and is no failure.
 ///
 /// # Errors
 /// [`LabError::File`] if the report cannot be written.
@@ -85,6 +85,7 @@ pub(crate) fn broken(findings: &Findings) -> impl Iterator<Item = String> {
 fn code(outcome: &Outcome<'_>) -> u8 {
     match &outcome.result {
         Ok(findings) => u8::from(broken(findings).next().is_some()),
+        Err(LabError::LeftOut(_)) => 0,
         Err(error) => error.exit_code(),
     }
 }
@@ -96,6 +97,7 @@ fn say(outcome: &Outcome<'_>) {
             println!("{:<24}{}", outcome.id(), if broken.is_empty() { "holds" } else { "does not hold" });
             broken.iter().for_each(|claim| eprintln!("{}: does not hold: {claim}", outcome.id()));
         }
+        Err(LabError::LeftOut(why)) => println!("{:<24}left out: {why}", outcome.id()),
         Err(error) => {
             println!("{:<24}could not be run", outcome.id());
             eprintln!("{}: {error}", outcome.id());
@@ -120,6 +122,9 @@ fn page(outcomes: &[Outcome<'_>], seed: u64, real: bool) -> String {
             Ok(findings) => {
                 experiment::section(&mut page, &outcome.about, &outcome.run, findings, &format!("{id}.json"));
             }
+            Err(LabError::LeftOut(why)) => {
+                page.paragraph(&format!("It was left out: {why}."));
+            }
             Err(error) => {
                 page.paragraph(&format!("It could not be run: {error}."));
             }
@@ -137,9 +142,13 @@ fn page(outcomes: &[Outcome<'_>], seed: u64, real: bool) -> String {
 fn row(outcome: &Outcome<'_>) -> Vec<Cell> {
     match &outcome.result {
         Ok(findings) => experiment::summary(&outcome.id(), findings),
-        Err(_) => {
+        Err(error) => {
+            let (what, mark) = match error {
+                LabError::LeftOut(_) => ("left out", Mark::Plain),
+                _ => ("not run", Mark::Bad),
+            };
             let cell = |text: &str, mark| Cell { text: text.to_owned(), mark };
-            vec![cell(&outcome.id(), Mark::Plain), cell("not run", Mark::Bad), cell("not run", Mark::Bad)]
+            vec![cell(&outcome.id(), Mark::Plain), cell(what, mark), cell(what, mark)]
         }
     }
 }

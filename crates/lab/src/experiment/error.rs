@@ -20,6 +20,9 @@ pub(crate) enum LabError {
         /// Which.
         name: &'static str,
     },
+    /// This program was built without what it needs. The text says what to do.
+    #[error("{0}")]
+    LeftOut(String),
     /// The machine lacks something. The text says what, and what to do.
     #[error("{0}")]
     Machine(String),

@@ -27,7 +27,7 @@ impl Managed {
     /// Loads it.
     ///
     /// # Errors
-    /// [`LabError::Machine`] if this machine cannot, or the program was built without.
+    /// [`LabError::Machine`] if this machine cannot, [`LabError::LeftOut`] if the program was built without.
     pub(super) fn load() -> Result<Self, LabError> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("lab{}_{number}", std::process::id() % 1_000_000);
@@ -67,7 +67,10 @@ impl Drop for Managed {
 
 #[allow(clippy::needless_pass_by_value)]
 fn refused(error: KernelError) -> LabError {
-    LabError::Machine(error.to_string())
+    match error {
+        KernelError::NotBuilt => LabError::LeftOut(error.to_string()),
+        _ => LabError::Machine(error.to_string()),
+    }
 }
 
 /// What the emulator says of the machine, it says with what to do.
