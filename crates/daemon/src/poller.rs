@@ -1,10 +1,9 @@
 //! What the daemon's thread waits for.
 
-use std::fmt;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use timeous_core::Duration;
@@ -82,20 +81,17 @@ impl Interest {
     }
 }
 
+/// So many descriptors are told of at once.
+const AT_ONCE: usize = 256;
+
+#[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    events: Vec<Event>,
-}
-
-impl fmt::Debug for Poller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poller").field("epoll", &self.epoll).finish_non_exhaustive()
-    }
 }
 
 impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(256) })
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
     pub(crate) fn watch(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
@@ -114,15 +110,15 @@ impl Poller {
     }
 
     /// Whose descriptors are ready. Waits until there is one, but not longer than `limit`.
-    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> io::Result<Vec<Token>> {
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<Vec<Token>> {
         const NANOS: u64 = 1_000_000_000;
         let timeout = limit.map(Duration::as_nanos);
         let timeout = timeout.map(|ns| Timespec { tv_sec: (ns / NANOS) as i64, tv_nsec: (ns % NANOS) as _ });
-        self.events.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; AT_ONCE];
+        match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
+            Ok((ready, _)) => Ok(ready.iter().map(|event| Token::from_word(event.data.u64())).collect()),
+            Err(rustix::io::Errno::INTR) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
         }
-        Ok(self.events.drain(..).map(|event| Token::from_word(event.data.u64())).collect())
     }
 }
