@@ -3,6 +3,7 @@
 mod cm;
 mod cm_cpu;
 mod cm_ensemble;
+pub(crate) mod cm_host;
 mod cm_layers;
 mod cm_loss;
 mod cm_sharing;
@@ -34,6 +35,7 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &cm_vat::CmVat,
         &cm_ensemble::CmEnsemble,
         &cm_sharing::CmSharing,
+        &cm_host::CmHost,
         &cm_cpu::CmCpu,
         &tcp_formula::TcpFormula,
         &tcp_sharing::TcpSharing,

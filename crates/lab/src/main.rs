@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use experiment::{Experiment, LabError, Progress, Run};
+use experiments::cm_host;
 use experiments::sending::crowd;
 
 /// Demonstrates Timeous, and repeats the experiments of the papers
@@ -32,6 +33,8 @@ enum Task {
     All(AllArgs),
     #[command(name = crowd::COMMAND, hide = true)]
     CrowdMember(crowd::MemberArgs),
+    #[command(name = cm_host::COMMAND, hide = true)]
+    CmHostClient(cm_host::ClientArgs),
 }
 
 /// Runs every experiment and writes a page with all that was found
@@ -101,6 +104,10 @@ fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
             Err(error) => failed(&error, error.exit_code()),
         },
         Task::CrowdMember(args) => match crowd::member(&args) {
+            Ok(()) => 0,
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Task::CmHostClient(args) => match cm_host::client(&args) {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
         },

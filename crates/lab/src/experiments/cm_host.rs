@@ -1,0 +1,50 @@
+//! cm-host: the daemon with many clients, with clients that die, and with clients that lie.
+
+mod client;
+mod deaths;
+mod far;
+mod host;
+mod judge;
+mod lie;
+mod packet;
+mod proc;
+mod scale;
+mod users;
+mod work;
+
+use host::Host;
+
+pub(crate) use client::client;
+pub(crate) use work::{COMMAND, ClientArgs};
+
+use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};
+
+pub(crate) struct CmHost;
+
+impl Experiment for CmHost {
+    fn about(&self) -> About {
+        About {
+            name: "cm-host",
+            title: "One Congestion Manager for the processes of a host: many, dying, lying",
+            source: "Andersen et al. §5, \"Trust issues\"",
+            paper: "whether and how to share between users who do not trust each other is left open",
+            forms: Forms::Real,
+            seeds: 1,
+            takes: "real 2 min, as root",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(LabError::Machine("cm-host needs root, to be several users".to_owned()));
+        }
+        let task = run.progress.task("cm-host", 3);
+        let scale = scale::measure(&Host::start()?)?;
+        task.step();
+        let deaths = deaths::measure(&Host::start()?, run)?;
+        task.step();
+        let users = users::measure(&Host::start()?, run)?;
+        task.step();
+        Ok(judge::findings(&scale, &deaths, &users))
+    }
+}

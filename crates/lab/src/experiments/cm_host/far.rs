@@ -1,0 +1,142 @@
+//! The other end of all flows: it counts and acknowledges each packet. And the link before it, where there is one.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use timeous::clock;
+use timeous::cm::Acks;
+use timeous::core::{Duration, Instant};
+use timeous_net::LinkConfig;
+use timeous_net::emulator::{Emulator, Relay, RelayConfig, Stop, Stopper};
+
+use super::packet;
+use crate::experiment::LabError;
+
+/// How often is looked whether it is over.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// What was seen of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    pub(super) bytes: u64,
+    /// The longest time between two packets.
+    pub(super) gap: Duration,
+    last: Option<Instant>,
+}
+
+type Flows = Arc<Mutex<BTreeMap<u32, (Acks, Seen)>>>;
+
+/// The other end, at one port of all addresses of the loopback.
+pub(super) struct Far {
+    port: u16,
+    flows: Flows,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Far {
+    pub(super) fn start() -> Result<Self, LabError> {
+        let open = || {
+            let socket = UdpSocket::bind("0.0.0.0:0")?;
+            socket.set_read_timeout(Some(LOOK))?;
+            Ok((socket.local_addr()?.port(), socket))
+        };
+        let (port, socket) = open().map_err(LabError::system("open a UDP socket"))?;
+        let (flows, over) = (Flows::default(), Arc::new(AtomicBool::new(false)));
+        let (own, end) = (flows.clone(), over.clone());
+        let thread = Some(std::thread::spawn(move || answer(&socket, &own, &end)));
+        Ok(Self { port, flows, over, thread })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What was seen of each flow since this was asked last.
+    pub(super) fn take(&self) -> BTreeMap<u32, Seen> {
+        let mut flows = self.flows.lock().expect("nobody panics while holding it");
+        let now = clock::now();
+        let take = |seen: &mut Seen| {
+            // What does not come at all is missed, too.
+            let open = seen.last.map_or(Duration::ZERO, |last| now.saturating_since(last));
+            let taken = Seen { gap: seen.gap.max(open), ..*seen };
+            *seen = Seen { last: seen.last.map(|_| now), ..Seen::default() };
+            taken
+        };
+        flows.iter_mut().map(|(&flow, (_, seen))| (flow, take(seen))).collect()
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It panics only if it holds what nobody asks for any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn answer(socket: &UdpSocket, flows: &Flows, over: &AtomicBool) {
+    let mut room = [0; 2_048];
+    while !over.load(Ordering::Relaxed) {
+        let Ok((len, from)) = socket.recv_from(&mut room) else { continue };
+        let Some((flow, number)) = packet::read(&room[..len]) else { continue };
+        let now = clock::now();
+        let ack = {
+            let mut flows = flows.lock().expect("nobody panics while holding it");
+            let (acks, seen) = flows.entry(flow).or_insert_with(|| (Acks::every(1, Duration::ZERO), Seen::default()));
+            seen.bytes += len as u64;
+            seen.gap = seen.gap.max(seen.last.map_or(Duration::ZERO, |last| now.saturating_since(last)));
+            seen.last = Some(now);
+            acks.received(now, number);
+            acks.poll_ack(now)
+        };
+        if let Some(ack) = ack {
+            // Who is dead hears nothing.
+            let _ = socket.send_to(&packet::back(flow, &ack.encode()), from);
+        }
+    }
+}
+
+/// A link to a far end, in a thread of its own.
+pub(super) struct Wire {
+    port: u16,
+    stopper: Stopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Wire {
+    pub(super) fn start(far: &Far, forward: LinkConfig, back: LinkConfig, seed: u64) -> Result<Self, LabError> {
+        let failed = |error: timeous_net::emulator::EmulatorError| LabError::Machine(error.to_string());
+        let (any, target) = (SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([127, 0, 0, 1], far.port)));
+        let config = RelayConfig { forward, back, seed, max_clients: 1_024, ..RelayConfig::new(any, target) };
+        let mut relay = Relay::bind(config).map_err(failed)?;
+        let stop = Stop::new().map_err(LabError::system("start a link"))?;
+        let stopper = stop.stopper().map_err(LabError::system("start a link"))?;
+        let port = relay.local_addr().port();
+        let carry = move || {
+            let end = relay.now() + Duration::from_secs(3_600);
+            // A link that fails is a path that carries nothing: what is measured shows it.
+            let _: Result<_, _> = relay.run_until(end, &stop).map_err(|error| eprintln!("the link: {error}"));
+        };
+        Ok(Self { port, stopper, thread: Some(std::thread::spawn(carry)) })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            // It does not panic while it carries nothing.
+            let _ = thread.join();
+        }
+    }
+}

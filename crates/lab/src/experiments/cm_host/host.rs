@@ -1,0 +1,199 @@
+//! The daemon in a process of its own, its clients in theirs, and what can be seen of them. None is left behind.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::thread::{Timespec, nanosleep};
+use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+use timeous::clock;
+use timeous::core::Duration;
+use timeous_daemon::view::View;
+use timeous_ipc::{Client, Options};
+
+use super::proc;
+use super::work::{COMMAND, Done, Ready, Work};
+use crate::experiment::LabError;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) fn pause(time: Duration) {
+    let time =
+        Timespec { tv_sec: (time.as_nanos() / 1_000_000_000) as i64, tv_nsec: (time.as_nanos() % 1_000_000_000) as _ };
+    // Nobody interrupts it.
+    let _ = nanosleep(&time);
+}
+
+/// A running `timeous daemon`.
+pub(super) struct Host {
+    daemon: Child,
+    directory: TempDir,
+}
+
+impl Host {
+    pub(super) fn start() -> Result<Self, LabError> {
+        let failed = || LabError::system("start the daemon");
+        let own = std::env::current_exe().map_err(failed())?;
+        let tool = own.with_file_name(format!("timeous{}", std::env::consts::EXE_SUFFIX));
+        if !tool.is_file() {
+            let place = tool.display();
+            return Err(LabError::Machine(format!("there is no {place}: build it with `cargo build --release`")));
+        }
+        let directory = tempfile::tempdir().map_err(failed())?;
+        // Other users find the socket.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).map_err(failed())?;
+        let log = File::create(directory.path().join("log")).map_err(failed())?;
+        let daemon = Command::new(tool)
+            .args(["daemon", "--no-store", "--no-kernel-tcp", "--socket"])
+            .arg(directory.path().join("socket"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(failed())?;
+        let host = Self { daemon, directory };
+        host.until("the daemon serves", || Ok(host.client().is_ok()))?;
+        Ok(host)
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+
+    fn client(&self) -> Result<Client, LabError> {
+        let options = Options { path: self.socket(), name: "timeous-lab".to_owned(), timeout: PATIENCE };
+        Client::connect(options).map_err(|error| {
+            let log = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            LabError::Machine(format!("the daemon: {error}\n{log}"))
+        })
+    }
+
+    /// What `timeous top --once --json` shows; who asks is one of the clients.
+    pub(super) fn view(&self) -> Result<View, LabError> {
+        let bad = |error: String| LabError::Machine(format!("what the daemon shows: {error}"));
+        let bytes = self.client()?.snapshot().map_err(|error| bad(error.to_string()))?;
+        serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))
+    }
+
+    pub(super) fn resident(&self) -> Result<u64, LabError> {
+        proc::resident(&self.daemon.id().to_string())
+    }
+
+    pub(super) fn descriptors(&self) -> Result<usize, LabError> {
+        proc::descriptors(&self.daemon.id().to_string())
+    }
+
+    pub(super) fn cpu(&self) -> Result<Duration, LabError> {
+        proc::cpu(&self.daemon.id().to_string())
+    }
+
+    /// Waits until it holds; how long that took.
+    pub(super) fn until(
+        &self,
+        what: &str,
+        mut holds: impl FnMut() -> Result<bool, LabError>,
+    ) -> Result<Duration, LabError> {
+        let begin = clock::now();
+        while !holds()? {
+            if clock::now() > begin + PATIENCE {
+                return Err(LabError::Machine(format!("waited in vain until {what}")));
+            }
+            pause(Duration::from_millis(2));
+        }
+        Ok(clock::now() - begin)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // It may have ended, and is waited for in any case.
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+/// A client process.
+pub(super) struct Member {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Member {
+    /// Starts it.
+    pub(super) fn start(work: &Work) -> Result<Self, LabError> {
+        let failed = || LabError::system("start a client process");
+        let own = std::env::current_exe().map_err(failed())?;
+        let text = serde_json::to_string(work).map_err(|error| LabError::Machine(error.to_string()))?;
+        let mut child = Command::new(own)
+            .args([COMMAND, &text])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed())?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("its output is piped"));
+        Ok(Self { child, input, output })
+    }
+
+    /// Waits until it is connected; the bytes that it holds.
+    pub(super) fn connected(&mut self) -> Result<u64, LabError> {
+        Ok(self.hear::<Ready>()?.memory)
+    }
+
+    /// It opens its flows; the bytes that it holds then.
+    pub(super) fn open(&mut self) -> Result<u64, LabError> {
+        self.say()?;
+        Ok(self.hear::<Ready>()?.memory)
+    }
+
+    /// From now on it sends.
+    pub(super) fn go(&mut self) -> Result<(), LabError> {
+        self.say()
+    }
+
+    /// One that has its flows open.
+    pub(super) fn opened(work: &Work) -> Result<Self, LabError> {
+        let mut member = Self::start(work)?;
+        member.connected()?;
+        member.open()?;
+        Ok(member)
+    }
+
+    fn say(&mut self) -> Result<(), LabError> {
+        let input = self.input.as_mut().expect("it is there until the end");
+        input.write_all(b"go\n").map_err(LabError::system("tell a client process"))
+    }
+
+    /// It ends in order, and says what came of it.
+    pub(super) fn end(mut self) -> Result<Done, LabError> {
+        drop(self.input.take());
+        let done = self.hear()?;
+        self.child.wait().map_err(LabError::system("wait for a client process"))?;
+        Ok(done)
+    }
+
+    /// `kill -9`.
+    pub(super) fn kill(mut self) -> Result<(), LabError> {
+        let killed = self.child.kill().and_then(|()| self.child.wait().map(drop));
+        killed.map_err(LabError::system("kill a client process"))
+    }
+
+    fn hear<T: DeserializeOwned>(&mut self) -> Result<T, LabError> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).map_err(LabError::system("hear a client process"))?;
+        serde_json::from_str(&line)
+            .map_err(|_| LabError::Machine("a client process ended too early: it says why above".to_owned()))
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

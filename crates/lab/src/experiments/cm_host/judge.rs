@@ -1,0 +1,239 @@
+//! What was measured, and what is to be said of it.
+
+use serde_json::json;
+
+use super::deaths::{self, Deaths, Felt};
+use super::lie::Lie;
+use super::scale::{self, Scale};
+use super::users::{self, Outcome};
+use crate::experiment::{Bound, Choice, Claim, Findings, Table};
+
+pub(super) fn findings(scale: &Scale, deaths: &Deaths, users: &[Outcome]) -> Findings {
+    Findings {
+        setup: choices(),
+        tables: vec![table_of_scale(scale), table_of_deaths(deaths), table_of_users(users)],
+        claims: [claims_of_scale(scale), claims_of_deaths(deaths), claims_of_users(users)].concat(),
+        notes: vec![
+            "Who hides losses says what can be true: only the network or the receiver could tell, and where he shares a bottleneck \
+             with others he crowds them out, as a program can that sends without asking anybody. Who acknowledges what has just \
+             left does the same: the daemon keeps feedback that comes too soon until it can be true. Inside the manager the \
+             windows of other users are not his."
+                .to_owned(),
+        ],
+        data: json!({ "scale": scale, "deaths": deaths, "users": users }),
+        ..Findings::default()
+    }
+}
+
+fn table_of_scale(scale: &Scale) -> Table {
+    let mut table = Table::new("A thousand flows in a hundred macroflows", &["what", "daemon", "clients"]);
+    let more = scale.client_micros - scale.plain_micros;
+    let mut row = |what: &str, daemon: String, clients: String| table.row([what.to_owned(), daemon, clients]);
+    row("processor's time a grant, µs", format!("{:.2}", scale.daemon_micros), format!("{:.2}", scale.client_micros));
+    row("the same, asking nobody, µs", String::new(), format!("{:.2}", scale.plain_micros));
+    row("more for a grant, µs", format!("{:.2}", scale.daemon_micros), format!("{more:.2}"));
+    row(
+        "memory a flow when it is open, bytes",
+        format!("{:.0}", scale.daemon_bytes),
+        format!("{:.0}", scale.client_bytes),
+    );
+    row("memory a flow after it was used, bytes", format!("{:.0}", scale.daemon_bytes_used), String::new());
+    row("grants", scale.grants.to_string(), scale.grants.to_string());
+    table
+}
+
+fn claims_of_scale(scale: &Scale) -> Vec<Claim> {
+    let plain = |what: &str, unit: &str, value: f64| Claim::new(what, "", format!("{value:.2} {unit}"), value);
+    vec![
+        Claim::new("flows that were open at once", "", scale.flows.to_string(), scale.flows as f64)
+            .pass(Bound::AtLeast(scale::FLOWS as f64)),
+        Claim::new("macroflows that they made", "", scale.macroflows.to_string(), scale.macroflows as f64)
+            .pass(Bound::Within(scale::MACROFLOWS as f64, scale::MACROFLOWS as f64)),
+        plain("processor's time of the daemon a grant", "µs", scale.daemon_micros),
+        plain("of a client a grant, over sending unasked", "µs", scale.client_micros - scale.plain_micros),
+        plain("memory of the daemon a flow", "KiB", scale.daemon_bytes_used / 1_024.0),
+        plain("memory of a client a flow", "KiB", scale.client_bytes / 1_024.0),
+        Claim::new("feedback of honest clients that was refused", "", scale.refused.to_string(), scale.refused as f64),
+    ]
+}
+
+fn table_of_deaths(deaths: &Deaths) -> Table {
+    let head = [
+        "flow of another",
+        "kbit/s beside one who lives",
+        "while others die",
+        "longest gap beside one who lives, ms",
+        "while others die, ms",
+    ];
+    let mut table = Table::new("Those who live on", &head);
+    for (number, felt) in deaths.felt.iter().enumerate() {
+        let whose = if felt.beside { "in the macroflow of the dying" } else { "to another host" };
+        table.row([
+            format!("{number}, {whose}"),
+            format!("{:.1}", felt.alive),
+            format!("{:.1}", felt.dying),
+            format!("{:.1}", felt.alive_gap),
+            format!("{:.1}", felt.dying_gap),
+        ]);
+    }
+    table
+}
+
+fn claims_of_deaths(deaths: &Deaths) -> Vec<Claim> {
+    let none_left = |what: &str, left: i64| {
+        Claim::new(&format!("{what} left of {} deaths", deaths::DEATHS), "", left.to_string(), left as f64)
+            .pass(Bound::AtMost(0.0))
+    };
+    let off = |felt: &&Felt| (felt.ratio() - 1.0).abs();
+    let worst = deaths.felt.iter().max_by(|a, b| off(a).total_cmp(&off(b))).expect("there are others");
+    let gap = deaths.felt.iter().map(|felt| felt.dying_gap).fold(0.0, f64::max);
+    let before = deaths.felt.iter().map(|felt| felt.alive_gap).fold(0.0, f64::max);
+    let kib = deaths.bytes as f64 / 1_024.0;
+    vec![
+        none_left("flows", deaths.flows),
+        none_left("clients", deaths.clients),
+        none_left("descriptors", deaths.descriptors),
+        Claim::new("memory of the daemon left, KiB", "", format!("{kib:.0}"), kib).pass(Bound::AtMost(1_024.0)),
+        Claim::new("until the last was forgotten, ms", "", format!("{:.0}", deaths.forgotten), deaths.forgotten)
+            .pass(Bound::AtMost(1_000.0)),
+        Claim::new(
+            "rate of the others while some die, over that before: the farthest",
+            "",
+            format!("{:.3}", worst.ratio()),
+            worst.ratio(),
+        )
+        .pass(Bound::Within(0.95, 1.05)),
+        Claim::new("longest time without a packet of another, ms", "", format!("{gap:.0} ({before:.0} before)"), gap)
+            .pass(Bound::AtMost(1_000.0))
+            .aim(Bound::AtMost(100.0)),
+    ]
+}
+
+/// What a user gets where all are honest: all three are alike there, and their mean has the least noise.
+fn honest(users: &[Outcome]) -> f64 {
+    let rates: Vec<f64> =
+        users.iter().filter(|outcome| outcome.lie == Lie::None).flat_map(|outcome| outcome.kbps).collect();
+    rates.iter().sum::<f64>() / rates.len() as f64
+}
+
+fn table_of_users(users: &[Outcome]) -> Table {
+    let head = [
+        "the third user",
+        "his kbit/s",
+        "the others' kbit/s",
+        "his, over an honest one's",
+        "the others', over honest ones'",
+        "his updates refused",
+        "the others' refused",
+    ];
+    let honest = honest(users);
+    let mut table = Table::new("Three users over one bottleneck", &head);
+    for outcome in users {
+        table.row([
+            outcome.lie.name().to_owned(),
+            format!("{:.0}", outcome.kbps[2]),
+            format!("{:.0}, {:.0}", outcome.kbps[0], outcome.kbps[1]),
+            format!("{:.2}", outcome.kbps[2] / honest),
+            format!("{:.2}", outcome.others() / honest),
+            outcome.refused[2].to_string(),
+            (outcome.refused[0] + outcome.refused[1]).to_string(),
+        ]);
+    }
+    table
+}
+
+fn claims_of_users(users: &[Outcome]) -> Vec<Claim> {
+    let honest = honest(users);
+    let claim = |outcome: &Outcome| {
+        let (gain, kept) = (outcome.kbps[2] / honest, outcome.others() / honest);
+        let who = outcome.lie.name();
+        let gain = Claim::new(&format!("rate of who {who}, over an honest one's"), "", format!("{gain:.2}"), gain);
+        let kept = Claim::new(
+            &format!("the others' beside who {who}, over beside an honest one"),
+            "",
+            format!("{kept:.2}"),
+            kept,
+        );
+        let refused = outcome.refused[2] as f64;
+        let refused = Claim::new(&format!("updates refused of who {who}"), "", format!("{refused}"), refused);
+        let (most, least) = (Bound::AtMost(1.05), Bound::AtLeast(0.95));
+        let refused = if outcome.lie.is_impossible() { refused.pass(Bound::AtLeast(1.0)) } else { refused };
+        if outcome.lie.can_be_told() {
+            [gain.pass(most), kept.pass(least), refused]
+        } else {
+            [gain.aim(most), kept.aim(least), refused]
+        }
+    };
+    let mut claims: Vec<Claim> = users.iter().filter(|outcome| outcome.lie != Lie::None).flat_map(claim).collect();
+    let refused: u64 = users.iter().map(|outcome| outcome.refused[0] + outcome.refused[1]).sum();
+    claims.push(Claim::new("updates refused of the honest", "", refused.to_string(), refused as f64));
+    claims
+}
+
+fn choices() -> Vec<Choice> {
+    let millis = |time: timeous::core::Duration| format!("{} ms", time.as_millis());
+    vec![
+        Choice::ours(
+            "many",
+            format!(
+                "{} flows to {} addresses of the loopback, {} processes, a packet of {} bytes of each flow each {}",
+                scale::FLOWS,
+                scale::MACROFLOWS,
+                scale::PROCESSES,
+                scale::LEN,
+                millis(scale::EVERY)
+            ),
+            "each packet is asked for, granted, sent, acknowledged and told by itself: batches would cost less",
+        ),
+        Choice::ours(
+            "cost",
+            "processor's time of all threads; clients beside the same that ask nobody",
+            "sending is no cost of a grant",
+        ),
+        Choice::ours(
+            "memory",
+            "resident set with all flows less that with all clients connected",
+            "clients have queues, too",
+        ),
+        Choice::ours(
+            "dying",
+            format!(
+                "{} processes, one after the other, {} flows each, killed with SIGKILL after 20 to 80 ms",
+                deaths::DEATHS,
+                deaths::FLOWS
+            ),
+            "packets of each are under way then",
+        ),
+        Choice::ours(
+            "others",
+            format!(
+                "{} processes with a flow beside the dying and one to another host; {} bytes each {}, {} each way",
+                deaths::OTHERS,
+                deaths::LEN,
+                millis(deaths::EVERY),
+                millis(deaths::DELAY)
+            ),
+            "a rate of their own: what they miss of it is what they feel",
+        ),
+        Choice::ours(
+            "users",
+            format!(
+                "three, a process and a flow each, always with something to send; {}, {} each way, {} packets drop-tail",
+                users::RATE,
+                millis(users::DELAY),
+                users::QUEUE
+            ),
+            "each kind of lie has a bottleneck of its own; all run at once",
+        ),
+        Choice::ours(
+            "compared",
+            format!(
+                "{} s after {} s, with the mean of {} paths where all are honest",
+                users::TIME.as_secs_f64(),
+                users::WARM_UP.as_secs_f64(),
+                users::HONEST
+            ),
+            "what equals get differs by a few percent",
+        ),
+    ]
+}

@@ -1,0 +1,84 @@
+//! What somebody says of his packets in place of the truth.
+
+use serde::{Deserialize, Serialize};
+use timeous::core::Duration;
+use timeous_cm::Update;
+
+/// How somebody lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Lie {
+    /// Not at all.
+    None,
+    /// Twice as much has arrived as has.
+    Double,
+    /// Much has arrived that never was sent.
+    Unsent,
+    /// The round trip is a tenth of what it is.
+    Short,
+    /// Each packet has arrived when it has just left, and none is ever lost.
+    Early,
+    /// What was lost has arrived.
+    Deaf,
+}
+
+impl Lie {
+    /// The truth first.
+    pub(super) const ALL: [Self; 6] = [Self::None, Self::Double, Self::Unsent, Self::Short, Self::Early, Self::Deaf];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::None => "is honest",
+            Self::Double => "acknowledges each packet twice",
+            Self::Unsent => "acknowledges what was never sent",
+            Self::Short => "tells a tenth of the round trip",
+            Self::Early => "acknowledges what has just left",
+            Self::Deaf => "hides losses",
+        }
+    }
+
+    /// Whether it can be told from the truth by who sees only this host: losses that are hidden cannot. Feedback that comes
+    /// too soon the daemon keeps until it can be true, and then it hides losses like any other.
+    pub(super) fn can_be_told(self) -> bool {
+        !matches!(self, Self::Early | Self::Deaf)
+    }
+
+    /// Whether some of it can never be true.
+    pub(super) fn is_impossible(self) -> bool {
+        matches!(self, Self::Double | Self::Unsent)
+    }
+
+    /// What is said when a packet has just left.
+    pub(super) fn of_sent(self, bytes: u64) -> Option<Update> {
+        (self == Self::Early).then(|| Update { acked: bytes, ..Update::default() })
+    }
+
+    /// What is said where this is the truth.
+    pub(super) fn of(self, truth: Update) -> Vec<Update> {
+        let silent = Update { acked: truth.acked + truth.lost, lost: 0, loss: None, ..truth };
+        match self {
+            Self::None => vec![truth],
+            Self::Double => vec![truth, Update { acked: truth.acked, ..Update::default() }],
+            Self::Unsent => vec![truth, Update { acked: 1_000_000, ..Update::default() }],
+            Self::Short => vec![Update { rtt: truth.rtt.map(|rtt: Duration| rtt / 10), ..truth }],
+            // All was said already, but how long it took.
+            Self::Early => Vec::new(),
+            Self::Deaf => vec![silent],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lies_says_something_else() {
+        let truth = Update { acked: 1_000, lost: 500, rtt: Some(Duration::from_millis(50)), ..Update::default() };
+        assert_eq!(Lie::None.of(truth), [truth]);
+        let all = |lie: Lie| lie.of(truth).iter().map(|update| update.acked).sum::<u64>();
+        assert_eq!([Lie::Double, Lie::Unsent, Lie::Deaf].map(all), [2_000, 1_001_000, 1_500]);
+        assert_eq!(Lie::Short.of(truth)[0].rtt, Some(Duration::from_millis(5)));
+        assert_eq!(Lie::Early.of_sent(700).map(|update| update.acked), Some(700));
+        assert!(Lie::ALL.iter().filter(|lie| lie.of_sent(1).is_some()).eq([&Lie::Early]));
+    }
+}

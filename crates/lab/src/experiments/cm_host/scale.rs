@@ -1,0 +1,119 @@
+//! A thousand flows in a hundred macroflows: what a grant costs, and how much memory a flow takes.
+
+use std::net::SocketAddr;
+
+use timeous::core::Duration;
+
+use super::far::Far;
+use super::host::{Host, Member, pause};
+use super::lie::Lie;
+use super::work::{Done, Work};
+use crate::experiment::LabError;
+
+pub(super) const FLOWS: usize = 1_000;
+pub(super) const MACROFLOWS: usize = 100;
+pub(super) const PROCESSES: usize = 8;
+/// A packet of each flow is made so often.
+pub(super) const EVERY: Duration = Duration::from_millis(100);
+/// Bytes of a packet.
+pub(super) const LEN: u64 = 200;
+pub(super) const TIME: Duration = Duration::from_secs(8);
+
+/// What it costs.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(super) struct Scale {
+    pub(super) flows: usize,
+    pub(super) macroflows: usize,
+    pub(super) grants: u64,
+    /// Microseconds of a processor for a grant: the daemon's, the clients', and of clients that send as much unasked.
+    pub(super) daemon_micros: f64,
+    pub(super) client_micros: f64,
+    pub(super) plain_micros: f64,
+    /// Bytes for a flow: in the daemon when it is open, after it was used, and in its client.
+    pub(super) daemon_bytes: f64,
+    pub(super) daemon_bytes_used: f64,
+    pub(super) client_bytes: f64,
+    pub(super) late: u64,
+    pub(super) refused: u64,
+}
+
+/// Measures it.
+///
+/// # Errors
+/// What the machine lacks.
+pub(super) fn measure(host: &Host) -> Result<Scale, LabError> {
+    let far = Far::start()?;
+    let plain = unasked(&far)?;
+    let (mut members, connected) = start(&far, Some(host))?;
+    let before = host.resident()?;
+    let opened = members.iter_mut().map(Member::open).collect::<Result<Vec<u64>, _>>()?;
+    let after = host.resident()?;
+    let begin = host.cpu()?;
+    send(&mut members)?;
+    let cpu = host.cpu()? - begin;
+    let used = host.resident()?;
+    let view = host.view()?;
+    let done = members.into_iter().map(Member::end).collect::<Result<Vec<Done>, _>>()?;
+    let sum = |of: fn(&Done) -> u64| done.iter().map(of).sum::<u64>();
+    let grants = sum(|done| done.grants);
+    let each = |later: u64, before: u64| later.saturating_sub(before) as f64 / FLOWS as f64;
+    Ok(Scale {
+        flows: view.macroflows.iter().map(|macroflow| macroflow.flows.len()).sum(),
+        macroflows: view.macroflows.iter().filter(|macroflow| !macroflow.flows.is_empty()).count(),
+        grants,
+        daemon_micros: cpu.as_nanos() as f64 / 1e3 / grants as f64,
+        client_micros: micros_each(&done),
+        plain_micros: plain,
+        daemon_bytes: each(after, before),
+        daemon_bytes_used: each(used, before),
+        client_bytes: each(opened.iter().sum(), connected.iter().sum()),
+        late: sum(|done| done.late),
+        refused: sum(|done| done.refused),
+    })
+}
+
+/// What a packet costs clients that ask nobody.
+fn unasked(far: &Far) -> Result<f64, LabError> {
+    let (mut members, _) = start(far, None)?;
+    members.iter_mut().try_for_each(|member| member.open().map(drop))?;
+    send(&mut members)?;
+    Ok(micros_each(&members.into_iter().map(Member::end).collect::<Result<Vec<_>, _>>()?))
+}
+
+fn send(members: &mut [Member]) -> Result<(), LabError> {
+    members.iter_mut().try_for_each(Member::go)?;
+    pause(TIME);
+    Ok(())
+}
+
+fn micros_each(done: &[Done]) -> f64 {
+    let (nanos, sent) = done.iter().fold((0, 0), |sum, done| (sum.0 + done.cpu_nanos, sum.1 + done.sent));
+    nanos as f64 / 1e3 / sent as f64
+}
+
+/// All processes, connected, and the bytes that each holds.
+fn start(far: &Far, host: Option<&Host>) -> Result<(Vec<Member>, Vec<u64>), LabError> {
+    let mut members =
+        (0..PROCESSES).map(|number| Member::start(&work(far, host, number))).collect::<Result<Vec<_>, _>>()?;
+    let connected = members.iter_mut().map(Member::connected).collect::<Result<_, _>>()?;
+    Ok((members, connected))
+}
+
+fn work(far: &Far, host: Option<&Host>, number: usize) -> Work {
+    let each = FLOWS / PROCESSES;
+    let to = |flow: usize| {
+        let macroflow = (number * each + flow) % MACROFLOWS;
+        SocketAddr::from(([127, 0, 1, 1 + macroflow as u8], far.port()))
+    };
+    // Other numbers where others have sent before.
+    let first = if host.is_some() { 100_000 } else { 0 };
+    Work {
+        daemon: host.map(Host::socket),
+        uid: None,
+        first: first + (number * each) as u32,
+        to: (0..each).map(to).collect(),
+        len: LEN,
+        every_micros: Some(EVERY.as_micros()),
+        lie: Lie::None,
+    }
+}

@@ -1,0 +1,107 @@
+//! Three users with flows to one host over one bottleneck; the third says of his packets what he likes.
+
+use std::net::SocketAddr;
+
+use timeous::core::{Duration, Rate};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit};
+
+use super::far::{Far, Wire};
+use super::host::{Host, Member, pause};
+use super::lie::Lie;
+use super::work::Work;
+use crate::experiment::{LabError, Run};
+
+pub(super) const RATE: Rate = Rate::from_bps(4_000_000);
+/// How long each way is.
+pub(super) const DELAY: Duration = Duration::from_millis(20);
+/// Packets that may wait.
+pub(super) const QUEUE: usize = 30;
+pub(super) const LEN: u64 = 1_000;
+pub(super) const WARM_UP: Duration = Duration::from_secs(5);
+pub(super) const TIME: Duration = Duration::from_secs(45);
+/// Paths on which all are honest: with these the others are compared.
+pub(super) const HONEST: usize = 3;
+const UIDS: [u32; 3] = [61_001, 61_002, 61_003];
+
+/// What came of it on one path; the third is the liar.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(super) struct Outcome {
+    pub(super) lie: Lie,
+    /// What arrived of each user, in kilobits a second.
+    pub(super) kbps: [f64; 3],
+    /// Feedback of each user that was refused.
+    pub(super) refused: [u64; 3],
+}
+
+impl Outcome {
+    /// The honest ones' mean.
+    pub(super) fn others(&self) -> f64 {
+        (self.kbps[0] + self.kbps[1]) / 2.0
+    }
+}
+
+struct Path {
+    lie: Lie,
+    far: Far,
+    _wire: Wire,
+    members: Vec<Member>,
+}
+
+/// Measures it: all paths at the same time, each with a bottleneck of its own.
+///
+/// # Errors
+/// What the machine lacks, root among it.
+pub(super) fn measure(host: &Host, run: &Run<'_>) -> Result<Vec<Outcome>, LabError> {
+    let honest = std::iter::repeat_n(Lie::None, HONEST - 1);
+    let mut paths = Vec::new();
+    for (number, lie) in honest.chain(Lie::ALL).enumerate() {
+        paths.push(Path::make(host, lie, number as u8, run.seed)?);
+    }
+    for path in &mut paths {
+        path.members.iter_mut().try_for_each(Member::go)?;
+    }
+    pause(WARM_UP);
+    let begins: Vec<_> = paths.iter().map(Path::look).collect();
+    pause(TIME);
+    let ends: Vec<_> = paths.iter().map(Path::look).collect();
+    let both = begins.into_iter().zip(ends);
+    paths.into_iter().zip(both).map(|(path, (begin, end))| path.end(end.0.saturating_since(begin.0), end.1)).collect()
+}
+
+impl Path {
+    fn make(host: &Host, lie: Lie, number: u8, seed: u64) -> Result<Self, LabError> {
+        let far = Far::start()?;
+        let back = LinkConfig { delay: DELAY, ..LinkConfig::default() };
+        let narrow = LinkConfig { capacity: Capacity::Fixed(RATE), queue: Limit::Packets(QUEUE), ..back.clone() };
+        let wire = Wire::start(&far, narrow, back, seed + u64::from(number))?;
+        let member = |user: usize| {
+            Member::opened(&Work {
+                daemon: Some(host.socket()),
+                uid: Some(UIDS[user]),
+                first: user as u32,
+                to: vec![SocketAddr::from(([127, 0, 3, 1 + number], wire.port()))],
+                len: LEN,
+                every_micros: None,
+                lie: if user == 2 { lie } else { Lie::None },
+            })
+        };
+        let members = (0..UIDS.len()).map(member).collect::<Result<_, _>>()?;
+        Ok(Self { lie, far, _wire: wire, members })
+    }
+
+    /// When, and the bytes of each user since the last look.
+    fn look(&self) -> (timeous::core::Instant, [u64; 3]) {
+        let seen = self.far.take();
+        (timeous::clock::now(), [0, 1, 2].map(|user| seen.get(&user).map_or(0, |seen| seen.bytes)))
+    }
+
+    fn end(self, time: Duration, bytes: [u64; 3]) -> Result<Outcome, LabError> {
+        let mut refused = [0; 3];
+        for (refused, member) in refused.iter_mut().zip(self.members) {
+            *refused = member.end()?.refused;
+        }
+        let kbps = bytes.map(|bytes| bytes as f64 * 8e-3 / time.as_secs_f64());
+        Ok(Outcome { lie: self.lie, kbps, refused })
+    }
+}
