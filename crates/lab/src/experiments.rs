@@ -1,6 +1,7 @@
 //! The experiments by name. One line here makes one a command, a section of the report, and a row of the list.
 
 mod cm;
+pub(crate) mod cm_api;
 mod cm_cpu;
 mod cm_ensemble;
 pub(crate) mod cm_host;
@@ -37,6 +38,7 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &cm_sharing::CmSharing,
         &cm_host::CmHost,
         &cm_cpu::CmCpu,
+        &cm_api::CmApi,
         &tcp_formula::TcpFormula,
         &tcp_sharing::TcpSharing,
         &tcp_cubic::TcpCubic,

@@ -13,6 +13,7 @@ use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Su
 
 use experiment::{Experiment, LabError, Progress, Run};
 use experiments::cm_host;
+use experiments::cm_api::place;
 use experiments::sending::crowd;
 
 /// Demonstrates Timeous, and repeats the experiments of the papers
@@ -33,6 +34,8 @@ enum Task {
     All(AllArgs),
     #[command(name = crowd::COMMAND, hide = true)]
     CrowdMember(crowd::MemberArgs),
+    #[command(name = place::COMMAND, hide = true)]
+    DaemonMember(place::DaemonArgs),
     #[command(name = cm_host::COMMAND, hide = true)]
     CmHostClient(cm_host::ClientArgs),
 }
@@ -108,6 +111,10 @@ fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
             Err(error) => failed(&error, error.exit_code()),
         },
         Task::CmHostClient(args) => match cm_host::client(&args) {
+            Ok(()) => 0,
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Task::DaemonMember(args) => match place::serve(&args) {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
         },

@@ -1,0 +1,222 @@
+//! cm-api: what a packet costs by each way to use the Congestion Manager (Andersen et al. §4.2, figure 6 and table 1).
+
+mod alf;
+mod buffered;
+mod clocks;
+pub(crate) mod place;
+mod receiver;
+mod tcp;
+mod trial;
+mod way;
+mod wire;
+
+use serde_json::json;
+
+use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
+use crate::report::plot::{Lines, Series};
+use trial::{Bed, Cost};
+use way::{Place, Way};
+
+pub(crate) struct CmApi;
+
+/// Bytes of a packet.
+const SIZES: [usize; 4] = [168, 400, 800, 1_400];
+/// In which the packets of a size are sent, each way in turn.
+const ROUNDS: usize = 10;
+/// By each way in each round.
+const PACKETS: u64 = 20_000;
+
+/// The costs of one round, in the order of [`Way::ALL`].
+type Round = [Cost; Way::ALL.len()];
+
+impl Experiment for CmApi {
+    fn about(&self) -> About {
+        About {
+            name: "cm-api",
+            title: "What a packet costs by each way to use the Congestion Manager",
+            source: "Andersen et al. §4.2, figure 6 and table 1",
+            paper: "worst is ALF/noconnect with 168 bytes: 25 % less throughput than TCP/CM without delayed acknowledgements",
+            forms: Forms::Real,
+            seeds: 1,
+            takes: "real 1 min, as root; TCP/CM if built with the feature bpf",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        let (bed, without) = Bed::make()?;
+        let mut measured = Vec::new();
+        for size in SIZES {
+            let task = run.progress.task(&format!("{size} bytes"), ROUNDS as u64);
+            let mut rounds = Vec::new();
+            for number in 0..ROUNDS {
+                let mut round = [Cost::default(); Way::ALL.len()];
+                // In turns, and each as often first as any other: what else the machine does meets all alike.
+                for place in 0..Way::ALL.len() {
+                    let index = (number + place) % Way::ALL.len();
+                    round[index] = bed.run(Way::ALL[index], size, PACKETS)?;
+                }
+                rounds.push(round);
+                task.step();
+            }
+            measured.push(Measured { size, rounds });
+        }
+        findings(&measured, without)
+    }
+}
+
+/// All rounds of a size.
+struct Measured {
+    size: usize,
+    rounds: Vec<Round>,
+}
+
+impl Measured {
+    fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.rounds.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
+    }
+
+    fn of(&self, way: Way, cost: impl Fn(&Cost) -> f64) -> f64 {
+        self.median(|round| cost(&round[way.index()]))
+    }
+
+    /// How much a way costs over another, in rounds.
+    fn ratio(&self, way: Way, over: Way, cost: impl Fn(&Cost) -> f64) -> f64 {
+        self.median(|round| cost(&round[way.index()]) / cost(&round[over.index()]))
+    }
+
+    /// Throughput lost against TCP/CM nodelay, in percent.
+    fn reduction(&self, way: Way) -> f64 {
+        100.0 * (1.0 - self.ratio(Way::NODELAY, way, Cost::wall))
+    }
+
+    fn cheapest(&self) -> Way {
+        let least = |a: &Way, b: &Way| self.of(*a, Cost::cpu).total_cmp(&self.of(*b, Cost::cpu));
+        Way::ALL.into_iter().min_by(least).expect("there are some")
+    }
+
+    /// Processor time beyond the cheapest way's, in percent.
+    fn excess(&self, way: Way) -> f64 {
+        100.0 * (self.ratio(way, self.cheapest(), Cost::cpu) - 1.0)
+    }
+
+    fn table(&self) -> Table {
+        let title = format!("{} bytes: medians of the rounds; ratios are of one round", self.size);
+        let head = ["way", "packets/s", "µs", "CPU of the sender, µs", "of the daemon, µs", "throughput", "CPU"];
+        let mut table = Table::new(&title, &head);
+        for way in Way::ALL {
+            let of = |cost: fn(&Cost) -> f64| self.of(way, cost);
+            table.row([
+                way.to_string(),
+                format!("{:.0}", 1e6 / of(Cost::wall)),
+                format!("{:.2}", of(Cost::wall)),
+                format!("{:.2}", of(|cost| cost.each(cost.sender))),
+                format!("{:.2}", of(|cost| cost.each(cost.daemon))),
+                format!("{:+.1} %", -self.reduction(way)),
+                format!("{:+.1} %", self.excess(way)),
+            ]);
+        }
+        table
+    }
+
+    fn data(&self) -> serde_json::Value {
+        let cost =
+            |cost: &Cost| json!([cost.each(cost.took), cost.each(cost.sender), cost.each(cost.daemon), cost.lost]);
+        let rounds: Vec<_> = self.rounds.iter().map(|round| round.each_ref().map(cost)).collect();
+        json!({ "size": self.size, "rounds": rounds })
+    }
+}
+
+/// The way and the size where something is most.
+fn worst(measured: &[Measured], place: Place, of: fn(&Measured, Way) -> f64) -> (f64, String) {
+    let all = measured.iter().flat_map(|sized| Way::of(place).map(move |way| (of(sized, way), way, sized.size)));
+    let (value, way, size) = all.max_by(|a, b| a.0.total_cmp(&b.0)).expect("something was measured");
+    (value, format!("{value:.1}: {way}, {size} bytes"))
+}
+
+fn findings(measured: &[Measured], without: Option<String>) -> Result<Findings, LabError> {
+    let lost: u64 = measured.iter().flat_map(|sized| sized.rounds.iter().flatten()).map(|cost| cost.lost).sum();
+    let mut claims = Vec::new();
+    for (place, name) in [(Place::InProcess, "in process"), (Place::Daemon, "through the daemon")] {
+        let (reduction, at) = worst(measured, place, Measured::reduction);
+        let what = format!("{name}: throughput lost at worst against TCP/CM nodelay, %");
+        claims.push(Claim::new(&what, "25 at 168 bytes", at, reduction).pass(Bound::AtMost(25.0)));
+        let (excess, at) = worst(measured, place, Measured::excess);
+        let what = format!("{name}: processor time at worst beyond the cheapest, %");
+        claims.push(Claim::new(&what, "", at, excess).aim(Bound::AtMost(5.0)));
+    }
+    claims.push(Claim::new("packets lost", "0", lost.to_string(), lost as f64).pass(Bound::AtMost(0.0)));
+    let line = |way: Way| {
+        let points = measured.iter().map(|sized| (sized.size as f64, sized.of(way, Cost::wall)));
+        Series::new(&way.to_string(), points.collect())
+    };
+    let figure = |title: &'static str, place: Place| {
+        let ways = Way::of(place).chain([Way::NODELAY, Way::Tcp { nodelay: false }]);
+        let plot = Lines { title, x: "packet, bytes", y: "µs", series: ways.map(line).collect() };
+        Ok::<_, LabError>(Figure::new(plot.draw()?, "From packet to packet, acknowledgement included. Medians."))
+    };
+    let notes = without.map(|why| format!("TCP is the kernel's plain Reno, not under the Congestion Manager: {why}"));
+    Ok(Findings {
+        tables: measured.iter().map(Measured::table).collect(),
+        claims,
+        setup: choices(),
+        figures: vec![
+            figure("Time of a packet, in process (figure 6)", Place::InProcess)?,
+            figure("Time of a packet, through the daemon (figure 6)", Place::Daemon)?,
+        ],
+        notes: notes.into_iter().collect(),
+        data: json!({
+            "ways": Way::ALL.map(|way| way.to_string()),
+            "wall_sender_daemon_lost": measured.iter().map(Measured::data).collect::<Vec<_>>(),
+        }),
+    })
+}
+
+fn choices() -> Vec<Choice> {
+    let sizes = SIZES.map(|size| size.to_string()).join(", ");
+    vec![
+        Choice::paper("packets", format!("{} of each size by each way", ROUNDS as u64 * PACKETS), "figure 6"),
+        Choice::paper("sizes", format!("{sizes} bytes"), "figure 6: from 168 to 1400; those between are ours"),
+        Choice::paper("TCP", "segments of the packets' size; after each write a look at the socket", "§4.2"),
+        Choice::paper("acknowledgements", "for each packet; of TCP/CM, as TCP delays them", "§4.2"),
+        Choice::ours("at once", "the receiver's route says quickack", "so Linux turns delayed acknowledgements off"),
+        Choice::ours(
+            "look",
+            "poll() of one descriptor",
+            "instead of select(): the same for one descriptor, and safe to call from Rust",
+        ),
+        Choice::ours(
+            "rounds",
+            format!("{ROUNDS} of {PACKETS} packets"),
+            "each of all ways, in turn; ratios are of one round, and their median counts",
+        ),
+        Choice::ours(
+            "path",
+            "a veth pair between two namespaces, without segmentation offload; room for all packets of a round",
+            "the paper's had 100 Mbit/s and no losses; here the processors are the limit. Each packet goes by itself, so that counts \
+             are identical",
+        ),
+        Choice::ours(
+            "processors",
+            "one for the sender, one for the receiver; the daemon and the engine's thread where there is room",
+            "this process is the sender and the receiver, whose thread's time is not counted",
+        ),
+        Choice::ours(
+            "CPU",
+            "of the sender's process and of the daemon's",
+            "with what the kernel does in their names: on a veth pair, that is also the way up to the receiver's socket",
+        ),
+        Choice::ours(
+            "ALF",
+            "up to 64 requests wait; one call for each request, notice, and update",
+            "the worst case of §4.2: nothing is done for several packets at once",
+        ),
+        Choice::ours(
+            "notices",
+            "by ALF and by ALF/noconnect",
+            "the paper's kernel knows of what leaves by a connected socket; ours does not, so that they differ by the address alone",
+        ),
+    ]
+}

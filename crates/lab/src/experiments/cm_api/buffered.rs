@@ -1,0 +1,48 @@
+//! A sender by a buffered socket (Andersen et al. §2.1.2 i): it writes, reads acknowledgements, and hands those in.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use timeous::clock;
+use timeous::cm::{Ack, BufferedSocket, CongestionManager, Error};
+use timeous::core::Duration;
+
+/// Nothing is silent for so long, unless it is lost.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Sends all packets, until the last one is acknowledged.
+pub(super) fn send(
+    cm: &CongestionManager,
+    socket: UdpSocket,
+    remote: SocketAddr,
+    size: usize,
+    packets: u64,
+) -> Result<(), Error> {
+    let mut socket = BufferedSocket::new(cm, socket)?.with_mtu(size as u64).with_feedback();
+    socket.connect(remote)?;
+    let (mut payload, mut buffer) = (vec![0; size], [0; 1_024]);
+    let (mut sent, mut newest) = (0u64, None);
+    while newest != Some(packets - 1) {
+        while sent < packets {
+            payload[..8].copy_from_slice(&sent.to_be_bytes());
+            match socket.send(&payload) {
+                Ok(_) => sent += 1,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if !socket.wait(Some(clock::now() + SILENCE)) {
+            return Err(Error::Io(io::ErrorKind::TimedOut.into()));
+        }
+        loop {
+            let len = match socket.recv(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                received => received?,
+            };
+            let ack = Ack::decode(&buffer[..len])?;
+            newest = newest.max(Some(ack.newest));
+            socket.acked(&ack)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! A sender by TCP, as the paper's: it writes each packet, and looks whether the other end has said anything.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Sends all packets, until the last one is acknowledged and the other end has ended the connection.
+pub(super) fn send(mut stream: &TcpStream, size: usize, packets: u64) -> io::Result<()> {
+    let payload = vec![0; size];
+    let (now, mut answer) = (Timespec::default(), [0; 1_024]);
+    for _ in 0..packets {
+        stream.write_all(&payload)?;
+        // select() on one descriptor, by the call that is safe.
+        if poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&now))? > 0 {
+            let _ = stream.read(&mut answer)?;
+        }
+    }
+    stream.shutdown(Shutdown::Write)?;
+    while stream.read(&mut answer)? > 0 {}
+    Ok(())
+}

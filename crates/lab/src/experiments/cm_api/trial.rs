@@ -1,0 +1,171 @@
+//! One way to send, for so many packets of one size: how long it takes, and what it costs.
+
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::thread;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use timeous::clock;
+use timeous::cm::{CongestionManager, Where};
+use timeous::core::Duration;
+
+use super::super::managed::Managed;
+use super::alf::Alf;
+use super::clocks::Clock;
+use super::place::Served;
+use super::way::{Api, Place, Way};
+use super::wire::Wire;
+use super::{buffered, receiver, tcp};
+use crate::experiment::LabError;
+
+/// What the packets of one trial cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    pub(super) packets: u64,
+    /// From before the first packet until the last one is acknowledged.
+    pub(super) took: Duration,
+    /// Time of processors that the sender's process had.
+    pub(super) sender: Duration,
+    /// That the daemon had.
+    pub(super) daemon: Duration,
+    /// Packets that did not arrive.
+    pub(super) lost: u64,
+}
+
+impl Cost {
+    /// Of the sender and the daemon together, in microseconds a packet.
+    pub(super) fn cpu(&self) -> f64 {
+        self.each(self.sender + self.daemon)
+    }
+
+    /// From packet to packet, in microseconds.
+    pub(super) fn wall(&self) -> f64 {
+        self.each(self.took)
+    }
+
+    /// A share of a packet, in microseconds.
+    pub(super) fn each(&self, of: Duration) -> f64 {
+        of.as_secs_f64() * 1e6 / self.packets as f64
+    }
+}
+
+/// All that the ways need.
+pub(super) struct Bed {
+    wire: Wire,
+    in_process: CongestionManager,
+    daemon: CongestionManager,
+    /// None if the program was built without, or the machine cannot.
+    managed: Option<Managed>,
+    /// What the sender and the receiver run on.
+    processors: [Option<usize>; 2],
+    // After its client.
+    served: Served,
+    _directory: tempfile::TempDir,
+}
+
+impl Bed {
+    /// Makes it; and why TCP is not under the Congestion Manager, if it is not.
+    pub(super) fn make() -> Result<(Self, Option<String>), LabError> {
+        let directory = tempfile::tempdir().map_err(LabError::system("make a directory"))?;
+        let path: PathBuf = directory.path().join("daemon.sock");
+        let served = Served::start(&path)?;
+        let open = |place| CongestionManager::open(place).map_err(refused);
+        let (managed, without) = match Managed::load() {
+            Ok(managed) => (Some(managed), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+        let bed = Self {
+            wire: Wire::make()?,
+            in_process: open(Where::InProcess)?,
+            daemon: open(Where::Daemon(Some(path)))?,
+            managed,
+            processors: [allowed.next(), allowed.next()],
+            served,
+            _directory: directory,
+        };
+        Ok((bed, without))
+    }
+
+    /// Sends so many packets.
+    pub(super) fn run(&self, way: Way, size: usize, packets: u64) -> Result<Cost, LabError> {
+        let cost = match way {
+            Way::Tcp { nodelay } => self.by_tcp(nodelay, size, packets),
+            Way::Api(api, Place::InProcess) => self.by_api(api, &self.in_process, size, packets),
+            Way::Api(api, Place::Daemon) => self.by_api(api, &self.daemon, size, packets),
+        };
+        cost.map_err(|error| LabError::Machine(format!("{way}, {size} bytes: {error}")))
+    }
+
+    fn by_tcp(&self, nodelay: bool, size: usize, packets: u64) -> Result<Cost, LabError> {
+        let control = self.managed.as_ref().map_or("reno", Managed::name);
+        let (sending, receiving) = self.wire.tcp(control, size, nodelay)?;
+        let receive = move || receiver::stream(&receiving).map(|bytes| bytes / size as u64);
+        let failed = LabError::system("send by TCP over a veth pair");
+        self.measure(packets, receive, move || tcp::send(&sending, size, packets).map_err(failed))
+    }
+
+    fn by_api(&self, api: Api, cm: &CongestionManager, size: usize, packets: u64) -> Result<Cost, LabError> {
+        let (sending, receiving) = self.wire.udp()?;
+        let remote = receiving.local_addr().map_err(LabError::system("look at a socket"))?;
+        let receive = move || receiver::datagrams(&receiving, packets);
+        let send = move || match api {
+            Api::Buffered => buffered::send(cm, sending, remote, size, packets).map_err(refused),
+            Api::Alf | Api::NoConnect => {
+                let connected = api == Api::Alf;
+                Alf { cm, socket: &sending, remote, connected, size, packets }.send().map_err(refused)
+            }
+        };
+        self.measure(packets, receive, send)
+    }
+
+    fn measure(
+        &self,
+        packets: u64,
+        receive: impl FnOnce() -> std::io::Result<u64> + Send,
+        send: impl FnOnce() -> Result<(), LabError> + Send,
+    ) -> Result<Cost, LabError> {
+        let daemon = Clock::of(self.served.id())?;
+        let [at_sender, at_receiver] = self.processors;
+        // Both threads are there before it begins.
+        let ready = Barrier::new(2);
+        thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                stay_on(at_receiver);
+                ready.wait();
+                let before = Clock::THREAD.read();
+                receive().map(|came| (came, Clock::THREAD.read().saturating_sub(before)))
+            });
+            let sender = scope.spawn(|| {
+                stay_on(at_sender);
+                ready.wait();
+                let before = (clock::now(), Clock::PROCESS.read(), daemon.read());
+                send()?;
+                let (took, own) = (clock::now().saturating_since(before.0), Clock::PROCESS.read());
+                Ok::<_, LabError>((took, own.saturating_sub(before.1), daemon.read().saturating_sub(before.2)))
+            });
+            let sent = sender.join().expect("a sender does not panic");
+            let received = receiver.join().expect("a receiver does not panic");
+            let (took, process, daemon) = sent?;
+            let (came, of_receiver) = received.map_err(LabError::system("receive over a veth pair"))?;
+            // The receiver is of this process, too, but would be elsewhere.
+            let sender = process.saturating_sub(of_receiver);
+            Ok(Cost { packets, took, sender, daemon, lost: packets.saturating_sub(came) })
+        })
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)]
+fn refused(error: timeous::cm::Error) -> LabError {
+    LabError::Machine(format!("the Congestion Manager: {error}"))
+}
+
+fn stay_on(processor: Option<usize>) {
+    if let Some(processor) = processor {
+        let mut set = CpuSet::new();
+        set.set(processor);
+        // It only makes results steadier.
+        let _ = sched_setaffinity(None, &set);
+    }
+}

@@ -1,0 +1,75 @@
+//! The ways to send that are compared.
+
+use std::fmt;
+
+/// How an application uses the Congestion Manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Api {
+    /// Requests and callbacks, on a socket that is not connected.
+    NoConnect,
+    /// Requests and callbacks, on a connected socket.
+    Alf,
+    /// A buffered socket.
+    Buffered,
+}
+
+/// Where the Congestion Manager is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    InProcess,
+    Daemon,
+}
+
+/// A way to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Api(Api, Place),
+    Tcp {
+        /// Whether each packet is acknowledged at once.
+        nodelay: bool,
+    },
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 8] = [
+        Self::NODELAY,
+        Self::Api(Api::NoConnect, Place::InProcess),
+        Self::Api(Api::Alf, Place::InProcess),
+        Self::Api(Api::Buffered, Place::InProcess),
+        Self::Api(Api::NoConnect, Place::Daemon),
+        Self::Api(Api::Alf, Place::Daemon),
+        Self::Api(Api::Buffered, Place::Daemon),
+        Self::Tcp { nodelay: false },
+    ];
+    /// What the others are compared with.
+    pub(super) const NODELAY: Self = Self::Tcp { nodelay: true };
+
+    /// Its place in [`ALL`](Self::ALL).
+    pub(super) fn index(self) -> usize {
+        Self::ALL.iter().position(|&way| way == self).expect("all are in the list")
+    }
+
+    /// The ways through a Congestion Manager at `place`.
+    pub(super) fn of(place: Place) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |way| matches!(way, Self::Api(_, at) if *at == place))
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (api, place) = match self {
+            Self::Tcp { nodelay: true } => return f.write_str("TCP/CM nodelay"),
+            Self::Tcp { nodelay: false } => return f.write_str("TCP/CM"),
+            Self::Api(api, place) => (api, place),
+        };
+        f.write_str(match api {
+            Api::NoConnect => "ALF/noconnect",
+            Api::Alf => "ALF",
+            Api::Buffered => "buffered",
+        })?;
+        f.write_str(match place {
+            Place::InProcess => "",
+            Place::Daemon => ", daemon",
+        })
+    }
+}
