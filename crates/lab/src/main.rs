@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use experiment::{Experiment, LabError, Progress, Run};
-use experiments::cm_host;
 use experiments::cm_api::place;
+use experiments::cm_host;
 use experiments::sending::crowd;
 
 /// Demonstrates Timeous, and repeats the experiments of the papers
@@ -34,10 +34,10 @@ enum Task {
     All(AllArgs),
     #[command(name = crowd::COMMAND, hide = true)]
     CrowdMember(crowd::MemberArgs),
-    #[command(name = place::COMMAND, hide = true)]
-    DaemonMember(place::DaemonArgs),
     #[command(name = cm_host::COMMAND, hide = true)]
     CmHostClient(cm_host::ClientArgs),
+    #[command(name = place::COMMAND, hide = true)]
+    DaemonMember(place::DaemonArgs),
 }
 
 /// Runs every experiment and writes a page with all that was found
@@ -110,11 +110,11 @@ fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
         },
-        Task::CmHostClient(args) => match cm_host::client(&args) {
+        Task::DaemonMember(args) => match place::serve(&args) {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
         },
-        Task::DaemonMember(args) => match place::serve(&args) {
+        Task::CmHostClient(args) => match cm_host::client(&args) {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
         },
