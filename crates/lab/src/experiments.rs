@@ -8,6 +8,7 @@ pub(crate) mod cm_host;
 mod cm_layers;
 mod cm_loss;
 mod cm_sharing;
+mod cm_trust;
 mod cm_vat;
 mod lai;
 mod lai_age;
@@ -34,6 +35,7 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &cm_loss::CmLoss,
         &cm_layers::CmLayers,
         &cm_vat::CmVat,
+        &cm_trust::CmTrust,
         &cm_ensemble::CmEnsemble,
         &cm_sharing::CmSharing,
         &cm_host::CmHost,

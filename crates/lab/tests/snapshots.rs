@@ -30,6 +30,7 @@ snapshots! {
     cm_loss: "cm-loss",
     cm_layers: "cm-layers",
     cm_vat: "cm-vat",
+    cm_trust: "cm-trust",
     cm_ensemble: "cm-ensemble",
     cm_sharing: "cm-sharing",
     tcp_formula: "tcp-formula",
@@ -40,7 +41,7 @@ snapshots! {
 /// What an experiment is called with: those that take long without optimisation, with one seed.
 fn arguments(name: &str) -> Vec<&str> {
     let mut arguments = vec![name, "--seed", "1"];
-    if ["cm-loss", "cm-ensemble"].contains(&name) {
+    if ["cm-loss", "cm-ensemble", "cm-trust"].contains(&name) {
         arguments.extend(["--seeds", "1"]);
     }
     arguments

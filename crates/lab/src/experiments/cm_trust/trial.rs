@@ -1,0 +1,124 @@
+//! Three users of one host and its manager, over one path.
+
+use std::net::SocketAddr;
+
+use timeous::core::{Duration, Instant, Rate, Rng};
+use timeous_cm::{Kind, User};
+use timeous_host::Machine;
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit};
+use timeous_net::sim::Network;
+
+use super::super::cm::receiver::{Receiver, When};
+use super::liar::{Lie, Manner, Sender};
+
+pub(super) const RATE: Rate = Rate::from_bps(6_000_000);
+/// What each user has to send at most.
+pub(super) const MOST: Rate = Rate::from_bps(9_000_000);
+pub(super) const RTT: Duration = Duration::from_millis(60);
+pub(super) const QUEUE: usize = 45;
+pub(super) const WARM_UP: Duration = Duration::from_secs(5);
+pub(super) const TIME: Duration = Duration::from_secs(15);
+/// How long it goes on where there is room for all.
+pub(super) const SHORT: Duration = Duration::from_secs(2);
+/// Each so many of the third's packets are lost there, behind what the users share.
+pub(super) const LOST_EACH: u64 = 40;
+const LEN: usize = 1_000;
+
+/// Over what, and with what in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setting {
+    /// A bottleneck; each user has a macroflow.
+    Apart,
+    /// The same; all users share one macroflow, as in the paper.
+    Together,
+    /// A path with room for all; each user has a macroflow.
+    Room,
+    /// The same; all users share one macroflow.
+    RoomTogether,
+}
+
+impl Setting {
+    pub(super) const ALL: [Self; 4] = [Self::Apart, Self::Together, Self::Room, Self::RoomTogether];
+
+    fn is_narrow(self) -> bool {
+        matches!(self, Self::Apart | Self::Together)
+    }
+
+    fn is_shared(self) -> bool {
+        matches!(self, Self::Together | Self::RoomTogether)
+    }
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    pub(super) lie: Lie,
+    pub(super) setting: Setting,
+    pub(super) seed: u64,
+}
+
+/// What came of it, user by user; the third is the liar.
+pub(super) struct Outcome {
+    pub(super) trial: Trial,
+    pub(super) kbps: [f64; 3],
+    /// The largest window of the others, and of the liar.
+    pub(super) window: [u64; 2],
+    pub(super) refused: u64,
+    /// When the others' packets left, where all arrive.
+    pub(super) left: [Vec<Instant>; 2],
+}
+
+impl Outcome {
+    /// What each of the others got.
+    pub(super) fn others(&self) -> f64 {
+        (self.kbps[0] + self.kbps[1]) / 2.0
+    }
+}
+
+impl Trial {
+    pub(super) fn run(&self) -> Outcome {
+        let narrow = self.setting.is_narrow();
+        let mut rng = Rng::from_seed(self.seed);
+        let mut network = Network::new(rng.next_u64());
+        let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 6_000).into());
+        let from = network.add_host(here.ip(), Machine::new(here.ip()));
+        let to = network.add_host(there.ip(), Machine::new(there.ip()));
+        let way = LinkConfig { delay: RTT / 2, ..LinkConfig::default() };
+        let bottleneck = LinkConfig { capacity: Capacity::Fixed(RATE), queue: Limit::Packets(QUEUE), ..way.clone() };
+        network.connect(from, to, if narrow { bottleneck } else { way.clone() }, way);
+        let manager = network.with_host(from, |_, machine| machine.add_manager(Kind::Aimd));
+        let any = network.with_host(to, |_, machine| machine.add_manager(Kind::Aimd));
+        let users = [0u16, 1, 2].map(|n| {
+            let remote = SocketAddr::new(there.ip(), there.port() + n);
+            let within = if narrow { Duration::from_secs(1) } else { RTT };
+            let third = n == 2;
+            let manner = Manner {
+                len: LEN,
+                most: MOST,
+                start: Instant::ZERO + Duration::from_nanos(rng.below(within.as_nanos())),
+                user: (!self.setting.is_shared()).then_some(User(1_000 + u32::from(n))),
+                lie: if third { self.lie } else { Lie::None },
+                half: RTT / 2,
+                lost_each: if third && !narrow { LOST_EACH } else { 0 },
+            };
+            let sender = Sender::new(remote, manner);
+            let sender = network.with_host(from, |_, machine| machine.add(here.port() + n, manager, sender));
+            let receiver = Receiver::new(When::Soon);
+            (sender, network.with_host(to, |_, machine| machine.add(remote.port(), any, receiver)))
+        });
+        let (begin, time) = if narrow { (WARM_UP, TIME) } else { (Duration::ZERO, SHORT) };
+        network.run_until(Instant::ZERO + begin + time);
+        let arrivals = users.map(|(_, receiver)| network.host(to).agent(receiver).arrivals());
+        let counted = |at: Instant| at >= Instant::ZERO + begin;
+        let kbps = arrivals.map(|all| {
+            let bytes: usize = all.iter().filter(|arrival| counted(arrival.at)).map(|arrival| arrival.packet.len).sum();
+            bytes as f64 * 8e-3 / time.as_secs_f64()
+        });
+        let left = |user: usize| arrivals[user].iter().filter(|_| !narrow).map(|arrival| arrival.packet.made).collect();
+        let left = [left(0), left(1)];
+        let [one, two, liar] = users.map(|(sender, _)| network.host(from).agent(sender));
+        let window = [one.window().max(two.window()), liar.window()];
+        Outcome { trial: *self, kbps, window, refused: liar.refused(), left }
+    }
+}
