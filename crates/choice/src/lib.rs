@@ -8,6 +8,7 @@
 
 pub mod age;
 pub mod chain;
+pub mod dbat;
 pub mod deadline;
 pub mod dependencies;
 pub mod frames;
@@ -15,6 +16,7 @@ pub mod repair;
 
 pub use age::Age;
 pub use chain::Chain;
+pub use dbat::Dbat;
 pub use deadline::Deadlines;
 pub use dependencies::Dependencies;
 pub use frames::{Frames, QueueLimit};

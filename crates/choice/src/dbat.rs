@@ -1,0 +1,141 @@
+//! By the queue's average length, with early feedback to the source: Dynamic Buffer Active Tuning (Hasan et al. §3).
+//!
+//! What a stream's rate yields within the path's delay is `Min_Th`, twice of it `Max_Th`. At each packet's arrival the
+//! weighted average of what is queued is taken. Beyond the middle of both thresholds the source is told, at most once a
+//! round trip; beyond `Max_Th` only marked packets go.
+//!
+//! What the paper says, and what it leaves open:
+//!
+//! | Paper | Here |
+//! |---|---|
+//! | "delay" (§3.2, Fig. 5) | a choice: the path's least round trip ([`Delay`]), and not less than 100 ms ([`Settings::least_delay`]) |
+//! | the unit of thresholds and queue | bytes of payload; `Min_Th` is at least two of the stream's largest packets, for at 80 kbit/s and 20 ms it would be a fifth of one |
+//! | the weight of the average | a choice: an eighth, taken at each arrival ([`Settings::parts`]) |
+//! | the average over empty times | RED's rule (Floyd & Jacobson 1993 §4) |
+//! | what feedback says | the queue, its average, the thresholds, the reason, and a rate ([`Advice`]) |
+//! | feedback beyond `Max_Th` | given, as §3.2 reads; by Fig. 5 (`else if`) a queue that leaps beyond it would never be told of |
+//! | "only sends marked packets" (§3), "preferentially drop unmarked packets" (Fig. 5) | the first, or by [`Beyond::Excess`] the second |
+//! | what is marked | priority, layer, or a predicate ([`Marking`]) |
+//! | how a stream gets faster again | the paper's client asks; here the source is told of room, too, unless [`Settings::tell_of_room`] is off |
+//!
+//! A marked packet is never given up here: what bounds a queue in which all are marked is their deadlines and the ring's
+//! size. Policies that come along in a [`Chain`](crate::Chain): [`Deadlines`](crate::Deadlines) before, so that what is
+//! expired does not count as queued, and [`Dependencies`](crate::Dependencies) after, so that what refers to a packet
+//! given up here goes, too.
+
+mod advice;
+mod adviser;
+mod average;
+mod marking;
+mod thresholds;
+mod tuner;
+
+use timeous_core::{AduMeta, AduSeq, DropReason, FrameId, Instant, LateChoice, PathState, Queue};
+
+pub use advice::{Advice, Reason};
+pub use adviser::Adviser;
+pub use marking::Marking;
+pub use thresholds::{Delay, Level, Thresholds};
+pub use tuner::{Beyond, Settings, Tuner};
+
+/// DBAT as a choice at the instant of sending.
+///
+/// Between two looks a queue only grows, and every packet says when it was handed over: so the average is taken at each
+/// arrival as the paper has it, though the choice looks only when something may leave. New packets are told by the time
+/// and the number of their hand-over, which have to go up.
+///
+/// ```
+/// use timeous_choice::dbat::{Adviser, Dbat, Marking};
+/// use timeous_choice::{Chain, Deadlines, Dependencies};
+/// use timeous_core::Rate;
+/// let adviser = Adviser::default();
+/// let dbat = Dbat::new(adviser.clone(), Marking::default());
+/// let choice = Chain::default().then(Deadlines).then(dbat).then(Dependencies::default());
+///
+/// // The source, while a stream uses the choice:
+/// adviser.set_rate(Rate::from_kbps(960));
+/// while let Some(advice) = adviser.poll_advice() {
+///     println!("{:?}: {} waits, better {}", advice.reason, advice.average, advice.rate);
+///     adviser.set_rate(advice.rate);
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Dbat {
+    adviser: Adviser,
+    marking: Marking,
+    /// The newest packet that has counted.
+    newest: Option<(Instant, AduSeq)>,
+}
+
+impl Dbat {
+    /// For the stream of `adviser`.
+    #[must_use]
+    pub const fn new(adviser: Adviser, marking: Marking) -> Self {
+        Self { adviser, marking, newest: None }
+    }
+
+    /// Whether this packet is seen for the first time.
+    fn is_new(&mut self, meta: &AduMeta) -> bool {
+        let name = (meta.enqueued, meta.seq);
+        let new = self.newest.is_none_or(|newest| name > newest);
+        if new {
+            self.newest = Some(name);
+        }
+        new
+    }
+
+    /// Gives up what comes before the first marked packet.
+    fn only_marked(&self, queue: &mut dyn Queue) {
+        for index in 0..queue.len() {
+            match queue.get(index) {
+                Some((meta, _)) if self.marking.is_marked(meta) => return,
+                Some(_) => queue.drop_at(index, DropReason::Policy),
+                None => {}
+            }
+        }
+    }
+
+    /// Gives up the oldest unmarked packets of `queued` bytes until at most `keep` are left, and the rest of the last
+    /// one's frame.
+    fn excess(&self, queue: &mut dyn Queue, mut queued: u64, keep: u64) {
+        let mut begun = FrameId::NONE;
+        for index in 0..queue.len() {
+            let Some((meta, len)) = queue.get(index) else { continue };
+            let belongs = begun != FrameId::NONE && meta.frame == begun;
+            if self.marking.is_marked(meta) || (queued <= keep && !belongs) {
+                continue;
+            }
+            begun = meta.frame;
+            queue.drop_at(index, DropReason::Policy);
+            queued -= len as u64;
+        }
+    }
+}
+
+impl LateChoice for Dbat {
+    fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
+        let adviser = self.adviser.clone();
+        let mut tuner = adviser.lock();
+        let mut queued = 0;
+        for index in 0..queue.len() {
+            let Some((meta, len)) = queue.get(index) else { continue };
+            queued += len as u64;
+            if self.is_new(meta) {
+                tuner.arrived(meta.enqueued.min(now), queued, len as u64);
+            }
+        }
+        let level = tuner.judge(now, path, queued);
+        if level < Level::Overfull {
+            return;
+        }
+        let (beyond, keep) = (tuner.settings().beyond, tuner.thresholds().unwrap_or_default().min);
+        drop(tuner);
+        match beyond {
+            Beyond::OnlyMarked => self.only_marked(queue),
+            Beyond::Excess => self.excess(queue, queued, keep),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

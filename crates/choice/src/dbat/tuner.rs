@@ -1,0 +1,227 @@
+//! The send buffer's state as DBAT has it: the average, its level, and when the source is told (Hasan et al. Fig. 5).
+
+use timeous_core::{Duration, Instant, PathState, Rate};
+
+use super::advice::{Advice, Reason, held, higher, lower, path_rate};
+use super::average::Average;
+use super::thresholds::{Delay, Level, Thresholds};
+
+/// So many packets may wait whatever rate and delay say: with fewer, a single one would be a queue.
+const LEAST_PACKETS: u64 = 2;
+/// More is tried after so many times the interval of feedback: what was asked for has to show first.
+const PATIENCE: u64 = 4;
+/// And after so many, if more was tried before and the queue stayed low.
+const STRIDE: u64 = 2;
+
+/// What the paper leaves open, or what one may want otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Which delay `Min_Th` is reckoned from.
+    pub delay: Delay,
+    /// The delay is taken for no less than this. Media come a frame at a time, and large frames are no congestion.
+    pub least_delay: Duration,
+    /// Each arrival counts one part in so many for the average. Zero is taken for one.
+    pub parts: u32,
+    /// What goes beyond `Max_Th`.
+    pub beyond: Beyond,
+    /// Whether the source is told of room, too.
+    pub tell_of_room: bool,
+}
+
+/// What is given up beyond `Max_Th`. Never what is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beyond {
+    /// Only marked packets go (§3.2): whatever comes before the first one of them is given up, and all if there is none.
+    /// What waits behind it stays, and goes if the average falls meanwhile.
+    OnlyMarked,
+    /// Unmarked packets are given up preferentially (Fig. 5): the oldest frames, until no more than `Min_Th` waits. For
+    /// streams in which little or nothing is marked: an opportunity to send is never left unused.
+    Excess,
+}
+
+impl Settings {
+    /// As close to the paper's words as they go.
+    pub const PAPER: Self = Self {
+        delay: Delay::RoundTrip,
+        least_delay: Duration::ZERO,
+        parts: 8,
+        beyond: Beyond::OnlyMarked,
+        tell_of_room: false,
+    };
+}
+
+impl Default for Settings {
+    /// The paper's, with a delay of at least 100 ms, which is an I-frame's share of a stream, and with feedback of room.
+    fn default() -> Self {
+        Self { least_delay: Duration::from_millis(100), tell_of_room: true, ..Self::PAPER }
+    }
+}
+
+/// DBAT without a queue: it is told what arrives, and says how full the queue is and what the source should know.
+///
+/// [`Dbat`](super::Dbat) drives one over a packet ring. A driver with a send buffer of its own calls
+/// [`arrived`](Self::arrived) for each packet, then [`judge`](Self::judge), and takes
+/// [`poll_advice`](Self::poll_advice).
+///
+/// ```
+/// use timeous_choice::dbat::{Level, Reason, Settings, Tuner};
+/// use timeous_core::{Duration, Instant, PathState, Rate};
+/// let rtt = Some(Duration::from_millis(150));
+/// let path = PathState { rate: Rate::from_kbps(300), srtt: rtt, min_rtt: rtt, ..PathState::default() };
+/// let mut tuner = Tuner::new(Settings::PAPER);
+/// tuner.set_rate(Rate::from_kbps(320));
+/// let mut now = Instant::ZERO;
+/// let mut queued = 0;
+/// while tuner.judge(now, &path, queued) < Level::Filling {
+///     (now, queued) = (now + Duration::from_millis(25), queued + 1_000);
+///     tuner.arrived(now, queued, 1_000);
+/// }
+/// let advice = tuner.poll_advice().unwrap();
+/// assert_eq!(advice.reason, Reason::Filling);
+/// assert!(advice.average > 9_000 && advice.rate < Rate::from_kbps(300));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tuner {
+    settings: Settings,
+    /// As the stream says; `None` where it has said nothing, or sends nothing.
+    rate: Option<Rate>,
+    average: Average,
+    /// The largest packet seen.
+    largest: u64,
+    /// When the queue was last known not to be empty.
+    busy: Option<Instant>,
+    /// Whether something has arrived since the last judgement.
+    arrived: bool,
+    thresholds: Option<Thresholds>,
+    /// When the source was last told, or when this began.
+    told: Option<Instant>,
+    /// Why, and what was queued then.
+    last: Option<(Reason, u64)>,
+    pending: Option<Advice>,
+}
+
+impl Tuner {
+    /// Of an empty queue, and a stream that has not said its rate: nothing is given up, and nothing said.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            rate: None,
+            average: Average::new(settings.parts),
+            largest: 0,
+            busy: None,
+            arrived: false,
+            thresholds: None,
+            told: None,
+            last: None,
+            pending: None,
+        }
+    }
+
+    /// As it was made.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The stream has this rate from now on. Zero takes back what was said.
+    ///
+    /// The paper's application says it when the connection is made, and DBAT knows of each switch; so the thresholds
+    /// follow at once, and what waits may be too much for a rate that is far lower.
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.rate = Some(rate).filter(|rate| *rate > Rate::ZERO);
+    }
+
+    /// A packet of `len` bytes arrived at `at`, and with it `queued` bytes wait.
+    ///
+    /// An empty time before it counts as the stream's packets arriving at an empty queue (RED, Floyd & Jacobson 1993 §4):
+    /// otherwise a stream that paused would be judged by a queue that is gone.
+    pub fn arrived(&mut self, at: Instant, queued: u64, len: u64) {
+        if let (Some(busy), Some(rate)) = (self.busy, self.rate)
+            && queued <= len
+        {
+            let missed = rate.bytes_in(at.saturating_since(busy)) / len.max(1);
+            self.average.idle(missed.saturating_sub(1));
+        }
+        self.average.arrival(queued);
+        self.largest = self.largest.max(len);
+        self.busy = self.busy.max(Some(at));
+        self.arrived = true;
+    }
+
+    /// How full the queue is, in which `queued` bytes wait. Where packets have arrived since the last time, this is
+    /// when the source is told.
+    pub fn judge(&mut self, now: Instant, path: &PathState, queued: u64) -> Level {
+        let arrived = std::mem::take(&mut self.arrived);
+        if queued > 0 {
+            self.busy = self.busy.max(Some(now));
+        }
+        let (Some(rate), Some(delay)) = (self.rate, self.settings.delay.of(path)) else {
+            self.thresholds = None;
+            return Level::Unknown;
+        };
+        let delay = delay.max(self.settings.least_delay);
+        let thresholds = Thresholds::of(rate, delay, self.largest.saturating_mul(LEAST_PACKETS));
+        self.thresholds = Some(thresholds);
+        let level = thresholds.level(self.average());
+        if let Some(reason) = Reason::of(level)
+            && arrived
+            && self.may_tell(now, reason, path.srtt.unwrap_or(delay).max(delay))
+        {
+            self.tell(now, reason, path, queued, delay);
+        }
+        level
+    }
+
+    /// What the source should know. What it did not take before it was told again is gone: only the newest matters.
+    pub fn poll_advice(&mut self) -> Option<Advice> {
+        self.pending.take()
+    }
+
+    /// The weighted average of the queue, in bytes.
+    #[must_use]
+    pub fn average(&self) -> u64 {
+        self.average.bytes()
+    }
+
+    /// By what it was measured the last time, if rate and delay were known.
+    #[must_use]
+    pub const fn thresholds(&self) -> Option<Thresholds> {
+        self.thresholds
+    }
+
+    /// At most once a round trip, or once a delay where the thresholds know a longer one.
+    fn may_tell(&mut self, now: Instant, reason: Reason, interval: Duration) -> bool {
+        let told = *self.told.get_or_insert(now);
+        let patience = match (reason, self.last) {
+            (Reason::Room, _) if !self.settings.tell_of_room => return false,
+            (Reason::Room, Some((Reason::Room, _))) => STRIDE,
+            (Reason::Room, _) => PATIENCE,
+            (_, None) => return true,
+            _ => 1,
+        };
+        now.saturating_since(told) > interval * patience
+    }
+
+    fn tell(&mut self, now: Instant, reason: Reason, path: &PathState, queued: u64, delay: Duration) {
+        let (Some(stream), Some(thresholds)) = (self.rate, self.thresholds) else { return };
+        let (average, path) = (self.average(), path_rate(path));
+        let rate = match reason {
+            Reason::Room => higher(stream, path),
+            _ if self.goes_back(queued, thresholds) => Some(held(stream, path)),
+            Reason::Filling | Reason::Overfull => {
+                Some(lower(stream, path, average.saturating_sub(thresholds.min), delay))
+            }
+        };
+        let Some(rate) = rate else { return };
+        self.pending = Some(Advice { at: now, reason, queued, average, thresholds, stream, rate, path });
+        (self.told, self.last) = (Some(now), Some((reason, queued)));
+    }
+
+    /// Whether the queue does what was asked for last, though the average still remembers: a source that was asked for
+    /// less each time would end far below what the path carries.
+    fn goes_back(&self, queued: u64, thresholds: Thresholds) -> bool {
+        let less = |(reason, before)| reason != Reason::Room && queued < before;
+        queued <= thresholds.min || self.last.is_some_and(less)
+    }
+}
