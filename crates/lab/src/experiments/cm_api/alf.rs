@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 use timeous::clock;
-use timeous::cm::{Ack, CongestionManager, Error, Event, Feedback, FlowId, Refusal, Update};
+use timeous::cm::{Ack, ClientError, CongestionManager, Error, Event, Feedback, FlowId, Refusal, Update};
 use timeous::core::Duration;
 
 /// Grants that are asked for and have not come. One call for each, as the paper's: nothing is done for several at once.
@@ -76,7 +76,7 @@ impl Sender<'_> {
             return Err(Error::Io(io::ErrorKind::TimedOut.into()));
         }
         if let Some(update) = self.feedback.handle_timeout(clock::now()) {
-            self.plan.cm.update(self.flow, update)?;
+            patiently(|| self.plan.cm.update(self.flow, update))?;
         }
         self.asked = 0;
         self.ask()
@@ -86,7 +86,7 @@ impl Sender<'_> {
     fn ask(&mut self) -> Result<(), Error> {
         let left = self.plan.packets - self.feedback.next_number();
         while self.asked < left.min(REQUESTS) {
-            self.plan.cm.request(self.flow)?;
+            patiently(|| self.plan.cm.request(self.flow))?;
             self.asked += 1;
         }
         Ok(())
@@ -103,7 +103,7 @@ impl Sender<'_> {
             // It was late with a packet that has left.
             Event::Refused { why: Refusal::NotGranted, value, .. } => self.plan.cm.notify_unasked(self.flow, value),
             Event::Refused { why: Refusal::Implausible | Refusal::MoreThanSent, value, .. } => {
-                self.plan.cm.update(self.flow, Update { acked: value, ..Update::default() })
+                patiently(|| self.plan.cm.update(self.flow, Update { acked: value, ..Update::default() }))
             }
             Event::Refused { why: Refusal::OverLimit, value, .. } => {
                 self.asked = self.asked.saturating_sub(value);
@@ -126,7 +126,7 @@ impl Sender<'_> {
         let bytes = self.payload.len() as u64;
         self.feedback.sent(now, bytes);
         // A grant that lapsed is none any more, but the packet has left.
-        self.plan.cm.notify(self.flow, bytes).or_else(|_| self.plan.cm.notify_unasked(self.flow, bytes))
+        patiently(|| self.plan.cm.notify(self.flow, bytes)).or_else(|_| self.plan.cm.notify_unasked(self.flow, bytes))
     }
 
     /// Takes in what the receiver says.
@@ -140,8 +140,18 @@ impl Sender<'_> {
             let ack = Ack::decode(&buffer[..len])?;
             self.newest = self.newest.max(Some(ack.newest));
             if let Some(update) = self.feedback.acked(clock::now(), &ack)? {
-                self.plan.cm.update(self.flow, update)?;
+                patiently(|| self.plan.cm.update(self.flow, update))?;
             }
+        }
+    }
+}
+
+/// Makes a call until the queue to the daemon has room for it.
+fn patiently(mut call: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+    loop {
+        match call() {
+            Err(Error::Daemon(ClientError::Full)) => std::thread::yield_now(),
+            done => return done,
         }
     }
 }
