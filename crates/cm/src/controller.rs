@@ -6,6 +6,7 @@ mod hystart;
 pub mod initial;
 pub mod newreno;
 mod pace;
+pub mod tfrc;
 
 use timeous_core::{Duration, Instant, Rate};
 

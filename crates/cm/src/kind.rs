@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::controller::{Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno};
+use crate::controller::{Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno, tfrc::Tfrc};
 
 /// The controllers there are, each with its defaults.
 ///
@@ -22,11 +22,13 @@ pub enum Kind {
     NewReno,
     /// [`Cubic`], the TCP of RFC 9438.
     Cubic,
+    /// [`Tfrc`], for live streams that should be smooth.
+    Tfrc,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Aimd, Self::NewReno, Self::Cubic];
+    pub const ALL: [Self; 4] = [Self::Aimd, Self::NewReno, Self::Cubic, Self::Tfrc];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Kind {
             Self::Aimd => "aimd",
             Self::NewReno => "newreno",
             Self::Cubic => "cubic",
+            Self::Tfrc => "tfrc",
         }
     }
 
@@ -43,6 +46,7 @@ impl Kind {
             Self::Aimd => |mtu| Box::new(Aimd::new(mtu)),
             Self::NewReno => |mtu| Box::new(NewReno::new(mtu)),
             Self::Cubic => |mtu| Box::new(Cubic::new(mtu)),
+            Self::Tfrc => |mtu| Box::new(Tfrc::new(mtu)),
         }
     }
 }
@@ -63,7 +67,7 @@ impl FromStr for Kind {
 
 /// A name that no controller has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {0:?}: take aimd, newreno or cubic")]
+#[error("there is no controller {0:?}: take aimd, newreno, cubic or tfrc")]
 pub struct UnknownController(String);
 
 #[cfg(test)]

@@ -25,12 +25,13 @@ pub mod rtt;
 pub mod scheduler;
 mod sign;
 mod slab;
+pub mod tfrc;
 mod timetable;
 pub mod trace;
 pub mod view;
 
 pub use client::ClientEvent;
-pub use controller::{Acked, Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno};
+pub use controller::{Acked, Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno, tfrc::Tfrc};
 pub use destination::{Destination, User};
 pub use error::{CmError, Implausible};
 pub use flow::{ClientId, FlowId, FlowSpec, Loss, MacroflowId, Update};

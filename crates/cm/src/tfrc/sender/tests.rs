@@ -1,0 +1,464 @@
+//! The numbered steps of RFC 5348 §4 and the examples of idle and data-limited senders, scripted.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const RTT: Duration = Duration::from_millis(100);
+const S: u64 = 1_000;
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+/// Bytes in a round trip.
+fn per_rtt(bytes: u64) -> Rate {
+    Rate::from_bytes_in(bytes, RTT)
+}
+
+/// Feedback for what was sent a round trip ago, of which `bytes` came in a round trip.
+fn report(now: Instant, bytes: u64, p: f64) -> Report {
+    Report {
+        sent_at: now.saturating_sub(RTT),
+        delay: Duration::ZERO,
+        receive_rate: per_rtt(bytes),
+        loss_event_rate: p,
+        new_loss_event: false,
+    }
+}
+
+/// With its first round trip measured at 100 ms, and sending all that it may.
+fn started() -> Sender {
+    let mut sender = Sender::new(Settings::for_segment(S));
+    send_all(&mut sender, at(0), at(1));
+    sender.on_feedback(at(100), report(at(100), 0, 0.0)).unwrap();
+    sender
+}
+
+/// Sends at every instant at which it may, until `end`; how many packets.
+fn send_all(sender: &mut Sender, from: Instant, end: Instant) -> u64 {
+    let (mut now, mut sent) = (from, 0);
+    loop {
+        now = sender.next().map_or(now, |next| next.max(now));
+        if now >= end {
+            return sent;
+        }
+        sender.on_sent(now, S);
+        sent += 1;
+    }
+}
+
+/// A round trip of sending all, and then feedback.
+fn round(sender: &mut Sender, end: u64, bytes: u64, p: f64) {
+    send_all(sender, at(end - 100), at(end));
+    sender.on_feedback(at(end), report(at(end), bytes, p)).unwrap();
+}
+
+fn close(a: Rate, b: Rate) -> bool {
+    a.as_bps().abs_diff(b.as_bps()) <= 1 + b.as_bps() / 1_000_000
+}
+
+#[test]
+fn section_4_1_the_segment_size_is_the_mean() {
+    let mut sender = started();
+    for _ in 0..2_000 {
+        sender.on_sent(at(100), 400);
+        sender.on_sent(at(100), 600);
+    }
+    assert!((sender.segment() - 500.0).abs() < 5.0, "{}", sender.segment());
+}
+
+#[test]
+fn section_4_2_without_a_round_trip_one_segment_a_second_and_two_seconds() {
+    let mut sender = Sender::new(Settings::for_segment(S));
+    assert_eq!((sender.rate(), sender.poll_timeout()), (Rate::from_bps(8_000), None));
+    sender.on_sent(at(500), S);
+    assert_eq!(sender.poll_timeout(), Some(at(2_500)));
+    assert_eq!(sender.next(), Some(at(1_500)));
+}
+
+#[test]
+fn section_4_2_the_initial_rate_is_the_initial_window_in_a_round_trip() {
+    for (segment, window) in [(500, 2_000), (1_000, 4_000), (1_460, 4_380), (3_000, 6_000)] {
+        let mut sender = Sender::new(Settings::for_segment(segment));
+        sender.on_rtt(at(5), RTT);
+        assert_eq!(sender.rate(), per_rtt(window));
+        let mut sender = Sender::new(Settings::for_segment(segment));
+        sender.on_sent(at(0), segment);
+        sender.on_feedback(at(100), report(at(100), 0, 0.0)).unwrap();
+        assert_eq!(sender.rate(), per_rtt(window), "in place of step 4");
+    }
+}
+
+#[test]
+fn section_4_3_step_1_the_sample_is_without_the_receiver_s_delay() {
+    let mut sender = Sender::new(Settings::for_segment(S));
+    sender.on_sent(at(0), S);
+    let delayed = Report { sent_at: at(0), delay: Duration::from_millis(30), ..report(at(0), 0, 0.0) };
+    sender.on_feedback(at(130), delayed).unwrap();
+    assert_eq!(sender.rtt(), Some(RTT));
+}
+
+#[test]
+fn section_4_3_step_2_the_estimate_keeps_nine_tenths() {
+    let mut sender = started();
+    assert_eq!(sender.rtt(), Some(RTT));
+    sender.on_feedback(at(300), Report { sent_at: at(100), ..report(at(300), 4_000, 0.0) }).unwrap();
+    assert_eq!(sender.rtt(), Some(Duration::from_millis(110)));
+}
+
+#[test]
+fn section_4_3_step_3_the_timeout_is_four_round_trips_or_two_segments() {
+    let mut sender = started();
+    // The first RTO reckons with the X of before: 2s/X is two seconds.
+    assert_eq!(sender.poll_timeout(), Some(at(2_100)));
+    round(&mut sender, 200, 4_000, 0.0);
+    assert_eq!(sender.poll_timeout(), Some(at(600)), "4R");
+    round(&mut sender, 300, 4_000, 0.9);
+    round(&mut sender, 400, 4_000, 0.9);
+    let two = sender.rate().time_for(2 * S);
+    assert!(two > RTT * 4);
+    let due = sender.poll_timeout().unwrap();
+    // A rate is whole bits a second, of which there are 471.
+    assert!((due - at(400)).abs_diff(two) < two / 500, "{due:?} {two:?}");
+}
+
+#[test]
+fn section_4_3_step_4_slow_start_doubles_once_a_round_trip_up_to_twice_what_arrives() {
+    let mut sender = started();
+    round(&mut sender, 200, 4_000, 0.0);
+    assert_eq!(sender.rate(), per_rtt(8_000));
+    sender.on_feedback(at(250), report(at(250), 8_000, 0.0)).unwrap();
+    assert_eq!(sender.rate(), per_rtt(8_000), "half a round trip later");
+    round(&mut sender, 350, 8_000, 0.0);
+    assert_eq!(sender.rate(), per_rtt(16_000));
+    // What arrives is less by now: after two round trips only that counts.
+    round(&mut sender, 450, 5_000, 0.0);
+    assert_eq!(sender.rate(), per_rtt(16_000), "twice 8000");
+    for end in [550, 650] {
+        round(&mut sender, end, 5_000, 0.0);
+    }
+    assert_eq!(sender.rate(), per_rtt(10_000));
+}
+
+#[test]
+fn section_4_3_step_4_the_receive_rate_limits_nothing_for_two_round_trips() {
+    let mut sender = started();
+    for (end, rate) in [(200, 8_000), (300, 16_000)] {
+        round(&mut sender, end, 1_000, 0.0);
+        assert_eq!(sender.rate(), per_rtt(rate), "Infinity is a member");
+    }
+    round(&mut sender, 400, 1_000, 0.0);
+    assert_eq!(sender.rate(), per_rtt(4_000), "never below the initial rate");
+}
+
+#[test]
+fn section_4_3_step_4_with_losses_the_equation_decides_below_twice_what_arrives() {
+    let mut sender = started();
+    round(&mut sender, 200, 4_000, 0.01);
+    assert!(close(sender.rate(), equation::rate(S, RTT, 0.01)));
+    for end in [300, 400, 500] {
+        round(&mut sender, end, 1_000, 0.000_1);
+    }
+    assert_eq!(sender.rate(), per_rtt(2_000));
+}
+
+#[test]
+fn section_4_3_step_4_one_packet_in_64_seconds_is_the_least() {
+    let mut sender = started();
+    round(&mut sender, 200, 4_000, 1.0);
+    let least = equation::rate(S, RTT, 1.0);
+    assert!(close(sender.rate(), least) && least > Rate::from_bps(125));
+    let slow = Duration::from_secs(10);
+    let mut sender = Sender::new(Settings::for_segment(S));
+    sender.on_rtt(at(0), slow);
+    sender.on_sent(at(0), S);
+    sender.on_feedback(at(10_000), Report { sent_at: at(0), ..report(at(10_000), 100, 1.0) }).unwrap();
+    assert_eq!(sender.rate(), Rate::from_bps(125), "1000 bytes in 64 s");
+}
+
+/// A sender at an X of 16000 bytes a round trip, which sends one packet a round trip from 400 ms on.
+fn data_limited(end: u64) -> Sender {
+    let mut sender = started();
+    round(&mut sender, 200, 4_000, 0.0);
+    round(&mut sender, 300, 8_000, 0.0);
+    round(&mut sender, 400, 16_000, 0.0);
+    sender.on_feedback(at(500), report(at(500), 32_000, 0.0)).unwrap();
+    for now in (500..end).step_by(100) {
+        sender.on_sent(at(now + 10), S);
+        sender.on_feedback(at(now + 100), report(at(now + 100), 1_000, 0.0)).unwrap();
+    }
+    sender
+}
+
+#[test]
+fn section_8_2_a_data_limited_sender_keeps_what_it_had() {
+    let sender = data_limited(2_000);
+    // Over many round trips of one packet each, X_recv_set is its largest member, and X twice that at most.
+    assert!(sender.rate() >= per_rtt(32_000), "{}", sender.rate());
+    assert!(sender.rate() <= per_rtt(64_000), "and no more than twice what ever arrived: {}", sender.rate());
+}
+
+#[test]
+fn section_4_3_a_sender_that_is_limited_by_the_path_follows_it_down() {
+    let mut sender = data_limited(600);
+    for end in (700..1_300).step_by(100) {
+        round(&mut sender, end, 5_000, 0.0);
+    }
+    assert_eq!(sender.rate(), per_rtt(10_000), "the same reports, but it sent all that it might");
+}
+
+#[test]
+fn section_4_3_a_loss_while_data_limited_lowers_what_was_kept() {
+    let mut sender = data_limited(2_000);
+    sender.on_sent(at(2_010), S);
+    sender.on_feedback(at(2_100), report(at(2_100), 20_000, 0.000_01)).unwrap();
+    // Half of 32000, against 0.85 * 20000; and without the factor of two.
+    assert_eq!(sender.rate(), per_rtt(17_000));
+    sender.on_sent(at(2_110), S);
+    let again = Report { new_loss_event: true, ..report(at(2_200), 1_000, 0.000_01) };
+    sender.on_feedback(at(2_200), again).unwrap();
+    assert_eq!(sender.rate(), per_rtt(8_500), "half of 17000, and 850");
+}
+
+#[test]
+fn section_8_2_pairs_of_packets_are_no_data_limited_interval() {
+    let mut sender = started();
+    for end in (200..=600).step_by(100) {
+        round(&mut sender, end, 4_000, 0.001);
+    }
+    // Two at a time at 80 bytes a millisecond: every 25 ms, when both are due.
+    for now in (600..1_200).step_by(25) {
+        sender.on_sent(at(now), S);
+        sender.on_sent(at(now), S);
+        if now % 100 == 0 {
+            sender.on_feedback(at(now), report(at(now), 3_000, 0.001)).unwrap();
+        }
+    }
+    assert_eq!(sender.rate(), per_rtt(6_000), "twice what arrives: nothing is kept");
+}
+
+#[test]
+fn section_8_2_the_first_feedback_after_idleness_does_not_limit() {
+    let mut sender = started();
+    for (end, bytes) in [(200, 4_000), (300, 8_000), (400, 16_000), (500, 16_000)] {
+        round(&mut sender, end, bytes, 0.000_1);
+    }
+    let before = sender.rate();
+    // A packet after three round trips of silence: one packet a round trip is what the receiver sees.
+    send_all(&mut sender, at(500), at(501));
+    sender.on_feedback(at(600), report(at(600), 16_000, 0.000_1)).unwrap();
+    sender.on_sent(at(800), S);
+    sender.on_feedback(at(900), report(at(900), 1_000, 0.000_1)).unwrap();
+    assert_eq!(sender.rate(), before);
+}
+
+#[test]
+fn section_4_4_before_a_round_trip_the_rate_halves_unless_idle() {
+    let mut sender = Sender::new(Settings::for_segment(S));
+    sender.on_sent(at(0), S);
+    sender.on_timeout(at(2_000));
+    assert_eq!(sender.rate(), Rate::from_bps(4_000));
+    assert_eq!(sender.poll_timeout(), Some(at(6_000)), "2s/X is four seconds now");
+    sender.on_timeout(at(6_000));
+    assert_eq!(sender.rate(), Rate::from_bps(4_000), "idle since");
+    assert_eq!(sender.poll_timeout(), None, "nothing more to expect from silence");
+    sender.on_sent(at(10_000), S);
+    assert_eq!(sender.poll_timeout(), Some(at(14_000)));
+    let mut now = at(14_000);
+    for _ in 0..10 {
+        sender.on_timeout(now);
+        sender.on_sent(now, S);
+        now = sender.poll_timeout().unwrap();
+    }
+    assert_eq!(sender.rate(), Rate::from_bps(125), "s/t_mbi is the least");
+}
+
+#[test]
+fn section_4_4_in_slow_start_silence_halves_the_rate() {
+    let mut sender = started();
+    round(&mut sender, 200, 4_000, 0.0);
+    round(&mut sender, 300, 8_000, 0.0);
+    assert_eq!(sender.rate(), per_rtt(16_000));
+    send_all(&mut sender, at(300), at(301));
+    sender.on_timeout(at(699));
+    assert_eq!(sender.rate(), per_rtt(16_000), "not yet");
+    sender.on_timeout(at(700));
+    assert_eq!(sender.rate(), per_rtt(8_000));
+    assert_eq!(sender.poll_timeout(), Some(at(1_100)));
+}
+
+#[test]
+fn section_4_4_an_idle_sender_in_slow_start_keeps_less_than_twice_the_recover_rate() {
+    let mut sender = started();
+    round(&mut sender, 200, 4_000, 0.0);
+    round(&mut sender, 300, 8_000, 0.0);
+    sender.on_timeout(at(700));
+    assert_eq!(sender.rate(), per_rtt(8_000), "16000 is not less than 8000");
+    sender.on_timeout(at(1_100));
+    assert_eq!(sender.rate(), per_rtt(4_000), "and neither is 8000");
+    sender.on_timeout(at(1_500));
+    assert_eq!((sender.rate(), sender.poll_timeout()), (per_rtt(4_000), None), "but 4000 is");
+}
+
+#[test]
+fn section_4_4_where_the_receive_rate_is_the_limit_it_halves() {
+    let mut sender = started();
+    for end in (200..=600).step_by(100) {
+        round(&mut sender, end, 10_000, 0.000_01);
+    }
+    assert_eq!(sender.rate(), per_rtt(20_000));
+    send_all(&mut sender, at(600), at(601));
+    sender.on_timeout(at(1_000));
+    // X_Bps is more than twice X_recv: Update_Limits(X_recv).
+    assert_eq!(sender.rate(), per_rtt(10_000));
+    sender.on_feedback(at(1_050), report(at(1_050), 8_000, 0.000_01)).unwrap();
+    assert_eq!(sender.rate(), per_rtt(16_000), "slow start to what the equation gives");
+}
+
+#[test]
+fn section_4_4_where_the_equation_is_the_limit_half_of_that_is_left() {
+    let mut sender = started();
+    for end in (200..=600).step_by(100) {
+        round(&mut sender, end, 100_000, 0.01);
+    }
+    let x = equation::rate(S, RTT, 0.01);
+    assert!(close(sender.rate(), x));
+    send_all(&mut sender, at(600), at(601));
+    sender.on_timeout(at(1_000));
+    assert!(close(sender.rate(), Rate::from_bps(x.as_bps() / 2)));
+}
+
+#[test]
+fn section_4_4_an_idle_sender_beyond_slow_start_is_left_alone_below_the_recover_rate() {
+    let mut sender = started();
+    for end in (200..=600).step_by(100) {
+        round(&mut sender, end, 3_000, 0.000_1);
+    }
+    let before = sender.rate();
+    assert_eq!(before, per_rtt(6_000));
+    sender.on_timeout(at(1_000));
+    assert_eq!((sender.rate(), sender.poll_timeout()), (before, None), "3000 is less than 4000");
+    let mut busy = started();
+    for end in (200..=600).step_by(100) {
+        round(&mut busy, end, 3_000, 0.000_1);
+    }
+    busy.on_sent(at(601), S);
+    busy.on_timeout(at(1_000));
+    assert_eq!(busy.rate(), per_rtt(3_000), "but it was not idle");
+}
+
+#[test]
+fn section_4_5_the_rate_falls_with_the_square_root_of_the_round_trip() {
+    let mut sender = started();
+    assert_eq!(sender.instantaneous_rate(), sender.rate());
+    for end in (200..=5_000).step_by(100) {
+        round(&mut sender, end, 4_000, 0.000_1);
+    }
+    let doubled = Report { sent_at: at(4_900), ..report(at(5_100), 4_000, 0.000_1) };
+    let mut plain = sender.clone();
+    plain.settings.reduce_oscillations = false;
+    sender.on_feedback(at(5_100), doubled).unwrap();
+    let share = sender.instantaneous_rate().as_bps() as f64 / sender.rate().as_bps() as f64;
+    // The sample itself counts for a tenth: (0.9 + 0.1 * sqrt 2) / sqrt 2.
+    assert!((share - 0.736_4).abs() < 0.000_1, "{share}");
+    plain.on_feedback(at(5_100), doubled).unwrap();
+    assert_eq!(plain.instantaneous_rate(), plain.rate());
+    assert_eq!(plain.rtt(), Some(Duration::from_millis(190)), "a low weight of the old instead");
+}
+
+#[test]
+fn section_4_6_the_average_rate_is_the_allowed_one() {
+    let mut sender = started();
+    assert_eq!(send_all(&mut sender, at(100), at(1_100)), 40 + 3, "4000 a round trip, and the credit of the first");
+}
+
+#[test]
+fn more_than_the_ceiling_is_never_sent_whatever_is_reported() {
+    let ceiling = Rate::from_kbps(800);
+    let mut sender = Sender::new(Settings { ceiling, ..Settings::for_segment(S) });
+    sender.on_rtt(at(0), RTT);
+    for end in (100..=10_000).step_by(100) {
+        let sent = send_all(&mut sender, at(end - 100), at(end));
+        assert!(sent <= 20, "{sent} at {end}: ten a round trip, and as many on credit");
+        let lie = Report { receive_rate: Rate::MAX, ..report(at(end), 0, 0.0) };
+        sender.on_feedback(at(end), lie).unwrap();
+        assert!(sender.rate() <= ceiling && sender.instantaneous_rate() <= ceiling);
+    }
+}
+
+#[test]
+fn reports_that_cannot_be_are_refused_and_change_nothing() {
+    let mut sender = started();
+    let (before, due) = (sender.rate(), sender.poll_timeout());
+    for p in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+        let refused = sender.on_feedback(at(150), report(at(150), 1_000, p));
+        assert!(matches!(refused, Err(ReportError::LossEventRate(_))), "{p}");
+    }
+    let late = Report { delay: RTT, ..report(at(150), 1_000, 0.5) };
+    assert!(matches!(sender.on_feedback(at(150), late), Err(ReportError::Delay { .. })));
+    let future = Report { sent_at: at(151), ..report(at(150), 1_000, 0.5) };
+    assert!(sender.on_feedback(at(150), future).is_err());
+    assert_eq!((sender.rate(), sender.poll_timeout(), sender.rtt()), (before, due, Some(RTT)));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(u64),
+    Hear { bytes: u64, p: f64, new: bool, back: u64 },
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (1..2_000u64).prop_map(Step::Send),
+        (any::<u64>(), 0.0..=1.0f64, any::<bool>(), 1..1_000u64).prop_map(|(bytes, p, new, back)| Step::Hear {
+            bytes,
+            p: if p < 0.3 { 0.0 } else { p },
+            new,
+            back
+        }),
+        (0..3_000u64).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_a_segment_leaves_within_64_seconds_and_the_equation_is_obeyed(
+        steps in prop::collection::vec(step(), 1..150),
+    ) {
+        let mut sender = Sender::new(Settings { reduce_oscillations: false, ..Settings::for_segment(S) });
+        let (mut now, mut last) = (at(1_000), 0);
+        for step in steps {
+            match step {
+                Step::Send(bytes) if !sender.may_send(now) => {
+                    now += Duration::from_millis(bytes);
+                    sender.on_timeout(now);
+                }
+                Step::Send(bytes) => {
+                    sender.on_sent(now, bytes);
+                    last = bytes;
+                }
+                Step::Hear { bytes, p, new, back } => {
+                    let sent_at = now.saturating_sub(Duration::from_millis(back));
+                    let told = Report { sent_at, receive_rate: Rate::from_bps(bytes), new_loss_event: new, ..report(now, 0, p) };
+                    prop_assert_eq!(sender.on_feedback(now, told), Ok(()));
+                    if p > 0.0 {
+                        let x = equation::rate(sender.segment().ceil() as u64, sender.rtt().unwrap(), p);
+                        let least = equation::to_rate(least(sender.segment()));
+                        prop_assert!(sender.rate() <= Rate::from_bps(x.max(least).as_bps() + 1));
+                    }
+                }
+                Step::Wait(millis) => {
+                    now += Duration::from_millis(millis);
+                    sender.on_timeout(now);
+                }
+            }
+            prop_assert!(sender.poll_timeout().is_none_or(|due| due > now));
+            // The last packet took its share of a segment's 64 seconds.
+            let waits = sender.next().map_or(Duration::ZERO, |next| next.saturating_since(now));
+            let most = 64.0 * last as f64 / sender.segment();
+            prop_assert!(waits <= Duration::from_secs_f64(most + 1e-6), "{waits:?} of {most} s");
+        }
+    }
+}
