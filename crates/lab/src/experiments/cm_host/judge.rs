@@ -158,11 +158,7 @@ fn claims_of_users(users: &[Outcome]) -> Vec<Claim> {
         let refused = Claim::new(&format!("updates refused of who {who}"), "", format!("{refused}"), refused);
         let (most, least) = (Bound::AtMost(1.05), Bound::AtLeast(0.95));
         let refused = if outcome.lie.is_impossible() { refused.pass(Bound::AtLeast(1.0)) } else { refused };
-        if outcome.lie.can_be_told() {
-            [gain.pass(most), kept.pass(least), refused]
-        } else {
-            [gain.aim(most), kept.aim(least), refused]
-        }
+        [gain.pass(most), kept.pass(least), refused]
     };
     let mut claims: Vec<Claim> = users.iter().filter(|outcome| outcome.lie != Lie::None).flat_map(claim).collect();
     let refused: u64 = users.iter().map(|outcome| outcome.refused[0] + outcome.refused[1]).sum();

@@ -36,12 +36,6 @@ impl Lie {
         }
     }
 
-    /// Whether it can be told from the truth by who sees only this host: losses that are hidden cannot. Feedback that comes
-    /// too soon the daemon keeps until it can be true, and then it hides losses like any other.
-    pub(super) fn can_be_told(self) -> bool {
-        !matches!(self, Self::Early | Self::Deaf)
-    }
-
     /// Whether some of it can never be true.
     pub(super) fn is_impossible(self) -> bool {
         matches!(self, Self::Double | Self::Unsent)
