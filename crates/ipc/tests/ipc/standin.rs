@@ -80,7 +80,7 @@ fn serve(listener: &OwnedFd, manners: &Manners, stop: &AtomicBool) -> Vec<Violat
     let mut guests: Vec<Guest> = Vec::new();
     let mut violations = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let asleep = manners.falls_asleep && guests.iter().any(|guest| guest.slots.contains(&1));
+        let asleep = guests.iter().any(|guest| guest.sleeps(manners));
         let mut tireless = true;
         guests.retain_mut(|guest| match if asleep { Ok(true) } else { guest.turn(manners) } {
             Ok(true) => {
@@ -146,10 +146,18 @@ impl Guest {
                 ToDaemon::Call { id, call } => {
                     self.read_queue()?;
                     self.answer(id, call);
+                    if self.sleeps(manners) {
+                        break;
+                    }
                 }
             }
         }
         Ok(true)
+    }
+
+    /// Who falls asleep does so with the answer to the first flow: the next call may be here already.
+    fn sleeps(&self, manners: &Manners) -> bool {
+        manners.falls_asleep && self.slots.contains(&1)
     }
 
     fn welcome(&mut self, manners: &Manners) {
