@@ -140,6 +140,7 @@ pub struct Connection {
     barren: bool,
     /// How many ADUs the source was told to expect a pull for at this instant, and that were not pulled yet.
     expected: u32,
+    expected_at: Instant,
     /// Packets without data that were sent in a row (RFC 4340 §7.7).
     ndp_run: u64,
     /// The first number that a server sends in OPEN, until its client has shown that it got there, too.
@@ -212,6 +213,7 @@ impl Connection {
             received: ToAnswer::default(),
             barren: false,
             expected: 0,
+            expected_at: Instant::ZERO,
             ndp_run: 0,
             unconfirmed: None,
             closing_here: false,

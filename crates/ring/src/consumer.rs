@@ -191,6 +191,8 @@ impl Consumer {
     /// As [`queued_len`](Self::queued_len).
     pub fn pass_expired(&mut self, now: Instant) -> Result<(), Violation> {
         self.passed.clear();
+        // Nothing is about to leave: what has not expired stays the application's.
+        self.expected = 0;
         if let Some(held) = self.held.take_if(|held| held.meta.is_expired(now)) {
             self.pass_over(&held, DropReason::Expired);
         }

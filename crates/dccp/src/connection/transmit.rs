@@ -105,8 +105,10 @@ impl Connection {
         self.write_options(now, &body, Config::OPTION_ROOM);
         let start = self.write_header(body, packet);
         let room = self.config.mps.saturating_sub(packet.len());
-        if self.expected == 0 {
+        // What was expected earlier, and not polled for, says nothing of this instant.
+        if self.expected == 0 || self.expected_at != now {
             self.expected = cm.burst(now, flow).min(MOST_EXPECTED);
+            self.expected_at = now;
             source.will_pull(self.expected);
         }
         self.expected = self.expected.saturating_sub(1);

@@ -176,6 +176,24 @@ fn what_is_expected_is_taken_together_and_nothing_beyond() {
 }
 
 #[test]
+fn passing_what_has_expired_takes_nothing_else() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let late = Instant::ZERO + Duration::from_millis(10);
+    let mut source = RingSource::new(consumer);
+    source.has_room_for(8);
+    // More is expected than there is.
+    producer.enqueue(&adu(0), b"x").unwrap();
+    source.will_pull(8);
+    assert_eq!(pull(&mut source, Instant::ZERO).unwrap().0, 0);
+    for seq in 1..4 {
+        let meta = AduMeta { seq: AduSeq(seq), deadline: (seq == 1).then_some(late), ..AduMeta::default() };
+        producer.enqueue(&meta, b"x").unwrap();
+    }
+    source.pass_expired(late + Duration::from_millis(1));
+    assert_eq!(producer.pull_back_all().unwrap().len(), 2, "the last word on the others is still the application's");
+}
+
+#[test]
 fn what_was_taken_and_not_pulled_keeps_its_deadline_and_ends_with_the_ring() {
     let (mut producer, consumer) = create(&Config::new(8)).unwrap();
     let late = Instant::ZERO + Duration::from_millis(10);
