@@ -28,8 +28,9 @@ pub use events::{CloseReason, Event, Statistics};
 pub use state::State;
 
 use crate::ack_vector::AckVector;
+use crate::ccid::Ccid;
 use crate::ccid2::{AckRatio, PeerGaps, Receiver, Sender};
-use crate::features::{Features, Role};
+use crate::features::{Feature, Features, Role};
 use crate::options::OptionList;
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
@@ -62,7 +63,7 @@ pub struct Target {
     pub service: ServiceCode,
 }
 
-/// A DCCP connection with CCID 2 both ways, sans-IO.
+/// A DCCP connection, sans-IO. Each direction has the congestion control that was negotiated for it.
 ///
 /// The driving order is that of [`Transport`]. Every ADU that is pulled is told of by exactly one
 /// [`Event::Acked`] or [`Event::Lost`], at the latest before [`Event::Closed`].
@@ -112,6 +113,8 @@ pub struct Connection {
     silences: u32,
     sequence: Sequence,
     features: Features,
+    /// Whether the peer was asked for Ack Vectors that it need not send.
+    asked_for_vectors: bool,
     /// When the next packet may be made for feature negotiation alone (RFC 4340 §6.6.1).
     features_at: Instant,
     feature_resends: u32,
@@ -181,6 +184,7 @@ impl Connection {
         let _ = order.fed(now);
         Self {
             features: wishes::features(role, &config),
+            asked_for_vectors: false,
             config,
             role,
             state: State::Closed,
@@ -277,6 +281,16 @@ impl Connection {
     /// What was negotiated.
     pub fn features(&self) -> &Features {
         &self.features
+    }
+
+    /// The congestion control of what this end sends.
+    pub fn ccid(&self) -> Ccid {
+        Ccid::from_number(self.features.local(Feature::Ccid)).unwrap_or_default()
+    }
+
+    /// The congestion control of what the peer sends.
+    pub fn peer_ccid(&self) -> Ccid {
+        Ccid::from_number(self.features.remote(Feature::Ccid)).unwrap_or_default()
     }
 
     /// Its flow at the Congestion Manager, once the handshake is complete and until the end.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ack_vector;
+mod ccid;
 mod ccid2;
 pub mod connection;
 pub mod endpoint;
@@ -15,6 +16,7 @@ pub mod seq;
 pub mod service;
 
 pub use ack_vector::{AckVector, PacketState};
+pub use ccid::{Ccid, UnknownCcid};
 pub use connection::{CloseReason, Config, Connection, Event, State, Statistics, Target};
 pub use endpoint::{
     CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Outgoing, Sources,

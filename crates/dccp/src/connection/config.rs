@@ -2,6 +2,7 @@
 
 use timeous_core::Duration;
 
+use crate::ccid::Ccid;
 use crate::packet::Encapsulation;
 use crate::seq::Seq;
 
@@ -33,6 +34,11 @@ pub struct Config {
     /// The RFC's 200 ms suit bulk data. A sender of data that goes stale wants to hear of a loss while something can
     /// still be done about it, and at two packets an acknowledgement a shorter wait costs only slow flows a few more.
     pub ack_delay: Duration,
+    /// The congestion control of what this end sends, most preferred first (RFC 4340 §10). One that is not in the list is
+    /// never used: a peer that has none of them is reset. An empty list stands for CCID 2.
+    pub ccids: Vec<Ccid>,
+    /// The same for what the peer sends.
+    pub peer_ccids: Vec<Ccid>,
     /// The Sequence Window at the start (RFC 4340 §7.5.2): five times the packets that are sent in a round trip. It
     /// grows with the rate.
     pub sequence_window: u64,
@@ -60,6 +66,18 @@ impl Config {
     /// The least maximum packet size: what IPv4 hosts must take (RFC 791), less the headers of IP and UDP.
     pub const MIN_MPS: usize = 576 - 60 - 8;
 
+    /// The same with these CCIDs for both directions, most preferred first.
+    ///
+    /// ```
+    /// use timeous_dccp::{Ccid, Config};
+    /// let config = Config::default().with_ccids(&[Ccid::Ccid3, Ccid::Ccid2]);
+    /// assert_eq!(config.ccids, config.peer_ccids);
+    /// ```
+    #[must_use]
+    pub fn with_ccids(self, ccids: &[Ccid]) -> Self {
+        Self { ccids: ccids.to_vec(), peer_ccids: ccids.to_vec(), ..self }
+    }
+
     /// The largest payload that fits into every data packet.
     pub fn max_payload(&self) -> usize {
         self.mps.saturating_sub(Self::HEADER_ROOM)
@@ -77,6 +95,8 @@ impl Default for Config {
             silence: Duration::from_secs(30),
             keep_alive: None,
             ack_delay: Duration::from_millis(20),
+            ccids: vec![Ccid::Ccid2],
+            peer_ccids: vec![Ccid::Ccid2],
             sequence_window: 1_024,
             ndp_count: true,
             ecn: true,

@@ -5,7 +5,6 @@ use timeous_core::{Duration, Instant};
 
 use super::control::Control;
 use super::{Connection, Event, State, Timer};
-use crate::features::{Feature, Location};
 use crate::packet::{Body, Header};
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
@@ -139,14 +138,5 @@ impl Connection {
     fn establish(&mut self, cm: &mut Manager) {
         self.flow = Some(cm.open(self.target.destination, self.config.mps as u64));
         self.events.push_back(Event::Connected);
-    }
-
-    /// Asks the client for Ack Vectors, should it not have offered them by itself (RFC 4341 §4).
-    pub(super) fn ask_for_vectors(&mut self) {
-        if self.features.remote(Feature::SendAckVector) == 0 {
-            self.features
-                .propose(Feature::SendAckVector, Location::Remote, &[1], true)
-                .expect("a legal value of a negotiable feature");
-        }
     }
 }

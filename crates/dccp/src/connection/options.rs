@@ -37,6 +37,9 @@ impl Connection {
         if let Some(ack) = header.ack().filter(|_| header.packet_type() != PacketType::Sync) {
             self.features.on_ack(ack);
         }
+        if self.flow.is_some() {
+            self.ask_for_acks();
+        }
         self.sequence.window_sent = self.features.local(Feature::SequenceWindow);
         self.sequence.window_received = self.features.remote(Feature::SequenceWindow);
         Ok(heard)

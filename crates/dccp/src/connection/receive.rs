@@ -156,7 +156,7 @@ impl Connection {
                 if !packet.payload.is_empty() {
                     self.received.refused = Some(header.seq);
                 }
-                self.ask_for_vectors();
+                self.ask_for_acks();
                 self.features.retransmit();
                 self.queue(Control::Response);
             }

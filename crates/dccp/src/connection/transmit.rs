@@ -6,7 +6,7 @@ use timeous_core::{AduSource, Ecn, Instant, PulledAdu, Transmit};
 use super::control::Control;
 use super::refusal::write_bare;
 use super::{Config, Connection, State, told};
-use crate::features::Feature;
+use crate::features::{Feature, Location};
 use crate::options::{Opt, OptionList, Ticks};
 use crate::packet::{Body, Encapsulation, Header, PacketType, begin_encoded, finish};
 use crate::seq::Seq;
@@ -142,10 +142,12 @@ impl Connection {
         }
     }
 
-    /// Data flow in PARTOPEN and OPEN, once the peer has agreed to send Ack Vectors (RFC 4341 §4).
+    /// Data flow in PARTOPEN and OPEN, once it is known who controls their congestion, and with CCID 2 once the peer has
+    /// agreed to send Ack Vectors (RFC 4341 §4).
     fn may_send_data(&self) -> bool {
         self.state.is_established()
-            && self.features.remote(Feature::SendAckVector) == 1
+            && self.features.is_settled(Feature::Ccid, Location::Local)
+            && (self.ccid().is_rate_based() || self.features.remote(Feature::SendAckVector) == 1)
             && !self.is_sequence_window_full()
     }
 

@@ -1,24 +1,21 @@
-//! What an end asks for from its first packet on (RFC 4340 §6; RFC 4341 §4).
+//! What an end asks for from its first packet on (RFC 4340 §6; RFC 4341 §4), and once it is known who controls congestion.
 
+use super::Connection;
 use super::config::Config;
 use super::sequence::MAX_SEQUENCE_WINDOW;
+use crate::ccid::Ccid;
 use crate::features::{Feature, Features, Location, Role};
 
 /// What this end asks for from the first packet on.
 pub(super) fn features(role: Role, config: &Config) -> Features {
     let mut features = Features::new(role);
+    for (location, ccids) in [(Location::Local, &config.ccids), (Location::Remote, &config.peer_ccids)] {
+        ask_for_ccid(&mut features, role, location, ccids);
+    }
     // We can live with a peer that cannot read marks, whether or not we can.
     let mut ask = |feature, location, values: &[u64], mandatory| {
         features.propose(feature, location, values, mandatory).expect("a legal value of a feature of ours");
     };
-    // CCID 2 is where connections start (RFC 4340 §10); saying so spares an end that could do more a negotiation.
-    if role == Role::Client {
-        ask(Feature::Ccid, Location::Local, &[2], false);
-        ask(Feature::Ccid, Location::Remote, &[2], false);
-        ask(Feature::SendAckVector, Location::Local, &[1], false);
-        // "Use of the Ack Vector is MANDATORY on CCID 2 half-connections" (RFC 4341 §4).
-        ask(Feature::SendAckVector, Location::Remote, &[1], true);
-    }
     let window = config.sequence_window.clamp(32, MAX_SEQUENCE_WINDOW);
     ask(Feature::SequenceWindow, Location::Local, &[window], false);
     if config.ndp_count {
@@ -29,4 +26,51 @@ pub(super) fn features(role: Role, config: &Config) -> Features {
     }
     features.prefer(Feature::EcnIncapable, Location::Remote, &[0, 1]).expect("both are legal");
     features
+}
+
+/// The CCID of one half-connection, and what its acknowledgements need: those are the other end's to send.
+fn ask_for_ccid(features: &mut Features, role: Role, location: Location, ccids: &[Ccid]) {
+    let numbers: Vec<u64> = ccids.iter().map(|ccid| u64::from(ccid.number())).collect();
+    let (only_2, has_2) = (numbers.iter().all(|&ccid| ccid == 2), numbers.is_empty() || numbers.contains(&2));
+    let numbers = if numbers.is_empty() { vec![2] } else { numbers };
+    let acks = match location {
+        Location::Local => Location::Remote,
+        Location::Remote => Location::Local,
+    };
+    let mut ask = |feature, location, values: &[u64], mandatory| {
+        features.propose(feature, location, values, mandatory).expect("a legal value of a feature of ours");
+    };
+    // CCID 2 is where connections start (RFC 4340 §10); saying so spares an end that could do more a negotiation.
+    if role == Role::Client || !only_2 {
+        ask(Feature::Ccid, location, &numbers, !has_2);
+    }
+    // "Use of the Ack Vector is MANDATORY on CCID 2 half-connections" (RFC 4341 §4); on others it tells each packet's
+    // fate (RFC 4342 §6), and one can do without.
+    if role == Role::Client {
+        let values: &[u64] = if only_2 { &[1] } else { &[1, 0] };
+        ask(Feature::SendAckVector, acks, values, only_2 && location == Location::Local);
+    }
+    if !only_2 {
+        // To be had for the asking, once the CCID is there (RFC 4342 §8.4).
+        features.prefer(Feature::SendLossEventRate, acks, &[1, 0]).expect("both are legal");
+        features.prefer(Feature::SendAckVector, acks, &[1, 0]).expect("both are legal");
+    }
+}
+
+impl Connection {
+    /// Asks the peer for what the congestion control of this end's data needs, should it not have offered it by itself.
+    pub(super) fn ask_for_acks(&mut self) {
+        let settled = |feature, at| self.features.is_settled(feature, at);
+        if !settled(Feature::Ccid, Location::Local) || !settled(Feature::SendAckVector, Location::Remote) {
+            return;
+        }
+        let is_rate_based = self.ccid().is_rate_based();
+        if self.features.remote(Feature::SendAckVector) == 0 && !self.asked_for_vectors {
+            self.asked_for_vectors = is_rate_based;
+            let values: &[u64] = if is_rate_based { &[1, 0] } else { &[1] };
+            self.features
+                .propose(Feature::SendAckVector, Location::Remote, values, !is_rate_based)
+                .expect("a legal value of a negotiable feature");
+        }
+    }
 }

@@ -303,7 +303,10 @@ impl Features {
             Rule::ServerPriority => {
                 match negotiation.reconciled(role, &values) {
                     Some(value) => negotiation.value = value,
-                    None if mandatory => return Err(NegotiationError::NothingShared { kind, feature, first }),
+                    // Either end may have said that it takes nothing else (§6.6.9).
+                    None if mandatory || negotiation.mandatory => {
+                        return Err(NegotiationError::NothingShared { kind, feature, first });
+                    }
                     None => {}
                 }
                 // The value counts from here, before the Confirm is sent: the options that follow in this packet may

@@ -1,5 +1,6 @@
 //! Connections as their drivers and their peers see them.
 
+mod ccids;
 mod endpoint;
 mod hostile;
 mod link;
