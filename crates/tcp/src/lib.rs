@@ -8,6 +8,7 @@
 pub mod connection;
 pub mod endpoint;
 pub mod receiver;
+pub mod record;
 pub mod segment;
 mod sender;
 pub mod seq;

@@ -1,0 +1,79 @@
+//! Which numbers were delivered: the newest of them, in a window that slides.
+
+/// So many numbers are told apart; what is older counts as delivered. More are under way only where a window is wider
+/// than 2^16 datagrams.
+const WINDOW: i64 = 1 << 16;
+const WORDS: usize = WINDOW as usize / 64;
+
+/// The numbers that were delivered.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// A bit for each number of the window, by its remainder; empty before the first.
+    bits: Vec<u64>,
+    /// The highest number so far. Numbers go round at 2^32, this does not.
+    highest: i64,
+}
+
+impl Seen {
+    /// Says whether this number is new, and remembers it.
+    pub(super) fn insert(&mut self, number: u32) -> bool {
+        if self.bits.is_empty() {
+            self.bits = vec![0; WORDS];
+            self.highest = i64::from(number);
+        }
+        let number = self.highest + i64::from(number.wrapping_sub(self.highest as u32) as i32);
+        if number <= self.highest - WINDOW {
+            return false;
+        }
+        self.slide(number);
+        let (word, bit) = place(number);
+        let is_new = self.bits[word] & bit == 0;
+        self.bits[word] |= bit;
+        is_new
+    }
+
+    /// Makes room up to `number`.
+    fn slide(&mut self, number: i64) {
+        if number - self.highest >= WINDOW {
+            self.bits.fill(0);
+        } else {
+            for passed in self.highest + 1..=number {
+                let (word, bit) = place(passed);
+                self.bits[word] &= !bit;
+            }
+        }
+        self.highest = self.highest.max(number);
+    }
+}
+
+fn place(number: i64) -> (usize, u64) {
+    let at = number.rem_euclid(WINDOW) as usize;
+    (at / 64, 1 << (at % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_is_new_once_in_any_order_and_around_the_end() {
+        let mut seen = Seen::default();
+        let numbers = (0..1_000_u32).map(|n| (n ^ 5).wrapping_add(u32::MAX - 300));
+        assert!(numbers.clone().all(|number| seen.insert(number)));
+        assert!(!numbers.clone().any(|number| seen.insert(number)));
+    }
+
+    #[test]
+    fn what_is_older_than_the_window_counts_as_seen() {
+        let mut seen = Seen::default();
+        assert!(seen.insert(0));
+        assert!(seen.insert(WINDOW as u32));
+        assert!(!seen.insert(0), "it has left the window");
+        assert!(seen.insert(1), "it is the oldest that is told apart");
+        assert!(seen.insert(WINDOW as u32 + 40_000));
+        assert!(seen.insert(50_000), "its bit was another number's");
+        assert!(seen.insert(1 << 30));
+        assert!(!seen.insert(30_001));
+        assert!(seen.insert((1 << 30) - 5));
+    }
+}
