@@ -109,7 +109,8 @@ impl Streams {
     ) -> Result<(u32, SocketAddr), Failure> {
         allowed(users.limits(), spec)?;
         // The daemon may have any port; whoever asks may not.
-        if PRIVILEGED.contains(&local.port()) && owner.uid != 0 {
+        let port = if spec.native { spec.dccp_port } else { local.port() };
+        if PRIVILEGED.contains(&port) && owner.uid != 0 {
             return Err(Failure::NotPermitted);
         }
         users.take_stream(owner.uid, 0)?;

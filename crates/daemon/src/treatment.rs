@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use timeous_choice::{Age, Chain, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_core::{Duration, LateChoice, Priority};
-use timeous_engine::{DccpConfig, ServiceCode, StreamConfig};
+use timeous_engine::{Carrier, DccpConfig, ServiceCode, StreamConfig};
 use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
 
 /// Timers that are shorter keep the engine busy for nothing.
@@ -28,6 +28,7 @@ pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
     let policy = spec.policy;
     StreamConfig {
         dccp,
+        carrier: if spec.native { Carrier::Ip } else { Carrier::Udp },
         service: ServiceCode::from_bytes(spec.service),
         dccp_port: spec.dccp_port,
         slots: spec.slots,

@@ -298,6 +298,11 @@ impl Connection {
         self.flow
     }
 
+    /// How long its ports are to rest when it is over.
+    pub(crate) fn timewait(&self) -> Duration {
+        self.config.msl * 2
+    }
+
     /// Whether [`poll_event`](Transport::poll_event) has something to say.
     pub(crate) fn has_news(&self) -> bool {
         !self.events.is_empty()

@@ -1,4 +1,4 @@
-//! An endpoint: many connections over one UDP socket, told apart by their 6-tuples (RFC 6773 §3.8).
+//! An endpoint: many connections over one socket, told apart by addresses and ports (RFC 6773 §3.8; RFC 4340 §5.1).
 
 mod arrivals;
 mod config;
@@ -6,7 +6,7 @@ mod lingering;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use timeous_cm::{Destination, FlowId, Manager};
 use timeous_core::{
@@ -14,10 +14,10 @@ use timeous_core::{
 };
 
 pub use config::EndpointConfig;
-pub use names::ConnectionId;
+pub use names::{ConnectionId, Route};
 
 use crate::connection::refusal::write_bare;
-use crate::connection::{Connection, Event, State, Target};
+use crate::connection::{Config, Connection, Event, State, Target};
 use crate::packet::Header;
 use crate::reset::ResetCode;
 use crate::service::ServiceCode;
@@ -33,8 +33,10 @@ pub trait Sources {
 /// A packet that leaves an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Where to.
+    /// Where to: a UDP address, or an IP address and port zero.
     pub to: SocketAddr,
+    /// The address to send it from, natively: it is part of the checksum.
+    pub from: Option<IpAddr>,
     /// The connection that it belongs to; a refusal belongs to none.
     pub connection: Option<ConnectionId>,
     /// How to send it, and which ADU it carries.
@@ -90,13 +92,22 @@ struct Slot {
     since: Instant,
 }
 
-/// The connections of one UDP socket, sans-IO: datagrams and time in, datagrams and events out.
+/// What is offered on a port.
+#[derive(Debug)]
+struct Listener {
+    services: Vec<ServiceCode>,
+    /// How its connections are set up.
+    config: Config,
+}
+
+/// The connections of one UDP or raw IP socket, sans-IO: datagrams and time in, datagrams and events out.
 ///
 /// The driving order is that of [`Transport`]. A connection is looked at only when it has a reason to send, so the driver
 /// has to pass on the Congestion Manager's wake-ups ([`Manager::poll_granted`], also between two packets) by
 /// [`granted`](Self::granted), and the application's by [`wake`](Self::wake).
 ///
-/// Several connections may share a UDP 4-tuple: the second method of RFC 6773 §3.8.
+/// Several connections may share a UDP 4-tuple: the second method of RFC 6773 §3.8. Which [`Route`] a packet came by, or
+/// leaves by, tells whether it travels in UDP or natively.
 ///
 /// ```
 /// use timeous_core::{Instant, Rng};
@@ -116,13 +127,13 @@ pub struct Endpoint {
     slots: BTreeMap<ConnectionId, Slot>,
     keys: BTreeMap<FlowKey, ConnectionId>,
     flows: BTreeMap<FlowId, ConnectionId>,
-    listeners: BTreeMap<u16, Vec<ServiceCode>>,
+    listeners: BTreeMap<u16, Listener>,
     /// Connections that a client has asked for and not completed, oldest first.
     half_open: BTreeSet<ConnectionId>,
     lingering: Lingering,
     schedule: Schedule<ConnectionId>,
     events: VecDeque<(ConnectionId, Event)>,
-    refusals: VecDeque<(SocketAddr, Header)>,
+    refusals: VecDeque<(Route, Header)>,
     refusal_rate: RateLimit,
     statistics: EndpointStatistics,
     /// Those whose end was told: they are still there to be asked for their statistics.
@@ -159,7 +170,12 @@ impl Endpoint {
     /// Accepts connections to the DCCP port `port` that ask for one of `services`. A second call for a port replaces
     /// the services.
     pub fn listen(&mut self, port: u16, services: &[ServiceCode]) {
-        self.listeners.insert(port, services.to_vec());
+        self.listen_with(port, services, self.config.connection.clone());
+    }
+
+    /// [`listen`](Self::listen), with settings of its own for these connections.
+    pub fn listen_with(&mut self, port: u16, services: &[ServiceCode], config: Config) {
+        self.listeners.insert(port, Listener { services: services.to_vec(), config });
     }
 
     /// Accepts no more connections to `port`; those that are there stay.
@@ -167,26 +183,43 @@ impl Endpoint {
         self.listeners.remove(&port);
     }
 
-    /// Asks `remote`, a UDP address, for a connection to its DCCP port `remote_port`, from an ephemeral port.
+    /// Asks `remote`, a UDP address or a [`Route`], for a connection to its DCCP port `remote_port`, from an ephemeral
+    /// port.
     ///
     /// # Errors
     /// [`ConnectError`] if there is no room for another connection.
     pub fn connect(
         &mut self,
         now: Instant,
-        remote: SocketAddr,
+        remote: impl Into<Route>,
         remote_port: u16,
         service: ServiceCode,
+    ) -> Result<ConnectionId, ConnectError> {
+        self.connect_with(now, remote.into(), remote_port, service, self.config.connection.clone())
+    }
+
+    /// [`connect`](Self::connect), with settings of its own for this connection.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if there is no room for another connection.
+    pub fn connect_with(
+        &mut self,
+        now: Instant,
+        route: Route,
+        remote_port: u16,
+        service: ServiceCode,
+        config: Config,
     ) -> Result<ConnectionId, ConnectError> {
         self.reap(now);
         if self.slots.len() >= self.config.max_connections {
             return Err(ConnectError::TooMany(self.slots.len()));
         }
-        let local_port = self.ephemeral_port(remote, remote_port).ok_or(ConnectError::NoPort(remote))?;
+        let local_port = self.ephemeral_port(route, remote_port).ok_or(ConnectError::NoPort(route.remote()))?;
         self.order.fed(now)?;
-        let target = Target { destination: self.destination(remote), local_port, remote_port, service };
-        let connection = Connection::connect(now, self.config.connection.clone(), target, &mut self.rng);
-        Ok(self.add(now, FlowKey { remote, remote_port, local_port }, connection))
+        let target = Target { destination: self.destination(route), local_port, remote_port, service };
+        let config = Config { encapsulation: route.encapsulation(config.encapsulation), ..config };
+        let connection = Connection::connect(now, config, target, &mut self.rng);
+        Ok(self.add(now, FlowKey { route, remote_port, local_port }, connection))
     }
 
     /// Closes a connection in good order, as [`Connection::close`].
@@ -222,7 +255,7 @@ impl Endpoint {
     /// [`Connection::path_mtu_exceeded`]. It holds for all connections there, since the message cannot tell them apart
     /// (RFC 6773 §3.6).
     pub fn path_mtu_exceeded(&mut self, remote: SocketAddr, mps: usize) {
-        for slot in self.slots.values_mut().filter(|slot| slot.key.remote == remote) {
+        for slot in self.slots.values_mut().filter(|slot| slot.key.route.remote() == remote) {
             slot.connection.path_mtu_exceeded(mps);
         }
     }
@@ -248,9 +281,9 @@ impl Endpoint {
         self.slots.get(&id).map(|slot| &slot.connection)
     }
 
-    /// The UDP address of a connection's peer.
+    /// The address of a connection's peer: in UDP with its port.
     pub fn remote(&self, id: ConnectionId) -> Option<SocketAddr> {
-        self.slots.get(&id).map(|slot| slot.key.remote)
+        self.slots.get(&id).map(|slot| slot.key.route.remote())
     }
 
     /// The connections there are, half-open ones included.
@@ -306,9 +339,10 @@ impl Endpoint {
         }
         self.order.advance(now)?;
         let polled = match self.refusals.pop_front() {
-            Some((to, header)) => {
-                write_bare(&header, self.config.connection.encapsulation, packet);
-                Ok(Some(Outgoing { to, connection: None, transmit: Transmit { ecn: Ecn::NotEct, adu: None } }))
+            Some((route, header)) => {
+                write_bare(&header, route.encapsulation(self.config.connection.encapsulation), packet);
+                let transmit = Transmit { ecn: Ecn::NotEct, adu: None };
+                Ok(Some(Outgoing { to: route.remote(), from: route.local(), connection: None, transmit }))
             }
             None => self.poll_connections(now, cm, sources, packet),
         };
@@ -333,7 +367,7 @@ impl Endpoint {
             let mut nothing = NoAdus;
             let source = if slot.is_connected { sources.source(id) } else { &mut nothing };
             let polled = slot.connection.poll_transmit(now, cm, source, packet);
-            let to = slot.key.remote;
+            let (to, from) = (slot.key.route.remote(), slot.key.route.local());
             match &polled {
                 Ok(Some(_)) => self.schedule.take_turns(),
                 Ok(None) => {
@@ -352,7 +386,8 @@ impl Endpoint {
                 continue;
             }
             // Moved last, when it has been written for a while: at once would wait for that.
-            return polled.map(|transmit| transmit.map(|transmit| Outgoing { to, connection: Some(id), transmit }));
+            return polled
+                .map(|transmit| transmit.map(|transmit| Outgoing { to, from, connection: Some(id), transmit }));
         }
         Ok(None)
     }
@@ -376,8 +411,8 @@ impl Endpoint {
         Some((id, event))
     }
 
-    fn destination(&self, remote: SocketAddr) -> Destination {
-        Destination::from(remote.ip()).with_dscp(self.config.dscp)
+    fn destination(&self, route: Route) -> Destination {
+        Destination::from(route.remote().ip()).with_dscp(self.config.dscp)
     }
 
     fn add(&mut self, now: Instant, key: FlowKey, connection: Connection) -> ConnectionId {
@@ -390,12 +425,12 @@ impl Endpoint {
     }
 
     /// A port from the dynamic range (RFC 4340 §19.9) that is free towards this peer.
-    fn ephemeral_port(&mut self, remote: SocketAddr, remote_port: u16) -> Option<u16> {
+    fn ephemeral_port(&mut self, route: Route, remote_port: u16) -> Option<u16> {
         const FIRST: u16 = 49_152;
         const COUNT: u16 = u16::MAX - FIRST + 1;
         let start = self.rng.below(u64::from(COUNT)) as u16;
         (0..COUNT).map(|step| FIRST + (start + step) % COUNT).find(|&local_port| {
-            let key = FlowKey { remote, remote_port, local_port };
+            let key = FlowKey { route, remote_port, local_port };
             !self.keys.contains_key(&key) && !self.lingering.contains(&key) && !self.listeners.contains_key(&local_port)
         })
     }
@@ -450,7 +485,7 @@ impl Endpoint {
             self.ended.remove(&id);
             let Some(slot) = self.slots.get(&id) else { continue };
             if slot.connection.state() == State::TimeWait {
-                self.lingering.insert(slot.key, now + self.config.connection.msl * 2);
+                self.lingering.insert(slot.key, now + slot.connection.timewait());
             }
             self.remove(id);
         }

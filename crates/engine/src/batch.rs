@@ -1,6 +1,6 @@
 //! Packets that were pulled at one instant, on their way to the kernel together.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use arrayvec::ArrayVec;
 use timeous_core::{Ecn, Instant};
@@ -32,6 +32,7 @@ pub(crate) struct Batch {
 struct Entry {
     header: Vec<u8>,
     to: SocketAddr,
+    from: Option<IpAddr>,
     ecn: Ecn,
     connection: Option<ConnectionId>,
     adu: Option<Sending>,
@@ -72,7 +73,7 @@ impl Batch {
         if self.len == self.entries.len() {
             let to = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
             let (header, ecn) = (Vec::with_capacity(HEADER_ROOM), Ecn::NotEct);
-            self.entries.push(Entry { header, to, ecn, connection: None, adu: None, done: false });
+            self.entries.push(Entry { header, to, from: None, ecn, connection: None, adu: None, done: false });
         }
         let header = &mut self.entries[self.len].header;
         header.clear();
@@ -83,6 +84,7 @@ impl Batch {
     pub(crate) fn add(&mut self, outgoing: &Outgoing) {
         let entry = &mut self.entries[self.len];
         entry.to = outgoing.to;
+        entry.from = outgoing.from;
         entry.ecn = outgoing.transmit.ecn;
         entry.connection = outgoing.connection;
         entry.adu = outgoing.transmit.adu.as_ref().map(|adu| Sending {
@@ -172,12 +174,12 @@ impl Entry {
     /// What the kernel gets; `None` if there is nothing to send any more. Waiting for the kernel does not make a
     /// deadline later: for the transport it is as if the packet was lost on the way.
     fn packet<'a>(&'a self, now: Instant, payloads: &'a impl Payloads) -> Option<Packet<'a>> {
-        let Self { to, ecn, ref header, .. } = *self;
+        let Self { to, from, ecn, ref header, .. } = *self;
         let payload = match (self.connection, self.adu) {
             (_, Some(Sending { deadline: Some(deadline), .. })) if now > deadline => return None,
             (Some(connection), Some(Sending { token, apart: true, .. })) => Some(payloads.payload(connection, token)?),
             _ => None,
         };
-        Some(Packet { to, ecn, header, payload })
+        Some(Packet { to, from, ecn, header, payload })
     }
 }

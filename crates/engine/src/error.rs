@@ -9,13 +9,19 @@ pub enum EngineError {
     #[error("cannot use {0}: another program has that port; choose another one, or stop that program")]
     PortInUse(SocketAddr),
     /// A socket could not be made.
-    #[error("cannot open a UDP socket on {local}: {error}")]
+    #[error("cannot open a socket on {local}: {error}")]
     Socket {
         /// Where.
         local: SocketAddr,
         /// The system's words.
         error: std::io::Error,
     },
+    /// A raw socket takes a right that this process has not got.
+    #[error(
+        "DCCP without UDP needs a raw socket, and this process may not open one: run it as root, give the program the \
+         right (setcap cap_net_raw+ep), or let it travel in UDP (encap=udp) on both ends"
+    )]
+    NoRawSocket,
     /// The system gave no thread, memory or descriptor.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),

@@ -27,7 +27,7 @@ mod worker;
 
 pub use client::CmClient;
 pub use command::{Offer, PortLife};
-pub use config::{NewChoice, StreamConfig};
+pub use config::{Carrier, NewChoice, StreamConfig};
 pub use congestion::{Congestion, CongestionGuard, Notify};
 pub use engine::{Engine, Listener, ListenerFor};
 pub use error::EngineError;

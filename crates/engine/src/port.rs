@@ -1,12 +1,12 @@
-//! A UDP port: its socket, the endpoint behind it, and the streams that use it.
+//! A UDP port, or an address of DCCP without UDP: its socket, the endpoint behind it, and the streams that use it.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{AduSource, Instant, Misuse, NoAdus, Rng};
-use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Sources};
+use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Route, Sources};
 use timeous_ring::Payload;
 
 use crate::batch::{Batch, Payloads};
@@ -19,7 +19,7 @@ use crate::remote::{self, Served};
 use crate::session::{PASS_INTERVAL, Session};
 use crate::shared::Shared;
 use crate::stream::Stream;
-use crate::udp::Socket;
+use crate::udp::{Reservation, Socket, Way};
 use crate::waker::Waker;
 
 /// How many bytes may wait here for an application in another process, beside what its socket holds.
@@ -62,19 +62,25 @@ impl Streams {
 }
 
 /// Who is waited for on a port, and what they get.
+#[derive(Clone)]
 pub(crate) struct Listening {
     pub(crate) id: ListenerId,
     pub(crate) user: User,
     pub(crate) config: StreamConfig,
     pub(crate) incoming: Arc<Incoming>,
+    /// Tells whether it is there.
+    pub(crate) life: Arc<()>,
 }
 
 pub(crate) struct Port {
     life: Arc<()>,
+    /// Of a raw socket, which outlives its streams: tells of each connection whether it is there.
+    lives: BTreeMap<ConnectionId, Arc<()>>,
     socket: Socket,
     endpoint: Endpoint,
     sessions: Sessions,
-    listening: Option<Listening>,
+    /// By DCCP port, which is reserved where no UDP port stands for it. A UDP port has one at most.
+    listening: BTreeMap<u16, (Listening, Option<Reservation>)>,
     /// Packets on their way to the kernel; between calls those that it had no room for.
     batch: Batch,
     /// Whether some session has data that may not leave yet.
@@ -115,12 +121,12 @@ impl Payloads for Sessions {
 }
 
 impl Port {
-    /// A port for streams like `config` says.
-    pub(crate) fn new(socket: Socket, config: &StreamConfig, rng: &mut Rng) -> Self {
-        let settings = EndpointConfig { connection: config.dccp.clone(), ..EndpointConfig::default() };
-        let endpoint = Endpoint::new(settings, rng.fork());
+    /// A port without streams.
+    pub(crate) fn new(socket: Socket, rng: &mut Rng) -> Self {
+        let endpoint = Endpoint::new(EndpointConfig::default(), rng.fork());
         let (sessions, batch) = (Sessions::default(), Batch::default());
-        Self { life: Arc::new(()), socket, endpoint, sessions, listening: None, batch, waits: false }
+        let (life, lives, listening) = (Arc::new(()), BTreeMap::new(), BTreeMap::new());
+        Self { life, lives, socket, endpoint, sessions, listening, batch, waits: false }
     }
 
     /// Tells whether it is there.
@@ -143,7 +149,7 @@ impl Port {
 
     /// Whether nobody needs it any more.
     pub(crate) fn is_idle(&self) -> bool {
-        self.listening.is_none()
+        self.listening.is_empty()
             && self.sessions.by_connection.is_empty()
             && self.endpoint.connections().next().is_none()
     }
@@ -163,22 +169,39 @@ impl Port {
         config: &StreamConfig,
         streams: &mut Streams,
     ) -> Result<Made, EngineError> {
-        let (session, stream) = streams.make(user, config, PortLife::of(&self.life))?;
-        let id = self.endpoint.connect(now, remote, config.dccp_port, config.service)?;
+        let route = match self.native() {
+            Some(local) => Route::native(local, remote),
+            None => remote.into(),
+        };
+        // A raw socket is there for others, too.
+        let life = if self.native().is_some() { Arc::new(()) } else { self.life.clone() };
+        let (session, stream) = streams.make(user, config, PortLife::of(&life))?;
+        let settings = config.dccp.clone();
+        let id = self.endpoint.connect_with(now, route, config.dccp_port, config.service, settings)?;
         self.sessions.by_connection.insert(id, session);
+        self.lives.insert(id, life);
         Ok(stream)
     }
 
-    pub(crate) fn listen(&mut self, listening: Listening) {
+    /// The address, if this is one without UDP.
+    pub(crate) fn native(&self) -> Option<IpAddr> {
+        if self.socket.is_raw() { self.socket.local_addr().ok().map(|local| local.ip()) } else { None }
+    }
+
+    pub(crate) fn listen(&mut self, listening: Listening, reservation: Option<Reservation>) {
         let config = &listening.config;
-        self.endpoint.listen(config.dccp_port, &[config.service]);
-        self.listening = Some(listening);
+        self.endpoint.listen_with(config.dccp_port, &[config.service], config.dccp.clone());
+        self.listening.insert(config.dccp_port, (listening, reservation));
     }
 
     pub(crate) fn stop_listening(&mut self, id: ListenerId) {
-        if let Some(listening) = self.listening.take_if(|listening| listening.id == id) {
-            self.endpoint.stop_listening(listening.config.dccp_port);
-        }
+        let endpoint = &mut self.endpoint;
+        self.listening.retain(|&port, (listening, _)| {
+            if listening.id == id {
+                endpoint.stop_listening(port);
+            }
+            listening.id != id
+        });
     }
 
     pub(crate) fn notify(&mut self, id: StreamId) {
@@ -226,8 +249,9 @@ impl Port {
     pub(crate) fn receive(&mut self, now: Instant, cm: &mut Manager) {
         let endpoint = &mut self.endpoint;
         loop {
-            let more = self.socket.receive(|from, ecn, datagram| {
-                kept(endpoint.handle_datagram(now, cm, from, datagram, ecn));
+            let more = self.socket.receive(|Way { from, to }, ecn, datagram| {
+                let route = to.map_or_else(|| from.into(), |to| Route::native(to, from));
+                kept(endpoint.handle_datagram(now, cm, route, datagram, ecn));
             });
             match more {
                 Ok(true) => {}
@@ -253,6 +277,8 @@ impl Port {
             progress = true;
             self.handle_event(now, cm, connection, event, streams);
         }
+        let endpoint = &self.endpoint;
+        self.lives.retain(|&connection, _| endpoint.connection(connection).is_some());
         progress | self.look_after_sources(now)
     }
 
@@ -310,7 +336,7 @@ impl Port {
         streams: &mut Streams,
     ) {
         match event {
-            Event::Incoming { .. } => self.take_in(connection, streams),
+            Event::Incoming { port, .. } => self.take_in(connection, port, streams),
             // Before the application hears of the end.
             Event::Closed { .. } => self.report(now, cm, connection, true),
             _ => {}
@@ -324,8 +350,8 @@ impl Port {
         }
     }
 
-    fn take_in(&mut self, connection: ConnectionId, streams: &mut Streams) {
-        let Some(listening) = &self.listening else { return };
+    fn take_in(&mut self, connection: ConnectionId, port: u16, streams: &mut Streams) {
+        let Some((listening, _)) = self.listening.get(&port) else { return };
         match streams.make(listening.user, &listening.config, PortLife::default()) {
             Ok((session, stream)) => {
                 self.sessions.by_connection.insert(connection, session);

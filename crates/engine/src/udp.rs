@@ -1,8 +1,9 @@
-//! A UDP socket that knows ECN, sends in batches from where the payloads lie, and receives many at once.
+//! A UDP or raw IP socket that knows ECN, sends in batches from where the payloads lie, and receives many at once.
 
 mod abi;
 mod bundle;
 mod packet;
+mod raw;
 mod receive;
 mod send;
 #[allow(unsafe_code, reason = "the one room that gives addresses to the kernel")]
@@ -12,17 +13,30 @@ mod tests;
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use abi::OWN_MARK;
 use bundle::Plan;
 pub use packet::Packet;
+pub(crate) use raw::{Reservation, local_for};
+pub use receive::Way;
 use system::{Inbound, Outbound, SocketOption, set_option};
 
-/// A non-blocking UDP socket.
+/// What a socket's packets travel in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carries {
+    Udp,
+    /// IPv4 itself: what comes in begins with its header.
+    Ipv4,
+    /// IPv6 itself.
+    Ipv6,
+}
+
+/// A non-blocking UDP socket, or a raw one of DCCP.
 #[derive(Debug)]
 pub struct Socket {
-    io: UdpSocket,
+    io: OwnedFd,
+    carries: Carries,
     plan: Plan,
     outbound: Outbound,
     inbound: Inbound,
@@ -63,15 +77,20 @@ impl Socket {
         if !bundles {
             tracing::debug!("the kernel knows no GSO: packets go one by one");
         }
-        Ok(Self { io, plan: Plan::default(), outbound: Outbound::default(), inbound: Inbound::default(), bundles })
+        Ok(Self::new(io.into(), Carries::Udp, bundles))
     }
 
-    /// Where it is bound.
+    fn new(io: OwnedFd, carries: Carries, bundles: bool) -> Self {
+        let (plan, outbound, inbound) = (Plan::default(), Outbound::default(), Inbound::default());
+        Self { io, carries, plan, outbound, inbound, bundles }
+    }
+
+    /// Where it is bound. The port of a raw socket means nothing.
     ///
     /// # Errors
     /// The system's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr()
+        Ok(rustix::net::getsockname(&self.io)?.try_into()?)
     }
 
     /// Whether equal packets go as one; switched off by itself where the kernel or the device refuses.

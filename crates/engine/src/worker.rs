@@ -10,13 +10,13 @@ use timeous_cm::Manager;
 use timeous_core::{Instant, Rng};
 
 use crate::clock;
-use crate::command::{Command, Incoming, ListenReply, ListenerId, Made, User};
-use crate::config::StreamConfig;
+use crate::command::{Command, Incoming, ListenReply, ListenerId, Made, PortLife, User};
+use crate::config::{Carrier, StreamConfig};
 use crate::congestion::Congestion;
 use crate::error::EngineError;
 use crate::order::{Order, Orders, StreamId};
 use crate::port::{Listening, Port, Streams};
-use crate::udp::Socket;
+use crate::udp::{Reservation, Socket, local_for};
 use crate::waker::{Waker, timespec};
 
 pub(crate) struct Worker {
@@ -117,25 +117,88 @@ impl Worker {
         (remote, user): (SocketAddr, User),
         config: &StreamConfig,
     ) -> Result<Made, EngineError> {
-        let mut port = Port::new(bind(any_local(remote))?, config, &mut self.rng);
-        let stream = port.connect(now, (remote, user), config, &mut self.streams)?;
-        self.add(port);
-        Ok(stream)
+        match config.carrier {
+            Carrier::Udp => {
+                let mut port = Port::new(bind(any_local(remote))?, &mut self.rng);
+                let stream = port.connect(now, (remote, user), config, &mut self.streams)?;
+                self.add(port);
+                Ok(stream)
+            }
+            Carrier::Ip => {
+                let nowhere = |error| EngineError::Socket { local: any_local(remote), error };
+                let number = self.native_port(local_for(remote.ip()).map_err(nowhere)?)?;
+                let port = self.ports.get_mut(&number).expect("it was found, or made, just now");
+                port.connect(now, (remote, user), config, &mut self.streams)
+            }
+        }
     }
 
     fn listen(&mut self, local: SocketAddr, user: User, config: StreamConfig, incoming: Arc<Incoming>) -> ListenReply {
-        let mut port = Port::new(bind(local)?, &config, &mut self.rng);
-        let (local, life) = (port.local_addr()?, port.life());
         let id = ListenerId(self.next_listener);
         self.next_listener += 1;
-        port.listen(Listening { id, user, config, incoming });
+        if config.carrier == Carrier::Ip {
+            return self.listen_natively(local.ip(), Listening { id, user, config, incoming, life: Arc::new(()) });
+        }
+        let mut port = Port::new(bind(local)?, &mut self.rng);
+        let (local, life) = (port.local_addr()?, port.life());
+        port.listen(Listening { id, user, config, incoming, life: Arc::new(()) }, None);
         self.add(port);
         Ok((id, local, life))
     }
 
-    fn add(&mut self, port: Port) {
-        self.ports.insert(self.next_port, port);
+    /// Listens without UDP, at all addresses of both families if `local` is IPv6's for any.
+    fn listen_natively(&mut self, local: IpAddr, listening: Listening) -> ListenReply {
+        let number = listening.config.dccp_port;
+        let (id, life) = (listening.id, PortLife::of(&listening.life));
+        let both = [Ipv4Addr::UNSPECIFIED.into(), local];
+        let locals = if local == Ipv6Addr::UNSPECIFIED { &both[..] } else { &both[1..] };
+        let mut failed = None;
+        for &local in locals {
+            match self.reserved(local, number) {
+                Ok((port, reservation)) => port.listen(listening.clone(), Some(reservation)),
+                // A host without IPv6 has all of its addresses in IPv4.
+                Err(EngineError::Socket { .. }) if local.is_ipv6() && locals.len() > 1 => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            None => Ok((id, SocketAddr::new(local, number), life)),
+            Some(error) => {
+                for port in self.ports.values_mut() {
+                    port.stop_listening(id);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// A raw socket's port, and the DCCP port `number` in it.
+    fn reserved(&mut self, local: IpAddr, number: u16) -> Result<(&mut Port, Reservation), EngineError> {
+        let place = SocketAddr::new(local, number);
+        let at = self.native_port(local)?;
+        let reservation = Reservation::take(local, number).map_err(|error| refused(place, error))?;
+        let port = self.ports.get_mut(&at).expect("it was found, or made, just now");
+        Ok((port, reservation))
+    }
+
+    /// The one for DCCP without UDP at the address `local`, which streams share.
+    fn native_port(&mut self, local: IpAddr) -> Result<u64, EngineError> {
+        if let Some((&number, _)) = self.ports.iter().find(|(_, port)| port.native() == Some(local)) {
+            return Ok(number);
+        }
+        let socket = Socket::bind_raw(local).map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => EngineError::NoRawSocket,
+            _ => EngineError::Socket { local: (local, 0).into(), error },
+        })?;
+        let port = Port::new(socket, &mut self.rng);
+        Ok(self.add(port))
+    }
+
+    fn add(&mut self, port: Port) -> u64 {
+        let number = self.next_port;
+        self.ports.insert(number, port);
         self.next_port += 1;
+        number
     }
 
     fn receive(&mut self, now: Instant, cm: &mut Manager) {
@@ -210,10 +273,14 @@ fn bind(local: SocketAddr) -> Result<Socket, EngineError> {
         }
         Err(error) => error,
     };
-    Err(match error.kind() {
+    Err(refused(local, error))
+}
+
+fn refused(local: SocketAddr, error: std::io::Error) -> EngineError {
+    match error.kind() {
         std::io::ErrorKind::AddrInUse => EngineError::PortInUse(local),
         _ => EngineError::Socket { local, error },
-    })
+    }
 }
 
 /// Any local address of the family of `remote`, with a port of the system's choice.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, LateChoice, PathState, Priority, Queue, Rng};
 use timeous_dccp::{Body, Encapsulation, Header, PacketType, ResetCode, Seq, packet};
-use timeous_engine::{DccpConfig, Engine, ServiceCode, Status, Stream, StreamConfig, clock};
+use timeous_engine::{Carrier, DccpConfig, Engine, ServiceCode, Status, Stream, StreamConfig, clock};
 
 const SERVICE: ServiceCode = ServiceCode::from_bytes(*b"good");
 const PORT: u16 = 5_004;
@@ -21,6 +21,7 @@ impl LateChoice for Everything {
 fn config() -> StreamConfig {
     StreamConfig {
         dccp: DccpConfig::default(),
+        carrier: Carrier::Udp,
         service: SERVICE,
         dccp_port: PORT,
         slots: 256,

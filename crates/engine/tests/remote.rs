@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, LateChoice, PathState, Queue};
 use timeous_engine::{
-    CloseReason, DccpConfig, Engine, Gone, Offer, Received, Served, ServiceCode, Status, Stream, StreamConfig, Waker,
-    clock,
+    Carrier, CloseReason, DccpConfig, Engine, Gone, Offer, Received, Served, ServiceCode, Status, Stream, StreamConfig,
+    Waker, clock,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,6 +22,7 @@ impl LateChoice for Everything {
 fn config() -> StreamConfig {
     StreamConfig {
         dccp: DccpConfig::default(),
+        carrier: Carrier::Udp,
         service: ServiceCode::from_bytes(*b"test"),
         dccp_port: 5_004,
         slots: 64,

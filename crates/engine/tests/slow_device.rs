@@ -79,7 +79,7 @@ fn what_the_kernel_does_not_take_is_told_and_goes_later() {
         let batch: Vec<_> = waiting
             .iter()
             .take(Socket::BATCH)
-            .map(|header| Packet { to, ecn: Ecn::Ect0, header, payload: None })
+            .map(|header| Packet { to, from: None, ecn: Ecn::Ect0, header, payload: None })
             .collect();
         let mut done = BTreeSet::new();
         let all = sender.send(&batch, |at, result| {

@@ -152,7 +152,7 @@ impl Dccp {
     fn transmit(&mut self, now: Instant, cm: &mut Manager) -> Option<Packet> {
         self.packet.clear();
         let polled = kept(self.endpoint.poll_transmit(now, cm, &mut self.sessions, &mut self.packet));
-        let Outgoing { to, connection, transmit } = polled?;
+        let Outgoing { to, connection, transmit, .. } = polled?;
         if let (Some(id), Some(adu)) = (connection, transmit.adu)
             && let Some(session) = self.sessions.by_connection.get_mut(&id)
         {

@@ -47,7 +47,7 @@ pub mod uri;
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncReceiver, AsyncSender};
 pub use error::{Culprit, Error, SendError};
-pub use options::{Daemon, Options, PolicyName, Role};
+pub use options::{Daemon, Encapsulation, Options, PolicyName, Role};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, open_both};
 pub use stats::{Fates, Stats};

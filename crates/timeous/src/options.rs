@@ -13,14 +13,14 @@ pub enum Role {
     Caller {
         /// Its name or address.
         host: String,
-        /// Its UDP port.
+        /// Its UDP port; without UDP it is [`Options::dccp_port`] that counts.
         port: u16,
     },
     /// Waits to be called.
     Listener {
         /// The local address; all of them if `None`.
         address: Option<IpAddr>,
-        /// The UDP port.
+        /// The UDP port; without UDP it is [`Options::dccp_port`] that counts.
         port: u16,
     },
 }
@@ -68,6 +68,17 @@ pub enum Daemon {
     At(PathBuf),
 }
 
+/// What a stream's DCCP packets travel in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Encapsulation {
+    /// UDP (RFC 6773): it passes NATs, and takes no rights.
+    #[default]
+    Udp,
+    /// Nothing but IP, as its protocol 33 (RFC 4340): it takes the right to open raw sockets (`CAP_NET_RAW`) here or,
+    /// where the daemon runs the stream, there.
+    None,
+}
+
 /// How a stream is treated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -91,8 +102,10 @@ pub struct Options {
     pub timeout: Duration,
     /// The DCCP service code (RFC 4340 §8.1.2); by default that of RTP video (RFC 5762 §5.2).
     pub service: [u8; 4],
-    /// The DCCP port behind the UDP port; by default RTP's (RFC 5762).
+    /// The DCCP port, behind the UDP port if there is one; by default RTP's (RFC 5762).
     pub dccp_port: u16,
+    /// What its packets travel in.
+    pub encapsulation: Encapsulation,
     /// Who runs it. What the peer sees is the same.
     pub daemon: Daemon,
 }
@@ -110,6 +123,7 @@ impl Default for Options {
             timeout: Duration::from_secs(10),
             service: *b"RTPV",
             dccp_port: 5004,
+            encapsulation: Encapsulation::Udp,
             daemon: Daemon::Off,
         }
     }

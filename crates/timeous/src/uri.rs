@@ -6,10 +6,10 @@ use std::str::FromStr;
 use timeous_core::Duration;
 use timeous_core::units::{UnitError, parse_bytes, parse_duration};
 
-use crate::options::{Daemon, Options, PolicyName, Role};
+use crate::options::{Daemon, Encapsulation, Options, PolicyName, Role};
 use timeous_choice::QueueLimit;
 
-/// The port that a URI without one means (RFC 6773 §3.8).
+/// The port that a URI without one means, unless it says `encap=none` (RFC 6773 §3.8).
 pub const DEFAULT_PORT: u16 = 6511;
 
 /// A parsed `timeous://` URI.
@@ -65,7 +65,7 @@ pub enum UriError {
 }
 
 /// Every key, and what it means.
-pub const KEYS: [(&str, &str); 12] = [
+pub const KEYS: [(&str, &str); 13] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
     ("latency", "from the moment of handing over to playout, such as 300ms; a plain number is milliseconds"),
     ("policy", "frames, deadline, age or fifo: what is given up when the path is too slow"),
@@ -75,11 +75,12 @@ pub const KEYS: [(&str, &str); 12] = [
     ),
     ("age", "with policy=age: how long an ADU may wait, such as 90ms"),
     ("repair", "on or off: whether what was lost and can still arrive in time is sent again"),
-    ("mtu", "the largest UDP payload; 1200 unless given"),
+    ("mtu", "the largest DCCP packet; 1200 unless given"),
     ("slots", "places in the packet ring"),
     ("timeout", "how long a silent peer is waited for, such as 10s"),
     ("service", "the DCCP service code, four characters such as RTPV"),
     ("dport", "the DCCP port behind the UDP port"),
+    ("encap", "udp, or none: DCCP in IP itself, where the URI's port is the DCCP port; it takes CAP_NET_RAW"),
     ("daemon", "off, auto or the path of a daemon's socket: who runs the stream, this process or the host's daemon"),
 ];
 
@@ -92,14 +93,28 @@ impl FromStr for Uri {
         let (host, port) = split_authority(authority.trim_end_matches('/'))?;
         let mut options = Options::default();
         let mut mode = if host.is_empty() { Mode::Listener } else { Mode::Caller };
+        let mut names_dport = false;
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             if key == "mode" {
                 mode = Mode::parse(value)?;
             } else {
+                names_dport |= key == "dport";
                 set(&mut options, key, value)?;
             }
         }
+        let port = match (options.encapsulation, port) {
+            (Encapsulation::Udp, port) => port.unwrap_or(DEFAULT_PORT),
+            (Encapsulation::None, None) => options.dccp_port,
+            (Encapsulation::None, Some(port)) => {
+                let said = std::mem::replace(&mut options.dccp_port, port);
+                if names_dport && said != port {
+                    let expected = format!("with encap=none there is one port, and the URI says {port} already");
+                    return Err(bad("dport", &said.to_string(), expected));
+                }
+                port
+            }
+        };
         Ok(Self { role: mode.role(host, port)?, options })
     }
 }
@@ -133,8 +148,8 @@ impl Mode {
     }
 }
 
-/// Host (without brackets) and port.
-fn split_authority(authority: &str) -> Result<(&str, u16), UriError> {
+/// Host (without brackets) and port, if there is one.
+fn split_authority(authority: &str) -> Result<(&str, Option<u16>), UriError> {
     let (host, port) = match authority.rfind(']') {
         Some(end) => (authority[..end].trim_start_matches('['), &authority[end + 1..]),
         None => match authority.rfind(':') {
@@ -143,9 +158,9 @@ fn split_authority(authority: &str) -> Result<(&str, u16), UriError> {
         },
     };
     let port = match port.strip_prefix(':') {
-        None => DEFAULT_PORT,
+        None => None,
         Some(port) => match port.parse() {
-            Ok(port) if port > 0 => port,
+            Ok(port) if port > 0 => Some(port),
             _ => return Err(UriError::BadPort(port.to_owned())),
         },
     };
@@ -164,6 +179,7 @@ fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
         "timeout" => options.timeout = time("timeout", value)?,
         "service" => options.service = service(value)?,
         "dport" => options.dccp_port = number("dport", value, 1..=65_535)?,
+        "encap" => options.encapsulation = encapsulation(value)?,
         "daemon" => options.daemon = daemon(value)?,
         _ => return Err(UriError::UnknownKey { key: key.to_owned() }),
     }
@@ -227,6 +243,14 @@ fn service(value: &str) -> Result<[u8; 4], UriError> {
     if code.iter().all(u8::is_ascii_graphic) { Ok(code) } else { Err(bad("service", value, expected)) }
 }
 
+fn encapsulation(value: &str) -> Result<Encapsulation, UriError> {
+    match value {
+        "udp" => Ok(Encapsulation::Udp),
+        "none" => Ok(Encapsulation::None),
+        _ => Err(bad("encap", value, "use udp or none")),
+    }
+}
+
 fn daemon(value: &str) -> Result<Daemon, UriError> {
     match value {
         "off" => Ok(Daemon::Off),
@@ -257,9 +281,27 @@ mod tests {
     }
 
     #[test]
+    fn without_udp_there_is_one_port() {
+        let parsed = |uri: &str| uri.parse::<Uri>().unwrap();
+        for (uri, port) in [
+            ("timeous://h:7?encap=none", 7),
+            ("timeous://h:7?dport=7&encap=none", 7),
+            ("timeous://h?encap=none", 5004),
+            ("timeous://h?encap=none&dport=9", 9),
+        ] {
+            let Uri { role, options } = parsed(uri);
+            assert_eq!((role, options.dccp_port), (Role::Caller { host: "h".to_owned(), port }, port), "{uri}");
+            assert_eq!(options.encapsulation, Encapsulation::None);
+        }
+        assert_eq!(parsed("timeous://h:7?encap=udp").options.dccp_port, 5004);
+        assert!(error("timeous://h:7?encap=none&dport=9").contains("says 7 already"));
+        assert!(error("timeous://h?encap=ip").contains("udp or none"));
+    }
+
+    #[test]
     fn every_key_is_understood() {
         let uri: Uri = "timeous://h:1?latency=1s&policy=age&queue=3p&age=90ms&repair=off&mtu=1200&slots=64\
-                        &timeout=5s&service=TEST&dport=7&mode=caller&daemon=/a/b"
+                        &timeout=5s&service=TEST&dport=7&encap=udp&mode=caller&daemon=/a/b"
             .parse()
             .unwrap();
         let options = uri.options;

@@ -1,13 +1,11 @@
 //! Whose packet it is that arrived, and what becomes of one that is nobody's (RFC 4340 §8.5 steps 2 and 3).
 
-use std::net::SocketAddr;
-
 use timeous_cm::Manager;
 use timeous_core::{Ecn, Instant, Misuse, Transport};
 
-use super::{ConnectionId, Endpoint, FlowKey};
-use crate::connection::Connection;
+use super::{ConnectionId, Endpoint, FlowKey, Route};
 use crate::connection::refusal::refusal;
+use crate::connection::{Config, Connection};
 use crate::packet::{Body, Header, Packet};
 use crate::reset::{ResetCode, ResetReason};
 use crate::service::ServiceCode;
@@ -16,7 +14,7 @@ use crate::service::ServiceCode;
 const MAX_REFUSALS: usize = 256;
 
 impl Endpoint {
-    /// Takes in a datagram that came from the UDP address `from`.
+    /// Takes in a datagram that came from the UDP address `from`, or by a native [`Route`].
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -24,24 +22,26 @@ impl Endpoint {
         &mut self,
         now: Instant,
         cm: &mut Manager,
-        from: SocketAddr,
+        from: impl Into<Route>,
         datagram: &[u8],
         ecn: Ecn,
     ) -> Result<(), Misuse> {
         self.order.fed(now)?;
         self.reap(now);
-        let Ok(packet) = Packet::parse(datagram, self.config.connection.encapsulation) else {
+        let route = from.into();
+        let encapsulation = route.encapsulation(self.config.connection.encapsulation);
+        let Ok(packet) = Packet::parse(datagram, encapsulation) else {
             self.statistics.malformed += 1;
             return Ok(());
         };
         let header = &packet.header;
-        let key = FlowKey { remote: from, remote_port: header.source_port, local_port: header.dest_port };
+        let key = FlowKey { route, remote_port: header.source_port, local_port: header.dest_port };
         let id = match self.keys.get(&key) {
             Some(&id) => id,
             None => match self.admit(now, key, header) {
                 Ok(id) => id,
                 Err(code) => {
-                    self.refuse(now, from, header, code);
+                    self.refuse(now, &key, header, code);
                     return Ok(());
                 }
             },
@@ -67,8 +67,10 @@ impl Endpoint {
             self.statistics.refused += 1;
             return Err(ResetCode::TooBusy);
         }
-        let config = self.config.connection.clone();
-        let destination = self.destination(key.remote);
+        let config = self.listeners.get(&key.local_port).map_or(&self.config.connection, |listener| &listener.config);
+        let encapsulation = key.route.encapsulation(config.encapsulation);
+        let config = Config { encapsulation, ..config.clone() };
+        let destination = self.destination(key.route);
         let connection = Connection::listen(now, config, key.local_port, &[service], destination, &mut self.rng);
         let id = self.add(now, key, connection);
         self.half_open.insert(id);
@@ -80,8 +82,8 @@ impl Endpoint {
         if self.lingering.contains(key) {
             return Err(ResetCode::NoConnection);
         }
-        let services = self.listeners.get(&key.local_port).ok_or(ResetCode::ConnectionRefused)?;
-        if !service.is_valid() || !services.contains(&service) {
+        let listener = self.listeners.get(&key.local_port).ok_or(ResetCode::ConnectionRefused)?;
+        if !service.is_valid() || !listener.services.contains(&service) {
             return Err(ResetCode::BadServiceCode);
         }
         if self.slots.len() >= self.config.max_connections {
@@ -103,13 +105,20 @@ impl Endpoint {
     }
 
     /// Answers a packet that belongs to no connection, within the limits (§8.1.3, §8.3.1).
-    fn refuse(&mut self, now: Instant, to: SocketAddr, header: &Header, code: ResetCode) {
+    ///
+    /// A raw IP socket sees the packets of the whole host, and others on it have connections, too: only ports that are
+    /// surely ours are answered for.
+    fn refuse(&mut self, now: Instant, key: &FlowKey, header: &Header, code: ResetCode) {
+        let is_ours = self.listeners.contains_key(&key.local_port) || self.lingering.contains(key);
+        if key.route.local().is_some() && !is_ours {
+            return;
+        }
         if let Some(reset) = refusal(header, ResetReason::plain(code))
             && self.refusals.len() < MAX_REFUSALS
             && self.refusal_rate.take(now)
         {
             self.statistics.resets_sent += 1;
-            self.refusals.push_back((to, reset));
+            self.refusals.push_back((key.route, reset));
         }
     }
 }

@@ -52,10 +52,12 @@ impl Lingering {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     fn key(local_port: u16) -> FlowKey {
-        FlowKey { remote: ([192, 0, 2, 1], 6_511).into(), remote_port: 1, local_port }
+        FlowKey { route: SocketAddr::from(([192, 0, 2, 1], 6_511)).into(), remote_port: 1, local_port }
     }
 
     #[test]

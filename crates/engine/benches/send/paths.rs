@@ -105,7 +105,7 @@ impl Path for Batched {
     }
 
     fn batch(&mut self) -> u64 {
-        let packet = Packet { to: self.ends.remote, ecn: Ecn::Ect0, header: &self.packet, payload: None };
+        let packet = Packet { to: self.ends.remote, from: None, ecn: Ecn::Ect0, header: &self.packet, payload: None };
         send(&mut self.socket, &[packet; BATCH]);
         BATCH as u64
     }
@@ -142,7 +142,7 @@ impl Path for Ringed {
         }
         let packet = |&token| {
             let payload = self.consumer.payload(token);
-            Packet { to: self.ends.remote, ecn: Ecn::Ect0, header: &HEADER, payload }
+            Packet { to: self.ends.remote, from: None, ecn: Ecn::Ect0, header: &HEADER, payload }
         };
         let packets: Vec<_> = self.tokens.iter().map(packet).collect();
         send(&mut self.socket, &packets);

@@ -1,6 +1,6 @@
 //! Addresses and control messages as Linux lays them out in memory, written and read without pointers.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use timeous_core::Ecn;
 
@@ -77,6 +77,8 @@ const WORD: usize = size_of::<usize>();
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     pub(super) ecn: Ecn,
+    /// The address here that it was sent to, and to it alone; where the socket asks for it.
+    pub(super) to: Option<IpAddr>,
     /// The size of each datagram but the last; zero: there is only one.
     pub(super) segment: usize,
 }
@@ -84,14 +86,29 @@ pub(super) struct Marks {
 impl Control {
     pub(super) const MOST: usize = 256;
 
-    /// Writes the mark, unless it is the socket's own, and for several packets in one the size of each; gives how many
-    /// bytes that takes.
-    pub(super) fn write(&mut self, to: SocketAddr, ecn: Ecn, segment: Option<u16>) -> usize {
+    /// Writes the mark, unless it is the socket's own, the address to send from, if there is a choice, and for several
+    /// packets in one the size of each; gives how many bytes that takes.
+    pub(super) fn write(&mut self, to: SocketAddr, from: Option<IpAddr>, ecn: Ecn, segment: Option<u16>) -> usize {
         let mut at = 0;
         if ecn != OWN_MARK {
             let (level, kind) =
                 if is_ipv4(to) { (libc::IPPROTO_IP, libc::IP_TOS) } else { (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) };
             at = self.put(at, level, kind, &i32::from(ecn as u8).to_ne_bytes());
+        }
+        match from {
+            // `in_pktinfo`: interface, address here, address in the header.
+            Some(IpAddr::V4(from)) => {
+                let mut info = [0; 12];
+                info[4..8].copy_from_slice(&from.octets());
+                at = self.put(at, libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
+            }
+            // `in6_pktinfo`: address, interface.
+            Some(IpAddr::V6(from)) => {
+                let mut info = [0; 20];
+                info[..16].copy_from_slice(&from.octets());
+                at = self.put(at, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+            }
+            None => {}
         }
         if let Some(segment) = segment {
             at = self.put(at, libc::SOL_UDP, libc::UDP_SEGMENT, &segment.to_ne_bytes());
@@ -99,7 +116,7 @@ impl Control {
         at
     }
 
-    fn put(&mut self, at: usize, level: i32, kind: i32, data: &[u8]) -> usize {
+    pub(super) fn put(&mut self, at: usize, level: i32, kind: i32, data: &[u8]) -> usize {
         let end = at + (HEAD + data.len()).next_multiple_of(WORD);
         let message = &mut self.0[at..end];
         message.fill(0);
@@ -119,6 +136,15 @@ impl Control {
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, data) => {
                     marks.ecn =
                         data.first_chunk().map_or(Ecn::NotEct, |&class| ecn_of(i32::from_ne_bytes(class) as u8));
+                }
+                (libc::IPPROTO_IP, libc::IP_PKTINFO, &[_, _, _, _, a, b, c, d, ref header @ ..])
+                    if header.starts_with(&[a, b, c, d]) =>
+                {
+                    marks.to = Some(Ipv4Addr::new(a, b, c, d).into());
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, data) => {
+                    let to = data.first_chunk::<16>().map(|&to| Ipv6Addr::from(to));
+                    marks.to = to.filter(|to| !to.is_multicast()).map(IpAddr::from);
                 }
                 (libc::SOL_UDP, libc::UDP_GRO, data) => {
                     let segment = data.first_chunk().map_or(0, |&size| i32::from_ne_bytes(size));
@@ -176,8 +202,12 @@ mod tests {
         for to in ["192.0.2.1:6511", "[2001:db8::1]:80", "[::ffff:192.0.2.1]:9"] {
             for ecn in [Ecn::Ect1, Ecn::Ce, Ecn::NotEct] {
                 let mut control = Control::default();
-                let len = control.write(to.parse().unwrap(), ecn, Some(1400));
-                assert_eq!(control.read(len), Marks { ecn, segment: 0 }, "the size given is no size received");
+                let len = control.write(to.parse().unwrap(), None, ecn, Some(1400));
+                assert_eq!(
+                    control.read(len),
+                    Marks { ecn, to: None, segment: 0 },
+                    "the size given is no size received"
+                );
             }
         }
     }
@@ -185,7 +215,7 @@ mod tests {
     #[test]
     fn what_the_kernel_cut_off_is_not_read() {
         let mut control = Control::default();
-        let len = control.write("192.0.2.1:1".parse().unwrap(), Ecn::Ce, None);
+        let len = control.write("192.0.2.1:1".parse().unwrap(), None, Ecn::Ce, None);
         for cut in 0..HEAD + 4 {
             assert_eq!(control.read(cut), Marks::default());
         }

@@ -1,6 +1,6 @@
 //! Which packets go to the kernel as one: equal ones for the same destination, cut apart again at the device (GSO).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use timeous_core::Ecn;
 
@@ -15,6 +15,7 @@ const MOST_BYTES: usize = 65_507;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) to: SocketAddr,
+    pub(super) from: Option<IpAddr>,
     pub(super) ecn: Ecn,
     first: usize,
     last: usize,
@@ -28,14 +29,14 @@ pub(super) struct Message {
 
 impl Message {
     fn of(at: usize, packet: &Packet<'_>) -> Self {
-        let bytes = packet.len();
-        Self { to: packet.to, ecn: packet.ecn, first: at, last: at, count: 1, segment: bytes, bytes, open: bytes > 0 }
+        let (bytes, &Packet { to, from, ecn, .. }) = (packet.len(), packet);
+        Self { to, from, ecn, first: at, last: at, count: 1, segment: bytes, bytes, open: bytes > 0 }
     }
 
     fn takes(&self, packet: &Packet<'_>) -> bool {
         let len = packet.len();
         self.open
-            && self.ecn == packet.ecn
+            && (self.ecn, self.from) == (packet.ecn, packet.from)
             && (1..=self.segment).contains(&len)
             && self.count < MOST_SEGMENTS
             && self.bytes + len <= MOST_BYTES
@@ -102,7 +103,7 @@ mod tests {
 
     /// A packet of `len` bytes for a host.
     fn packet(host: u8, ecn: Ecn, len: usize) -> Packet<'static> {
-        Packet { to: ([192, 0, 2, host], 7).into(), ecn, header: &BYTES[..len], payload: None }
+        Packet { to: ([192, 0, 2, host], 7).into(), from: None, ecn, header: &BYTES[..len], payload: None }
     }
 
     fn laid(packets: &[Packet<'_>]) -> Vec<Vec<usize>> {

@@ -1,6 +1,6 @@
 //! A packet on its way out, in one piece or two.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use timeous_core::Ecn;
 use timeous_ring::Payload;
@@ -10,6 +10,8 @@ use timeous_ring::Payload;
 pub struct Packet<'a> {
     /// Where to.
     pub to: SocketAddr,
+    /// The address to send it from; `None`: that of the socket, or of the kernel's choice.
+    pub from: Option<IpAddr>,
     /// The mark to send it with.
     pub ecn: Ecn,
     /// All of it, or what goes before the payload.

@@ -1,19 +1,29 @@
 //! Receiving: many datagrams a call, those of one sender in one piece, each with its mark.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
 use timeous_core::Ecn;
 
-use super::Socket;
+use super::system::Arrival;
+use super::{Carries, Socket};
+
+/// Between whom a datagram travelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// The address here, if the socket is a raw one.
+    pub to: Option<IpAddr>,
+}
 
 impl Socket {
     /// Takes what has come, one call to `each` a datagram. Returns whether there may be more.
     ///
     /// # Errors
     /// What ICMP said of an earlier packet, and whatever else the system says. There may be more all the same.
-    pub fn receive(&mut self, mut each: impl FnMut(SocketAddr, Ecn, &[u8])) -> io::Result<bool> {
+    pub fn receive(&mut self, mut each: impl FnMut(Way, Ecn, &[u8])) -> io::Result<bool> {
         let count = match self.inbound.receive(self.io.as_fd()) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -21,11 +31,28 @@ impl Socket {
             Err(error) => return Err(error),
         };
         for arrival in (0..count).filter_map(|place| self.inbound.arrival(place)) {
+            let way = Way { from: arrival.from, to: arrival.marks.to };
+            if self.carries != Carries::Udp {
+                // A packet to many hosts, or to none of ours, begins no connection (RFC 4340 §8.1).
+                if let Some(packet) = raw_packet(self.carries, &arrival).filter(|_| way.to.is_some()) {
+                    each(way, arrival.marks.ecn, packet);
+                }
+                continue;
+            }
             let segment = if arrival.marks.segment == 0 { arrival.bytes.len() } else { arrival.marks.segment };
             for datagram in arrival.bytes.chunks(segment.max(1)) {
-                each(arrival.from, arrival.marks.ecn, datagram);
+                each(way, arrival.marks.ecn, datagram);
             }
         }
         Ok(true)
+    }
+}
+
+/// What is in the IP packet; `None` if that is none.
+fn raw_packet<'a>(carries: Carries, arrival: &Arrival<'a>) -> Option<&'a [u8]> {
+    match carries {
+        // The header's length in words of four bytes.
+        Carries::Ipv4 => arrival.bytes.get(usize::from(arrival.bytes.first()? & 0xf) * 4..),
+        _ => Some(arrival.bytes),
     }
 }

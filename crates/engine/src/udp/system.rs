@@ -25,6 +25,8 @@ pub(super) enum SocketOption {
     TrafficClass,
     ReceiveTos,
     ReceiveTrafficClass,
+    ReceiveInfo,
+    ReceiveInfo6,
     DiscoverMtu,
     DiscoverMtu6,
     DontFragment6,
@@ -42,6 +44,8 @@ impl SocketOption {
             Self::TrafficClass => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
             Self::ReceiveTos => (libc::IPPROTO_IP, libc::IP_RECVTOS),
             Self::ReceiveTrafficClass => (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
+            Self::ReceiveInfo => (libc::IPPROTO_IP, libc::IP_PKTINFO),
+            Self::ReceiveInfo6 => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
             Self::DiscoverMtu => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
             Self::DiscoverMtu6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
             Self::DontFragment6 => (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG),
@@ -135,7 +139,7 @@ impl Outbound {
     fn header(&mut self, place: usize, message: &Message, part: usize, parts: usize) -> libc::mmsghdr {
         let (name, control) = (&mut self.names[place], &mut self.controls[place]);
         let name_len = name.write(message.to);
-        let control_len = control.write(message.to, message.ecn, message.cut());
+        let control_len = control.write(message.to, message.from, message.ecn, message.cut());
         let mut header = empty_header();
         header.msg_hdr.msg_name = from_mut(name).cast();
         header.msg_hdr.msg_namelen = name_len as libc::socklen_t;

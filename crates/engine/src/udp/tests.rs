@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use rustix::event::{PollFd, PollFlags};
 use timeous_core::{AduMeta, Duration, Ecn, Instant, Rng};
@@ -22,7 +23,7 @@ fn received(socket: &mut Socket, count: usize) -> Vec<(SocketAddr, Ecn, Vec<u8>)
         let timeout = timespec(Duration::from_secs(5));
         let ready = rustix::event::poll(&mut [PollFd::new(&*socket, PollFlags::IN)], Some(&timeout)).unwrap();
         assert!(ready > 0, "only {} of {count} came", got.borrow().len());
-        while socket.receive(|from, ecn, bytes| got.borrow_mut().push((from, ecn, bytes.to_vec()))).unwrap() {}
+        while socket.receive(|way, ecn, bytes| got.borrow_mut().push((way.from, ecn, bytes.to_vec()))).unwrap() {}
     }
     got.into_inner()
 }
@@ -67,7 +68,7 @@ fn bursts_arrive(loopback: &str, bundles: bool) {
             let payload = (at % 5 != 4).then(|| consumer.payload(at as u64).unwrap());
             let bytes = if payload.is_some() { [&header[..], &payloads[at]].concat() } else { header.clone() };
             expected[receiver].push((sender_address(&sender), ecn, bytes));
-            packets.push(Packet { to: to[receiver], ecn, header, payload });
+            packets.push(Packet { to: to[receiver], from: None, ecn, header, payload });
         }
         send_all(&mut sender, &packets);
         for (receiver, expected) in [&mut first, &mut second].into_iter().zip(&expected) {
@@ -100,7 +101,7 @@ fn a_socket_of_both_families_keeps_the_marks_of_ipv4() {
     let (mut sender, _) = pair("127.0.0.1:0");
     let mut receiver = Socket::bind("[::]:0".parse().unwrap()).unwrap();
     let to = (std::net::Ipv4Addr::LOCALHOST, receiver.local_addr().unwrap().port()).into();
-    let packet = Packet { to, ecn: Ecn::Ce, header: b"in time", payload: None };
+    let packet = Packet { to, from: None, ecn: Ecn::Ce, header: b"in time", payload: None };
     send_all(&mut sender, &[packet; 3]);
     let from = received(&mut receiver, 3).into_iter().map(|(from, ecn, bytes)| {
         assert_eq!((ecn, &bytes[..]), (Ecn::Ce, &b"in time"[..]));
@@ -116,8 +117,8 @@ fn a_socket_of_both_families_keeps_the_marks_of_ipv4() {
 fn an_empty_datagram_is_one_too() {
     let (mut sender, mut receiver) = pair("127.0.0.1:0");
     let to = receiver.local_addr().unwrap();
-    send_all(&mut sender, &[Packet { to, ecn: Ecn::Ect1, header: b"", payload: None }]);
-    send_all(&mut sender, &[Packet { to, ecn: Ecn::NotEct, header: b"after it", payload: None }]);
+    send_all(&mut sender, &[Packet { to, from: None, ecn: Ecn::Ect1, header: b"", payload: None }]);
+    send_all(&mut sender, &[Packet { to, from: None, ecn: Ecn::NotEct, header: b"after it", payload: None }]);
     let got = received(&mut receiver, 1);
     assert!(
         got.iter().all(|(_, ecn, bytes)| (*ecn, &bytes[..]) == (Ecn::NotEct, b"after it")),
@@ -131,7 +132,7 @@ fn an_empty_datagram_is_one_too() {
 fn datagrams_that_come_in_one_piece_keep_their_mark() {
     let (mut sender, mut receiver) = pair("127.0.0.1:0");
     let bytes = [7; 1000];
-    let packet = Packet { to: receiver.local_addr().unwrap(), ecn: Ecn::Ce, header: &bytes, payload: None };
+    let packet = Packet { to: receiver.local_addr().unwrap(), from: None, ecn: Ecn::Ce, header: &bytes, payload: None };
     send_all(&mut sender, &[packet; 40]);
     let timeout = timespec(Duration::from_secs(5));
     rustix::event::poll(&mut [PollFd::new(&receiver, PollFlags::IN)], Some(&timeout)).unwrap();
@@ -148,7 +149,7 @@ fn where_gso_is_refused_packets_go_one_by_one_from_then_on() {
     set_option(sender.as_fd(), SocketOption::NoChecksum, 1).unwrap();
     let to = receiver.local_addr().unwrap();
     let texts = ["one", "two", "six", "ten"];
-    let packets = texts.map(|text| Packet { to, ecn: Ecn::Ect0, header: text.as_bytes(), payload: None });
+    let packets = texts.map(|text| Packet { to, from: None, ecn: Ecn::Ect0, header: text.as_bytes(), payload: None });
     send_all(&mut sender, &packets);
     assert!(!sender.bundles(), "it was refused, and is not tried again");
     send_all(&mut sender, &packets);
@@ -162,7 +163,7 @@ fn a_packet_that_cannot_go_does_not_keep_the_others_and_leaves_gso_on() {
     let to = receiver.local_addr().unwrap();
     // Nobody has port zero.
     let nowhere = (std::net::Ipv4Addr::LOCALHOST, 0).into();
-    let packet = |to| Packet { to, ecn: Ecn::NotEct, header: b"same", payload: None };
+    let packet = |to| Packet { to, from: None, ecn: Ecn::NotEct, header: b"same", payload: None };
     let packets = [packet(to), packet(nowhere), packet(nowhere), packet(to)];
     let mut refused = Vec::new();
     assert!(sender.send(&packets, |at, result| if result.is_err() {
@@ -205,7 +206,8 @@ fn a_producer_that_writes_over_its_payload_in_mid_send_hurts_nobody() {
         });
         for round in 0..200_u32 {
             let header = round.to_be_bytes();
-            let packet = |token| Packet { to, ecn: Ecn::Ect0, header: &header, payload: consumer.payload(token) };
+            let packet =
+                |token| Packet { to, from: None, ecn: Ecn::Ect0, header: &header, payload: consumer.payload(token) };
             let packets: Vec<_> = (0..32).map(packet).collect();
             send_all(&mut sender, &packets);
             for (_, ecn, bytes) in received(&mut receiver, 32) {
@@ -217,4 +219,71 @@ fn a_producer_that_writes_over_its_payload_in_mid_send_hurts_nobody() {
     });
     assert!(wrote > 0);
     assert_eq!(consumer.violation(), None, "payloads are the application's own affair");
+}
+
+/// Two raw sockets; `None`, and a line that says so, where they are not allowed.
+fn raw_pair(test: &str, loopback: &str) -> Option<(Socket, Socket)> {
+    let bind = || Socket::bind_raw(loopback.parse().unwrap());
+    match bind() {
+        Ok(socket) => Some((socket, bind().unwrap())),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let all = std::env::var("TIMEOUS_REQUIRE_ALL");
+            assert_ne!(all.as_deref(), Ok("1"), "{test} may not be skipped: it needs CAP_NET_RAW");
+            eprintln!("SKIPPED {test}: needs CAP_NET_RAW");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_raw_socket_tells_mark_and_addresses_and_keeps_the_ip_header_to_itself() {
+    // Loopback addresses that no other test listens at.
+    for (loopback, other) in [("127.0.0.77", Some("127.0.0.78")), ("::1", None)] {
+        let name = "a_raw_socket_tells_mark_and_addresses_and_keeps_the_ip_header_to_itself";
+        let Some((mut sender, mut receiver)) = raw_pair(name, loopback) else { return };
+        let address: IpAddr = loopback.parse().unwrap();
+        let from = other.map_or(address, |other| other.parse().unwrap());
+        // One socket may send from any address of the host.
+        let mut anywhere = Socket::bind_raw(if from.is_ipv4() { "0.0.0.0" } else { "::" }.parse().unwrap()).unwrap();
+        assert!(sender.is_raw() && !sender.bundles());
+        let marks = [Ecn::Ect0, Ecn::NotEct, Ecn::Ce, Ecn::Ect1];
+        let packet = |ecn, header, from| Packet { to: (address, 0).into(), from, ecn, header, payload: None };
+        send_all(&mut sender, &marks.map(|ecn| packet(ecn, b"no DCCP at all", None)));
+        send_all(&mut anywhere, &[packet(Ecn::Ect0, b"from elsewhere", Some(from))]);
+        let mut got = Vec::new();
+        while got.len() < 5 {
+            let timeout = timespec(Duration::from_secs(5));
+            assert!(rustix::event::poll(&mut [PollFd::new(&receiver, PollFlags::IN)], Some(&timeout)).unwrap() > 0);
+            let mut add = |way: Way, ecn, bytes: &[u8]| {
+                // Others use IPv6's only loopback address, too.
+                if bytes.starts_with(b"no DCCP") || bytes.starts_with(b"from elsewhere") {
+                    got.push((way.from, way.to, ecn, bytes.to_vec()));
+                }
+            };
+            while receiver.receive(&mut add).unwrap() {}
+        }
+        for (got, mark) in got.iter().zip(marks) {
+            assert_eq!(*got, ((address, 0).into(), Some(address), mark, b"no DCCP at all".to_vec()));
+        }
+        assert_eq!((got[4].0.ip(), &got[4].3[..]), (from, &b"from elsewhere"[..]));
+    }
+}
+
+#[test]
+fn what_was_sent_to_many_is_nobodys() {
+    // `in_pktinfo` of a broadcast: the address here is not the one in the header.
+    let mut control = abi::Control::default();
+    let mut info = [0; 12];
+    info[4..8].copy_from_slice(&[192, 0, 2, 1]);
+    info[8..].copy_from_slice(&[192, 0, 2, 255]);
+    let len = control.put(0, libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
+    assert_eq!(control.read(len).to, None);
+    info[8..].copy_from_slice(&[192, 0, 2, 1]);
+    let len = control.put(0, libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
+    assert_eq!(control.read(len).to, Some([192, 0, 2, 1].into()));
+    let mut info = [0; 20];
+    info[..2].copy_from_slice(&[0xff, 0x02]);
+    let len = control.put(0, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+    assert_eq!(control.read(len).to, None);
 }

@@ -13,8 +13,10 @@ use super::codec::{Malformed, sensible};
 pub struct StreamSpec {
     /// The DCCP service code (RFC 4340 §8.1.2).
     pub service: [u8; 4],
-    /// The DCCP port behind the UDP port.
+    /// The DCCP port: behind the UDP port, or the only one.
     pub dccp_port: u16,
+    /// Whether its packets travel in IP itself (RFC 4340), and not in UDP (RFC 6773).
+    pub native: bool,
     /// Places in the packet ring, a power of two.
     pub slots: u32,
     /// The largest UDP payload in bytes, from 1 to 65 535.

@@ -9,7 +9,7 @@ use timeous_ipc::{Client, Event};
 
 use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
 use crate::error::Error;
-use crate::options::{Options, PolicyName, Role};
+use crate::options::{Encapsulation, Options, PolicyName, Role};
 use crate::uri::Uri;
 
 /// Calls, or waits to be called, until the stream is open.
@@ -51,6 +51,7 @@ fn spec(options: &Options) -> StreamSpec {
     StreamSpec {
         service: options.service,
         dccp_port: options.dccp_port,
+        native: options.encapsulation == Encapsulation::None,
         slots: options.slots.next_power_of_two(),
         mps: u32::try_from(options.mtu).unwrap_or(u32::MAX),
         connect_timeout: nanos(options.timeout),

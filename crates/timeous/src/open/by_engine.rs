@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use timeous_engine::{Engine, EngineError, ServiceCode, Stream, StreamConfig, clock};
+use timeous_engine::{Carrier, Engine, EngineError, ServiceCode, Stream, StreamConfig, clock};
 
 use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
 use crate::error::Error;
-use crate::options::{Options, Role};
+use crate::options::{Encapsulation, Options, Role};
 use crate::uri::Uri;
 
 /// Calls, or waits to be called, until the stream is open.
@@ -46,6 +46,10 @@ fn config(options: &Options) -> StreamConfig {
     };
     StreamConfig {
         dccp,
+        carrier: match options.encapsulation {
+            Encapsulation::Udp => Carrier::Udp,
+            Encapsulation::None => Carrier::Ip,
+        },
         service: ServiceCode::from_bytes(options.service),
         dccp_port: options.dccp_port,
         slots: options.slots.next_power_of_two(),

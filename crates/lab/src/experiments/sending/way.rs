@@ -114,7 +114,7 @@ impl Sender {
                 let mut refused = false;
                 for _ in 0..packets / *of {
                     number(payload, next);
-                    let packet = Packet { to, ecn: Ecn::NotEct, header: payload, payload: None };
+                    let packet = Packet { to, from: None, ecn: Ecn::NotEct, header: payload, payload: None };
                     refused |= !socket.send(&vec![packet; *of as usize], |_, result| refused |= result.is_err());
                 }
                 if refused { Err(io::Error::other("the device refused a packet")) } else { Ok(packets / *of * *of) }

@@ -8,7 +8,9 @@ use std::thread;
 
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, Priority};
-use timeous_engine::{DccpConfig, Engine, NewChoice, ReceiveHalf, ServiceCode, Status, Stream, StreamConfig, clock};
+use timeous_engine::{
+    Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, ServiceCode, Status, Stream, StreamConfig, clock,
+};
 
 use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
 use super::bed::{Bed, RIGHT};
@@ -182,6 +184,7 @@ fn meta(index: u64) -> AduMeta {
 fn config(plan: &Plan) -> StreamConfig {
     StreamConfig {
         dccp: DccpConfig { mps: SIZE + DccpConfig::HEADER_ROOM, ..DccpConfig::default() },
+        carrier: Carrier::Udp,
         service: ServiceCode::from_bytes(*b"LAI "),
         dccp_port: DCCP_PORT,
         slots: 256,

@@ -1,0 +1,186 @@
+//! DCCP in IP itself: streams over raw sockets of this host's loopback.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use timeous_core::{AduMeta, Duration, Fate, Instant, LateChoice, PathState, Priority, Queue};
+use timeous_engine::{
+    Carrier, CloseReason, Engine, EngineError, Listener, ServiceCode, Status, Stream, StreamConfig, clock,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Gives nothing up.
+struct Everything;
+
+impl LateChoice for Everything {
+    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {}
+}
+
+/// Raw sockets of a host see everything on it: each test has ports of its own.
+fn config(dccp_port: u16) -> StreamConfig {
+    StreamConfig {
+        dccp: timeous_engine::DccpConfig { server_holds_timewait: true, ..Default::default() },
+        carrier: Carrier::Ip,
+        service: ServiceCode::from_bytes(*b"test"),
+        dccp_port,
+        slots: 256,
+        choice: Arc::new(|| Box::new(Everything)),
+        repair: Some(Priority::LOWEST),
+    }
+}
+
+fn at(address: &str) -> SocketAddr {
+    SocketAddr::new(address.parse::<IpAddr>().unwrap(), 0)
+}
+
+/// A listener; `None`, and a line that says so, where raw sockets are not allowed.
+fn listener(test: &str, engine: &Engine, address: &str, port: u16) -> Option<Listener> {
+    match engine.listen(at(address), config(port)) {
+        Ok(listener) => Some(listener),
+        Err(EngineError::NoRawSocket) => {
+            let all = std::env::var("TIMEOUS_REQUIRE_ALL");
+            assert_ne!(all.as_deref(), Ok("1"), "{test} may not be skipped: it needs CAP_NET_RAW");
+            eprintln!("SKIPPED {test}: needs CAP_NET_RAW");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[track_caller]
+fn closed(stream: &Stream) -> CloseReason {
+    let end = clock::now() + PATIENCE;
+    loop {
+        if let Status::Closed(reason) = stream.status() {
+            return reason;
+        }
+        assert!(clock::now() < end, "the stream is {:?}", stream.status());
+    }
+}
+
+/// `from` sends `count` datagrams, which `to` gets, each once and whole; all are acknowledged.
+#[track_caller]
+fn transfer(from: &mut Stream, to: &mut Stream, count: u16) {
+    let (mut got, mut acked, mut sent) = (BTreeSet::new(), 0, 0);
+    let end = clock::now() + PATIENCE;
+    while acked < count || got.len() < usize::from(count) {
+        assert!(clock::now() < end, "{} of {count} came, {acked} were acknowledged: {:?}", got.len(), from.status());
+        if sent < count && from.sending().enqueue(&AduMeta::default(), &payload(sent)).is_ok() {
+            sent += 1;
+        }
+        while let Some(received) = to.receiving().poll_received() {
+            let n = u16::from_be_bytes([received.bytes[0], received.bytes[1]]);
+            assert!(received.bytes == payload(n));
+            got.insert(n);
+        }
+        while let Some(completion) = from.sending().poll_completion() {
+            assert_eq!(completion.fate, Fate::Acked);
+            acked += 1;
+        }
+        if sent == count {
+            to.receiving().wait(Some(clock::now() + Duration::from_millis(1)));
+        }
+    }
+}
+
+fn payload(n: u16) -> Vec<u8> {
+    let mut bytes = vec![n as u8; 2 + usize::from(n % 900)];
+    bytes[..2].copy_from_slice(&n.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn two_engines_talk_over_ipv4_and_ipv6_both_ways_and_close() {
+    // Between them nothing but the host: each sees the other's packets, too, and leaves them alone.
+    for (address, port) in [("127.0.0.1", 4_001), ("::1", 4_002)] {
+        let [here, there] = [(), ()].map(|()| Engine::start().unwrap());
+        let name = "two_engines_talk_over_ipv4_and_ipv6_both_ways_and_close";
+        let Some(mut listener) = listener(name, &there, address, port) else { return };
+        assert_eq!(listener.local_addr().port(), port);
+        let mut client = here.connect(at(address), config(port)).unwrap();
+        let mut server = listener.accept(Some(clock::now() + PATIENCE)).expect("a caller");
+        transfer(&mut client, &mut server, 500);
+        transfer(&mut server, &mut client, 500);
+        assert_eq!(client.sending().snapshot().transport.violations(), 0);
+        client.sending().finish();
+        assert_eq!((closed(&client), closed(&server)), (CloseReason::Local, CloseReason::Peer));
+    }
+}
+
+#[test]
+fn who_listens_everywhere_is_called_at_any_address_and_streams_share_a_socket() {
+    let [here, there] = [(), ()].map(|()| Engine::start().unwrap());
+    let name = "who_listens_everywhere_is_called_at_any_address_and_streams_share_a_socket";
+    let Some(mut listener) = listener(name, &there, "::", 4_011) else { return };
+    let sockets = || std::fs::read_to_string("/proc/net/raw").unwrap().lines().count();
+    let mut streams = Vec::new();
+    let mut before = 0;
+    for address in ["127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.9", "::1"] {
+        let client = here.connect(at(address), config(4_011)).unwrap();
+        let server = listener.accept(Some(clock::now() + PATIENCE)).expect("a caller");
+        streams.push((client, server));
+        if streams.len() == 1 {
+            before = sockets();
+        }
+        if streams.len() == 3 {
+            // Other tests of this process may close theirs meanwhile.
+            assert!(sockets() <= before + 3, "each stream has a socket of its own");
+        }
+    }
+    for (client, server) in &mut streams {
+        transfer(client, server, 50);
+        transfer(server, client, 50);
+    }
+}
+
+#[test]
+fn a_port_has_one_listener_and_others_are_refused_by_name() {
+    let [one, other] = [(), ()].map(|()| Engine::start().unwrap());
+    let name = "a_port_has_one_listener_and_others_are_refused_by_name";
+    let Some(listener) = listener(name, &one, "127.0.0.1", 4_021) else { return };
+    for engine in [&one, &other] {
+        let error = engine.listen(at("127.0.0.1"), config(4_021)).unwrap_err();
+        assert!(matches!(error, EngineError::PortInUse(at) if at.port() == 4_021), "{error}");
+    }
+    let mut beside = one.listen(at("127.0.0.1"), config(4_022)).unwrap();
+    // Of one who asks for another service.
+    let odd = StreamConfig { service: ServiceCode::from_bytes(*b"else"), ..config(4_021) };
+    let refused = other.connect(at("127.0.0.1"), odd).unwrap();
+    assert!(matches!(closed(&refused), CloseReason::Reset(_)), "the listener says so");
+    let mut client = other.connect(at("127.0.0.1"), config(4_022)).unwrap();
+    let mut server = beside.accept(Some(clock::now() + PATIENCE)).expect("a caller");
+    drop(listener);
+    let end = clock::now() + PATIENCE;
+    let again = loop {
+        match other.listen(at("127.0.0.1"), config(4_021)) {
+            Ok(listener) => break listener,
+            Err(error) => assert!(clock::now() < end, "{error}"),
+        }
+    };
+    drop(again);
+    transfer(&mut client, &mut server, 10);
+}
+
+#[test]
+fn without_the_right_the_error_says_what_to_do() {
+    // Rights are a thread's, and those of the threads that it starts.
+    let thread = std::thread::spawn(|| {
+        let mut mine = capabilities(None).unwrap();
+        mine.effective.remove(CapabilitySet::NET_RAW);
+        mine.permitted.remove(CapabilitySet::NET_RAW);
+        mine.inheritable.remove(CapabilitySet::NET_RAW);
+        set_capabilities(None, mine).unwrap();
+        let engine = Engine::start().unwrap();
+        let listening = engine.listen(at("::"), config(4_031)).unwrap_err();
+        let calling = engine.connect(at("127.0.0.1"), config(4_031)).unwrap_err();
+        for error in [listening, calling] {
+            assert!(matches!(error, EngineError::NoRawSocket), "{error}");
+            let text = error.to_string();
+            assert!(text.contains("cap_net_raw") && text.contains("encap=udp"), "{text}");
+        }
+    });
+    thread.join().unwrap();
+}
