@@ -1,7 +1,7 @@
 //! Policies one after the other: each sees what those before it left, and hears what they gave up.
 
 use timeous_core::LateChoice;
-use timeous_core::{AduMeta, DropReason, Fate, Instant, PathState, Queue};
+use timeous_core::{AduMeta, Adviser, DropReason, Fate, Instant, PathState, Queue};
 
 /// A policy made of several.
 ///
@@ -44,6 +44,11 @@ impl LateChoice for Chain {
         for policy in &mut self.policies {
             policy.on_fate(meta, fate);
         }
+    }
+
+    /// The first that speaks with the source.
+    fn adviser(&mut self) -> Option<&mut dyn Adviser> {
+        self.policies.iter_mut().find_map(|policy| policy.adviser())
     }
 }
 

@@ -13,6 +13,8 @@
 //! | the weight of the average | a choice: an eighth, taken at each arrival ([`Settings::parts`]) |
 //! | the average over empty times | RED's rule (Floyd & Jacobson 1993 §4) |
 //! | what feedback says | the queue, its average, the thresholds, the reason, and a rate ([`Advice`]) |
+//! | the stream's rate ("specified at connection", §3.2) | said by [`set_rate`](timeous_core::Adviser::set_rate); else what was handed over in the last second ([`Settings::measure`]) |
+//! | when the queue is looked at: at each arrival (Fig. 5) | at each packet that may leave, which counts all arrivals before it one by one; where nothing may leave, every quarter of a delay ([`watch`](timeous_core::Adviser::watch)) |
 //! | feedback beyond `Max_Th` | given, as §3.2 reads; by Fig. 5 (`else if`) a queue that leaps beyond it would never be told of |
 //! | "only sends marked packets" (§3), "preferentially drop unmarked packets" (Fig. 5) | the first, or by [`Beyond::Excess`] the second |
 //! | what is marked | priority, layer, or a predicate ([`Marking`]) |
@@ -23,19 +25,19 @@
 //! expired does not count as queued, and [`Dependencies`](crate::Dependencies) after, so that what refers to a packet
 //! given up here goes, too.
 
-mod advice;
-mod adviser;
 mod average;
 mod marking;
+mod pace;
+mod rates;
 mod thresholds;
 mod tuner;
 
-use timeous_core::{AduMeta, AduSeq, DropReason, FrameId, Instant, LateChoice, PathState, Queue};
+use timeous_core::{
+    AduMeta, AduSeq, Advice, Adviser, BufferState, DropReason, FrameId, Instant, LateChoice, PathState, Queue, Rate,
+};
 
-pub use advice::{Advice, Reason};
-pub use adviser::Adviser;
 pub use marking::Marking;
-pub use thresholds::{Delay, Level, Thresholds};
+pub use thresholds::{Delay, Level};
 pub use tuner::{Beyond, Settings, Tuner};
 
 /// DBAT as a choice at the instant of sending.
@@ -45,33 +47,46 @@ pub use tuner::{Beyond, Settings, Tuner};
 /// and the number of their hand-over, which have to go up.
 ///
 /// ```
-/// use timeous_choice::dbat::{Adviser, Dbat, Marking};
-/// use timeous_choice::{Chain, Deadlines, Dependencies};
+/// use timeous_choice::dbat::{Dbat, Marking, Settings};
+/// use timeous_choice::{Chain, Deadlines, Dependencies, LateChoice};
 /// use timeous_core::Rate;
-/// let adviser = Adviser::default();
-/// let dbat = Dbat::new(adviser.clone(), Marking::default());
-/// let choice = Chain::default().then(Deadlines).then(dbat).then(Dependencies::default());
+/// let dbat = Dbat::new(Settings::default(), Marking::default());
+/// let mut choice = Chain::default().then(Deadlines).then(dbat).then(Dependencies::default());
 ///
-/// // The source, while a stream uses the choice:
+/// // Whoever drives the queue passes on what source and choice tell each other:
+/// let adviser = choice.adviser().unwrap();
 /// adviser.set_rate(Rate::from_kbps(960));
 /// while let Some(advice) = adviser.poll_advice() {
 ///     println!("{:?}: {} waits, better {}", advice.reason, advice.average, advice.rate);
-///     adviser.set_rate(advice.rate);
 /// }
 /// ```
 #[derive(Debug)]
 pub struct Dbat {
-    adviser: Adviser,
+    tuner: Tuner,
     marking: Marking,
     /// The newest packet that has counted.
     newest: Option<(Instant, AduSeq)>,
 }
 
 impl Dbat {
-    /// For the stream of `adviser`.
+    /// For one stream.
     #[must_use]
-    pub const fn new(adviser: Adviser, marking: Marking) -> Self {
-        Self { adviser, marking, newest: None }
+    pub fn new(settings: Settings, marking: Marking) -> Self {
+        Self { tuner: Tuner::new(settings), marking, newest: None }
+    }
+
+    /// Counts what has arrived, and judges what waits: the level, and how much that is. What has expired is gone,
+    /// whoever takes it away.
+    fn look(&mut self, now: Instant, path: &PathState, queue: &dyn Queue) -> (Level, u64) {
+        let mut queued = 0;
+        for index in 0..queue.len() {
+            let Some((meta, len)) = queue.get(index).filter(|(meta, _)| !meta.is_expired(now)) else { continue };
+            queued += len as u64;
+            if self.is_new(meta) {
+                self.tuner.arrived(meta.enqueued.min(now), queued, len as u64);
+            }
+        }
+        (self.tuner.judge(now, path, queued), queued)
     }
 
     /// Whether this packet is seen for the first time.
@@ -107,33 +122,47 @@ impl Dbat {
             }
             begun = meta.frame;
             queue.drop_at(index, DropReason::Policy);
-            queued -= len as u64;
+            queued = queued.saturating_sub(len as u64);
         }
     }
 }
 
 impl LateChoice for Dbat {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        let adviser = self.adviser.clone();
-        let mut tuner = adviser.lock();
-        let mut queued = 0;
-        for index in 0..queue.len() {
-            let Some((meta, len)) = queue.get(index) else { continue };
-            queued += len as u64;
-            if self.is_new(meta) {
-                tuner.arrived(meta.enqueued.min(now), queued, len as u64);
-            }
-        }
-        let level = tuner.judge(now, path, queued);
+        let (level, queued) = self.look(now, path, queue);
         if level < Level::Overfull {
             return;
         }
-        let (beyond, keep) = (tuner.settings().beyond, tuner.thresholds().unwrap_or_default().min);
-        drop(tuner);
-        match beyond {
+        match self.tuner.settings().beyond {
             Beyond::OnlyMarked => self.only_marked(queue),
-            Beyond::Excess => self.excess(queue, queued, keep),
+            Beyond::Excess => self.excess(queue, queued, self.tuner.thresholds().unwrap_or_default().min),
         }
+    }
+
+    fn adviser(&mut self) -> Option<&mut dyn Adviser> {
+        Some(self)
+    }
+}
+
+impl Adviser for Dbat {
+    fn set_rate(&mut self, rate: Rate) {
+        self.tuner.set_rate(rate);
+    }
+
+    fn watch(&mut self, now: Instant, path: &PathState, queue: &dyn Queue) {
+        self.look(now, path, queue);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.tuner.poll_timeout()
+    }
+
+    fn poll_advice(&mut self) -> Option<Advice> {
+        self.tuner.poll_advice()
+    }
+
+    fn state(&self) -> BufferState {
+        self.tuner.state()
     }
 }
 

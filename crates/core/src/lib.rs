@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adu;
+pub mod advice;
 pub mod queue;
 pub mod rate_limit;
 pub mod rng;
@@ -15,7 +16,8 @@ pub mod transport;
 pub mod units;
 
 pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, References, SubStream};
-pub use queue::{LateChoice, Queue};
+pub use advice::{Advice, BufferState, Reason, Thresholds};
+pub use queue::{Adviser, LateChoice, Queue};
 pub use rate_limit::RateLimit;
 pub use rng::Rng;
 pub use schedule::Schedule;

@@ -1,7 +1,9 @@
-//! Late choice: the view of a send queue, and the trait of a policy that decides what in it is still worth sending.
+//! Late choice: the view of a send queue, the trait of a policy that decides what in it is still worth sending, and of its
+//! part that speaks with the source.
 
 use crate::adu::{AduMeta, DropReason, Fate};
-use crate::time::Instant;
+use crate::advice::{Advice, BufferState};
+use crate::time::{Instant, Rate};
 use crate::transport::PathState;
 
 /// What is queued and may still be chosen, oldest first.
@@ -50,4 +52,31 @@ pub trait LateChoice: Send {
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
         let _ = (meta, fate);
     }
+
+    /// What of it speaks with the stream's source, if anything does.
+    fn adviser(&mut self) -> Option<&mut dyn Adviser> {
+        None
+    }
+}
+
+/// The part of a [`LateChoice`] that speaks with the stream's source.
+///
+/// A choice looks when something may leave. Where the path stands still nothing may, and that is when the source has to
+/// know: so whoever drives the queue calls [`watch`](Self::watch) at [`poll_timeout`](Self::poll_timeout) as long as
+/// anything waits, and passes on what [`poll_advice`](Self::poll_advice) gives after each look and each choice.
+pub trait Adviser {
+    /// The stream has this rate from now on. Zero takes back what was said.
+    fn set_rate(&mut self, rate: Rate);
+
+    /// Looks at what is queued, and gives up nothing: that is for the instant of sending.
+    fn watch(&mut self, now: Instant, path: &PathState, queue: &dyn Queue);
+
+    /// When it wants to look again if something is queued, and nothing was chosen before then.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// What the source should know. What was not taken before it was told again is gone: only the newest matters.
+    fn poll_advice(&mut self) -> Option<Advice>;
+
+    /// How the buffer stands.
+    fn state(&self) -> BufferState;
 }

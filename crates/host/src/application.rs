@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use timeous_core::{AduMeta, AduSeq, Fate, Instant};
+use timeous_core::{AduMeta, AduSeq, Advice, Fate, Instant, Rate};
 use timeous_ring::Producer;
 
 /// Why an ADU was not taken. Nothing has changed.
@@ -39,6 +39,12 @@ pub trait Outlet {
     /// The packet ring, where there is one: to look over what is queued, pull it back, change or drop it.
     fn ring(&mut self) -> Option<&mut Producer>;
 
+    /// The stream has this rate from now on, for a choice that advises it; others take no notice. Zero takes back what
+    /// was said.
+    fn set_rate(&mut self, rate: Rate) {
+        let _ = rate;
+    }
+
     /// Nothing more will be handed over: the connection closes in order when all that was has had its fate.
     fn finish(&mut self);
 }
@@ -57,6 +63,11 @@ pub trait Application: Any + Send {
     /// Hears what became of an ADU.
     fn on_fate(&mut self, now: Instant, seq: AduSeq, fate: Fate) {
         let _ = (now, seq, fate);
+    }
+
+    /// Hears what its choice advises. It is run then, and says by [`Outlet::set_rate`] whether it follows.
+    fn on_advice(&mut self, now: Instant, advice: &Advice) {
+        let _ = (now, advice);
     }
 
     /// Gets what has arrived.

@@ -218,8 +218,13 @@ impl Agent for Dccp {
 
     fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
         kept(self.endpoint.handle_timeout(now, cm));
-        for session in self.sessions.by_connection.values_mut() {
+        for (&id, session) in &mut self.sessions.by_connection {
             session.side.pass_expired(now);
+            if session.side.poll_watch().is_some_and(|due| due <= now) {
+                let flow = self.endpoint.connection(id).and_then(|connection| connection.flow());
+                let path = flow.and_then(|flow| cm.query(flow).ok());
+                session.side.watch(now, &path.unwrap_or_default());
+            }
         }
     }
 

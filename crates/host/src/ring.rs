@@ -3,7 +3,9 @@
 use std::any::Any;
 
 use timeous_choice::Repair;
-use timeous_core::{AduMeta, AduSeq, AduSource, Duration, Instant, LateChoice, Priority, PulledAdu};
+use timeous_core::{
+    AduMeta, AduSeq, AduSource, BufferState, Duration, Instant, LateChoice, PathState, Priority, PulledAdu, Rate,
+};
 use timeous_ring::{Config, EnqueueError, Producer, RingSource, create};
 
 use crate::application::{Application, Outlet, Refused};
@@ -90,8 +92,7 @@ impl RingSide {
 
     /// The way into the ring, for somebody else than its application.
     pub(crate) fn outlet(&mut self) -> impl Outlet + '_ {
-        let Self { producer, journal, finishing, max_payload, .. } = self;
-        RingOutlet { producer, journal, finishing, max_payload: *max_payload }
+        self.parts().1
     }
 
     /// A datagram with an ADU left.
@@ -115,6 +116,26 @@ impl RingSide {
         }
     }
 
+    /// What the choice advises goes to the application.
+    fn hear_advice(&mut self, now: Instant) {
+        let adviser = self.source.inner_mut().adviser();
+        if let Some(advice) = adviser.and_then(|adviser| adviser.poll_advice()) {
+            self.application.on_advice(now, &advice);
+            self.stirred = true;
+        }
+    }
+
+    /// How the queue stands, where the choice advises the application.
+    pub(crate) fn buffer(&mut self) -> Option<BufferState> {
+        self.source.inner_mut().adviser().map(|adviser| adviser.state())
+    }
+
+    /// The application, and its way into the ring.
+    fn parts(&mut self) -> (&mut dyn Application, RingOutlet<'_>) {
+        let Self { application, source, producer, journal, finishing, max_payload, .. } = self;
+        (&mut **application, RingOutlet { producer, source, journal, finishing, max_payload: *max_payload })
+    }
+
     fn waits(&mut self) -> bool {
         !self.closed && self.source.inner_mut().consumer().has_queued()
     }
@@ -130,11 +151,12 @@ impl Side for RingSide {
         if self.closed {
             return false;
         }
+        self.hear_advice(now);
         let due = self.application.poll_timeout().is_some_and(|at| at <= now);
         if due || self.stirred {
             self.stirred = false;
-            let Self { application, producer, journal, finishing, max_payload, .. } = self;
-            application.run(now, &mut RingOutlet { producer, journal, finishing, max_payload: *max_payload });
+            let (application, mut outlet) = self.parts();
+            application.run(now, &mut outlet);
             self.hear_fates(now);
         }
         self.producer.needs_notify()
@@ -167,6 +189,14 @@ impl Side for RingSide {
         }
     }
 
+    fn poll_watch(&mut self) -> Option<Instant> {
+        if self.closed { None } else { self.source.inner_mut().poll_watch() }
+    }
+
+    fn watch(&mut self, now: Instant, path: &PathState) {
+        self.source.inner_mut().watch(now, path);
+    }
+
     fn pulled(&mut self, adu: &PulledAdu) {
         self.source.sent(adu.token);
         self.ends.push(adu.len, adu.meta.seq);
@@ -189,13 +219,14 @@ impl Side for RingSide {
         self.application.on_received(now, bytes);
     }
 
-    /// When the application, or what may expire, wants to be looked at.
+    /// When the application, the choice, or what may expire, wants to be looked at.
     fn poll_timeout(&mut self) -> Option<Instant> {
         if self.closed {
             return None;
         }
         let pass = self.waits().then_some(self.next_pass);
-        self.application.poll_timeout().into_iter().chain(pass).min()
+        let watch = self.poll_watch();
+        self.application.poll_timeout().into_iter().chain(pass).chain(watch).min()
     }
 
     fn journal(&self) -> &Journal {
@@ -210,6 +241,7 @@ impl Side for RingSide {
 /// The way into a ring.
 struct RingOutlet<'a> {
     producer: &'a mut Producer,
+    source: &'a mut Repair<RingSource>,
     journal: &'a mut Journal,
     finishing: &'a mut bool,
     max_payload: usize,
@@ -242,6 +274,12 @@ impl Outlet for RingOutlet<'_> {
 
     fn ring(&mut self) -> Option<&mut Producer> {
         Some(self.producer)
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        if let Some(adviser) = self.source.inner_mut().adviser() {
+            adviser.set_rate(rate);
+        }
     }
 
     fn finish(&mut self) {

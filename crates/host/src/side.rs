@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use timeous_core::{AduSource, Instant, PulledAdu};
+use timeous_core::{AduSource, Instant, PathState, PulledAdu};
 
 use crate::journal::Journal;
 
@@ -27,6 +27,16 @@ pub(crate) trait Side: Send {
 
     /// Frees the places of what has expired while nothing may be sent.
     fn pass_expired(&mut self, now: Instant);
+
+    /// When the choice wants to look at what is queued, if nothing leaves before.
+    fn poll_watch(&mut self) -> Option<Instant> {
+        None
+    }
+
+    /// Lets it look.
+    fn watch(&mut self, now: Instant, path: &PathState) {
+        let _ = (now, path);
+    }
 
     /// An ADU was pulled: in a byte stream it is what follows those before it.
     fn pulled(&mut self, adu: &PulledAdu);

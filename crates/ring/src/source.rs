@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use timeous_core::{AduMeta, AduSource, DropReason, Fate, Instant, LateChoice, PathState, PulledAdu, Queue};
+use timeous_core::{AduMeta, AduSource, Adviser, DropReason, Fate, Instant, LateChoice, PathState, PulledAdu, Queue};
 
 use crate::consumer::Consumer;
 use crate::error::Violation;
@@ -43,6 +43,32 @@ impl RingSource {
     /// Replaces the choice.
     pub fn set_choice(&mut self, choice: Option<Box<dyn LateChoice>>) {
         self.choice = choice;
+    }
+
+    /// What of the choice speaks with the application, if anything does.
+    pub fn adviser(&mut self) -> Option<&mut dyn Adviser> {
+        self.choice.as_mut()?.adviser()
+    }
+
+    /// When to [`watch`](Self::watch): `None` if nothing is queued, or nobody wants to look.
+    pub fn poll_watch(&mut self) -> Option<Instant> {
+        if self.closed || !self.consumer.has_queued() {
+            return None;
+        }
+        self.adviser()?.poll_timeout()
+    }
+
+    /// Lets the choice's adviser look at the queue if it is time, for a time in which nothing may be sent.
+    pub fn watch(&mut self, now: Instant, path: &PathState) {
+        if self.poll_watch().is_none_or(|due| due > now) {
+            return;
+        }
+        // A violation is kept by the consumer.
+        if let Some(adviser) = self.choice.as_mut().and_then(|choice| choice.adviser())
+            && let Ok(queue) = self.consumer.queued()
+        {
+            adviser.watch(now, path, &queue);
+        }
     }
 
     /// Leaves payloads in the ring's zone from now on, where a driver that can send from there finds them by

@@ -4,7 +4,7 @@
 use super::*;
 use crate::testing::{TestQueue, at, path};
 use crate::{Chain, Deadlines, Dependencies, Frames, QueueLimit};
-use timeous_core::{Duration, Priority, Rate};
+use timeous_core::{Duration, Priority, Rate, Reason, Thresholds};
 
 /// A path of 150 ms, which carries 1 Mbit/s.
 fn dumbbell() -> PathState {
@@ -190,6 +190,40 @@ fn room_is_told_step_by_step_up_to_what_the_path_carries() {
 }
 
 #[test]
+fn where_the_queue_has_filled_before_more_is_tried_later_and_by_a_smaller_step() {
+    let mut tuner = tuner(Settings::default());
+    let path = PathState { rate: Rate::from_kbps(400), ..dumbbell() };
+    (1..=16).for_each(|n| {
+        tuner.arrived(at(25 * n), 1_000 * n, 1_000);
+        tuner.judge(at(25 * n), &path, 1_000 * n);
+    });
+    assert_eq!(tuner.poll_advice().map(|advice| advice.reason), Some(Reason::Filling));
+    tuner.set_rate(Rate::from_kbps(300));
+    let mut told = Vec::new();
+    for n in 17..=120 {
+        tuner.arrived(at(25 * n), 1_000, 1_000);
+        tuner.judge(at(25 * n), &dumbbell(), 1_000);
+        if let Some(advice) = tuner.poll_advice().filter(|advice| advice.reason == Reason::Room) {
+            tuner.set_rate(advice.rate);
+            told.push((advice.at, advice.rate.as_bps() / 100));
+        }
+    }
+    // 320 kbit/s were too much. Once 337.5 have gone well, it is a quarter every two round trips again.
+    assert_eq!(told[..3], [(at(1_625), 3_375), (at(1_950), 4_218), (at(2_275), 5_273)]);
+}
+
+#[test]
+fn nobody_is_told_of_room_while_the_path_itself_has_a_queue() {
+    let mut tuner = tuner(Settings::default());
+    let path = PathState { srtt: Some(Duration::from_millis(226)), ..dumbbell() };
+    for n in 1..=200 {
+        tuner.arrived(at(25 * n), 1_000, 1_000);
+        tuner.judge(at(25 * n), &path, 1_000);
+    }
+    assert_eq!(tuner.poll_advice(), None);
+}
+
+#[test]
 fn as_the_paper_has_it_nobody_is_told_of_room() {
     let mut tuner = tuner(Settings::PAPER);
     for n in 1..=200 {
@@ -200,10 +234,14 @@ fn as_the_paper_has_it_nobody_is_told_of_room() {
 }
 
 /// A stream of 100-byte packets at 32 kbit/s: `Min_Th` is 600 bytes.
-fn small(settings: Settings, marking: Marking) -> (Adviser, Dbat) {
-    let adviser = Adviser::new(settings);
-    adviser.set_rate(Rate::from_kbps(32));
-    (adviser.clone(), Dbat::new(adviser, marking))
+fn small(settings: Settings, marking: Marking) -> Dbat {
+    let mut dbat = Dbat::new(settings, marking);
+    dbat.set_rate(Rate::from_kbps(32));
+    dbat
+}
+
+fn average(choice: &mut dyn LateChoice) -> u64 {
+    choice.adviser().expect("DBAT speaks with its source").state().average
 }
 
 /// As many packets, handed over every 25 ms; those at `marked` have the highest priority, the others the lowest.
@@ -220,27 +258,27 @@ fn waiting(packets: u64, marked: &[u64]) -> TestQueue {
 
 #[test]
 fn one_look_at_many_arrivals_is_as_many_looks() {
-    let (adviser, mut dbat) = small(Settings::PAPER, Marking::default());
+    let mut dbat = small(Settings::PAPER, Marking::default());
     let mut seldom = waiting(18, &[]);
     dbat.choose(at(450), &dumbbell(), &mut seldom);
     let mut tuner = tuner(Settings::PAPER);
     (1..=18).for_each(|n| _ = stuck(&mut tuner, n));
-    assert_eq!(adviser.average(), tuner.average() / 10);
+    assert_eq!(dbat.state().average, tuner.average() / 10);
     assert_eq!(seldom.left().len(), 18, "1163 bytes on average, and 1200 may be");
     // Looked at again, nothing counts a second time.
     dbat.choose(at(451), &dumbbell(), &mut seldom);
-    assert_eq!(adviser.average(), tuner.average() / 10);
+    assert_eq!(dbat.state().average, tuner.average() / 10);
 }
 
 #[test]
 fn a_late_look_is_no_pause() {
     let averages = [505, 5_000].map(|look| {
-        let (adviser, mut dbat) = small(Settings::PAPER, Marking::default());
+        let mut dbat = small(Settings::PAPER, Marking::default());
         dbat.choose(at(375), &dumbbell(), &mut waiting(15, &[]));
         let mut queue = TestQueue::default();
         queue.push(|meta| meta.enqueued = at(500));
         dbat.choose(at(look), &dumbbell(), &mut queue);
-        adviser.average()
+        dbat.state().average
     });
     assert_eq!(averages[0], averages[1], "the packet came at 500 ms, whenever it is looked at");
     assert!(averages[0] > 400, "{averages:?}");
@@ -248,7 +286,7 @@ fn a_late_look_is_no_pause() {
 
 #[test]
 fn beyond_the_second_threshold_only_marked_packets_go() {
-    let (_, mut dbat) = small(Settings::PAPER, Marking::default());
+    let mut dbat = small(Settings::PAPER, Marking::default());
     let mut queue = waiting(19, &[3, 4, 9]);
     dbat.choose(at(475), &dumbbell(), &mut queue);
     assert_eq!(
@@ -270,17 +308,17 @@ fn beyond_the_second_threshold_only_marked_packets_go() {
 
 #[test]
 fn where_all_are_marked_none_is_given_up() {
-    let (adviser, mut dbat) = small(Settings::PAPER, Marking::Priority(Priority::LOWEST));
+    let mut dbat = small(Settings::PAPER, Marking::Priority(Priority::LOWEST));
     let mut queue = waiting(64, &[]);
     dbat.choose(at(1_600), &dumbbell(), &mut queue);
     assert_eq!(queue.left().len(), 64);
-    assert_eq!(adviser.poll_advice().map(|advice| advice.reason), Some(Reason::Overfull));
+    assert_eq!(dbat.poll_advice().map(|advice| advice.reason), Some(Reason::Overfull));
 }
 
 #[test]
 fn the_excess_goes_oldest_first_down_to_the_first_threshold() {
     let settings = Settings { beyond: Beyond::Excess, ..Settings::PAPER };
-    let (_, mut dbat) = small(settings, Marking::default());
+    let mut dbat = small(settings, Marking::default());
     let mut queue = waiting(20, &[1, 4]);
     dbat.choose(at(500), &dumbbell(), &mut queue);
     assert_eq!(queue.left(), [1, 4, 16, 17, 18, 19], "600 bytes");
@@ -289,7 +327,7 @@ fn the_excess_goes_oldest_first_down_to_the_first_threshold() {
 #[test]
 fn the_excess_ends_with_a_frame() {
     let settings = Settings { beyond: Beyond::Excess, ..Settings::PAPER };
-    let (_, mut dbat) = small(settings, Marking::default());
+    let mut dbat = small(settings, Marking::default());
     let mut queue = waiting(20, &[]);
     for n in 12..18 {
         queue.meta_mut(n).frame = FrameId(7);
@@ -300,7 +338,7 @@ fn the_excess_ends_with_a_frame() {
 
 #[test]
 fn what_is_expired_does_not_count_as_queued() {
-    let (adviser, dbat) = small(Settings::PAPER, Marking::default());
+    let dbat = small(Settings::PAPER, Marking::default());
     let mut queue = waiting(30, &[]);
     for n in 0..25 {
         queue.meta_mut(n).deadline = Some(at(700));
@@ -308,12 +346,12 @@ fn what_is_expired_does_not_count_as_queued() {
     let mut chain = Chain::default().then(Deadlines).then(dbat);
     chain.choose(at(750), &dumbbell(), &mut queue);
     assert_eq!(queue.left(), [25, 26, 27, 28, 29]);
-    assert!(adviser.average() < 500);
+    assert!(average(&mut chain) < 500);
 }
 
 #[test]
 fn what_refers_to_a_packet_given_up_goes_by_the_chain() {
-    let (_, dbat) = small(Settings::PAPER, Marking::default());
+    let dbat = small(Settings::PAPER, Marking::default());
     let mut queue = waiting(20, &[2, 5]);
     for (place, frame, references) in [(0, 1, [].as_slice()), (2, 2, &[]), (3, 3, &[1]), (4, 4, &[2])] {
         let meta = queue.meta_mut(place);
@@ -330,10 +368,61 @@ fn what_refers_to_a_packet_given_up_goes_by_the_chain() {
 
 #[test]
 fn the_policy_by_frame_stands_beside_it() {
-    let (adviser, dbat) = small(Settings::PAPER, Marking::default());
+    let dbat = small(Settings::PAPER, Marking::default());
     let mut queue = waiting(20, &[0, 10]);
     let mut chain = Chain::default().then(Frames::new(QueueLimit::Packets(2))).then(dbat);
     chain.choose(at(500), &dumbbell(), &mut queue);
     assert_eq!(queue.left(), [0, 10], "what the first gave up never counted for the second");
-    assert!(adviser.average() < 100);
+    assert!(average(&mut chain) < 100);
+}
+
+#[test]
+fn where_nothing_leaves_the_source_is_told_at_the_same_time_and_nothing_is_given_up() {
+    let mut dbat = small(Settings::PAPER, Marking::default());
+    let (mut told, mut looks) = (Vec::new(), 0);
+    for millis in 0..=750 {
+        if dbat.poll_timeout().is_some_and(|due| due <= at(millis)) {
+            let queue = waiting(millis / 25, &[]);
+            looks += 1;
+            dbat.watch(at(millis), &dumbbell(), &queue);
+            told.extend(dbat.poll_advice().map(|advice| (millis, advice.reason)));
+        }
+    }
+    // At 400 and 550 ms where every arrival is looked at at once; 37.5 ms is a quarter of the delay.
+    assert_eq!(told, [(418, Reason::Filling), (569, Reason::Overfull), (720, Reason::Overfull)]);
+    assert!(looks < 20, "{looks} looks");
+}
+
+#[test]
+fn a_watched_queue_is_without_what_has_expired() {
+    let mut dbat = small(Settings::PAPER, Marking::default());
+    let mut queue = waiting(30, &[]);
+    for n in 0..25 {
+        queue.meta_mut(n).deadline = Some(at(700));
+    }
+    dbat.watch(at(750), &dumbbell(), &queue);
+    assert!(dbat.state().average < 500);
+}
+
+#[test]
+fn a_rate_that_is_said_is_looked_at_at_once() {
+    let mut dbat = Dbat::new(Settings::PAPER, Marking::default());
+    let queue = waiting(19, &[]);
+    dbat.watch(at(475), &dumbbell(), &queue);
+    assert!(dbat.poll_timeout() > Some(at(475)));
+    dbat.set_rate(Rate::from_kbps(32));
+    assert!(dbat.poll_timeout() <= Some(at(475)));
+}
+
+#[test]
+fn a_stream_that_does_not_say_its_rate_has_that_which_it_hands_over() {
+    let mut dbat = Dbat::new(Settings { measure: true, ..Settings::PAPER }, Marking::default());
+    let mut queue = waiting(40, &[]);
+    dbat.choose(at(1_000), &dumbbell(), &mut queue);
+    assert_eq!(dbat.state().stream, None, "975 ms from the first to the last");
+    let mut queue = waiting(41, &[]);
+    dbat.choose(at(1_025), &dumbbell(), &mut queue);
+    assert_eq!(dbat.state().stream, Some(Rate::from_kbps(32)));
+    assert_eq!(dbat.state().thresholds, Some(Thresholds { min: 600, max: 1_200 }));
+    assert_eq!(queue.left(), [], "and beyond that only marked packets go");
 }

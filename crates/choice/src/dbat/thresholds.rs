@@ -1,6 +1,6 @@
-//! The two thresholds of a stream's send buffer, and what a queue is beside them (Hasan et al. §3.2, Fig. 4).
+//! Which delay the thresholds of a send buffer come from, and what a queue is beside them (Hasan et al. §3.2, Fig. 4).
 
-use timeous_core::{Duration, PathState, Rate};
+use timeous_core::{Duration, PathState, Reason, Thresholds};
 
 /// Which delay a stream's rate is multiplied by. The paper says "the delay".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,50 +26,6 @@ impl Delay {
     }
 }
 
-/// `Min_Th` and `Max_Th`, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Thresholds {
-    /// What the stream hands over within the delay.
-    pub min: u64,
-    /// Twice as much.
-    pub max: u64,
-}
-
-impl Thresholds {
-    /// Of a stream of this rate on a path of this delay; `least` is the smallest `Min_Th` there may be.
-    ///
-    /// ```
-    /// use timeous_choice::dbat::Thresholds;
-    /// use timeous_core::{Duration, Rate};
-    /// let thresholds = Thresholds::of(Rate::from_kbps(320), Duration::from_millis(150), 0);
-    /// assert_eq!((thresholds.min, thresholds.middle(), thresholds.max), (6_000, 9_000, 12_000));
-    /// ```
-    #[must_use]
-    pub fn of(rate: Rate, delay: Duration, least: u64) -> Self {
-        let min = rate.bytes_in(delay).max(least);
-        Self { min, max: min.saturating_mul(2) }
-    }
-
-    /// Halfway between both: beyond it the source is told.
-    #[must_use]
-    pub const fn middle(self) -> u64 {
-        self.min + (self.max - self.min) / 2
-    }
-
-    /// What an average of so many bytes is.
-    pub(super) const fn level(self, average: u64) -> Level {
-        if average > self.max {
-            Level::Overfull
-        } else if average > self.middle() {
-            Level::Filling
-        } else if average >= self.min {
-            Level::Fair
-        } else {
-            Level::Low
-        }
-    }
-}
-
 /// What the average queue is beside the thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -85,6 +41,31 @@ pub enum Level {
     Overfull,
 }
 
+impl Level {
+    /// Of a queue with this average.
+    pub(super) const fn of(average: u64, thresholds: Thresholds) -> Self {
+        if average > thresholds.max {
+            Self::Overfull
+        } else if average > thresholds.middle() {
+            Self::Filling
+        } else if average >= thresholds.min {
+            Self::Fair
+        } else {
+            Self::Low
+        }
+    }
+
+    /// Why the source is told, if it is.
+    pub(super) const fn reason(self) -> Option<Reason> {
+        match self {
+            Self::Overfull => Some(Reason::Overfull),
+            Self::Filling => Some(Reason::Filling),
+            Self::Low => Some(Reason::Room),
+            Self::Fair | Self::Unknown => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,15 +73,9 @@ mod tests {
     #[test]
     fn a_level_begins_just_beyond_its_threshold() {
         let thresholds = Thresholds { min: 6_000, max: 12_000 };
-        let levels = [5_999, 6_000, 9_000, 9_001, 12_000, 12_001].map(|average| thresholds.level(average));
+        let levels = [5_999, 6_000, 9_000, 9_001, 12_000, 12_001].map(|average| Level::of(average, thresholds));
         use Level::{Fair, Filling, Low, Overfull};
         assert_eq!(levels, [Low, Fair, Fair, Filling, Filling, Overfull]);
-    }
-
-    #[test]
-    fn nothing_overflows() {
-        let thresholds = Thresholds::of(Rate::MAX, Duration::MAX, 0);
-        assert_eq!((thresholds.min, thresholds.max, thresholds.middle()), (u64::MAX, u64::MAX, u64::MAX));
     }
 
     #[test]

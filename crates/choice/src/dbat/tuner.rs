@@ -1,10 +1,11 @@
 //! The send buffer's state as DBAT has it: the average, its level, and when the source is told (Hasan et al. Fig. 5).
 
-use timeous_core::{Duration, Instant, PathState, Rate};
+use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, Thresholds};
 
-use super::advice::{Advice, Reason, held, higher, lower, path_rate};
 use super::average::Average;
-use super::thresholds::{Delay, Level, Thresholds};
+use super::pace::Pace;
+use super::rates::{few_parts_more, held, higher, is_short, kept, lower, path_rate};
+use super::thresholds::{Delay, Level};
 
 /// So many packets may wait whatever rate and delay say: with fewer, a single one would be a queue.
 const LEAST_PACKETS: u64 = 2;
@@ -12,6 +13,12 @@ const LEAST_PACKETS: u64 = 2;
 const PATIENCE: u64 = 4;
 /// And after so many, if more was tried before and the queue stayed low.
 const STRIDE: u64 = 2;
+/// And after so many, if the queue has filled at such a rate before.
+const CAUTION: u64 = 8;
+/// Where nothing leaves, the queue is looked at so many times in an interval of feedback.
+const LOOKS: u64 = 4;
+/// Before rate and delay are known, it is looked at after so long.
+const UNKNOWN: Duration = Duration::from_millis(100);
 
 /// What the paper leaves open, or what one may want otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +33,8 @@ pub struct Settings {
     pub beyond: Beyond,
     /// Whether the source is told of room, too.
     pub tell_of_room: bool,
+    /// Whether the rate of a stream that says none is what it hands over.
+    pub measure: bool,
 }
 
 /// What is given up beyond `Max_Th`. Never what is marked.
@@ -47,13 +56,15 @@ impl Settings {
         parts: 8,
         beyond: Beyond::OnlyMarked,
         tell_of_room: false,
+        measure: false,
     };
 }
 
 impl Default for Settings {
-    /// The paper's, with a delay of at least 100 ms, which is an I-frame's share of a stream, and with feedback of room.
+    /// The paper's, with a delay of at least 100 ms, which is an I-frame's share of a stream, with feedback of room, and
+    /// for streams that do not say their rate, too.
     fn default() -> Self {
-        Self { least_delay: Duration::from_millis(100), tell_of_room: true, ..Self::PAPER }
+        Self { least_delay: Duration::from_millis(100), tell_of_room: true, measure: true, ..Self::PAPER }
     }
 }
 
@@ -64,8 +75,8 @@ impl Default for Settings {
 /// [`poll_advice`](Self::poll_advice).
 ///
 /// ```
-/// use timeous_choice::dbat::{Level, Reason, Settings, Tuner};
-/// use timeous_core::{Duration, Instant, PathState, Rate};
+/// use timeous_choice::dbat::{Level, Settings, Tuner};
+/// use timeous_core::{Duration, Instant, PathState, Rate, Reason};
 /// let rtt = Some(Duration::from_millis(150));
 /// let path = PathState { rate: Rate::from_kbps(300), srtt: rtt, min_rtt: rtt, ..PathState::default() };
 /// let mut tuner = Tuner::new(Settings::PAPER);
@@ -84,7 +95,8 @@ impl Default for Settings {
 pub struct Tuner {
     settings: Settings,
     /// As the stream says; `None` where it has said nothing, or sends nothing.
-    rate: Option<Rate>,
+    said: Option<Rate>,
+    pace: Pace,
     average: Average,
     /// The largest packet seen.
     largest: u64,
@@ -98,6 +110,11 @@ pub struct Tuner {
     /// Why, and what was queued then.
     last: Option<(Reason, u64)>,
     pending: Option<Advice>,
+    advised: Option<Rate>,
+    /// What the path was thought to carry when the queue filled, until more than that has gone well.
+    ceiling: Option<Rate>,
+    /// When to look again.
+    next_look: Instant,
 }
 
 impl Tuner {
@@ -106,7 +123,8 @@ impl Tuner {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            rate: None,
+            said: None,
+            pace: Pace::NONE,
             average: Average::new(settings.parts),
             largest: 0,
             busy: None,
@@ -115,6 +133,9 @@ impl Tuner {
             told: None,
             last: None,
             pending: None,
+            advised: None,
+            ceiling: None,
+            next_look: Instant::ZERO,
         }
     }
 
@@ -129,7 +150,13 @@ impl Tuner {
     /// The paper's application says it when the connection is made, and DBAT knows of each switch; so the thresholds
     /// follow at once, and what waits may be too much for a rate that is far lower.
     pub fn set_rate(&mut self, rate: Rate) {
-        self.rate = Some(rate).filter(|rate| *rate > Rate::ZERO);
+        self.said = Some(rate).filter(|rate| *rate > Rate::ZERO);
+        self.next_look = Instant::ZERO;
+    }
+
+    /// The stream's rate, as far as it is known.
+    fn rate(&self) -> Option<Rate> {
+        self.said.or_else(|| self.pace.rate().filter(|_| self.settings.measure))
     }
 
     /// A packet of `len` bytes arrived at `at`, and with it `queued` bytes wait.
@@ -137,13 +164,14 @@ impl Tuner {
     /// An empty time before it counts as the stream's packets arriving at an empty queue (RED, Floyd & Jacobson 1993 §4):
     /// otherwise a stream that paused would be judged by a queue that is gone.
     pub fn arrived(&mut self, at: Instant, queued: u64, len: u64) {
-        if let (Some(busy), Some(rate)) = (self.busy, self.rate)
+        if let (Some(busy), Some(rate)) = (self.busy, self.rate())
             && queued <= len
         {
             let missed = rate.bytes_in(at.saturating_since(busy)) / len.max(1);
             self.average.idle(missed.saturating_sub(1));
         }
         self.average.arrival(queued);
+        self.pace.arrived(at, len);
         self.largest = self.largest.max(len);
         self.busy = self.busy.max(Some(at));
         self.arrived = true;
@@ -156,21 +184,33 @@ impl Tuner {
         if queued > 0 {
             self.busy = self.busy.max(Some(now));
         }
-        let (Some(rate), Some(delay)) = (self.rate, self.settings.delay.of(path)) else {
+        let (Some(rate), Some(delay)) = (self.rate(), self.settings.delay.of(path)) else {
             self.thresholds = None;
+            self.next_look = now + UNKNOWN;
             return Level::Unknown;
         };
         let delay = delay.max(self.settings.least_delay);
         let thresholds = Thresholds::of(rate, delay, self.largest.saturating_mul(LEAST_PACKETS));
         self.thresholds = Some(thresholds);
-        let level = thresholds.level(self.average());
-        if let Some(reason) = Reason::of(level)
+        let level = Level::of(self.average(), thresholds);
+        let interval = path.srtt.unwrap_or(delay).max(delay);
+        if let Some(reason) = level.reason()
             && arrived
-            && self.may_tell(now, reason, path.srtt.unwrap_or(delay).max(delay))
+            && self.may_tell(now, reason, interval)
+            && (reason != Reason::Room || is_short(path, delay))
         {
             self.tell(now, reason, path, queued, delay);
         }
+        let told = self.told.filter(|_| self.last.is_some());
+        let quiet = told.map_or(Instant::ZERO, |told| told + interval + Duration::from_nanos(1));
+        self.next_look = (now + interval / LOOKS).max(quiet);
         level
+    }
+
+    /// When to [`judge`](Self::judge) again if something is queued and nothing leaves: not before the source may be told
+    /// anything.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        Some(self.next_look)
     }
 
     /// What the source should know. What it did not take before it was told again is gone: only the newest matters.
@@ -190,11 +230,19 @@ impl Tuner {
         self.thresholds
     }
 
+    /// How the buffer stands.
+    #[must_use]
+    pub fn state(&self) -> BufferState {
+        let Self { thresholds, advised, .. } = *self;
+        BufferState { average: self.average(), thresholds, stream: self.rate(), advised }
+    }
+
     /// At most once a round trip, or once a delay where the thresholds know a longer one.
     fn may_tell(&mut self, now: Instant, reason: Reason, interval: Duration) -> bool {
         let told = *self.told.get_or_insert(now);
         let patience = match (reason, self.last) {
             (Reason::Room, _) if !self.settings.tell_of_room => return false,
+            (Reason::Room, _) if self.is_near_ceiling() => CAUTION,
             (Reason::Room, Some((Reason::Room, _))) => STRIDE,
             (Reason::Room, _) => PATIENCE,
             (_, None) => return true,
@@ -204,18 +252,29 @@ impl Tuner {
     }
 
     fn tell(&mut self, now: Instant, reason: Reason, path: &PathState, queued: u64, delay: Duration) {
-        let (Some(stream), Some(thresholds)) = (self.rate, self.thresholds) else { return };
+        let (Some(stream), Some(thresholds)) = (self.rate(), self.thresholds) else { return };
         let (average, path) = (self.average(), path_rate(path));
         let rate = match reason {
-            Reason::Room => higher(stream, path),
+            Reason::Room => {
+                let near = self.is_near_ceiling();
+                self.ceiling = self.ceiling.filter(|ceiling| stream <= *ceiling);
+                higher(stream, path, near)
+            }
             _ if self.goes_back(queued, thresholds) => Some(held(stream, path)),
             Reason::Filling | Reason::Overfull => {
+                self.ceiling = Some(kept(stream, path));
                 Some(lower(stream, path, average.saturating_sub(thresholds.min), delay))
             }
         };
         let Some(rate) = rate else { return };
         self.pending = Some(Advice { at: now, reason, queued, average, thresholds, stream, rate, path });
-        (self.told, self.last) = (Some(now), Some((reason, queued)));
+        (self.told, self.last, self.advised) = (Some(now), Some((reason, queued)), Some(rate));
+    }
+
+    /// Whether little more would be what filled the queue before.
+    fn is_near_ceiling(&self) -> bool {
+        let near = |(stream, ceiling): (Rate, Rate)| stream <= ceiling && few_parts_more(stream) > ceiling;
+        self.rate().zip(self.ceiling).is_some_and(near)
     }
 
     /// Whether the queue does what was asked for last, though the average still remembers: a source that was asked for

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use timeous_choice::dbat::{Adviser, Dbat, Marking};
+use timeous_choice::dbat::{Dbat, Marking, Settings};
 use timeous_choice::{Chain, Dependencies};
 use timeous_core::{
-    AduMeta, AduSeq, AduSource, DropReason, Duration, Fate, FrameId, Instant, PathState, Priority, Rate,
+    AduMeta, AduSeq, AduSource, Adviser, DropReason, Duration, Fate, FrameId, Instant, PathState, Priority, Rate,
 };
 use timeous_ring::{Config, Producer, RingSource, create};
 
@@ -53,7 +53,7 @@ struct Encoder {
 
 impl Encoder {
     /// Hands the next frame over, in packets. What the ring has no room for counts as given up.
-    fn encode(&mut self, adviser: &Adviser, ring: &mut Producer) -> u64 {
+    fn encode(&mut self, adviser: &mut dyn Adviser, ring: &mut Producer) -> u64 {
         let advice = adviser.poll_advice();
         if let Some(advice) = advice.filter(|_| self.follows) {
             self.rate = advice.rate;
@@ -92,9 +92,8 @@ struct Outcome {
 }
 
 fn run(rtt: Duration, follows: bool) -> Outcome {
-    let adviser = Adviser::default();
     let (mut ring, consumer) = create(&Config::new(1_024)).unwrap();
-    let dbat = Dbat::new(adviser.clone(), Marking::default());
+    let dbat = Dbat::new(Settings::default(), Marking::default());
     let mut source =
         RingSource::with_choice(consumer, Box::new(Chain::default().then(dbat).then(Dependencies::default())));
     let mut encoder = Encoder {
@@ -105,12 +104,12 @@ fn run(rtt: Duration, follows: bool) -> Outcome {
         follows,
         marked: BTreeSet::new(),
     };
-    adviser.set_rate(encoder.rate);
+    source.adviser().expect("DBAT speaks with its source").set_rate(encoder.rate);
     let mut outcome = Outcome::default();
     let (mut now, mut free) = (Instant::ZERO, Instant::ZERO);
     while now < seconds(END) {
         if encoder.next <= now {
-            outcome.given_up += encoder.encode(&adviser, &mut ring);
+            outcome.given_up += encoder.encode(source.adviser().expect("still"), &mut ring);
         }
         // The path is known as it was a round trip ago.
         let rate = link(now.saturating_sub(rtt));
@@ -134,7 +133,10 @@ fn run(rtt: Duration, follows: bool) -> Outcome {
             at: now,
             stream: encoder.rate,
             queued: source.queued_bytes() as u64,
-            max: adviser.thresholds().map_or(u64::MAX, |thresholds| thresholds.max),
+            max: source
+                .adviser()
+                .and_then(|adviser| adviser.state().thresholds)
+                .map_or(u64::MAX, |thresholds| thresholds.max),
         });
         now += Duration::from_millis(1);
     }

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use timeous_choice::dbat::{Advice, Adviser, Beyond, Dbat, Delay, Marking, Settings, Tuner};
+use timeous_choice::dbat::{Beyond, Dbat, Delay, Marking, Settings, Tuner};
 use timeous_core::{
-    AduMeta, AduSeq, DropReason, Duration, FrameId, Instant, LateChoice, PathState, Priority, Queue, Rate,
+    AduMeta, AduSeq, Advice, Adviser, DropReason, Duration, FrameId, Instant, LateChoice, PathState, Priority, Queue,
+    Rate,
 };
 
 const MARKED: Priority = Priority::HIGHEST;
@@ -78,9 +79,16 @@ fn event() -> impl Strategy<Value = Event> {
 fn settings() -> impl Strategy<Value = Settings> {
     let delay = prop_oneof![Just(Delay::RoundTrip), Just(Delay::OneWay), (1..200u64).prop_map(fixed)];
     let beyond = prop_oneof![Just(Beyond::OnlyMarked), Just(Beyond::Excess)];
-    (delay, beyond, 0..50u64, 0..32u32, any::<bool>()).prop_map(|(delay, beyond, least, parts, tell_of_room)| {
-        Settings { delay, least_delay: Duration::from_millis(least), parts, beyond, tell_of_room }
-    })
+    (delay, beyond, 0..50u64, 0..32u32, any::<(bool, bool)>()).prop_map(
+        |(delay, beyond, least, parts, (tell_of_room, measure))| Settings {
+            delay,
+            least_delay: Duration::from_millis(least),
+            parts,
+            beyond,
+            tell_of_room,
+            measure,
+        },
+    )
 }
 
 fn fixed(millis: u64) -> Delay {
@@ -89,7 +97,6 @@ fn fixed(millis: u64) -> Delay {
 
 /// All of one run.
 struct Run {
-    adviser: Adviser,
     dbat: Dbat,
     buffer: Buffer,
     settings: Settings,
@@ -101,12 +108,11 @@ struct Run {
 
 impl Run {
     fn new(settings: Settings) -> Self {
-        let adviser = Adviser::new(settings);
-        adviser.set_rate(Rate::from_kbps(320));
+        let mut dbat = Dbat::new(settings, Marking::default());
+        dbat.set_rate(Rate::from_kbps(320));
         let rtt = Some(Duration::from_millis(150));
         Self {
-            dbat: Dbat::new(adviser.clone(), Marking::default()),
-            adviser,
+            dbat,
             buffer: Buffer::default(),
             settings,
             path: PathState { rate: Rate::from_kbps(300), srtt: rtt, min_rtt: rtt, ..PathState::default() },
@@ -120,12 +126,15 @@ impl Run {
         match *event {
             Event::Arrive { packets, len, marked } => (0..packets).for_each(|_| self.arrive(len.into(), marked)),
             Event::Leave(packets) => (0..packets).for_each(|_| self.pull()),
-            Event::Wait(millis) => self.now += Duration::from_millis(millis.into()),
+            Event::Wait(millis) => {
+                self.now += Duration::from_millis(millis.into());
+                self.watch();
+            }
             Event::Path { kbps, srtt } => {
                 (self.path.rate, self.path.srtt) =
                     (Rate::from_kbps(kbps.into()), Some(Duration::from_millis(srtt.into())));
             }
-            Event::Rate(kbps) => self.adviser.set_rate(Rate::from_kbps(kbps.into())),
+            Event::Rate(kbps) => self.dbat.set_rate(Rate::from_kbps(kbps.into())),
         }
     }
 
@@ -137,12 +146,23 @@ impl Run {
         self.buffer.packets.push_back(Packet { meta, len, dropped: false });
     }
 
+    /// Time passes, and nothing leaves.
+    fn watch(&mut self) {
+        if self.dbat.poll_timeout().is_some_and(|due| due <= self.now) {
+            let before = self.buffer.bytes();
+            self.dbat.watch(self.now, &self.path, &self.buffer);
+            self.told.extend(self.dbat.poll_advice().map(|advice| (advice, self.path.srtt.unwrap())));
+            assert_eq!(self.buffer.bytes(), before, "a look gives nothing up");
+            assert!(self.dbat.poll_timeout().is_some_and(|due| due > self.now), "it would be looked at for ever");
+        }
+    }
+
     /// The choice looks, and one packet leaves.
     fn pull(&mut self) {
         self.buffer.given_up.clear();
         let before = self.buffer.bytes();
         self.dbat.choose(self.now, &self.path, &mut self.buffer);
-        self.told.extend(self.adviser.poll_advice().map(|advice| (advice, self.path.srtt.unwrap())));
+        self.told.extend(self.dbat.poll_advice().map(|advice| (advice, self.path.srtt.unwrap())));
         self.check(before);
         let overfull = self.overfull();
         if let Some(packet) = self.buffer.leave()
@@ -154,7 +174,7 @@ impl Run {
     }
 
     fn overfull(&self) -> bool {
-        self.adviser.thresholds().is_some_and(|thresholds| self.adviser.average() > thresholds.max)
+        self.dbat.state().thresholds.is_some_and(|thresholds| self.dbat.state().average > thresholds.max)
     }
 
     fn check(&self, before: u64) {
@@ -164,7 +184,7 @@ impl Run {
         for &place in given_up {
             assert_ne!(self.buffer.packets[place].meta.priority, MARKED, "a marked one never goes for another");
         }
-        let keep = self.adviser.thresholds().map_or(0, |thresholds| thresholds.min);
+        let keep = self.dbat.state().thresholds.map_or(0, |thresholds| thresholds.min);
         if self.overfull() && self.settings.beyond == Beyond::Excess && before > keep {
             let unmarked = (0..self.buffer.len())
                 .filter_map(|index| self.buffer.get(index))
@@ -190,7 +210,7 @@ proptest! {
             prop_assert!(advice.at - before.at > rtt, "{before:?}, then {advice:?}");
         }
         for (advice, _) in &run.told {
-            use timeous_choice::dbat::Reason::{Filling, Overfull, Room};
+            use timeous_core::Reason::{Filling, Overfull, Room};
             let thresholds = advice.thresholds;
             prop_assert_eq!(thresholds.max, 2 * thresholds.min);
             match advice.reason {

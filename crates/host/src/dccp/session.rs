@@ -1,6 +1,6 @@
 //! A connection of a DCCP agent: its ring, its application, and what was noted of it.
 
-use timeous_core::{Instant, PathState};
+use timeous_core::{BufferState, Instant, PathState};
 use timeous_dccp::{CloseReason, Event, Statistics};
 
 use crate::application::{Application, Outlet};
@@ -71,6 +71,11 @@ impl Session {
     /// How many lost packets were sent again.
     pub fn repaired(&self) -> u64 {
         self.side.repaired()
+    }
+
+    /// How its queue stands, where its choice advises the application.
+    pub fn buffer(&mut self) -> Option<BufferState> {
+        self.side.buffer()
     }
 
     /// The application, by its type; `None` if it is of another.

@@ -1,5 +1,6 @@
 //! Hosts in a simulated network: streams over each transport, exactly in virtual time.
 
+mod advice;
 mod datagrams;
 mod streams;
 mod support;

@@ -1,44 +1,9 @@
-//! What the source of a stream is told: early feedback (Hasan et al. §3.2), and which rate to take.
+//! Which rate the source of a stream had better take: what it is told by early feedback (Hasan et al. §3.2).
 
-use timeous_core::{Duration, Instant, PathState, Rate};
-
-use super::thresholds::{Level, Thresholds};
+use timeous_core::{Duration, PathState, Rate};
 
 /// Over so many delays, what waits beyond `Min_Th` is to be gone.
 const DELAYS: u64 = 4;
-
-/// Feedback to a stream's source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Advice {
-    /// When it was given.
-    pub at: Instant,
-    /// Why.
-    pub reason: Reason,
-    /// What is queued, in bytes.
-    pub queued: u64,
-    /// Its weighted average, in bytes.
-    pub average: u64,
-    /// What that is measured by.
-    pub thresholds: Thresholds,
-    /// The rate that the stream has as far as it said.
-    pub stream: Rate,
-    /// The rate that it had better take.
-    pub rate: Rate,
-    /// What the path is thought to carry, if that is known. A source with few rates to choose from takes the next one
-    /// above its own when that fits into this; [`rate`](Self::rate) goes up in steps.
-    pub path: Option<Rate>,
-}
-
-/// Why advice is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// The average queue is beyond the middle of its thresholds.
-    Filling,
-    /// It is beyond `Max_Th`: what is not marked is given up.
-    Overfull,
-    /// Little waits, and the path is thought to carry more than the stream has. Not the paper's.
-    Room,
-}
 
 /// The rate of the path as far as it is known.
 pub(super) fn path_rate(path: &PathState) -> Option<Rate> {
@@ -61,29 +26,33 @@ pub(super) fn held(stream: Rate, path: Option<Rate>) -> Rate {
     kept(stream, path).max(Rate::from_bps(stream.as_bps() / 2))
 }
 
-fn kept(stream: Rate, path: Option<Rate>) -> Rate {
+/// What a stream of this rate gets through the path.
+pub(super) fn kept(stream: Rate, path: Option<Rate>) -> Rate {
     path.map_or(stream, |path| path.min(stream))
 }
 
-/// A rate that is tried where there is room: a quarter more, and not quite what the path is thought to carry, so that a
-/// queue can go back. `None` if that is hardly more than now.
-pub(super) fn higher(stream: Rate, path: Option<Rate>) -> Option<Rate> {
-    let stream = stream.as_bps();
+/// A rate that is tried where there is room: a quarter more, or half of that if a queue was `near` here before, and not
+/// quite what the path is thought to carry, so that a queue can go back. `None` if that is hardly more than now.
+pub(super) fn higher(stream: Rate, path: Option<Rate>, near: bool) -> Option<Rate> {
+    let more = if near { few_parts_more(stream) } else { Rate::from_bps(parts_more(stream, 4)) };
     let carried = path?.as_bps();
-    let rate = (carried - carried / 16).min(stream.saturating_add(stream / 4));
-    (rate > stream.saturating_add(stream / 32)).then_some(Rate::from_bps(rate))
+    let rate = (carried - carried / 16).min(more.as_bps());
+    (rate > parts_more(stream, 32)).then_some(Rate::from_bps(rate))
 }
 
-impl Reason {
-    /// That a queue's level gives, if any.
-    pub(super) const fn of(level: Level) -> Option<Self> {
-        match level {
-            Level::Overfull => Some(Self::Overfull),
-            Level::Filling => Some(Self::Filling),
-            Level::Low => Some(Self::Room),
-            Level::Fair | Level::Unknown => None,
-        }
-    }
+/// An eighth more.
+pub(super) fn few_parts_more(rate: Rate) -> Rate {
+    Rate::from_bps(parts_more(rate, 8))
+}
+
+fn parts_more(rate: Rate, of: u64) -> u64 {
+    rate.as_bps().saturating_add(rate.as_bps() / of)
+}
+
+/// Whether the path's own queues are short: else there is no room, wherever what was sent waits.
+pub(super) fn is_short(path: &PathState, delay: Duration) -> bool {
+    let queues = path.srtt.zip(path.min_rtt).map(|(smoothed, least)| smoothed.saturating_sub(least));
+    queues.is_none_or(|queues| queues <= delay / 2)
 }
 
 #[cfg(test)]
@@ -125,10 +94,15 @@ mod tests {
 
     #[test]
     fn a_quarter_more_is_tried_where_the_path_has_it() {
-        assert_eq!(higher(kbps(320), Some(kbps(900))), Some(kbps(400)));
-        assert_eq!(higher(kbps(320), Some(kbps(384))), Some(kbps(360)));
-        assert_eq!(higher(kbps(320), Some(kbps(350))), None);
-        assert_eq!(higher(kbps(320), Some(kbps(100))), None);
-        assert_eq!(higher(kbps(320), None), None);
+        assert_eq!(higher(kbps(320), Some(kbps(900)), false), Some(kbps(400)));
+        assert_eq!(higher(kbps(320), Some(kbps(384)), false), Some(kbps(360)));
+        assert_eq!(higher(kbps(320), Some(kbps(350)), false), None);
+        assert_eq!(higher(kbps(320), Some(kbps(100)), false), None);
+        assert_eq!(higher(kbps(320), None, false), None);
+        assert_eq!(
+            higher(kbps(320), Some(kbps(900)), true),
+            Some(kbps(360)),
+            "less of a step where a queue was before"
+        );
     }
 }

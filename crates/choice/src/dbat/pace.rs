@@ -1,0 +1,58 @@
+//! The rate of a stream that does not say it: what was handed over in the last whole second.
+
+use timeous_core::{Duration, Instant, Rate};
+
+/// Frames differ in size, and a second has many of them.
+const SPAN: Duration = Duration::from_secs(1);
+
+/// Measures what is handed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    since: Option<Instant>,
+    bytes: u64,
+    rate: Option<Rate>,
+}
+
+impl Pace {
+    /// Nothing was handed over yet.
+    pub(super) const NONE: Self = Self { since: None, bytes: 0, rate: None };
+
+    /// `len` bytes were handed over at `at`.
+    pub(super) fn arrived(&mut self, at: Instant, len: u64) {
+        let since = *self.since.get_or_insert(at);
+        let span = at.saturating_since(since);
+        if span >= SPAN {
+            self.rate = Some(Rate::from_bytes_in(self.bytes, span));
+            (self.since, self.bytes) = (Some(at), 0);
+        }
+        self.bytes = self.bytes.saturating_add(len);
+    }
+
+    /// `None` in the first second.
+    pub(super) const fn rate(&self) -> Option<Rate> {
+        self.rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_of_frames_is_the_rate() {
+        let mut pace = Pace::NONE;
+        for frame in 0..=50 {
+            assert_eq!(pace.rate().is_some(), frame > 25, "frame {frame}");
+            pace.arrived(Instant::ZERO + Duration::from_millis(40) * frame, 5_000);
+        }
+        assert_eq!(pace.rate(), Some(Rate::from_kbps(1_000)));
+    }
+
+    #[test]
+    fn a_pause_counts() {
+        let mut pace = Pace::NONE;
+        pace.arrived(Instant::ZERO, 5_000);
+        pace.arrived(Instant::ZERO + Duration::from_secs(4), 5_000);
+        assert_eq!(pace.rate(), Some(Rate::from_kbps(10)));
+    }
+}
