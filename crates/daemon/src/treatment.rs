@@ -27,6 +27,7 @@ pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
     };
     let policy = spec.policy;
     StreamConfig {
+        tcp: timeous_engine::TcpConfig::default(),
         dccp,
         carrier: if spec.native { Carrier::Ip } else { Carrier::Udp },
         service: ServiceCode::from_bytes(spec.service),

@@ -6,26 +6,20 @@ use std::sync::Arc;
 use timeous_core::{LateChoice, Priority};
 use timeous_dccp::ServiceCode;
 
+use crate::carrier::{Carrier, TcpConfig};
+
 /// Makes the late choice of a new connection: a listener makes one for each that comes in.
 pub type NewChoice = Arc<dyn Fn() -> Box<dyn LateChoice> + Send + Sync>;
-
-/// What a stream's DCCP packets travel in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Carrier {
-    /// UDP (RFC 6773), which passes NATs and takes no rights.
-    #[default]
-    Udp,
-    /// IP itself, as protocol 33 (RFC 4340): it takes the right to open raw sockets.
-    Ip,
-}
 
 /// The settings of a stream.
 #[derive(Clone)]
 pub struct StreamConfig {
-    /// Those of the transport.
-    pub dccp: timeous_dccp::Config,
-    /// What its packets travel in.
+    /// What carries it.
     pub carrier: Carrier,
+    /// The settings of DCCP.
+    pub dccp: timeous_dccp::Config,
+    /// The settings of the kernel's TCP.
+    pub tcp: TcpConfig,
     /// What the server offers, and the client asks for (RFC 4340 §8.1.2).
     pub service: ServiceCode,
     /// The DCCP port of the server: behind the UDP port, or the only one.
@@ -47,10 +41,11 @@ impl StreamConfig {
 
 impl fmt::Debug for StreamConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dccp, carrier, service, dccp_port, slots, choice: _, repair } = self;
+        let Self { carrier, dccp, tcp, service, dccp_port, slots, choice: _, repair } = self;
         f.debug_struct("StreamConfig")
-            .field("dccp", dccp)
             .field("carrier", carrier)
+            .field("dccp", dccp)
+            .field("tcp", tcp)
             .field("service", service)
             .field("dccp_port", dccp_port)
             .field("slots", slots)

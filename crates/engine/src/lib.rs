@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod carrier;
 mod client;
 pub mod clock;
 mod command;
@@ -11,7 +12,9 @@ mod congestion;
 mod engine;
 mod error;
 mod inbox;
+mod kernel_tcp;
 mod line;
+mod listening;
 mod order;
 mod port;
 mod remote;
@@ -19,15 +22,17 @@ pub mod rig;
 mod session;
 mod shared;
 mod stream;
+mod streams;
 pub mod tun;
 pub mod udp;
 mod waker;
 mod way;
 mod worker;
 
+pub use carrier::{Carrier, CarrierView, Reach, TcpConfig, TcpFraming};
 pub use client::CmClient;
 pub use command::{Offer, PortLife};
-pub use config::{Carrier, NewChoice, StreamConfig};
+pub use config::{NewChoice, StreamConfig};
 pub use congestion::{Congestion, CongestionGuard, Notify};
 pub use engine::{Engine, Listener, ListenerFor};
 pub use error::EngineError;

@@ -7,11 +7,13 @@ use timeous_core::{AduSource, Duration, Instant, PathState};
 use timeous_dccp::{CloseReason, Event, Statistics};
 use timeous_ring::{Consumer, Payload, RingSource};
 
+use crate::carrier::CarrierView;
 use crate::config::StreamConfig;
 use crate::inbox::Received;
 use crate::order::StreamId;
 use crate::shared::{SNAPSHOT_INTERVAL, Shared, Snapshot, Status};
 
+#[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: StreamId,
     pub(crate) source: Repair<RingSource>,
@@ -24,6 +26,8 @@ pub(crate) struct Session {
     /// Fates are known, or the ring has room, that the application was not woken for.
     writable: bool,
     unread: u64,
+    /// What carries it, and what late choice did behind the ring.
+    pub(crate) carrier: CarrierView,
     /// The last that was known of the path: the Congestion Manager forgets it with the connection.
     path: PathState,
     next_snapshot: Instant,
@@ -46,6 +50,7 @@ impl Session {
             readable: false,
             writable: false,
             unread: 0,
+            carrier: CarrierView::default(),
             path: PathState::default(),
             next_snapshot: Instant::ZERO,
             next_pass: Instant::ZERO,
@@ -88,6 +93,11 @@ impl Session {
     /// Something left: there may be room in the ring.
     pub(crate) fn sent(&mut self, token: u64) {
         self.source.sent(token);
+        self.writable = true;
+    }
+
+    /// There may be room in the ring, or fates to be heard.
+    pub(crate) fn has_room(&mut self) {
         self.writable = true;
     }
 
@@ -135,8 +145,16 @@ impl Session {
             self.next_snapshot = now + SNAPSHOT_INTERVAL;
             let ring = self.source.inner_mut();
             let (queued_packets, queued_bytes) = (ring.queued_len(), ring.queued_bytes());
-            let (path, repaired, unread) = (self.path, self.source.repaired(), self.unread);
-            self.shared.set_snapshot(Snapshot { transport, path, queued_packets, queued_bytes, repaired, unread });
+            let (path, repaired, unread, carrier) = (self.path, self.source.repaired(), self.unread, self.carrier);
+            self.shared.set_snapshot(Snapshot {
+                transport,
+                path,
+                queued_packets,
+                queued_bytes,
+                repaired,
+                unread,
+                carrier,
+            });
         }
     }
 }

@@ -7,6 +7,7 @@ use timeous_core::{Duration, PathState};
 use timeous_dccp::{CloseReason, Statistics};
 use timeous_ring::Violation;
 
+use crate::carrier::CarrierView;
 use crate::inbox::Inbox;
 use crate::waker::Waker;
 
@@ -37,6 +38,8 @@ pub struct Snapshot {
     pub repaired: u64,
     /// Datagrams that nobody read and that made room for newer ones.
     pub unread: u64,
+    /// What carries it, and what late choice did behind the ring.
+    pub carrier: CarrierView,
 }
 
 /// What engine and application share of one stream, beside the ring.

@@ -1,7 +1,8 @@
 //! The engine's thread: feeds the transports, drains them, hears them, sleeps; in that order, for ever.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc;
 
@@ -9,13 +10,17 @@ use rustix::event::{PollFd, PollFlags};
 use timeous_cm::Manager;
 use timeous_core::{Instant, Rng};
 
+use crate::carrier::Carrier;
 use crate::clock;
 use crate::command::{Command, Incoming, ListenReply, ListenerId, Made, PortLife, User};
-use crate::config::{Carrier, StreamConfig};
+use crate::config::StreamConfig;
 use crate::congestion::Congestion;
 use crate::error::EngineError;
+use crate::kernel_tcp::KernelTcp;
+use crate::listening::Listening;
 use crate::order::{Order, Orders, StreamId};
-use crate::port::{Listening, Port, Streams};
+use crate::port::Port;
+use crate::streams::Streams;
 use crate::udp::{Reservation, Socket, local_for};
 use crate::waker::{Waker, timespec};
 
@@ -25,6 +30,7 @@ pub(crate) struct Worker {
     waker: Waker,
     congestion: Congestion,
     ports: BTreeMap<u64, Port>,
+    tcp: KernelTcp,
     next_port: u64,
     next_listener: u64,
     streams: Streams,
@@ -40,6 +46,7 @@ impl Worker {
             waker,
             congestion,
             ports: BTreeMap::new(),
+            tcp: KernelTcp::default(),
             next_port: 0,
             next_listener: 0,
             streams: Streams::new(to_here),
@@ -86,6 +93,7 @@ impl Worker {
                     for port in self.ports.values_mut() {
                         port.stop_listening(id);
                     }
+                    self.tcp.stop_listening(id);
                 }
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
@@ -97,7 +105,9 @@ impl Worker {
         while let Ok((id, order)) = self.orders.try_recv() {
             match order {
                 Order::Notify => self.for_stream(id, |port| port.notify(id)),
+                Order::Finish if self.tcp.finish(id) => {}
                 Order::Finish => self.for_stream(id, |port| port.finish(id)),
+                Order::Abandon if self.tcp.abandon(clock::now(), id) => {}
                 Order::Abandon => self.for_stream(id, |port| port.abandon(clock::now(), id)),
                 // The round that begins sees that it is wanted.
                 Order::Tell => {}
@@ -118,6 +128,11 @@ impl Worker {
         config: &StreamConfig,
     ) -> Result<Made, EngineError> {
         match config.carrier {
+            Carrier::Tcp => {
+                let (session, stream) = self.streams.make(user, config, PortLife::default())?;
+                self.tcp.connect(now, remote, session, &config.tcp)?;
+                Ok(stream)
+            }
             Carrier::Udp => {
                 let mut port = Port::new(bind(any_local(remote))?, &mut self.rng);
                 let stream = port.connect(now, (remote, user), config, &mut self.streams)?;
@@ -136,12 +151,15 @@ impl Worker {
     fn listen(&mut self, local: SocketAddr, user: User, config: StreamConfig, incoming: Arc<Incoming>) -> ListenReply {
         let id = ListenerId(self.next_listener);
         self.next_listener += 1;
-        if config.carrier == Carrier::Ip {
-            return self.listen_natively(local.ip(), Listening { id, user, config, incoming, life: Arc::new(()) });
+        let listening = Listening { id, user, config, incoming, life: Arc::new(()) };
+        match listening.config.carrier {
+            Carrier::Tcp => return self.tcp.listen(at_or_in_ipv4(local, TcpListener::bind)?, listening),
+            Carrier::Ip => return self.listen_natively(local.ip(), listening),
+            Carrier::Udp => {}
         }
         let mut port = Port::new(bind(local)?, &mut self.rng);
         let (local, life) = (port.local_addr()?, port.life());
-        port.listen(Listening { id, user, config, incoming, life: Arc::new(()) }, None);
+        port.listen(listening, None);
         self.add(port);
         Ok((id, local, life))
     }
@@ -187,7 +205,7 @@ impl Worker {
             return Ok(number);
         }
         let socket = Socket::bind_raw(local).map_err(|error| match error.kind() {
-            std::io::ErrorKind::PermissionDenied => EngineError::NoRawSocket,
+            io::ErrorKind::PermissionDenied => EngineError::NoRawSocket,
             _ => EngineError::Socket { local: (local, 0).into(), error },
         })?;
         let port = Port::new(socket, &mut self.rng);
@@ -205,6 +223,7 @@ impl Worker {
         for port in self.ports.values_mut() {
             port.receive(now, cm);
         }
+        self.tcp.receive(now, &mut self.streams);
     }
 
     fn pass_time(&mut self, now: Instant, cm: &mut Manager) {
@@ -226,6 +245,7 @@ impl Worker {
             for port in self.ports.values_mut() {
                 progress |= port.drain(now, cm, &mut self.streams);
             }
+            progress |= self.tcp.drain(now);
             if !progress {
                 break;
             }
@@ -233,10 +253,12 @@ impl Worker {
         for port in self.ports.values_mut() {
             port.wake_applications(now, cm);
         }
+        self.tcp.wake_applications(now);
     }
 
     fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
-        self.ports.values_mut().filter_map(|port| port.poll_timeout(now)).min()
+        let ports = self.ports.values_mut().filter_map(|port| port.poll_timeout(now));
+        ports.chain(self.tcp.poll_timeout(now)).min()
     }
 
     fn sleep(&mut self, due: Option<Instant>) {
@@ -246,6 +268,7 @@ impl Worker {
             let writable = if port.is_blocked() { PollFlags::OUT } else { PollFlags::empty() };
             PollFd::new(port.socket(), PollFlags::IN | writable)
         }));
+        fds.extend(self.tcp.poll_fds());
         // Interrupted or not, the next round looks at everything.
         let _ = rustix::event::poll(&mut fds, timeout.as_ref());
     }
@@ -256,17 +279,22 @@ impl Worker {
         for port in self.ports.values_mut() {
             port.close_all(now);
         }
+        self.tcp.close_all(now);
         self.drain(now, cm);
     }
 }
 
 fn bind(local: SocketAddr) -> Result<Socket, EngineError> {
-    let error = match Socket::bind(local) {
+    at_or_in_ipv4(local, Socket::bind)
+}
+
+/// A socket at `local`. A host without IPv6 has all of its addresses in IPv4.
+fn at_or_in_ipv4<S>(local: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<S>) -> Result<S, EngineError> {
+    let error = match bind(local) {
         Ok(socket) => return Ok(socket),
-        // A host without IPv6 has all of its addresses in IPv4.
         Err(_) if local.ip() == Ipv6Addr::UNSPECIFIED => {
             let local = SocketAddr::from((Ipv4Addr::UNSPECIFIED, local.port()));
-            match Socket::bind(local) {
+            match bind(local) {
                 Ok(socket) => return Ok(socket),
                 Err(error) => error,
             }
@@ -276,9 +304,9 @@ fn bind(local: SocketAddr) -> Result<Socket, EngineError> {
     Err(refused(local, error))
 }
 
-fn refused(local: SocketAddr, error: std::io::Error) -> EngineError {
+fn refused(local: SocketAddr, error: io::Error) -> EngineError {
     match error.kind() {
-        std::io::ErrorKind::AddrInUse => EngineError::PortInUse(local),
+        io::ErrorKind::AddrInUse => EngineError::PortInUse(local),
         _ => EngineError::Socket { local, error },
     }
 }

@@ -20,6 +20,7 @@ impl LateChoice for Everything {
 
 fn config() -> StreamConfig {
     StreamConfig {
+        tcp: timeous_engine::TcpConfig::default(),
         dccp: DccpConfig::default(),
         carrier: Carrier::Udp,
         service: SERVICE,

@@ -24,6 +24,7 @@ fn config(dccp_port: u16) -> StreamConfig {
     StreamConfig {
         dccp: timeous_engine::DccpConfig { server_holds_timewait: true, ..Default::default() },
         carrier: Carrier::Ip,
+        tcp: timeous_engine::TcpConfig::default(),
         service: ServiceCode::from_bytes(*b"test"),
         dccp_port,
         slots: 256,

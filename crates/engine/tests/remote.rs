@@ -21,6 +21,7 @@ impl LateChoice for Everything {
 
 fn config() -> StreamConfig {
     StreamConfig {
+        tcp: timeous_engine::TcpConfig::default(),
         dccp: DccpConfig::default(),
         carrier: Carrier::Udp,
         service: ServiceCode::from_bytes(*b"test"),

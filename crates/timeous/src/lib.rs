@@ -47,12 +47,12 @@ pub mod uri;
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncReceiver, AsyncSender};
 pub use error::{Culprit, Error, SendError};
-pub use options::{Daemon, Encapsulation, Options, PolicyName, Role};
+pub use options::{Daemon, Encapsulation, Options, PolicyName, Role, TransportName};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, open_both};
 pub use stats::{Fates, Stats};
 pub use timeous_core as core;
-pub use timeous_engine::{CloseReason, Received, Status, Waker, clock};
+pub use timeous_engine::{CloseReason, Received, Status, TcpFraming, Waker, clock};
 pub use uri::{Uri, UriError};
 
 /// The example of the README compiles.

@@ -10,7 +10,7 @@ use timeous_engine::{Engine, ReceiveHalf, SendHalf};
 use timeous_ipc::{Client, ConnectError, daemon_socket};
 
 use crate::error::Error;
-use crate::options::Daemon;
+use crate::options::{Daemon, Options, TransportName};
 use crate::process::{self, shared_engine};
 use crate::uri::Uri;
 
@@ -32,7 +32,7 @@ pub(crate) enum Runner {
 
 /// Calls, or waits to be called, until the stream is open.
 pub(crate) fn open(uri: &Uri) -> Result<Opened, Error> {
-    let (stream, runner) = match daemon_for(&uri.options.daemon)? {
+    let (stream, runner) = match daemon_for(&uri.options)? {
         Some(mut client) => (by_daemon::open(&mut client, uri)?, Runner::Daemon(Mutex::new(client))),
         None => {
             let engine = shared_engine()?;
@@ -44,8 +44,10 @@ pub(crate) fn open(uri: &Uri) -> Result<Opened, Error> {
 }
 
 /// The daemon that is to run a stream, if one is.
-fn daemon_for(daemon: &Daemon) -> Result<Option<Client>, ConnectError> {
-    match daemon {
+fn daemon_for(options: &Options) -> Result<Option<Client>, ConnectError> {
+    match &options.daemon {
+        // It runs DCCP only.
+        _ if options.transport != TransportName::Dccp => Ok(None),
         Daemon::Off => Ok(None),
         Daemon::Auto => process::find_daemon(&daemon_socket()),
         Daemon::At(path) => process::daemon(path).map(Some),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use timeous_choice::{Age, Chain, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_core::{Duration, LateChoice};
+use timeous_engine::TcpFraming;
 
 /// Who calls whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,29 @@ impl PolicyName {
     }
 }
 
+/// What carries a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TransportName {
+    /// DCCP in UDP.
+    #[default]
+    Dccp,
+    /// TCP, which passes nearly everywhere, and which any TCP receiver can read.
+    Tcp,
+}
+
+impl TransportName {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Dccp, Self::Tcp];
+
+    /// The name in a URI.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Dccp => "dccp",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
 /// Who runs a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Daemon {
@@ -93,7 +117,11 @@ pub struct Options {
     pub age: Option<Duration>,
     /// Whether what was lost and can still arrive in time is sent again. Never under [`PolicyName::Fifo`].
     pub repair: bool,
-    /// The largest UDP payload. The default passes wherever IPv6 passes, through a tunnel too: larger ones are not
+    /// What carries it.
+    pub transport: TransportName,
+    /// Over TCP, how datagrams lie in the byte stream.
+    pub framing: TcpFraming,
+    /// The largest UDP payload, and over TCP about the largest record. The default passes wherever IPv6 passes, through a tunnel too: larger ones are not
     /// probed for.
     pub mtu: usize,
     /// Places in the packet ring.
@@ -118,6 +146,8 @@ impl Default for Options {
             queue: None,
             age: None,
             repair: true,
+            transport: TransportName::default(),
+            framing: TcpFraming::default(),
             mtu: 1200,
             slots: 1024,
             timeout: Duration::from_secs(10),
@@ -153,6 +183,12 @@ impl Options {
     #[must_use]
     pub fn has_deadlines(&self) -> bool {
         self.policy != PolicyName::Fifo
+    }
+
+    /// The largest ADU.
+    #[must_use]
+    pub fn max_payload(&self) -> usize {
+        self.mtu - timeous_engine::DccpConfig::HEADER_ROOM
     }
 
     /// Whether lost ADUs are repaired.

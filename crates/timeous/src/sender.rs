@@ -104,7 +104,7 @@ impl Sender {
     /// The largest ADU.
     #[must_use]
     pub fn max_payload(&self) -> usize {
-        self.options.mtu - timeous_engine::DccpConfig::HEADER_ROOM
+        self.options.max_payload()
     }
 
     /// What became of an ADU: each gets exactly one fate.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use timeous_core::{DropReason, Fate, Instant};
-use timeous_engine::Snapshot;
+use timeous_engine::{Carrier, Reach, Snapshot};
 
 /// What became of the ADUs that were handed over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,6 +68,16 @@ pub struct Stats {
     pub pkt_snd_policy_total: u64,
     /// Dropped for other reasons: withdrawn, too large, or the connection was over.
     pub pkt_snd_other_total: u64,
+    /// Over TCP: packets that the kernel had already and that made way for a fresh one, since they were too late.
+    pub pkt_snd_replaced_total: u64,
+    /// Over TCP: packets that the kernel had already and that made way for padding, since they were too late.
+    pub pkt_snd_padded_total: u64,
+    /// What carries the stream: `dccp` or `tcp`.
+    pub transport: &'static str,
+    /// How far late choice reaches: `sending`, `queue` (to the kernel's queue of one packet) or `retransmissions`.
+    pub late_choice: &'static str,
+    /// Whether the peer's window is closed: it does not read.
+    pub peer_stalled: bool,
     /// Data packets received.
     pub pkt_recv_total: u64,
     /// Application bytes received.
@@ -101,7 +111,7 @@ impl Stats {
     pub fn new(began: Instant, now: Instant, snapshot: &Snapshot, fates: &Fates) -> Self {
         let time = now.saturating_since(began);
         let mbps = |bytes: u64| if time.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / time.as_secs_f64() };
-        let (transport, path) = (&snapshot.transport, &snapshot.path);
+        let (transport, path, carrier) = (&snapshot.transport, &snapshot.path, &snapshot.carrier);
         let known = [DropReason::Expired, DropReason::TooLate, DropReason::ReferenceLost, DropReason::Policy];
         let [expired, too_late, reference, policy] = known.map(|reason| fates.dropped_for(reason));
         let dropped: u64 = fates.dropped.values().sum();
@@ -119,6 +129,18 @@ impl Stats {
             pkt_snd_reference_lost_total: reference,
             pkt_snd_policy_total: policy,
             pkt_snd_other_total: dropped - expired - too_late - reference - policy,
+            pkt_snd_replaced_total: carrier.replaced,
+            pkt_snd_padded_total: carrier.padded,
+            transport: match carrier.carrier {
+                Carrier::Udp | Carrier::Ip => "dccp",
+                Carrier::Tcp => "tcp",
+            },
+            late_choice: match carrier.reach {
+                Reach::Sending => "sending",
+                Reach::Queue => "queue",
+                Reach::Retransmissions => "retransmissions",
+            },
+            peer_stalled: carrier.stalled,
             pkt_recv_total: transport.data_received,
             byte_recv_total: transport.bytes_received,
             pkt_rcv_drop_total: snapshot.unread,

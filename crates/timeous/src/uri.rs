@@ -6,8 +6,9 @@ use std::str::FromStr;
 use timeous_core::Duration;
 use timeous_core::units::{UnitError, parse_bytes, parse_duration};
 
-use crate::options::{Daemon, Encapsulation, Options, PolicyName, Role};
+use crate::options::{Daemon, Encapsulation, Options, PolicyName, Role, TransportName};
 use timeous_choice::QueueLimit;
+use timeous_engine::TcpFraming;
 
 /// The port that a URI without one means, unless it says `encap=none` (RFC 6773 §3.8).
 pub const DEFAULT_PORT: u16 = 6511;
@@ -65,8 +66,13 @@ pub enum UriError {
 }
 
 /// Every key, and what it means.
-pub const KEYS: [(&str, &str); 13] = [
+pub const KEYS: [(&str, &str); 15] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
+    ("transport", "dccp (in UDP, the default) or tcp"),
+    (
+        "framing",
+        "with transport=tcp: records, which any TCP receiver can tell apart, or rfc4571 for a receiver of RTP over TCP",
+    ),
     ("latency", "from the moment of handing over to playout, such as 300ms; a plain number is milliseconds"),
     ("policy", "frames, deadline, age or fifo: what is given up when the path is too slow"),
     (
@@ -115,6 +121,12 @@ impl FromStr for Uri {
                 port
             }
         };
+        if options.transport != TransportName::Dccp && matches!(options.daemon, Daemon::At(_)) {
+            return Err(UriError::BadMode("the daemon runs streams over DCCP only: leave out transport or daemon"));
+        }
+        if options.transport != TransportName::Dccp && options.encapsulation == Encapsulation::None {
+            return Err(UriError::BadMode("encap=none is DCCP: leave out transport or encap"));
+        }
         Ok(Self { role: mode.role(host, port)?, options })
     }
 }
@@ -169,6 +181,8 @@ fn split_authority(authority: &str) -> Result<(&str, Option<u16>), UriError> {
 
 fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
     match key {
+        "transport" => options.transport = transport(value)?,
+        "framing" => options.framing = framing(value)?,
         "latency" => options.latency = time("latency", value)?,
         "policy" => options.policy = policy(value)?,
         "queue" => options.queue = Some(queue(value)?),
@@ -251,6 +265,20 @@ fn encapsulation(value: &str) -> Result<Encapsulation, UriError> {
     }
 }
 
+fn transport(value: &str) -> Result<TransportName, UriError> {
+    TransportName::ALL.into_iter().find(|transport| transport.as_str() == value).ok_or_else(|| {
+        bad("transport", value, format!("use one of {}", TransportName::ALL.map(TransportName::as_str).join(", ")))
+    })
+}
+
+fn framing(value: &str) -> Result<TcpFraming, UriError> {
+    match value {
+        "records" => Ok(TcpFraming::Records),
+        "rfc4571" => Ok(TcpFraming::Rfc4571),
+        _ => Err(bad("framing", value, "use records or rfc4571")),
+    }
+}
+
 fn daemon(value: &str) -> Result<Daemon, UriError> {
     match value {
         "off" => Ok(Daemon::Off),
@@ -315,6 +343,18 @@ mod tests {
         assert!(!options.repair);
         assert_eq!(options.daemon, Daemon::At("/a/b".into()));
         assert_eq!(plain.options.daemon, Daemon::Off, "nobody depends on a daemon without having said so");
+    }
+
+    #[test]
+    fn the_transport_is_dccp_unless_told_and_another_one_is_not_the_daemons() {
+        let options = |uri: &str| uri.parse::<Uri>().unwrap().options;
+        assert_eq!(options("timeous://h").transport, TransportName::Dccp);
+        let tcp = options("timeous://h?transport=tcp&framing=rfc4571");
+        assert_eq!((tcp.transport, tcp.framing), (TransportName::Tcp, TcpFraming::Rfc4571));
+        assert!(error("timeous://h?transport=sctp").contains("dccp, tcp"));
+        assert!(error("timeous://h?framing=lines").contains("rfc4571"));
+        assert!(error("timeous://h?transport=tcp&daemon=/a/b").contains("DCCP only"));
+        assert!(error("timeous://h?transport=tcp&encap=none").contains("is DCCP"));
     }
 
     #[test]

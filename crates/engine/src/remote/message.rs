@@ -3,6 +3,7 @@
 use timeous_core::{Duration, Instant, PathState, Rate};
 use timeous_dccp::{CloseReason, ResetCode, ResetReason, Statistics};
 
+use crate::carrier::{Carrier, CarrierView, Reach};
 use crate::inbox::Received;
 use crate::shared::{Snapshot, Status};
 
@@ -59,6 +60,7 @@ const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 19;
 const PATH: usize = 7;
 const QUEUE: usize = 4;
+const CARRIER: usize = 5;
 
 impl News {
     /// The longest there is: a datagram with its head.
@@ -129,9 +131,39 @@ fn read_status([kind, code, a, b, c]: [u8; 5]) -> Option<Status> {
 }
 
 fn snapshot_words(snapshot: &Snapshot) -> Vec<u64> {
-    let Snapshot { transport, path, queued_packets, queued_bytes, repaired, unread } = *snapshot;
+    let Snapshot { transport, path, queued_packets, queued_bytes, repaired, unread, carrier } = *snapshot;
     let queue: [u64; QUEUE] = [queued_packets as u64, queued_bytes as u64, repaired, unread];
-    [statistics_words(transport).as_slice(), &path_words(path), &queue].concat()
+    [statistics_words(transport).as_slice(), &path_words(path), &queue, &carrier_words(carrier)].concat()
+}
+
+fn carrier_words(view: CarrierView) -> [u64; CARRIER] {
+    let carrier = match view.carrier {
+        Carrier::Udp => 0,
+        Carrier::Tcp => 1,
+        Carrier::Ip => 2,
+    };
+    let reach = match view.reach {
+        Reach::Sending => 0,
+        Reach::Queue => 1,
+        Reach::Retransmissions => 2,
+    };
+    [carrier, reach, view.replaced, view.padded, view.stalled.into()]
+}
+
+fn read_carrier([carrier, reach, replaced, padded, stalled]: [u64; CARRIER]) -> Option<CarrierView> {
+    let carrier = match carrier {
+        0 => Carrier::Udp,
+        1 => Carrier::Tcp,
+        2 => Carrier::Ip,
+        _ => return None,
+    };
+    let reach = match reach {
+        0 => Reach::Sending,
+        1 => Reach::Queue,
+        2 => Reach::Retransmissions,
+        _ => return None,
+    };
+    Some(CarrierView { carrier, reach, replaced, padded, stalled: stalled != 0 })
 }
 
 fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
@@ -139,7 +171,7 @@ fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
     let words: Vec<u64> = chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
     let (statistics, words) = words.split_first_chunk::<STATISTICS>().filter(|_| rest.is_empty())?;
     let (path, words) = words.split_first_chunk::<PATH>()?;
-    let [packets, bytes, repaired, unread] = *<&[u64; QUEUE]>::try_from(words).ok()?;
+    let (&[packets, bytes, repaired, unread], words) = words.split_first_chunk::<QUEUE>()?;
     Some(Snapshot {
         transport: read_statistics(*statistics),
         path: read_path(*path),
@@ -147,6 +179,7 @@ fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
         queued_bytes: usize::try_from(bytes).ok()?,
         repaired,
         unread,
+        carrier: read_carrier(*<&[u64; CARRIER]>::try_from(words).ok()?)?,
     })
 }
 
@@ -258,7 +291,15 @@ mod tests {
         let words: [u64; STATISTICS] = std::array::from_fn(|n| n as u64 + 1);
         let path = PathState { srtt: Some(Duration::from_millis(3)), loss_ppm: 9, window: 77, ..PathState::default() };
         let transport = read_statistics(words);
-        let snapshot = Snapshot { transport, path, queued_packets: 4, queued_bytes: 5, repaired: 6, unread: 8 };
+        let carrier = CarrierView {
+            carrier: Carrier::Tcp,
+            reach: Reach::Retransmissions,
+            replaced: 9,
+            padded: 10,
+            stalled: true,
+        };
+        let snapshot =
+            Snapshot { transport, path, queued_packets: 4, queued_bytes: 5, repaired: 6, unread: 8, carrier };
         let News::Snapshot(same) = again(&News::Snapshot(Box::new(snapshot))) else { panic!("another kind") };
         assert_eq!(same.transport, transport);
         assert_eq!(statistics_words(transport), words);

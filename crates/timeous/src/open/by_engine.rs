@@ -7,7 +7,7 @@ use timeous_engine::{Carrier, Engine, EngineError, ServiceCode, Stream, StreamCo
 
 use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
 use crate::error::Error;
-use crate::options::{Encapsulation, Options, Role};
+use crate::options::{Encapsulation, Options, Role, TransportName};
 use crate::uri::Uri;
 
 /// Calls, or waits to be called, until the stream is open.
@@ -44,16 +44,27 @@ fn config(options: &Options) -> StreamConfig {
         msl: TIMEWAIT / 2,
         ..timeous_engine::DccpConfig::default()
     };
+    let tcp = timeous_engine::TcpConfig {
+        framing: options.framing,
+        longest: options.max_payload(),
+        connect_timeout: options.timeout,
+        silence: options.timeout,
+        // What has no deadline is never taken back.
+        into_retransmissions: options.has_deadlines(),
+    };
     StreamConfig {
-        dccp,
-        carrier: match options.encapsulation {
-            Encapsulation::Udp => Carrier::Udp,
-            Encapsulation::None => Carrier::Ip,
+        carrier: match (options.transport, options.encapsulation) {
+            (TransportName::Tcp, _) => Carrier::Tcp,
+            (TransportName::Dccp, Encapsulation::Udp) => Carrier::Udp,
+            (TransportName::Dccp, Encapsulation::None) => Carrier::Ip,
         },
+        dccp,
+        tcp,
         service: ServiceCode::from_bytes(options.service),
         dccp_port: options.dccp_port,
         slots: options.slots.next_power_of_two(),
         choice: Arc::new(move || choice.choice()),
-        repair: options.repairs().then_some(REPAIRED),
+        // TCP repairs by itself.
+        repair: (options.repairs() && options.transport != TransportName::Tcp).then_some(REPAIRED),
     }
 }

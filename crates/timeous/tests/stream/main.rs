@@ -7,3 +7,4 @@ mod examples;
 mod fates;
 mod refusals;
 mod support;
+mod tcp;

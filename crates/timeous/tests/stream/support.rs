@@ -1,7 +1,7 @@
 //! Pairs of ends, and a link between them.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::thread::{self, JoinHandle};
 
@@ -17,7 +17,7 @@ pub(crate) fn patience() -> Option<Instant> {
     Some(clock::now() + PATIENCE)
 }
 
-/// A UDP port that nobody has, below those from which the system chooses by itself.
+/// A UDP and TCP port that nobody has, below those from which the system chooses by itself.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     const FIRST: u16 = 10_000;
@@ -25,7 +25,7 @@ pub(crate) fn free_port() -> u16 {
     loop {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
         let port = FIRST + (std::process::id() as u16).wrapping_mul(32).wrapping_add(step) % COUNT;
-        if UdpSocket::bind(("0.0.0.0", port)).is_ok() {
+        if UdpSocket::bind(("0.0.0.0", port)).is_ok() && TcpListener::bind(("0.0.0.0", port)).is_ok() {
             return port;
         }
     }

@@ -183,6 +183,7 @@ fn meta(index: u64) -> AduMeta {
 
 fn config(plan: &Plan) -> StreamConfig {
     StreamConfig {
+        tcp: timeous_engine::TcpConfig::default(),
         dccp: DccpConfig { mps: SIZE + DccpConfig::HEADER_ROOM, ..DccpConfig::default() },
         carrier: Carrier::Udp,
         service: ServiceCode::from_bytes(*b"LAI "),

@@ -1,0 +1,81 @@
+//! What carries a stream, and how far the application's last word reaches over it.
+
+use timeous_core::Duration;
+
+/// What a stream's DCCP packets travel in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Carrier {
+    /// UDP (RFC 6773), which passes NATs and takes no rights.
+    #[default]
+    Udp,
+    /// IP itself, as protocol 33 (RFC 4340): it takes the right to open raw sockets.
+    Ip,
+    /// The kernel's TCP.
+    Tcp,
+}
+
+/// How far late choice reaches: up to where a datagram that cannot play in time any more is taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Reach {
+    /// To the instant of sending: there is no queue behind the packet ring. So it is over DCCP.
+    #[default]
+    Sending,
+    /// To the kernel's unsent queue, which is kept at one packet. What is in there, and what was lost and is sent again,
+    /// goes as it is.
+    Queue,
+    /// Through the kernel's queue to every retransmission: what was sent lies in memory of ours until it arrives.
+    Retransmissions,
+}
+
+/// How datagrams lie in the byte stream of a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TcpFraming {
+    /// uTLTCP's records (`timeous_tcp::record`), sealed: COBS between zeros, with a number and a checksum.
+    #[default]
+    Records,
+    /// A length of two bytes before each (RFC 4571), as others read RTP over TCP. Such a stream has no room for padding,
+    /// and no way to tell a mixture of two versions: late choice ends at the kernel's queue.
+    Rfc4571,
+}
+
+/// The settings of a stream over the kernel's TCP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpConfig {
+    /// How datagrams lie in the byte stream.
+    pub framing: TcpFraming,
+    /// The longest datagram.
+    pub longest: usize,
+    /// How long a server is waited for.
+    pub connect_timeout: Duration,
+    /// How long a peer may leave data unacknowledged, or its window closed, before it is taken for dead.
+    pub silence: Duration,
+    /// Whether late choice is to reach retransmissions, where the system has what it takes.
+    pub into_retransmissions: bool,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            framing: TcpFraming::default(),
+            longest: 1_200,
+            connect_timeout: Duration::from_secs(60),
+            silence: Duration::from_secs(30),
+            into_retransmissions: true,
+        }
+    }
+}
+
+/// What carries a stream at one moment, and what late choice did behind the packet ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CarrierView {
+    /// What carries it.
+    pub carrier: Carrier,
+    /// How far late choice reaches.
+    pub reach: Reach,
+    /// Datagrams that were handed to the kernel and gave their place to a fresh one, as they could not arrive in time.
+    pub replaced: u64,
+    /// Datagrams that were handed to the kernel and made way for padding.
+    pub padded: u64,
+    /// Whether nothing leaves since the peer's window is closed: it does not read.
+    pub stalled: bool,
+}

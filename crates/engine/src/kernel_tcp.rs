@@ -1,0 +1,18 @@
+//! Streams over the kernel's TCP: the packet ring behind a plain socket, and late choice through its send queue.
+
+mod connection;
+mod framing;
+mod info;
+mod late;
+mod listener;
+mod meter;
+mod ports;
+mod receiving;
+mod sending;
+#[allow(unsafe_code, reason = "the room that gives addresses to the kernel")]
+mod socket;
+mod under_way;
+#[allow(unsafe_code, reason = "memory that the kernel sends from while it is written")]
+mod zone;
+
+pub(crate) use ports::KernelTcp;

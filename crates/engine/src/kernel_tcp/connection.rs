@@ -1,0 +1,280 @@
+//! One stream over one socket of the kernel's: from the call to the end.
+
+use std::io;
+use std::net::SocketAddr;
+
+use rustix::event::{PollFd, PollFlags};
+use timeous_core::{Duration, Instant};
+use timeous_dccp::{CloseReason, Event, ResetCode, ResetReason, Statistics};
+
+use super::receiving::Receiving;
+use super::sending::Sending;
+use super::socket::Socket;
+use crate::carrier::{Carrier, CarrierView, TcpConfig};
+use crate::order::StreamId;
+use crate::session::{PASS_INTERVAL, Session};
+
+/// How long a peer may take to close its side after ours. All of our data it has acknowledged by then.
+const CLOSING: Duration = Duration::from_secs(2);
+/// How long after a refused call the next one is made.
+const CALL_AGAIN: Duration = Duration::from_millis(100);
+/// While something is unacknowledged it is looked at least so often: fates are to be known, and the kernel may have room
+/// without having said so.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// And while nothing happens: somebody may want to know how it stands.
+const IDLE_LOOK: Duration = Duration::from_millis(200);
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    socket: Socket,
+    session: Session,
+    config: TcpConfig,
+    state: State,
+    counts: Statistics,
+}
+
+#[derive(Debug)]
+enum State {
+    Calling(Call),
+    Open(Box<Both>),
+    /// Everything has been said. Until when the peer's end is waited for.
+    Closing(Instant, Box<Both>),
+    Over,
+}
+
+#[derive(Debug)]
+struct Call {
+    remote: SocketAddr,
+    /// So long an answer is waited for.
+    until: Instant,
+    /// Nobody listens there yet: when to call again.
+    again: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Both {
+    sending: Sending,
+    receiving: Receiving,
+}
+
+impl Connection {
+    /// Calls.
+    pub(super) fn call(now: Instant, remote: SocketAddr, session: Session, config: TcpConfig) -> io::Result<Self> {
+        let socket = Socket::call(remote)?;
+        let state = State::Calling(Call { remote, until: now + config.connect_timeout, again: None });
+        Ok(Self { socket, session, config, state, counts: Statistics::default() })
+    }
+
+    /// One that has come in.
+    pub(super) fn accepted(now: Instant, socket: Socket, session: Session, config: TcpConfig) -> Self {
+        let mut connection = Self { socket, session, config, state: State::Over, counts: Statistics::default() };
+        connection.open(now);
+        connection
+    }
+
+    pub(super) fn id(&self) -> StreamId {
+        self.session.id
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// To be closed when everything has its fate.
+    pub(super) fn finish(&mut self) {
+        self.session.finishing = true;
+    }
+
+    /// The application has let go of it, or the engine ends.
+    pub(super) fn abandon(&mut self, now: Instant) {
+        self.close(now, CloseReason::Local);
+    }
+
+    fn open(&mut self, now: Instant) {
+        let ready = self.socket.set_up(self.config.silence).and_then(|()| Sending::new(&self.config, &self.socket));
+        match ready {
+            Ok(sending) => {
+                let receiving = Receiving::new(&self.config);
+                self.state = State::Open(Box::new(Both { sending, receiving }));
+                self.session.handle_event(now, Event::Connected);
+            }
+            Err(error) => self.fail(now, &error),
+        }
+    }
+
+    fn fail(&mut self, now: Instant, error: &io::Error) {
+        tracing::debug!(%error, "a TCP connection has failed");
+        self.close(now, reason(error));
+    }
+
+    fn close(&mut self, now: Instant, reason: CloseReason) {
+        if let State::Open(both) = &mut self.state {
+            both.sending.end(&mut self.session.source);
+        }
+        self.report(now, true);
+        self.session.close(reason);
+        self.state = State::Over;
+    }
+
+    /// Takes in what has come.
+    pub(super) fn receive(&mut self, now: Instant) {
+        let (socket, session, counts) = (&mut self.socket, &mut self.session, &mut self.counts);
+        let (receiving, end) = match &mut self.state {
+            State::Open(both) => (&mut both.receiving, CloseReason::Peer),
+            State::Closing(_, both) => (&mut both.receiving, CloseReason::Local),
+            State::Calling(_) | State::Over => return,
+        };
+        match receiving.receive(now, socket, session, counts) {
+            Ok(false) => {}
+            Ok(true) => self.close(now, end),
+            // Who has said everything and heard that it arrived does not mind how the other one leaves.
+            Err(_) if end == CloseReason::Local => self.close(now, end),
+            Err(error) => self.fail(now, &error),
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        match &self.state {
+            State::Calling(call) if call.again.is_some_and(|again| now >= again) => self.call_again(now),
+            State::Calling(call) if now >= call.until => self.close(now, CloseReason::Timeout),
+            State::Closing(until, _) if now >= *until => self.close(now, CloseReason::Local),
+            // The kernel itself waits for as long as there are signs of life.
+            State::Open(both) if both.sending.stalled_since().is_some_and(|at| now > at + self.config.silence) => {
+                self.close(now, CloseReason::Timeout);
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes on as far as possible; whether anything came of it.
+    pub(super) fn drain(&mut self, now: Instant) -> bool {
+        match &mut self.state {
+            State::Calling(_) => self.look_for_answer(now),
+            State::Open(both) => {
+                let done = both.sending.advance(now, &self.socket, &mut self.session, &mut self.counts);
+                match done {
+                    Ok(progress) => self.shut_if_done(now) || progress || self.session.stop_polling(),
+                    Err(error) => {
+                        self.fail(now, &error);
+                        true
+                    }
+                }
+            }
+            State::Closing(_, both) => {
+                // The kernel's last notes: unread, they would wake us for ever.
+                let heard = both.sending.settle(&self.socket, &mut self.session.source, &mut self.counts);
+                if heard.is_err() {
+                    self.close(now, CloseReason::Local);
+                }
+                false
+            }
+            State::Over => false,
+        }
+    }
+
+    fn look_for_answer(&mut self, now: Instant) -> bool {
+        let State::Calling(call) = &mut self.state else { return false };
+        if call.again.is_some() {
+            return false;
+        }
+        match self.socket.take_error() {
+            // Whoever is to listen may need a moment longer to begin.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && now + CALL_AGAIN < call.until => {
+                call.again = Some(now + CALL_AGAIN);
+            }
+            Err(error) => self.fail(now, &error),
+            Ok(()) if self.socket.peer().is_ok() => self.open(now),
+            Ok(()) => return false,
+        }
+        true
+    }
+
+    fn call_again(&mut self, now: Instant) {
+        let State::Calling(call) = &mut self.state else { return };
+        call.again = None;
+        match Socket::call(call.remote) {
+            Ok(socket) => self.socket = socket,
+            Err(error) => self.fail(now, &error),
+        }
+    }
+
+    /// Says that nothing more will come, when everything has arrived.
+    fn shut_if_done(&mut self, now: Instant) -> bool {
+        let done = self.session.finishing && self.session.is_drained(now);
+        let State::Open(both) = &self.state else { return false };
+        if !done || !both.sending.is_empty() {
+            return false;
+        }
+        self.report(now, true);
+        self.socket.shut();
+        if let State::Open(both) = std::mem::replace(&mut self.state, State::Over) {
+            self.state = State::Closing(now + CLOSING, both);
+        }
+        true
+    }
+
+    /// Wakes the application for all that has happened, once.
+    pub(super) fn wake_application(&mut self, now: Instant) -> bool {
+        let waits = !self.is_over() && self.session.pass_expired(now);
+        self.report(now, false);
+        self.session.wake();
+        waits
+    }
+
+    fn report(&mut self, now: Instant, last: bool) {
+        let mut view = CarrierView { carrier: Carrier::Tcp, ..self.session.carrier };
+        let mut path = None;
+        if let State::Open(both) = &self.state {
+            let sending = &both.sending;
+            view.reach = sending.reach();
+            (view.replaced, view.padded) = (sending.replaced, sending.padded);
+            view.stalled = sending.stalled_since().is_some();
+            path = Some(sending.path());
+        }
+        self.session.carrier = view;
+        self.session.report(now, self.counts, path, last);
+    }
+
+    /// What is waited for, if anything.
+    pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
+        let interest = match &self.state {
+            State::Calling(call) if call.again.is_some() => return None,
+            State::Calling(_) => PollFlags::OUT,
+            State::Open(both) if both.sending.is_blocked() => PollFlags::IN | PollFlags::OUT,
+            State::Open(_) | State::Closing(..) => PollFlags::IN,
+            State::Over => return None,
+        };
+        Some(PollFd::new(&self.socket, interest))
+    }
+
+    /// When something is to be done at the latest.
+    pub(super) fn poll_timeout(&self, now: Instant, waits: bool) -> Option<Instant> {
+        let own = match &self.state {
+            State::Calling(call) => Some(call.again.unwrap_or(call.until)),
+            State::Closing(until, _) => Some(*until),
+            State::Open(both) => {
+                Some(both.sending.poll_timeout(now, LOOK).map_or(now + IDLE_LOOK, |at| at.min(now + IDLE_LOOK)))
+            }
+            State::Over => None,
+        };
+        own.into_iter().chain(waits.then_some(now + PASS_INTERVAL)).min()
+    }
+}
+
+/// Why a connection is over, in the words that all transports share.
+fn reason(error: &io::Error) -> CloseReason {
+    let reset = |code| CloseReason::Reset(ResetReason { code, data: [0; 3] });
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => reset(ResetCode::ConnectionRefused),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
+            reset(ResetCode::NoConnection)
+        }
+        io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            CloseReason::Timeout
+        }
+        _ => CloseReason::Abandoned,
+    }
+}

@@ -1,0 +1,185 @@
+//! How datagrams lie in the stream: as records, or each behind its length (RFC 4571).
+
+use timeous_core::AduMeta;
+use timeous_tcp::record::{self, Framing, Ordered};
+
+use crate::carrier::{TcpConfig, TcpFraming};
+
+/// What a length of two bytes can say.
+const MOST_RFC4571: usize = u16::MAX as usize;
+
+/// The most bytes that a datagram of at most `longest` takes in the stream.
+pub(super) fn longest_record(config: &TcpConfig) -> usize {
+    match config.framing {
+        TcpFraming::Records => record::sealed_len(config.longest),
+        TcpFraming::Rfc4571 => 2 + config.longest.min(MOST_RFC4571),
+    }
+}
+
+/// The longest datagram that may be sent.
+pub(super) fn longest_payload(config: &TcpConfig) -> usize {
+    match config.framing {
+        TcpFraming::Records => config.longest,
+        TcpFraming::Rfc4571 => config.longest.min(MOST_RFC4571),
+    }
+}
+
+/// Writes datagrams.
+#[derive(Debug)]
+pub(super) struct Writer {
+    framing: TcpFraming,
+    next: u32,
+}
+
+impl Writer {
+    pub(super) fn new(framing: TcpFraming) -> Self {
+        Self { framing, next: 0 }
+    }
+
+    /// The number of the next datagram: it keeps it wherever it is sent.
+    pub(super) fn number(&mut self) -> u32 {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        number
+    }
+
+    /// Appends a datagram as it lies in the stream.
+    pub(super) fn write(&self, meta: &AduMeta, number: u32, payload: &[u8], out: &mut Vec<u8>) {
+        match self.framing {
+            TcpFraming::Records => record::sealed(substream(meta), number, payload, out),
+            TcpFraming::Rfc4571 => {
+                let len = u16::try_from(payload.len()).expect("nothing is pulled that is longer than it can say");
+                out.extend_from_slice(&len.to_be_bytes());
+                out.extend_from_slice(payload);
+            }
+        }
+    }
+}
+
+/// The sub-stream of a record: the application's own, if it may have that number; else whether there is a deadline.
+fn substream(meta: &AduMeta) -> u8 {
+    match meta.substream.0 {
+        own @ record::UNTIMED..=record::MAX_SUBSTREAM => own,
+        _ if meta.deadline.is_some() => record::TIMED,
+        _ => record::UNTIMED,
+    }
+}
+
+/// Reads datagrams.
+#[derive(Debug)]
+pub(super) enum Reader {
+    Records(Ordered),
+    Rfc4571(Lengths),
+}
+
+impl Reader {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        match config.framing {
+            // A peer may have been told of a longer packet than this end. Only what is sealed is believed: a part of a
+            // torn record may look like one that is not.
+            TcpFraming::Records => Self::Records(Ordered::new(Framing::Sealed, config.longest.max(MOST_RFC4571))),
+            TcpFraming::Rfc4571 => Self::Rfc4571(Lengths::default()),
+        }
+    }
+
+    /// Takes in what comes next in the stream, and gives each datagram that is complete.
+    pub(super) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(&[u8])) {
+        match self {
+            Self::Records(records) => records.push(bytes, |datagram| deliver(datagram.payload)),
+            Self::Rfc4571(lengths) => lengths.push(bytes, deliver),
+        }
+    }
+
+    /// Records that were no records, or came before.
+    pub(super) fn refused(&self) -> (u64, u64) {
+        match self {
+            Self::Records(records) => {
+                let counts = records.counts();
+                (counts.damaged + counts.overlong, counts.duplicates)
+            }
+            Self::Rfc4571(_) => (0, 0),
+        }
+    }
+}
+
+/// Datagrams behind their lengths (RFC 4571 §2). It holds no more than one of them.
+#[derive(Debug, Default)]
+pub(super) struct Lengths {
+    open: Vec<u8>,
+}
+
+impl Lengths {
+    fn push(&mut self, mut bytes: &[u8], mut deliver: impl FnMut(&[u8])) {
+        while !bytes.is_empty() {
+            let wanted = self.wanted();
+            let (now, later) = bytes.split_at(bytes.len().min(wanted - self.open.len()));
+            self.open.extend_from_slice(now);
+            bytes = later;
+            // The length may have become known just now.
+            if self.open.len() >= 2 && self.open.len() == self.wanted() {
+                // A null packet is none (§2).
+                if self.open.len() > 2 {
+                    deliver(&self.open[2..]);
+                }
+                self.open.clear();
+            }
+        }
+    }
+
+    /// How many bytes the open datagram has with its length, as far as that is known.
+    fn wanted(&self) -> usize {
+        self.open.first_chunk().map_or(2, |&len| 2 + usize::from(u16::from_be_bytes(len)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timeous_core::{Instant, SubStream};
+
+    use super::*;
+
+    fn both_ways(framing: TcpFraming, step: usize) {
+        let config = TcpConfig { framing, ..TcpConfig::default() };
+        let (mut writer, mut reader) = (Writer::new(framing), Reader::new(&config));
+        let sent: Vec<Vec<u8>> = (1..300).map(|n| (0..n).map(|at| (at % 5) as u8).collect()).collect();
+        let mut wire = Vec::new();
+        for payload in &sent {
+            let number = writer.number();
+            writer.write(&AduMeta::default(), number, payload, &mut wire);
+        }
+        let mut got = Vec::new();
+        for chunk in wire.chunks(step) {
+            reader.push(chunk, |datagram| got.push(datagram.to_vec()));
+        }
+        assert_eq!(got, sent, "in steps of {step}");
+    }
+
+    #[test]
+    fn what_is_written_is_read_however_it_is_cut() {
+        for framing in [TcpFraming::Records, TcpFraming::Rfc4571] {
+            for step in [1, 2, 3, 7, 1_000, 1 << 20] {
+                both_ways(framing, step);
+            }
+        }
+    }
+
+    #[test]
+    fn rfc_4571_lies_behind_its_length_and_a_null_packet_is_none() {
+        let mut wire = Vec::new();
+        Writer::new(TcpFraming::Rfc4571).write(&AduMeta::default(), 0, b"rtp", &mut wire);
+        assert_eq!(wire, b"\0\x03rtp");
+        let mut got = 0;
+        Lengths::default().push(&[0, 0, 0, 0], |_| got += 1);
+        assert_eq!(got, 0);
+    }
+
+    #[test]
+    fn the_substream_is_the_applications_or_tells_of_a_deadline() {
+        let meta = AduMeta { deadline: Some(Instant::ZERO), ..AduMeta::default() };
+        assert_eq!(substream(&meta), record::TIMED);
+        assert_eq!(substream(&AduMeta::default()), record::UNTIMED);
+        for (own, expected) in [(1, record::TIMED), (9, 9), (200, record::TIMED)] {
+            assert_eq!(substream(&AduMeta { substream: SubStream(own), ..meta }), expected);
+        }
+    }
+}

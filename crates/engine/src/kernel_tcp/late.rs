@@ -1,0 +1,163 @@
+//! Late choice behind `send()`: what cannot arrive in time any more makes way where it lies in the kernel's queue.
+//!
+//! The kernel sends from memory of ours, at first and again after a loss. A record whose datagram has gone stale is written
+//! anew there, with the same length, so that whatever leaves from then on carries something else (McQuistin §3.2). What
+//! has been sent may have arrived in its old form: a fresh datagram put there may never leave, so that it is sent at its
+//! own turn as well, and whichever comes second is a duplicate, which its number tells.
+
+use std::io;
+
+use timeous_core::{AduSource, DropReason, Instant};
+use timeous_dccp::Statistics;
+use timeous_tcp::record;
+
+use super::sending::{Again, Sending};
+use super::socket::Socket;
+use crate::session::Session;
+
+impl Sending {
+    /// Goes on as far as possible; whether anything came of it.
+    pub(super) fn advance(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        session: &mut Session,
+        counts: &mut Statistics,
+    ) -> io::Result<bool> {
+        let source = &mut session.source;
+        let settled = self.settle(socket, source, counts)?;
+        self.measure(now, socket)?;
+        let replaced = self.replace_expired(now, socket, source, counts)?;
+        let sent = self.transmit(now, socket, source, counts)?;
+        if settled || sent || replaced {
+            session.has_room();
+        }
+        Ok(sent)
+    }
+
+    /// Writes anew what has expired: with a fresh datagram where that can leave, else with padding.
+    pub(super) fn replace_expired(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        counts: &mut Statistics,
+    ) -> io::Result<bool> {
+        // A retransmission that leaves now would come too late for these.
+        let horizon = now + self.meter.path().one_way();
+        if self.zone.is_none() || self.under_way.next_deadline().is_none_or(|deadline| deadline >= horizon) {
+            return Ok(false);
+        }
+        let expired = self.under_way.take_expired(horizon);
+        let (mss, holes) = self.meter.info().map_or((0, false), |info| {
+            (info.mss() as usize, info.holes() > 0 || info.sacked() > 0 || info.timeouts() > 0)
+        });
+        // The first one that the peer waits for is what leaves next if there is a hole.
+        let mut waited_for = holes;
+        for &place in &expired {
+            // In two segments, one might arrive as it was and the other one not.
+            if self.under_way.record(place).len() > mss {
+                continue;
+            }
+            let fresh = if self.is_unsent(place, socket)? {
+                self.replace_unsent(now, place, socket, source)?
+            } else {
+                let head = std::mem::take(&mut waited_for) && self.again.is_none();
+                let fresh = head && self.place_copy(now, place, source);
+                self.retire(place, source, counts);
+                fresh
+            };
+            if fresh {
+                self.replaced += 1;
+            } else {
+                self.write_padding(place);
+                self.padded += 1;
+            }
+        }
+        Ok(!expired.is_empty())
+    }
+
+    fn is_unsent(&self, place: usize, socket: &Socket) -> io::Result<bool> {
+        let sent = self.under_way.end().saturating_sub(socket.unsent()?.into());
+        Ok(self.under_way.record(place).start >= sent)
+    }
+
+    /// The datagram that was there left, and is sent no more.
+    fn retire(&mut self, place: usize, source: &mut dyn AduSource, counts: &mut Statistics) {
+        if let Some(token) = self.under_way.replace(place, None) {
+            source.lost(token);
+            counts.lost += 1;
+        }
+    }
+
+    /// The record has not left: a fresh datagram takes its place for good, if the kernel has not sent it meanwhile.
+    fn replace_unsent(
+        &mut self,
+        now: Instant,
+        place: usize,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+    ) -> io::Result<bool> {
+        let fresh = self.pull_for(now, place, source);
+        let Some((pulled, number)) = fresh else {
+            if let Some(token) = self.under_way.replace(place, None) {
+                source.dropped(token, DropReason::Expired);
+            }
+            return Ok(false);
+        };
+        self.write_record(place);
+        if self.is_unsent(place, socket)? {
+            if let Some(token) = self.under_way.replace(place, Some(&pulled)) {
+                source.dropped(token, DropReason::Expired);
+            }
+            source.sent(pulled.token);
+        } else {
+            if let Some(token) = self.under_way.replace(place, None) {
+                source.lost(token);
+            }
+            self.again = Some(Again { pulled, number, payload: self.payload.clone() });
+        }
+        Ok(true)
+    }
+
+    /// A copy of the next fresh datagram goes with the retransmission, if there is one.
+    fn place_copy(&mut self, now: Instant, place: usize, source: &mut dyn AduSource) -> bool {
+        let Some((pulled, number)) = self.pull_for(now, place, source) else { return false };
+        self.write_record(place);
+        self.again = Some(Again { pulled, number, payload: self.payload.clone() });
+        true
+    }
+
+    /// A fresh datagram that fits in this place, in `payload`; its record in `scratch`, as long as the one that is there.
+    fn pull_for(
+        &mut self,
+        now: Instant,
+        place: usize,
+        source: &mut dyn AduSource,
+    ) -> Option<(timeous_core::PulledAdu, u32)> {
+        // One that waits for its turn already may not lose it to another.
+        if self.again.is_some() {
+            return None;
+        }
+        let len = self.under_way.record(place).len();
+        let room = record::sealed_room(len)?.min(self.longest);
+        let pulled = self.pull(now, room, source)?;
+        let number = self.writer.number();
+        self.scratch.clear();
+        self.writer.write(&pulled.meta, number, &self.payload, &mut self.scratch);
+        record::pad(len - self.scratch.len(), &mut self.scratch);
+        Some((pulled, number))
+    }
+
+    fn write_padding(&mut self, place: usize) {
+        self.scratch.clear();
+        record::pad(self.under_way.record(place).len(), &mut self.scratch);
+        self.write_record(place);
+    }
+
+    fn write_record(&mut self, place: usize) {
+        if let (Some(zone), Some((_, slot))) = (&mut self.zone, &self.under_way.record(place).slot) {
+            zone.write(slot, &self.scratch);
+        }
+    }
+}

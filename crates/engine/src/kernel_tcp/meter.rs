@@ -1,0 +1,149 @@
+//! The path as the kernel sees it, and how much may wait in its queue.
+
+use timeous_core::{Duration, Instant, PathState, Rate};
+
+use super::info::Info;
+
+/// What waits in the kernel leaves within this time at the rate of the path, or is one packet: so long it takes at worst
+/// until this thread runs and gives more, so that a fast path does not stand still meanwhile.
+const QUEUE_TIME: Duration = Duration::from_millis(2);
+/// But never more than this: should the path stand still, it is what late choice has to write anew.
+const MOST_QUEUED: u64 = 64 * 1024;
+/// How often the kernel is asked at most.
+const INTERVAL: Duration = Duration::from_millis(1);
+/// Of the losses, so much is told by the newest segments.
+const NEWEST: u64 = 8;
+/// As many segments make a sample of the losses.
+const SAMPLE: u32 = 16;
+
+/// Keeps what the kernel said last.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    path: PathState,
+    info: Option<Info>,
+    next: Instant,
+    stalled_since: Option<Instant>,
+    /// Segments sent, and sent again, at the last sample of the losses.
+    sampled: (u32, u32),
+}
+
+impl Meter {
+    /// Whether the kernel is to be asked again.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.next
+    }
+
+    /// Takes in what the kernel says, and how many bytes are under way and unsent.
+    pub(super) fn take(&mut self, now: Instant, info: Info, outstanding: u64, unsent: u64) {
+        self.next = now + INTERVAL;
+        let srtt = info.srtt();
+        let window = u64::from(info.window()) * u64::from(info.mss());
+        let by_window = srtt.map_or(Rate::from_bps(0), |srtt| Rate::from_bytes_in(window, srtt));
+        self.path = PathState {
+            // The kernel's figure is too low while the application is the limit, and the window's after a loss.
+            rate: by_window.max(info.delivery_rate()),
+            srtt,
+            rttvar: info.rttvar(),
+            min_rtt: info.min_rtt().or(srtt),
+            window: window.min(match info.peer_window() {
+                0 => u64::MAX,
+                bytes => bytes.into(),
+            }),
+            outstanding,
+            loss_ppm: self.losses(&info),
+        };
+        let closed = info.window_probes() > 0 || info.peer_window() < info.mss();
+        self.stalled_since = (closed && unsent > 0).then(|| self.stalled_since.unwrap_or(now));
+        self.info = Some(info);
+    }
+
+    /// The share of segments that had to leave again.
+    fn losses(&mut self, info: &Info) -> u32 {
+        let (sent, again) = (info.data_segments_sent(), info.retransmitted());
+        let new = sent.wrapping_sub(self.sampled.0);
+        if new < SAMPLE {
+            return self.path.loss_ppm;
+        }
+        let lost = again.wrapping_sub(self.sampled.1);
+        self.sampled = (sent, again);
+        let newest = u64::from(lost) * 1_000_000 / u64::from(new);
+        ((u64::from(self.path.loss_ppm) * (NEWEST - 1) + newest) / NEWEST) as u32
+    }
+
+    pub(super) fn path(&self) -> PathState {
+        self.path
+    }
+
+    pub(super) fn info(&self) -> Option<&Info> {
+        self.info.as_ref()
+    }
+
+    /// How many bytes may be unsent in the kernel before one packet more is given: none, so that there is one packet at
+    /// most, unless the path is fast.
+    pub(super) fn queue_limit(&self) -> u32 {
+        let bytes = self.path.rate.bytes_in(QUEUE_TIME).min(MOST_QUEUED);
+        match self.info {
+            Some(info) if bytes > u64::from(info.mss()) => bytes as u32,
+            _ => 1,
+        }
+    }
+
+    /// Since when data wait for the peer's window: it has no room for a segment.
+    pub(super) fn stalled_since(&self) -> Option<Instant> {
+        self.stalled_since
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::info::LEN;
+    use super::*;
+
+    fn info(mss: u32, window: u32, rtt: Duration, sent: u32, again: u32) -> Info {
+        let mut bytes = [0; LEN];
+        let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        put(16, mss);
+        put(68, rtt.as_micros() as u32);
+        put(80, window);
+        put(100, again);
+        put(148, rtt.as_micros() as u32 / 2);
+        put(156, sent);
+        Info::new(bytes)
+    }
+
+    #[test]
+    fn a_slow_path_has_one_packet_in_the_kernel_and_a_fast_one_two_milliseconds() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.queue_limit(), 1);
+        meter.take(Instant::ZERO, info(1_000, 10, Duration::from_millis(100), 0, 0), 0, 0);
+        assert_eq!(meter.path().rate, Rate::from_kbps(800));
+        assert_eq!(meter.queue_limit(), 1);
+        meter.take(Instant::ZERO, info(1_000, 1_000, Duration::from_millis(10), 0, 0), 0, 0);
+        assert_eq!(meter.queue_limit(), 64 * 1024);
+        meter.take(Instant::ZERO, info(1_000, 100, Duration::from_millis(10), 0, 0), 0, 0);
+        assert_eq!(meter.queue_limit(), 20_000);
+        assert_eq!(meter.path().min_rtt, Some(Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn a_peer_without_room_for_a_segment_stalls_what_waits() {
+        let mut meter = Meter::default();
+        let closed = info(1_000, 10, Duration::from_millis(10), 0, 0);
+        let later = Instant::ZERO + Duration::from_secs(1);
+        meter.take(Instant::ZERO, closed, 0, 1);
+        meter.take(later, closed, 0, 1);
+        assert_eq!(meter.stalled_since(), Some(Instant::ZERO));
+        meter.take(later, closed, 0, 0);
+        assert_eq!(meter.stalled_since(), None, "nothing waits");
+    }
+
+    #[test]
+    fn losses_are_what_had_to_leave_again() {
+        let mut meter = Meter::default();
+        let rtt = Duration::from_millis(10);
+        for round in 1..100 {
+            meter.take(Instant::ZERO, info(1_000, 10, rtt, round * 100, round * 5), 0, 0);
+        }
+        assert!(meter.path().loss_ppm.abs_diff(50_000) < 100, "{}", meter.path().loss_ppm);
+    }
+}

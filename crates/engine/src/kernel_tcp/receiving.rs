@@ -1,0 +1,53 @@
+//! What comes over a socket, in order, as datagrams.
+
+use std::io;
+
+use timeous_core::Instant;
+use timeous_dccp::{Event, Statistics};
+
+use super::framing::Reader;
+use super::socket::Socket;
+use crate::carrier::TcpConfig;
+use crate::session::Session;
+
+/// As much is read in one call.
+const BUFFER: usize = 64 * 1024;
+/// And so often in one turn, so that other streams have theirs.
+const TURN: u32 = 16;
+
+/// The receiving side of a connection.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    reader: Reader,
+    buffer: Vec<u8>,
+}
+
+impl Receiving {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        Self { reader: Reader::new(config), buffer: vec![0; BUFFER] }
+    }
+
+    /// Takes in what has come; `true` when nothing will come any more.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket,
+        session: &mut Session,
+        counts: &mut Statistics,
+    ) -> io::Result<bool> {
+        for _ in 0..TURN {
+            let Some(len) = socket.receive(&mut self.buffer)? else { break };
+            if len == 0 {
+                return Ok(true);
+            }
+            counts.packets_received += 1;
+            self.reader.push(&self.buffer[..len], |datagram| {
+                counts.data_received += 1;
+                counts.bytes_received += datagram.len() as u64;
+                session.handle_event(now, Event::Received(datagram.to_vec()));
+            });
+            (counts.malformed, counts.duplicates) = self.reader.refused();
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,287 @@
+//! From the packet ring into a socket: one packet at a time, pulled when the kernel is about to run dry.
+
+use std::io;
+
+use timeous_core::{AduSource, Duration, Instant, PathState, PulledAdu};
+use timeous_dccp::Statistics;
+
+use super::framing::{Writer, longest_payload, longest_record};
+use super::meter::Meter;
+use super::socket::Socket;
+use super::under_way::UnderWay;
+use super::zone::{Slot, Zone};
+use crate::carrier::{Reach, TcpConfig, TcpFraming};
+
+/// As many packets leave in one turn, so that other streams have theirs.
+const TURN: u32 = 64;
+
+/// The sending side of a connection.
+#[derive(Debug)]
+pub(super) struct Sending {
+    pub(super) writer: Writer,
+    pub(super) longest: usize,
+    pub(super) under_way: UnderWay,
+    pub(super) meter: Meter,
+    /// Where the kernel sends from, while late choice reaches retransmissions.
+    pub(super) zone: Option<Zone>,
+    /// Zero-copy sends so far: the kernel numbers them.
+    sends: u32,
+    /// What the kernel has let go of showed that late choice does reach retransmissions.
+    proven: bool,
+    /// A record that the kernel took in part only.
+    rest: Option<Rest>,
+    /// A datagram that was put in the place of one under way and may have left so, or not: it goes at its turn all the same.
+    pub(super) again: Option<Again>,
+    /// What the kernel was told of how much may be unsent.
+    told_limit: u32,
+    /// There is something to send, and the kernel has enough.
+    blocked: bool,
+    pub(super) scratch: Vec<u8>,
+    pub(super) payload: Vec<u8>,
+    pub(super) replaced: u64,
+    pub(super) padded: u64,
+}
+
+#[derive(Debug)]
+struct Rest {
+    bytes: Vec<u8>,
+    from: usize,
+}
+
+/// A datagram with its number.
+#[derive(Debug)]
+pub(super) struct Again {
+    pub(super) pulled: PulledAdu,
+    pub(super) number: u32,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Sending {
+    /// For a socket that is connected.
+    pub(super) fn new(config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
+        let wanted = config.into_retransmissions && config.framing == TcpFraming::Records;
+        let zone = if wanted && socket.allow_zero_copy() { Some(Zone::new(longest_record(config))?) } else { None };
+        socket.set_unsent_limit(1)?;
+        Ok(Self {
+            writer: Writer::new(config.framing),
+            longest: longest_payload(config),
+            under_way: UnderWay::default(),
+            meter: Meter::default(),
+            zone,
+            sends: 0,
+            proven: false,
+            rest: None,
+            again: None,
+            told_limit: 1,
+            blocked: false,
+            scratch: Vec::new(),
+            payload: Vec::new(),
+            replaced: 0,
+            padded: 0,
+        })
+    }
+
+    /// Whether there is something to send as soon as the kernel has room.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// How far late choice reaches, as far as is known by now.
+    pub(super) fn reach(&self) -> Reach {
+        if self.zone.is_some() && self.proven { Reach::Retransmissions } else { Reach::Queue }
+    }
+
+    pub(super) fn path(&self) -> PathState {
+        self.meter.path()
+    }
+
+    /// Whether nothing waits here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way.is_empty() && self.again.is_none()
+    }
+
+    /// Since when data wait for the peer's window.
+    pub(super) fn stalled_since(&self) -> Option<Instant> {
+        self.meter.stalled_since()
+    }
+
+    /// When it is to be looked at again, which is to be at least `often` while anything is open.
+    pub(super) fn poll_timeout(&self, now: Instant, often: Duration) -> Option<Instant> {
+        let look = (!self.is_empty() || self.rest.is_some()).then_some(now + often);
+        // A deadline counts at the sender as long as it takes to get there.
+        let way = self.meter.path().one_way();
+        let expiry = self.under_way.next_deadline().filter(|_| self.zone.is_some());
+        look.into_iter().chain(expiry.map(|at| at.saturating_sub(way).max(now))).min()
+    }
+
+    /// Asks the kernel how the path is, if that was long ago.
+    pub(super) fn measure(&mut self, now: Instant, socket: &Socket) -> io::Result<()> {
+        if !self.meter.is_due(now) {
+            return Ok(());
+        }
+        let unsent = socket.unsent()?;
+        let outstanding = socket.unacknowledged()?.saturating_sub(unsent);
+        self.meter.take(now, socket.info()?, outstanding.into(), unsent.into());
+        let limit = self.meter.queue_limit();
+        // Not for every change of the rate.
+        if limit.abs_diff(self.told_limit) > self.told_limit / 4 {
+            socket.set_unsent_limit(limit)?;
+            self.told_limit = limit;
+        }
+        Ok(())
+    }
+
+    /// Pulls and gives what the kernel can send; whether anything was given.
+    pub(super) fn transmit(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        counts: &mut Statistics,
+    ) -> io::Result<bool> {
+        self.blocked = false;
+        for given in 0..TURN {
+            if !self.finish_rest(socket)? || socket.unsent()? >= self.told_limit {
+                self.blocked = self.rest.is_some() || self.again.is_some() || source.has_queued(now);
+                return Ok(given > 0);
+            }
+            if !self.send_next(now, socket, source, counts)? {
+                return Ok(given > 0);
+            }
+        }
+        Ok(true)
+    }
+
+    /// `false` if the kernel has no room for it.
+    fn finish_rest(&mut self, socket: &Socket) -> io::Result<bool> {
+        let Some(rest) = &mut self.rest else { return Ok(true) };
+        rest.from += socket.send(&rest.bytes[rest.from..], self.zone.is_some())?.unwrap_or(0);
+        if rest.from == rest.bytes.len() {
+            self.rest = None;
+        }
+        Ok(self.rest.is_none())
+    }
+
+    /// **The instant of choice.** `false` if there is nothing to send.
+    fn send_next(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        counts: &mut Statistics,
+    ) -> io::Result<bool> {
+        let Some((pulled, number)) = self.next(now, source) else { return Ok(false) };
+        self.scratch.clear();
+        self.writer.write(&pulled.meta, number, &self.payload, &mut self.scratch);
+        let slot = self.send_record(socket)?;
+        self.under_way.push(&pulled, self.scratch.len(), slot);
+        source.sent(pulled.token);
+        counts.data_sent += 1;
+        counts.bytes_sent += self.payload.len() as u64;
+        Ok(true)
+    }
+
+    /// The next datagram, in `payload`, and its number.
+    fn next(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
+        if let Some(again) = self.again.take() {
+            if !again.pulled.meta.is_expired(now) {
+                self.payload = again.payload;
+                return Some((again.pulled, again.number));
+            }
+            // It may have arrived in another's place; nobody can tell.
+            source.lost(again.pulled.token);
+        }
+        let pulled = self.pull(now, self.longest, source)?;
+        Some((pulled, self.writer.number()))
+    }
+
+    /// A fresh datagram of at most `room` bytes, in `payload`.
+    pub(super) fn pull(&mut self, now: Instant, room: usize, source: &mut dyn AduSource) -> Option<PulledAdu> {
+        self.payload.clear();
+        let path = self.meter.path();
+        let mut pulled = source.pull(now, &path, room, &mut self.payload)?;
+        pulled.gather(source, &mut self.payload);
+        Some(pulled)
+    }
+
+    /// Gives the record in `scratch` to the kernel, by zero-copy if that is possible: then where it lies.
+    fn send_record(&mut self, socket: &Socket) -> io::Result<Option<(u32, Slot)>> {
+        if let Some(zone) = &mut self.zone
+            && let Some(slot) = zone.take()
+        {
+            zone.write(&slot, &self.scratch);
+            match socket.send_from(&zone.part(&slot, 0, self.scratch.len())) {
+                Ok(Some(taken)) => {
+                    let number = self.sends;
+                    self.sends = self.sends.wrapping_add(1);
+                    if taken == self.scratch.len() {
+                        return Ok(Some((number, slot)));
+                    }
+                    // Two segments at least, which may be lost one without the other: it stays as it is.
+                    self.under_way.linger(number, slot);
+                    self.rest = Some(Rest { bytes: self.scratch.clone(), from: taken });
+                    return Ok(None);
+                }
+                Ok(None) => zone.give_back(slot),
+                // No more pages may be pinned, or no more notes kept: this one is copied.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => zone.give_back(slot),
+                Err(error) => return Err(error),
+            }
+        }
+        let taken = socket.send(&self.scratch, self.zone.is_some())?.unwrap_or(0);
+        if taken < self.scratch.len() {
+            self.rest = Some(Rest { bytes: self.scratch.clone(), from: taken });
+        }
+        Ok(None)
+    }
+
+    /// Hears what the peer has acknowledged, and which memory the kernel has let go of.
+    pub(super) fn settle(
+        &mut self,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        counts: &mut Statistics,
+    ) -> io::Result<bool> {
+        let mut released = Vec::new();
+        while let Some(range) = socket.released()? {
+            released.push(range);
+        }
+        let left = self.rest.as_ref().map_or(0, |rest| rest.bytes.len() - rest.from);
+        let acked = self.under_way.end() - left as u64;
+        let acked = acked.saturating_sub(socket.unacknowledged()?.into());
+        let mut progress = !released.is_empty();
+        while let Some(token) = self.under_way.pop_acked(acked) {
+            progress = true;
+            if let Some(token) = token {
+                source.acked(token);
+                counts.acked += 1;
+            }
+        }
+        for range in released {
+            // Let go of before it has arrived: the kernel has made a copy when it was given. A device of this host that
+            // copies, as loopback does, does so at each transmission.
+            let too_early = range.copied && self.under_way.has_send(range.last);
+            if let Some(zone) = &mut self.zone {
+                self.under_way.released(range.first, range.last, |slot| zone.give_back(slot));
+            }
+            if too_early {
+                tracing::debug!("the kernel copies what is sent: late choice ends at its queue");
+                self.zone = None;
+                self.under_way.forget_places();
+            } else {
+                self.proven = true;
+            }
+        }
+        Ok(progress)
+    }
+
+    /// The connection is over: what it had has no other fate than that.
+    pub(super) fn end(&mut self, source: &mut dyn AduSource) {
+        for token in self.under_way.drain() {
+            source.lost(token);
+        }
+        if let Some(again) = self.again.take() {
+            source.lost(again.pulled.token);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A TCP socket: what std and rustix give, and the system calls that they do not have.
+
+use std::io::{self, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+use timeous_core::Duration;
+
+use super::info::{self, Info};
+use super::zone::Place;
+
+/// Not in libc (`linux/sockios.h`).
+const SIOCOUTQNSD: libc::Ioctl = 0x894B;
+/// A completion of the kernel's (`linux/errqueue.h`): who told it, and that the data were copied.
+const ORIGIN_ZEROCOPY: u8 = 5;
+const CODE_COPIED: u8 = 1;
+/// `struct cmsghdr`.
+const HEAD: usize = size_of::<libc::cmsghdr>();
+
+/// A non-blocking TCP socket.
+#[derive(Debug)]
+pub(super) struct Socket(TcpStream);
+
+/// The kernel has let go of the memory of these zero-copy sends, counted from the connection's first; both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Released {
+    pub(super) first: u32,
+    pub(super) last: u32,
+    /// Somebody copied them: the kernel at once, or a device of this host on the way.
+    pub(super) copied: bool,
+}
+
+impl Socket {
+    /// Begins to call.
+    pub(super) fn call(remote: SocketAddr) -> io::Result<Self> {
+        let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        match rustix::net::connect(&fd, &remote) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self(TcpStream::from(fd))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// One that has called here.
+    pub(super) fn accepted(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self(stream))
+    }
+
+    /// Nothing waits for company, and a peer that is silent for so long is given up: while data wait for its
+    /// acknowledgement or its window, or while nothing is said at all.
+    pub(super) fn set_up(&self, silence: Duration) -> io::Result<()> {
+        self.0.set_nodelay(true)?;
+        sockopt::set_tcp_user_timeout(&self.0, u32::try_from(silence.as_millis()).unwrap_or(u32::MAX))?;
+        let half = std::time::Duration::from(silence / 2).max(std::time::Duration::from_secs(1));
+        sockopt::set_tcp_keepidle(&self.0, half)?;
+        sockopt::set_tcp_keepintvl(&self.0, (half / 4).max(std::time::Duration::from_secs(1)))?;
+        sockopt::set_socket_keepalive(&self.0, true)?;
+        Ok(())
+    }
+
+    pub(super) fn peer(&self) -> io::Result<SocketAddr> {
+        self.0.peer_addr()
+    }
+
+    /// What went wrong since it was last asked.
+    pub(super) fn take_error(&self) -> io::Result<()> {
+        self.0.take_error()?.map_or(Ok(()), Err)
+    }
+
+    /// Nothing more will be sent.
+    pub(super) fn shut(&self) {
+        // One that has no connection any more says so elsewhere.
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+
+    /// `None`: nothing is there. Zero: nothing will come any more.
+    pub(super) fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        unless_blocked(self.0.read(into))
+    }
+
+    /// Gives bytes to the kernel, which copies them; `None`: it has no room. What `ends` a segment is not put into one
+    /// with what follows.
+    pub(super) fn send(&self, bytes: &[u8], ends: bool) -> io::Result<Option<usize>> {
+        let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        flags.set(SendFlags::EOR, ends);
+        unless_blocked(rustix::net::send(&self.0, bytes, flags).map_err(io::Error::from))
+    }
+
+    /// Gives memory to the kernel, which sends from there, now and whenever it sends again: as a segment of its own, as
+    /// long as it fits into one. `None`: it has no room.
+    pub(super) fn send_from(&self, place: &Place<'_>) -> io::Result<Option<usize>> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR | libc::MSG_ZEROCOPY;
+        // SAFETY: the place lies within a zone that stays mapped while it is borrowed, and the kernel holds its pages by
+        // itself from then on. It only reads them; that somebody writes there meanwhile is what they are for.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), place.address().cast(), place.len(), flags) };
+        unless_blocked(usize::try_from(sent).map_err(|_| io::Error::last_os_error()))
+    }
+
+    /// Memory may be sent from where it lies. `false` on a system that cannot.
+    pub(super) fn allow_zero_copy(&self) -> bool {
+        self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1).is_ok()
+    }
+
+    /// From how many unsent bytes on the socket counts as not writable. The kernel takes twice what waits for it.
+    pub(super) fn set_unsent_limit(&self, bytes: u32) -> io::Result<()> {
+        let value = bytes.saturating_mul(2).saturating_sub(1).min(i32::MAX as u32);
+        self.set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, value as i32)
+    }
+
+    fn set(&self, level: i32, name: i32, value: i32) -> io::Result<()> {
+        let len = size_of::<i32>() as libc::socklen_t;
+        // SAFETY: the kernel reads `len` bytes of a number that lives through the call.
+        let done = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, name, (&raw const value).cast(), len) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Bytes that the kernel has and has not sent.
+    pub(super) fn unsent(&self) -> io::Result<u32> {
+        self.ask(SIOCOUTQNSD)
+    }
+
+    /// Bytes that the kernel has and the peer has not acknowledged.
+    pub(super) fn unacknowledged(&self) -> io::Result<u32> {
+        self.ask(libc::TIOCOUTQ)
+    }
+
+    fn ask(&self, what: libc::Ioctl) -> io::Result<u32> {
+        let mut value = 0_i32;
+        // SAFETY: both requests write one `int`, which lives through the call.
+        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), what, &raw mut value) };
+        if done == 0 { Ok(u32::try_from(value).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// What the kernel knows of the connection.
+    pub(super) fn info(&self) -> io::Result<Info> {
+        let mut bytes = [0; info::LEN];
+        let mut len = info::LEN as libc::socklen_t;
+        let (fd, level) = (self.0.as_raw_fd(), libc::IPPROTO_TCP);
+        // SAFETY: the kernel writes at most `len` bytes into `bytes`, which live through the call.
+        let done = unsafe { libc::getsockopt(fd, level, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut len) };
+        if done == 0 { Ok(Info::new(bytes)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// The next of the kernel's notes about zero-copy sends; `None`: there is none.
+    pub(super) fn released(&self) -> io::Result<Option<Released>> {
+        let mut control = [0_u64; 32];
+        // SAFETY: a C structure of numbers and pointers, for all of which zero is a value.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&control) as _;
+        // SAFETY: the header shows a control buffer that lives through the call, with its length, and nothing else.
+        let done =
+            unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
+        let done = unless_blocked(usize::try_from(done).map_err(|_| io::Error::last_os_error()))?;
+        let bytes: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        Ok(done.and_then(|_| read_released(&bytes)))
+    }
+}
+
+/// Reads a `cmsghdr` with a `sock_extended_err` behind it.
+fn read_released(control: &[u8]) -> Option<Released> {
+    let word = |at: usize| Some(u32::from_ne_bytes(*control.get(HEAD + at..)?.first_chunk()?));
+    let byte = |at: usize| control.get(HEAD + at).copied();
+    (byte(4)? == ORIGIN_ZEROCOPY).then_some(())?;
+    Some(Released { first: word(8)?, last: word(12)?, copied: byte(6)? & CODE_COPIED != 0 })
+}
+
+fn unless_blocked(done: io::Result<usize>) -> io::Result<Option<usize>> {
+    match done {
+        Ok(n) => Ok(Some(n)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_of_the_kernels_is_read_and_another_error_is_none() {
+        let mut control = vec![0; 256];
+        control[HEAD + 4] = ORIGIN_ZEROCOPY;
+        control[HEAD + 6] = CODE_COPIED;
+        control[HEAD + 8..HEAD + 12].copy_from_slice(&3_u32.to_ne_bytes());
+        control[HEAD + 12..HEAD + 16].copy_from_slice(&9_u32.to_ne_bytes());
+        assert_eq!(read_released(&control), Some(Released { first: 3, last: 9, copied: true }));
+        control[HEAD + 4] = 2;
+        assert_eq!(read_released(&control), None);
+        assert_eq!(read_released(&control[..HEAD + 3]), None);
+    }
+}

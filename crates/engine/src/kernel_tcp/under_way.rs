@@ -1,0 +1,203 @@
+//! Records that the kernel has: where each lies in the stream, whose datagram it carries, and when that goes stale.
+
+use std::collections::VecDeque;
+
+use timeous_core::{Instant, PulledAdu};
+
+use super::zone::Slot;
+
+/// A record that the kernel has and the peer has not acknowledged.
+#[derive(Debug)]
+pub(super) struct Record {
+    /// The datagram in it; `None`: what it carries is padding, or a copy of another one's.
+    pub(super) token: Option<u64>,
+    /// From then on no retransmission of it is of use.
+    pub(super) deadline: Option<Instant>,
+    /// Its bytes in the stream.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Where it lies, if the kernel sends it from there, and the number of the send.
+    pub(super) slot: Option<(u32, Slot)>,
+}
+
+impl Record {
+    pub(super) fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
+/// All of them, in the order of the stream.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay {
+    records: VecDeque<Record>,
+    /// Bytes given to the kernel, those of a record that it took in part counted as a whole.
+    end: u64,
+    /// No deadline passes before.
+    next_deadline: Option<Instant>,
+    /// Places that the kernel may still read from, of records that the peer has acknowledged.
+    lingering: VecDeque<(u32, Slot)>,
+}
+
+impl UnderWay {
+    pub(super) fn push(&mut self, pulled: &PulledAdu, len: usize, slot: Option<(u32, Slot)>) {
+        let start = self.end;
+        self.end += len as u64;
+        let deadline = pulled.meta.deadline;
+        // What cannot be written anew need not be looked at.
+        if slot.is_some() {
+            self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
+        }
+        self.records.push_back(Record { token: Some(pulled.token), deadline, start, end: self.end, slot });
+    }
+
+    /// The kernel may still read from a place whose record is not to be written anew.
+    pub(super) fn linger(&mut self, send: u32, slot: Slot) {
+        self.lingering.push_back((send, slot));
+    }
+
+    /// Nothing is sent from where it lies any more.
+    pub(super) fn forget_places(&mut self) {
+        self.lingering.clear();
+        self.next_deadline = None;
+        for record in &mut self.records {
+            record.slot = None;
+        }
+    }
+
+    /// The end of the stream so far.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The next record that ends where the peer has acknowledged everything, or before.
+    pub(super) fn pop_acked(&mut self, up_to: u64) -> Option<Option<u64>> {
+        self.records.front().filter(|record| record.end <= up_to)?;
+        let mut record = self.records.pop_front()?;
+        self.lingering.extend(record.slot.take());
+        Some(record.token)
+    }
+
+    /// The kernel has let go of the memory of these sends.
+    pub(super) fn released(&mut self, first: u32, last: u32, mut free: impl FnMut(Slot)) {
+        let among = |send: u32| send.wrapping_sub(first) <= last.wrapping_sub(first);
+        let mut kept = VecDeque::with_capacity(self.lingering.len());
+        for (send, slot) in self.lingering.drain(..) {
+            if among(send) { free(slot) } else { kept.push_back((send, slot)) }
+        }
+        self.lingering = kept;
+        for record in &mut self.records {
+            if let Some((_, slot)) = record.slot.take_if(|(send, _)| among(*send)) {
+                free(slot);
+            }
+        }
+    }
+
+    /// Whether a send is of a record that the peer has not acknowledged.
+    pub(super) fn has_send(&self, number: u32) -> bool {
+        self.records.iter().any(|record| record.slot.as_ref().is_some_and(|(send, _)| *send == number))
+    }
+
+    /// When the next deadline passes of what can be written anew.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.next_deadline
+    }
+
+    /// The records whose deadline is before `horizon` and that can be written anew; from then on they have none.
+    pub(super) fn take_expired(&mut self, horizon: Instant) -> Vec<usize> {
+        let mut expired = Vec::new();
+        self.next_deadline = None;
+        for (place, record) in self.records.iter_mut().enumerate().filter(|(_, record)| record.slot.is_some()) {
+            match record.deadline {
+                Some(deadline) if deadline < horizon => {
+                    record.deadline = None;
+                    expired.push(place);
+                }
+                Some(deadline) => self.next_deadline = self.next_deadline.into_iter().chain([deadline]).min(),
+                None => {}
+            }
+        }
+        expired
+    }
+
+    pub(super) fn record(&self, place: usize) -> &Record {
+        &self.records[place]
+    }
+
+    /// Another datagram, or none, takes the place of the one that was there.
+    pub(super) fn replace(&mut self, place: usize, by: Option<&PulledAdu>) -> Option<u64> {
+        let record = &mut self.records[place];
+        record.deadline = by.and_then(|pulled| pulled.meta.deadline);
+        self.next_deadline = self.next_deadline.into_iter().chain(record.deadline).min();
+        std::mem::replace(&mut record.token, by.map(|pulled| pulled.token))
+    }
+
+    /// Everything that has no fate yet.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = u64> + '_ {
+        self.records.drain(..).filter_map(|record| record.token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timeous_core::{AduMeta, Duration};
+
+    use super::super::zone::Zone;
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn pulled(token: u64, deadline: u64) -> PulledAdu {
+        let meta = AduMeta { deadline: Some(at(deadline)), ..AduMeta::default() };
+        PulledAdu { token, len: 0, meta, apart: false }
+    }
+
+    #[test]
+    fn what_lies_below_the_acknowledgement_is_acked_whole_records_only() {
+        let mut records = UnderWay::default();
+        for token in 0..3 {
+            records.push(&pulled(token, 0), 100, None);
+        }
+        assert_eq!(records.pop_acked(199), Some(Some(0)));
+        assert_eq!(records.pop_acked(199), None);
+        assert_eq!(records.pop_acked(300), Some(Some(1)));
+        assert_eq!(records.drain().collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn a_place_is_free_when_the_kernel_says_so_acknowledged_or_not() {
+        let mut zone = Zone::new(100).unwrap();
+        let mut records = UnderWay::default();
+        for send in 0..3 {
+            records.push(&pulled(send.into(), 0), 100, zone.take().map(|slot| (send, slot)));
+        }
+        records.pop_acked(100);
+        let mut free = 0;
+        records.released(0, 1, |_| free += 1);
+        assert_eq!(free, 2);
+        assert!(records.has_send(2) && !records.has_send(1));
+        records.released(u32::MAX, 1, |_| free += 1);
+        assert_eq!(free, 2);
+    }
+
+    #[test]
+    fn each_deadline_passes_once_and_the_next_one_is_known() {
+        let mut zone = Zone::new(100).unwrap();
+        let mut records = UnderWay::default();
+        for (token, deadline) in [(0, 30), (1, 10), (2, 20)] {
+            records.push(&pulled(token, deadline), 100, zone.take().map(|slot| (token as u32, slot)));
+        }
+        assert_eq!(records.next_deadline(), Some(at(10)));
+        assert_eq!(records.take_expired(at(20)), [1]);
+        assert_eq!(records.next_deadline(), Some(at(20)));
+        assert_eq!(records.take_expired(at(20)), []);
+        assert_eq!(records.replace(1, Some(&pulled(7, 40))), Some(1));
+        assert_eq!(records.take_expired(at(90)), [0, 1, 2]);
+        assert_eq!(records.next_deadline(), None);
+    }
+}

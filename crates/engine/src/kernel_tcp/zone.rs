@@ -1,0 +1,97 @@
+//! The memory that the kernel sends from: places of one size, each for one record, written anew while they wait.
+
+use std::io;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+/// As many bytes one connection may have under way by zero-copy; more is copied.
+const BYTES: usize = 4 << 20;
+/// Records do not share cache lines.
+const ALIGN: usize = 64;
+
+/// Places for records. Its pages are there when they are used first.
+#[derive(Debug)]
+pub(super) struct Zone {
+    base: NonNull<u8>,
+    place: usize,
+    places: usize,
+    free: Vec<u32>,
+}
+
+// SAFETY: the memory belongs to whoever has the zone; only the kernel reads there beside him.
+unsafe impl Send for Zone {}
+
+/// A place that is taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Slot(u32);
+
+/// Bytes of the zone, as an address and a length.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    address: *const u8,
+    len: usize,
+    zone: PhantomData<&'a Zone>,
+}
+
+impl Place<'_> {
+    pub(super) fn address(&self) -> *const u8 {
+        self.address
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Zone {
+    /// A zone for records of at most `longest` bytes.
+    pub(super) fn new(longest: usize) -> io::Result<Self> {
+        let place = longest.max(1).next_multiple_of(ALIGN);
+        let places = (BYTES / place).max(4);
+        // Shared, so that a fork does not give the kernel pages that are not ours any more.
+        // SAFETY: a mapping of its own, whose address is the system's choice, aliases nothing.
+        let base = unsafe {
+            mmap_anonymous(ptr::null_mut(), place * places, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)?
+        };
+        let base = NonNull::new(base.cast()).expect("a mapping is not at address zero");
+        Ok(Self { base, place, places, free: (0..places as u32).rev().collect() })
+    }
+
+    /// A free place.
+    pub(super) fn take(&mut self) -> Option<Slot> {
+        self.free.pop().map(Slot)
+    }
+
+    /// The kernel has let go of it.
+    pub(super) fn give_back(&mut self, slot: Slot) {
+        self.free.push(slot.0);
+    }
+
+    /// Writes a record. The kernel may be reading: what it gets is the old bytes, the new ones, or some of both.
+    pub(super) fn write(&mut self, slot: &Slot, bytes: &[u8]) {
+        assert!(bytes.len() <= self.place, "a record is no longer than its place");
+        // SAFETY: the place lies within the mapping, the bytes fit into it, and no reference to it exists anywhere.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(slot), bytes.len()) };
+    }
+
+    /// The bytes from `from` to `to` of a place, for the kernel.
+    pub(super) fn part(&self, slot: &Slot, from: usize, to: usize) -> Place<'_> {
+        assert!(from <= to && to <= self.place, "a part of a place lies within it");
+        Place { address: self.at(slot).wrapping_add(from), len: to - from, zone: PhantomData }
+    }
+
+    fn at(&self, slot: &Slot) -> *mut u8 {
+        assert!((slot.0 as usize) < self.places, "slots are this zone's own");
+        self.base.as_ptr().wrapping_add(slot.0 as usize * self.place)
+    }
+}
+
+impl Drop for Zone {
+    fn drop(&mut self) {
+        // What the kernel still sends it holds by itself.
+        // SAFETY: the mapping that `new` made; nothing refers to it any more.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.place * self.places) };
+    }
+}

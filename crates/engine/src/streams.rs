@@ -1,0 +1,56 @@
+//! Both sides of new streams, and their names.
+
+use crate::command::{Made, Offer, PortLife, User};
+use crate::config::StreamConfig;
+use crate::error::EngineError;
+use crate::inbox::Inbox;
+use crate::order::{Orders, StreamId};
+use crate::remote::{self, Served};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::stream::Stream;
+use crate::waker::Waker;
+
+/// How many bytes may wait here for an application in another process, beside what its socket holds.
+const UNREAD_ELSEWHERE: usize = 1 << 20;
+
+/// Makes streams, and names them.
+pub(crate) struct Streams {
+    orders: Orders,
+    next: u64,
+}
+
+impl Streams {
+    pub(crate) fn new(orders: Orders) -> Self {
+        Self { orders, next: 0 }
+    }
+
+    /// Both sides of a new stream.
+    pub(crate) fn make(
+        &mut self,
+        user: User,
+        config: &StreamConfig,
+        port: PortLife,
+    ) -> Result<(Session, Made), EngineError> {
+        let id = StreamId(self.next);
+        self.next += 1;
+        let ring = config.ring();
+        match user {
+            User::Here => {
+                let (producer, consumer) = timeous_ring::create(&ring)?;
+                let shared = Shared::new()?;
+                let session = Session::new(id, consumer, config, shared.clone());
+                Ok((session, Made::Here(Stream::new(id, producer, shared, self.orders.clone()))))
+            }
+            User::Elsewhere => {
+                let (consumer, ring) = timeous_ring::create_shared_for_producer(&ring)?;
+                let (here, there) = remote::pair()?;
+                let bell = Waker::new()?;
+                let shared = Shared::with(Inbox::new(UNREAD_ELSEWHERE), bell.clone(), bell.clone());
+                let session = Session::new(id, consumer, config, shared.clone());
+                let served = Served::new(id, shared, self.orders.clone(), bell, here);
+                Ok((session, Made::Elsewhere(Box::new(Offer { served, ring, socket: there, port }))))
+            }
+        }
+    }
+}
