@@ -6,6 +6,7 @@ mod hystart;
 pub mod initial;
 pub mod newreno;
 mod pace;
+pub(crate) mod steered;
 pub mod tfrc;
 
 use timeous_core::{Duration, Instant, Rate};
@@ -83,6 +84,11 @@ pub trait Controller: Send + std::fmt::Debug {
     /// The rate that can be reckoned with for the next round trips, given the smoothed round-trip time.
     fn rate(&self, srtt: Duration) -> Rate {
         Rate::from_bytes_in(self.window(), srtt)
+    }
+
+    /// The rate, if it was told and nothing measured changes it: it is the pace, too, from the first packet on.
+    fn told(&self) -> Option<Rate> {
+        None
     }
 
     /// The pace at which the window should leave, given the smoothed round-trip time; [`Rate::MAX`] holds nothing back.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use timeous_core::{Duration, Instant};
+use timeous_core::{Duration, Instant, Rate};
 
 use crate::destination::Destination;
 
@@ -139,4 +139,13 @@ pub struct Update {
     /// Bytes that were told of before and that still count as in flight when a loss is judged: what the receiver holds
     /// beyond a gap is acknowledged for certain only when the gap is filled (`FlightSize`, RFC 5681 §2).
     pub beyond_gap: u64,
+}
+
+/// What a transport says that reckons its rate itself, from what its receiver tells: DCCP's CCID 3 (RFC 4342).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steering {
+    /// Bytes leave at this rate, evenly.
+    pub rate: Rate,
+    /// So many bytes may be outstanding: what leaves until silence becomes a sign.
+    pub window: u64,
 }

@@ -34,7 +34,7 @@ pub use client::ClientEvent;
 pub use controller::{Acked, Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno, tfrc::Tfrc};
 pub use destination::{Destination, User};
 pub use error::{CmError, Implausible};
-pub use flow::{ClientId, FlowId, FlowSpec, Loss, MacroflowId, Update};
+pub use flow::{ClientId, FlowId, FlowSpec, Loss, MacroflowId, Steering, Update};
 pub use kind::{Kind, UnknownController};
 pub use macroflow::Answered;
 pub use manager::{

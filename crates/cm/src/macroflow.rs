@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use timeous_core::{Duration, Instant, PathState, Rate};
 
 use crate::calm::Calm;
-use crate::controller::Controller;
+use crate::controller::{Controller, steered::Steered};
 use crate::delivery::DeliveryRate;
 use crate::destination::Destination;
-use crate::flow::FlowId;
+use crate::flow::{FlowId, Steering};
 use crate::flows::{Flow, Totals};
 use crate::grant::Grant;
 use crate::resumption::Resumption;
@@ -146,6 +146,10 @@ impl Macroflow {
         let tried = self.resumption.as_ref().map_or(0, Resumption::window);
         let window = self.companions.unwrap_or_else(|| self.controller.window().max(tried));
         self.reckoned.window = window;
+        if let Some(rate) = self.controller.told() {
+            (self.reckoned.rate, self.reckoned.pace) = (rate, Some((rate, rate.time_for(self.mtu))));
+            return;
+        }
         let Some(srtt) = self.rtt.smoothed() else { return };
         let of_window = Rate::from_bytes_in(window, srtt);
         let (mut rate, mut pace) = if self.companions.is_some() {
@@ -202,6 +206,12 @@ impl Macroflow {
     /// Another window than the controller's holds, or its own again.
     pub(crate) fn share_with(&mut self, window: Option<u64>) {
         self.companions = window;
+        self.reckon();
+    }
+
+    /// The transport of its one flow says how fast it sends.
+    pub(crate) fn steer(&mut self, steering: Steering) {
+        self.controller = Box::new(Steered(steering));
         self.reckon();
     }
 

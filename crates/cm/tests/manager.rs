@@ -6,4 +6,5 @@ mod manager {
     pub(crate) mod memory;
     pub(crate) mod model;
     pub(crate) mod script;
+    pub(crate) mod steering;
 }

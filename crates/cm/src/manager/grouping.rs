@@ -4,7 +4,7 @@ use timeous_core::Instant;
 
 use crate::error::CmError;
 use crate::flow::FlowId;
-use crate::flow::MacroflowId;
+use crate::flow::{ClientId, MacroflowId, Steering};
 use crate::kind::Kind;
 use crate::macroflow::Macroflow;
 use crate::scheduler::Scheduling;
@@ -90,6 +90,30 @@ impl Manager {
             }
             macroflow.tell_changes(&mut self.flows, &mut self.outbox);
         }
+        Ok(())
+    }
+
+    /// A flow's transport reckons its rate itself, and the flow sends at that from now on. Its first call gives the flow a
+    /// macroflow of its own, as [`split`](Self::split) does: what its receiver tells is of its packets alone, and flows that
+    /// are controlled otherwise go on as they did.
+    ///
+    /// # Errors
+    /// No flow of the host's own transports has this name: others have to let their rate be reckoned.
+    pub fn steer(&mut self, now: Instant, id: FlowId, steering: Steering) -> Result<(), CmError> {
+        let (flow, macroflow) = self.both(id)?;
+        if flow.client != ClientId::HOST {
+            return Err(CmError::UnknownFlow(id));
+        }
+        if !macroflow.apart || macroflow.flows > 1 {
+            self.split(now, id)?;
+        }
+        let (flow, macroflow, _) = self.parts(id)?;
+        macroflow.steer(steering);
+        let name = flow.macroflow;
+        if let Some(macroflow) = self.macroflows.get_mut(name) {
+            macroflow.tell_changes(&mut self.flows, &mut self.outbox);
+        }
+        self.settle(now, name);
         Ok(())
     }
 

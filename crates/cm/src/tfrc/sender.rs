@@ -24,6 +24,11 @@ const KEPT_SQUARE_ROOT: f64 = 0.9;
 pub struct Settings {
     /// The largest segment in bytes, without headers: the initial rate follows from it. The mean segment size is measured.
     pub segment: u64,
+    /// The segment size that rates are reckoned with in place of `segment` and of the mean: for small segments that get what
+    /// a flow of such ones would get (RFC 4828 §4.5).
+    pub nominal: Option<u64>,
+    /// Bytes of headers that count with each segment (RFC 4828 §4.2).
+    pub header: u64,
     /// Whether the rate falls while the round trip is longer than of late (RFC 5348 §4.5).
     pub reduce_oscillations: bool,
     /// How exactly the driver wakes up: half of it, a packet may leave early (RFC 5348 §8.3).
@@ -35,7 +40,20 @@ pub struct Settings {
 impl Settings {
     /// For segments of at most `segment` bytes: oscillations are reduced, packets leave on time, and there is no ceiling.
     pub const fn for_segment(segment: u64) -> Self {
-        Self { segment, reduce_oscillations: true, granularity: Duration::ZERO, ceiling: Rate::MAX }
+        Self {
+            segment,
+            nominal: None,
+            header: 0,
+            reduce_oscillations: true,
+            granularity: Duration::ZERO,
+            ceiling: Rate::MAX,
+        }
+    }
+
+    /// For small segments of at most `segment` bytes, which with `header` bytes each get what a flow of segments of
+    /// `nominal` bytes would get: TFRC-SP (RFC 4828).
+    pub const fn for_small_segments(segment: u64, nominal: u64, header: u64) -> Self {
+        Self { nominal: Some(nominal), header, ..Self::for_segment(segment) }
     }
 }
 
@@ -109,7 +127,7 @@ impl Sender {
     pub fn new(settings: Settings) -> Self {
         let segment = MeanSegment::new(settings.segment);
         Self {
-            allowed: Allowed::new(segment.mean()),
+            allowed: Allowed::new(settings.nominal.map_or(segment.mean(), |nominal| nominal as f64)),
             settings,
             segment,
             rtt: None,
@@ -146,6 +164,12 @@ impl Sender {
         self.sent_since_set = true;
     }
 
+    /// A data packet is there and may not leave: the sender is not data-limited. For a driver that has packets paced by
+    /// somebody else, who keeps no credit.
+    pub fn on_held_back(&mut self, now: Instant) {
+        self.limited.sent_all(now);
+    }
+
     /// Feedback came: the steps of RFC 5348 §4.3.
     ///
     /// # Errors
@@ -169,7 +193,7 @@ impl Sender {
                 now,
                 &path,
                 Heard {
-                    receive_rate: equation::to_bytes(report.receive_rate),
+                    receive_rate: equation::to_bytes(report.receive_rate) / self.payload_share(),
                     p,
                     new_loss_event: report.new_loss_event || p > self.allowed.p(),
                     // The first feedback measures nothing, so that it tells of no interval.
@@ -222,7 +246,7 @@ impl Sender {
 
     /// X: the allowed sending rate.
     pub fn rate(&self) -> Rate {
-        equation::to_rate(self.allowed.rate()).min(self.settings.ceiling)
+        equation::to_rate(self.allowed.rate() * self.payload_share()).min(self.settings.ceiling)
     }
 
     /// X_inst: the rate that packets leave at, which oscillation reduction makes less or more than X.
@@ -262,7 +286,14 @@ impl Sender {
 
     fn instantaneous(&self) -> f64 {
         let ceiling = equation::to_bytes(self.settings.ceiling);
-        (self.allowed.rate() * self.share).max(least(self.segment.mean())).min(ceiling)
+        let rate = self.allowed.rate() * self.share * self.payload_share();
+        rate.max(least(self.segment.mean())).min(ceiling)
+    }
+
+    /// What of a packet that counts with its header is not header.
+    fn payload_share(&self) -> f64 {
+        let mean = self.segment.mean();
+        mean / (mean + self.settings.header as f64)
     }
 
     fn schedule(&self) -> Schedule {
@@ -275,8 +306,9 @@ impl Sender {
     }
 
     fn path(&self, rtt: Duration) -> Path {
-        let initial_window = initial::rfc3390(self.settings.segment);
-        Path { rtt, segment: self.segment.mean(), initial_window }
+        let nominal = self.settings.nominal;
+        let initial_window = initial::rfc3390(nominal.unwrap_or(self.settings.segment));
+        Path { rtt, segment: nominal.map_or(self.segment.mean(), |nominal| nominal as f64), initial_window }
     }
 
     fn set_timer(&mut self, now: Instant) {
@@ -285,7 +317,8 @@ impl Sender {
 
     /// RTO = max(4R, 2s/X); without a round trip, two seconds of a segment each and so on.
     fn set_timer_by(&mut self, now: Instant, rate: f64) {
-        let two_segments = Duration::from_secs_f64(2.0 * self.segment.mean() / rate);
+        let segment = self.segment.mean() + self.settings.header as f64;
+        let two_segments = Duration::from_secs_f64(2.0 * segment / rate);
         let least = self.rtt.map_or(INITIAL_TIMEOUT, |rtt| rtt * 4);
         self.timer = Some(now + least.max(two_segments));
         self.sent_since_set = false;

@@ -462,3 +462,47 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn small_segments_get_the_bytes_of_large_ones_less_their_headers() {
+    let settings = Settings::for_small_segments(100, 1_460, 36);
+    let mut sender = Sender::new(settings);
+    sender.on_sent(at(0), 100);
+    sender.on_feedback(at(100), Report { receive_rate: Rate::ZERO, ..report(at(100), 0, 0.0) }).unwrap();
+    // An initial window of large segments, of which 100 of 136 bytes each are payload.
+    let of_window = per_rtt(4_380).as_bps() * 100 / 136;
+    assert!(sender.rate().as_bps().abs_diff(of_window) <= 1, "{} of {of_window}", sender.rate());
+    // Far more arrives than the equation gives: it alone decides.
+    let told = Report { receive_rate: per_rtt(1_000_000), ..report(at(400), 0, 0.01) };
+    sender.on_feedback(at(400), told).unwrap();
+    let large = equation::rate(1_460, sender.rtt().unwrap(), 0.01).as_bps();
+    assert!(sender.rate().as_bps().abs_diff(large * 100 / 136) < 10, "{} of {large}", sender.rate());
+    // What arrives counts with its headers, too: half of the rate, and the double of that is the limit.
+    let half = Rate::from_bps(sender.rate().as_bps() / 4);
+    for millis in [700, 1_000] {
+        sender.on_held_back(at(millis - 150));
+        sender.on_feedback(at(millis), Report { receive_rate: half, ..report(at(millis), 0, 0.01) }).unwrap();
+    }
+    assert!(close(sender.rate(), Rate::from_bps(half.as_bps() * 2)), "{} of {half}", sender.rate());
+}
+
+#[test]
+fn who_is_held_back_is_not_data_limited() {
+    let told = |sender: &mut Sender, now: Instant, held: bool| {
+        if held {
+            sender.on_held_back(now.saturating_sub(Duration::from_millis(150)));
+        }
+        sender.on_feedback(now, report(now, 1_000, 0.0)).unwrap();
+    };
+    let rates = [false, true].map(|held| {
+        let mut sender = started();
+        for n in 4..9 {
+            round(&mut sender, n * 100, 4_000 << (n - 4), 0.0);
+        }
+        let before = sender.rate();
+        // Little arrives: of one who had more to send that is a limit, of one who had not it is none.
+        (0..4).for_each(|n| told(&mut sender, at(1_400 + n * 300), held));
+        (before, sender.rate())
+    });
+    assert!(rates[0].1 >= rates[0].0 && rates[1].1 < rates[1].0, "{rates:?}");
+}
