@@ -7,6 +7,7 @@ mod control;
 mod events;
 mod handshake;
 mod options;
+mod rates;
 mod receive;
 pub(crate) mod refusal;
 mod round;
@@ -30,6 +31,7 @@ pub use state::State;
 use crate::ack_vector::AckVector;
 use crate::ccid::Ccid;
 use crate::ccid2::{AckRatio, PeerGaps, Receiver, Sender};
+use crate::ccid3;
 use crate::features::{Feature, Features, Role};
 use crate::options::OptionList;
 use crate::reset::{ResetCode, ResetReason};
@@ -134,6 +136,12 @@ pub struct Connection {
     round: Round,
     receiver: Receiver,
     vector: AckVector,
+    /// What sends and receives by rate; none with CCID 2.
+    rate_sender: Option<Box<ccid3::Sender>>,
+    rate_receiver: Option<Box<ccid3::Receiver>>,
+    handshake: rates::Handshake,
+    /// Why feedback was last not believed.
+    implausible: Option<ccid3::Implausible>,
     /// Whether acknowledgeable packets came since an acknowledgement was sent, and when that was.
     owes_ack: bool,
     acked_at: Instant,
@@ -211,6 +219,10 @@ impl Connection {
             round: Round::default(),
             receiver: Receiver::default(),
             vector: AckVector::new(VECTOR_BYTES, LATE_WINDOW),
+            rate_sender: None,
+            rate_receiver: None,
+            handshake: rates::Handshake::default(),
+            implausible: None,
             owes_ack: false,
             acked_at: now,
             options: OptionList::new(),
@@ -291,6 +303,16 @@ impl Connection {
     /// The congestion control of what the peer sends.
     pub fn peer_ccid(&self) -> Ccid {
         Ccid::from_number(self.features.remote(Feature::Ccid)).unwrap_or_default()
+    }
+
+    /// The loss event rate that the peer reports of what this end sends, with a CCID that has one: 0 without any loss.
+    pub fn loss_event_rate(&self) -> Option<f64> {
+        self.rate_sender.as_ref().map(|sender| sender.loss_event_rate())
+    }
+
+    /// Why feedback of the peer's was last not believed, for the log; how often is in [`Statistics::implausible`].
+    pub fn last_implausible(&self) -> Option<ccid3::Implausible> {
+        self.implausible
     }
 
     /// Its flow at the Congestion Manager, once the handshake is complete and until the end.

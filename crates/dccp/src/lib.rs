@@ -5,6 +5,8 @@
 pub mod ack_vector;
 mod ccid;
 mod ccid2;
+pub mod ccid3;
+pub mod ccid4;
 pub mod connection;
 pub mod endpoint;
 pub mod features;

@@ -4,6 +4,7 @@
 use timeous_cm::{Loss, Manager, Update};
 use timeous_core::{Duration, Instant};
 
+use super::options::Heard;
 use super::sequence::MAX_SEQUENCE_WINDOW;
 use super::{Connection, Event, Timer, told};
 use crate::ack_vector::{PacketState, Report, Reports, vectors_of};
@@ -24,7 +25,7 @@ impl Connection {
         cm: &mut Manager,
         packet: &Packet<'_>,
         header: &Header,
-        elapsed: Duration,
+        heard: &Heard,
     ) {
         // "receivers MUST NOT assume that a packet was processed simply because it appears in the Acknowledgement
         // Number field of a DCCP-Sync packet" (§5.7).
@@ -40,7 +41,12 @@ impl Connection {
                 newest = ccid2::overrun(newest, blocks, &mut overrun);
             }
         }
+        let elapsed = heard.elapsed;
         let feedback = match Reports::new(ack, self.sequence.iss(), vectors_of(packet.options())) {
+            Ok(reports) if self.rate_sender.is_some() => {
+                let reports = self.heed_feedback(now, cm, ack, heard, reports.collect());
+                self.sender.on_ack(now, ack, elapsed, &overrun, reports.into_iter())
+            }
             // Without a vector the number itself is all that is said.
             Ok(mut reports) => match reports.next() {
                 None => {
@@ -63,7 +69,9 @@ impl Connection {
                 self.set_feedback_timer(now, cm);
             }
         }
-        self.end_round(ack);
+        if self.rate_sender.is_none() {
+            self.end_round(ack);
+        }
     }
 
     /// Tells the Congestion Manager and the driver.

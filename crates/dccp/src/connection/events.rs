@@ -87,6 +87,10 @@ pub struct Statistics {
     pub data_gaps: u64,
     /// Times that the peer asked not to be sent more (RFC 4340 §11.6).
     pub slow_receiver: u64,
+    /// Feedback that cannot be true, and was not believed (RFC 4342 §9.2).
+    pub implausible: u64,
+    /// Receive rates that were above what can have arrived, and were taken for that.
+    pub rates_capped: u64,
     /// Datagrams that are no DCCP packets of this connection.
     pub malformed: u64,
     /// Packets with sequence or acknowledgement numbers out of range (RFC 4340 §7.5.3).
@@ -104,6 +108,6 @@ pub struct Statistics {
 impl Statistics {
     /// Packets that a well-behaved peer on a sane path does not send.
     pub fn violations(&self) -> u64 {
-        self.malformed + self.sequence_invalid + self.unexpected
+        self.malformed + self.sequence_invalid + self.unexpected + self.implausible
     }
 }

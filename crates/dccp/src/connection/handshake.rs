@@ -26,6 +26,7 @@ impl Connection {
     /// CLOSED to REQUEST.
     pub(super) fn begin_request(&mut self, now: Instant) {
         self.state = State::Request;
+        self.handshake.asked(now);
         self.queue(Control::Request);
         self.timers.set(Timer::Resend, now + REQUEST_TIMEOUT);
         self.timers.set(Timer::GiveUp, now + self.config.connect_timeout);
@@ -35,6 +36,7 @@ impl Connection {
     pub(super) fn repeat_request(&mut self, now: Instant) {
         self.resends += 1;
         self.features.retransmit();
+        self.handshake.asked(now);
         self.queue(Control::Request);
         self.timers.set(Timer::Resend, now + backed_off(REQUEST_TIMEOUT, self.resends));
     }

@@ -3,18 +3,21 @@
 use timeous_core::{Duration, Instant};
 
 use super::{Connection, State};
+use crate::ccid3;
 use crate::features::Feature;
 use crate::options::{Opt, OptionItem};
 use crate::packet::{Body, Header, Packet, PacketType};
 use crate::reset::ResetReason;
 
 /// What the other rooms want to know of a packet's options.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Heard {
     /// How long the peer held the packet that it acknowledges (RFC 4340 §13.2).
     pub(super) elapsed: Duration,
     /// Packets without data right before this one (§7.7).
     pub(super) ndp_count: u64,
+    /// What a receiver says that tells loss intervals (RFC 4342 §8).
+    pub(super) feedback: ccid3::Heard,
 }
 
 impl Connection {
@@ -65,6 +68,17 @@ impl Connection {
             Opt::Timestamp(value) => self.received.timestamp = Some((value, now)),
             Opt::ElapsedTime(elapsed) => heard.elapsed = elapsed.to_duration(),
             Opt::NdpCount(count) => heard.ndp_count = count,
+            // Those of the receiver of our data, where its congestion control has any; "on received DCCP-Data packets MUST
+            // be ignored" (RFC 4342 §8).
+            Opt::CcidSpecific { kind, data }
+                if kind >= ccid3::options::LOSS_EVENT_RATE
+                    && self.rate_sender.is_some()
+                    && header.packet_type() != PacketType::Data =>
+            {
+                if !heard.feedback.take(kind, data) && item.mandatory {
+                    return Err(item.refusal());
+                }
+            }
             Opt::SlowReceiver => self.statistics.slow_receiver += 1,
             // Read with the acknowledgement that they belong to; the echo of a Timestamp that we never send is idle.
             Opt::AckVector { .. } | Opt::DataDropped(_) | Opt::TimestampEcho { .. } => {}

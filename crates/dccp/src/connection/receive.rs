@@ -109,9 +109,11 @@ impl Connection {
             Ok(heard) => heard,
             Err(with) => return self.reset(with, CloseReason::Misbehaved(with)),
         };
-        self.hear(now, header, ecn, order, heard);
-        self.process_acknowledgement(now, cm, packet, header, heard.elapsed);
+        self.mind_peer_ccid(order.after);
+        self.hear(now, packet, header, ecn, order, &heard);
+        self.process_acknowledgement(now, cm, packet, header, &heard);
         self.process_type(now, cm, packet, header);
+        self.mind_ccid(now, cm);
         if self.state.is_alive() {
             self.confirm_open(header);
             self.process_data(now, packet, header, ecn, order);
@@ -120,7 +122,7 @@ impl Connection {
     }
 
     /// Takes note that the peer lives, and of what it must have sent before this.
-    fn hear(&mut self, now: Instant, header: &Header, ecn: Ecn, order: Order, heard: Heard) {
+    fn hear(&mut self, now: Instant, packet: &Packet<'_>, header: &Header, ecn: Ecn, order: Order, heard: &Heard) {
         let is_data = header.packet_type().carries_data();
         self.heard_at = Some(now);
         self.owes_ack = true;
@@ -134,6 +136,7 @@ impl Connection {
         if counts && gap > heard.ndp_count {
             self.statistics.data_gaps += 1;
         }
+        self.note_arrival(now, packet, header, ecn, counts.then_some(heard.ndp_count));
         // With NDP Counts a single packet is known for what it was (RFC 4341 §6.1.1).
         let was_data = counts && gap == 1 && heard.ndp_count == 0;
         let lost = self.gaps.on_packet(header.seq, if was_data { header.seq.prev() } else { order.after });
@@ -149,6 +152,7 @@ impl Connection {
         }
         match self.state {
             State::Request => {
+                self.handshake.answered(now);
                 self.enter_partopen(now, cm);
                 self.queue(Control::Ack);
             }
@@ -158,9 +162,13 @@ impl Connection {
                 }
                 self.ask_for_acks();
                 self.features.retransmit();
+                self.handshake.asked(now);
                 self.queue(Control::Response);
             }
-            State::Respond => self.enter_open(cm, header.seq),
+            State::Respond => {
+                self.handshake.answered(now);
+                self.enter_open(cm, header.seq);
+            }
             State::PartOpen if matches!(header.body, Body::Response { .. }) => self.queue(Control::Ack),
             State::PartOpen if !matches!(header.body, Body::Sync { .. }) => self.enter_open(cm, header.seq),
             _ => {}
@@ -186,14 +194,15 @@ impl Connection {
             }
             _ => return,
         }
+        let by_rate = self.rate_receiver.is_some();
         let arrival = DataArrival {
-            out_of_order: order.arrival != Arrival::Newest || header.seq != order.after.next(),
-            marked: ecn == Ecn::Ce,
-            ack_ratio: self.features.remote(Feature::AckRatio),
+            out_of_order: !by_rate && (order.arrival != Arrival::Newest || header.seq != order.after.next()),
+            marked: !by_rate && ecn == Ecn::Ce,
+            ack_ratio: if by_rate { u64::MAX } else { self.features.remote(Feature::AckRatio) },
             rtt: self.rtt,
         };
         self.receiver.on_data(now, arrival);
-        if !self.receiver.is_due() && !self.timers.is_set(Timer::AckDelay) {
+        if !by_rate && !self.receiver.is_due() && !self.timers.is_set(Timer::AckDelay) {
             self.timers.set(Timer::AckDelay, now + self.config.ack_delay);
         }
         // "it MUST NOT accept any data until the other endpoint sends Confirm R(ECN Incapable, 1)" (§12.1).

@@ -34,7 +34,13 @@ impl Connection {
                 self.queue(Control::Sync { ack: self.sequence.gsr() });
                 self.watch_for_feedback(now, cm);
             }
-            Timer::AckDelay => self.receiver.on_delay_over(),
+            Timer::AckDelay => match &mut self.rate_receiver {
+                Some(receiver) => receiver.on_timeout(now),
+                None => self.receiver.on_delay_over(),
+            },
+            Timer::NoFeedback => self.rate_timeout(now, cm),
+            // That it is over is all that the sender waits for.
+            Timer::Gap => {}
             Timer::Features => {
                 if now >= self.features_at {
                     self.features.retransmit();
@@ -48,7 +54,8 @@ impl Connection {
     /// No feedback came: everything under way is lost, and the window with it (RFC 4341 §5). If nothing is under way
     /// and the peer still has not shown that it lives, it is asked to.
     fn feedback_timeout(&mut self, now: Instant, cm: &mut Manager) {
-        if self.sender.outstanding() > 0 {
+        let had_data = self.sender.outstanding() > 0;
+        if had_data {
             self.statistics.timeouts += 1;
             let feedback = self.sender.give_up();
             self.apply(now, cm, &feedback, Loss::Persistent);
@@ -58,13 +65,17 @@ impl Connection {
         } else {
             return;
         }
-        self.silences += 1;
+        // A rate falls by itself, and what is taken for lost late would hold up what may still leave.
+        if self.rate_sender.is_none() || !had_data {
+            self.silences += 1;
+        }
         self.set_feedback_timer(now, cm);
     }
 
     /// Starts the wait for feedback anew, backed off as TCP does it.
     pub(super) fn set_feedback_timer(&mut self, now: Instant, cm: &Manager) {
         let Some(timeout) = self.flow.and_then(|flow| told(cm.timeout(flow))) else { return };
+        let timeout = timeout.max(self.feedback_patience());
         // Round-trip times are measured without the time that the peer holds an acknowledgement, as it says itself.
         self.timers.set(Timer::Feedback, now + backed_off(timeout + self.peer_delay, self.silences));
     }

@@ -16,8 +16,12 @@ pub(crate) enum Timer {
     Silence,
     /// Nothing has come for so long that the peer is asked whether it still lives.
     KeepAlive,
-    /// An acknowledgement has waited long enough (RFC 4340 §11.3).
+    /// An acknowledgement has waited long enough (RFC 4340 §11.3), or a round trip is over since the last feedback.
     AckDelay,
+    /// No feedback came for so long that the rate falls (RFC 5348 §4.4).
+    NoFeedback,
+    /// The next data packet has waited long enough after the last (RFC 5622 §5).
+    Gap,
     /// Send Change options again (RFC 4340 §6.6.3).
     Features,
     /// TIMEWAIT is over (RFC 4340 §8.3).
@@ -25,13 +29,15 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Resend,
         Self::GiveUp,
         Self::Feedback,
         Self::Silence,
         Self::KeepAlive,
         Self::AckDelay,
+        Self::NoFeedback,
+        Self::Gap,
         Self::Features,
         Self::TimeWait,
     ];

@@ -3,6 +3,7 @@
 use timeous_cm::Manager;
 use timeous_core::{AduSource, Ecn, Instant, PulledAdu, Transmit};
 
+use super::Timer;
 use super::control::Control;
 use super::refusal::write_bare;
 use super::{Config, Connection, State, told};
@@ -42,7 +43,7 @@ impl Connection {
         if let Some(transmit) = self.send_data(now, cm, source, packet) {
             return Some(transmit);
         }
-        if self.receiver.is_due() || self.must_negotiate(now) {
+        if self.owes_acknowledgement() || self.must_negotiate(now) {
             return Some(self.send_control(now, Control::Ack, packet));
         }
         self.barren = false;
@@ -69,7 +70,7 @@ impl Connection {
         };
         let room = OptionList::MAX_BYTES.min(self.config.mps - body.packet_type().header_len(true)) / 4 * 4;
         self.write_options(now, &body, room);
-        let start = self.write_header(body, packet);
+        let start = self.write_header(now, body, packet);
         self.complete(now, body.packet_type(), start, packet);
         self.statistics.syncs_sent += u64::from(matches!(control, Control::Sync { .. }));
         Transmit { ecn: self.mark_for(body.packet_type()), adu: None }
@@ -90,10 +91,19 @@ impl Connection {
             }
             return None;
         }
+        if let Some(until) = self.rate_sender.as_ref().and_then(|sender| sender.waits_until(now)) {
+            self.timers.set(Timer::Gap, until);
+            return None;
+        }
         // Neither this nor what is pulled is moved while it is fresh: that would wait for the writes to be done.
         let asked = cm.ask(now, flow);
         debug_assert!(asked.is_ok(), "{:?}", asked.as_ref().err());
-        let Ok(Some(path)) = &asked else { return None };
+        let Ok(Some(path)) = &asked else {
+            if let Some(sender) = &mut self.rate_sender {
+                sender.held_back(now);
+            }
+            return None;
+        };
         let body = match self.plan_data(now) {
             Plan::Data => Body::Data,
             Plan::DataAck => Body::DataAck { ack: self.sequence.gsr() },
@@ -103,7 +113,7 @@ impl Connection {
         };
         let timestamp = self.received.timestamp;
         self.write_options(now, &body, Config::OPTION_ROOM);
-        let start = self.write_header(body, packet);
+        let start = self.write_header(now, body, packet);
         let room = self.config.mps.saturating_sub(packet.len());
         // What was expected earlier, and not polled for, says nothing of this instant.
         if self.expected == 0 || self.expected_at != now {
@@ -135,7 +145,7 @@ impl Connection {
                     self.received.timestamp = timestamp;
                     return None;
                 };
-                let start = self.write_header(Body::Ack { ack }, packet);
+                let start = self.write_header(now, Body::Ack { ack }, packet);
                 self.complete(now, PacketType::Ack, start, packet);
                 Some(Transmit { ecn: self.mark_for(PacketType::Ack), adu: None })
             }
@@ -170,7 +180,7 @@ impl Connection {
         } else if in_partopen {
             // "that Init Cookie MUST be included on every packet sent in PARTOPEN" (§8.1.5): data wait for OPEN.
             Plan::Wait
-        } else if self.receiver.is_due() || self.owes_old_ack(now) {
+        } else if self.owes_acknowledgement() || self.owes_old_ack(now) {
             Plan::AckFirst
         } else {
             Plan::Data
@@ -182,7 +192,9 @@ impl Connection {
         // Timestamp Echo (10), Elapsed Time (6), NDP Count (8).
         let small = usize::from(self.received.timestamp.is_some()) * 10 + 6 + usize::from(self.ndp_run > 0) * 3;
         let cookies: usize = self.received.cookies.iter().map(|cookie| cookie.len() + 2).sum();
-        small + cookies + self.vector.vector_len() + 2
+        let feedback = self.rate_receiver.as_ref().filter(|receiver| receiver.is_due());
+        let feedback = feedback.map_or(0, |receiver| receiver.options_len());
+        small + cookies + feedback + self.vector.vector_len() + 2
     }
 
     /// Collects the options of the next packet in at most `room` bytes.
@@ -240,8 +252,14 @@ impl Connection {
             self.received.refused = None;
         }
         let elapsed = Ticks::elapsed(self.receiver.elapsed(now));
-        if elapsed != Ticks::ZERO {
+        // On feedback it may not be missing (RFC 4342 §8.2).
+        if elapsed != Ticks::ZERO || self.owes_feedback() {
             let _ = options.push(&Opt::ElapsedTime(elapsed));
+        }
+        let wants_rate = self.features.local(Feature::SendLossEventRate) == 1;
+        if let Some(receiver) = self.rate_receiver.as_mut().filter(|receiver| receiver.is_due()) {
+            receiver.push_options(now, wants_rate, options);
+            self.watch_feedback();
         }
         let agreed = self.features.local(Feature::SendAckVector) == 1;
         if agreed && self.vector.ack_number() == Some(ack) {
@@ -249,9 +267,12 @@ impl Connection {
         }
     }
 
-    fn write_header(&self, body: Body, packet: &mut Vec<u8>) -> usize {
+    fn write_header(&self, now: Instant, body: Body, packet: &mut Vec<u8>) -> usize {
         let seq = self.sequence.upcoming();
-        let header = Header::new(self.target.local_port, self.target.remote_port, seq, body);
+        let mut header = Header::new(self.target.local_port, self.target.remote_port, seq, body);
+        if let (Body::Data | Body::DataAck { .. }, Some(sender)) = (body, &self.rate_sender) {
+            header.ccval = sender.window_counter(now);
+        }
         begin_encoded(&header, self.options.as_bytes(), packet).expect("the option list keeps to a header's limits")
     }
 
@@ -261,6 +282,9 @@ impl Connection {
         // A Request and a Response count as data packets here, though ours carry none (RFC 4340 §7.7).
         self.ndp_run = if sent.carries_data() { 0 } else { self.ndp_run + 1 };
         self.sender.sent_other(now, seq);
+        if let Some(sender) = &mut self.rate_sender {
+            sender.sent_other(now, seq);
+        }
     }
 
     /// A packet with data leaves.
@@ -276,6 +300,10 @@ impl Connection {
         let seq = self.depart(now, sent, start, packet);
         self.ndp_run = 0;
         self.sender.sent_data(now, seq, adu.token, bytes);
+        if let Some(sender) = &mut self.rate_sender {
+            sender.sent_data(now, seq, adu.len as u64, bytes);
+            self.watch_rate();
+        }
         self.round.on_data_sent(seq);
         self.statistics.data_sent += 1;
         self.statistics.bytes_sent += adu.len as u64;

@@ -84,6 +84,11 @@ impl Link {
         }
     }
 
+    /// Nothing arrives any more.
+    pub(crate) fn cut(&mut self) {
+        self.config.loss = 1.0;
+    }
+
     pub(crate) fn next(&self) -> Option<Instant> {
         self.in_flight.keys().next().map(|&(at, _)| at)
     }

@@ -5,6 +5,7 @@ mod endpoint;
 mod hostile;
 mod link;
 mod pair;
+mod rates;
 mod script;
 mod source;
 mod timeline;

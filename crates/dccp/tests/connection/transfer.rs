@@ -13,7 +13,7 @@ const SEC: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
 /// `count` ADUs of `len` bytes, all different, ready one every `interval`.
-fn fill(end: &mut End, count: u64, len: usize, from: Instant, interval: Duration) {
+pub(crate) fn fill(end: &mut End, count: u64, len: usize, from: Instant, interval: Duration) {
     for n in 0..count {
         let mut bytes = n.to_be_bytes().to_vec();
         bytes.resize(len, n as u8);
@@ -23,7 +23,7 @@ fn fill(end: &mut End, count: u64, len: usize, from: Instant, interval: Duration
 
 /// What arrived came from the other end, and came once.
 #[track_caller]
-fn assert_delivered_once(from: &End, to: &End) {
+pub(crate) fn assert_delivered_once(from: &End, to: &End) {
     let numbers: Vec<u64> =
         to.received.iter().map(|bytes| u64::from_be_bytes(bytes[..8].try_into().unwrap())).collect();
     let distinct: BTreeSet<u64> = numbers.iter().copied().collect();
@@ -36,7 +36,7 @@ fn assert_delivered_once(from: &End, to: &End) {
 }
 
 #[track_caller]
-fn exchange(pair: &mut Pair, count: u64, len: usize) {
+pub(crate) fn exchange(pair: &mut Pair, count: u64, len: usize) {
     pair.connect();
     let now = pair.now;
     fill(&mut pair.client, count, len, now, Duration::ZERO);
@@ -73,7 +73,7 @@ fn payloads_may_be_left_apart() {
 }
 
 #[track_caller]
-fn close_from_client(pair: &mut Pair) {
+pub(crate) fn close_from_client(pair: &mut Pair) {
     pair.client.connection.close(pair.now).unwrap();
     assert!(pair.run_until(SEC * 60, |pair| pair.client.closed.is_some() && pair.server.closed.is_some()));
     assert_eq!((pair.client.closed, pair.server.closed), (Some(CloseReason::Local), Some(CloseReason::Peer)));
@@ -96,7 +96,7 @@ fn a_pair_connects_transfers_and_closes() {
 }
 
 /// Loss, reordering and duplication all at once.
-fn bad() -> LinkConfig {
+pub(crate) fn bad() -> LinkConfig {
     LinkConfig { loss: 0.03, duplicate: 0.02, reorder: 0.05, ..LinkConfig::default() }
 }
 

@@ -57,7 +57,7 @@ const WRITABLE: u8 = 3;
 const SNAPSHOT: u8 = 4;
 /// A duration that is not there.
 const NONE: u64 = u64::MAX;
-const STATISTICS: usize = 19;
+const STATISTICS: usize = 21;
 const PATH: usize = 7;
 const QUEUE: usize = 4;
 const CARRIER: usize = 5;
@@ -217,6 +217,8 @@ fn statistics_words(statistics: Statistics) -> [u64; STATISTICS] {
         timeouts,
         data_gaps,
         slow_receiver,
+        implausible,
+        rates_capped,
         malformed,
         sequence_invalid,
         duplicates,
@@ -226,16 +228,21 @@ fn statistics_words(statistics: Statistics) -> [u64; STATISTICS] {
     } = statistics;
     let sent = [packets_sent, data_sent, bytes_sent, packets_received, data_received, bytes_received];
     let path = [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver];
+    let feedback = [implausible, rates_capped];
     let odd = [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received];
     let mut words = [0; STATISTICS];
-    words.iter_mut().zip(sent.into_iter().chain(path).chain(odd)).for_each(|(word, value)| *word = value);
+    words
+        .iter_mut()
+        .zip(sent.into_iter().chain(path).chain(feedback).chain(odd))
+        .for_each(|(word, value)| *word = value);
     words
 }
 
 fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
     let [packets_sent, data_sent, bytes_sent, packets_received, data_received, bytes_received, rest @ ..] = words;
     let [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver, odd @ ..] = rest;
-    let [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received] = odd;
+    let [implausible, rates_capped, malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received] =
+        odd;
     Statistics {
         packets_sent,
         data_sent,
@@ -250,6 +257,8 @@ fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
         timeouts,
         data_gaps,
         slow_receiver,
+        implausible,
+        rates_capped,
         malformed,
         sequence_invalid,
         duplicates,

@@ -1,0 +1,145 @@
+//! The rate at which data arrive, and the round trip as the window counter shows it (RFC 4342 §8.1, §8.3).
+
+use std::collections::VecDeque;
+
+use timeous_core::{Duration, Instant};
+
+use super::counter::ROUND_TRIP;
+
+/// So many beginnings of quarter round trips are remembered.
+const MAX_MARKS: usize = 64;
+/// What the estimate keeps at each sample.
+const KEPT: u64 = 7;
+/// No round trip is longer, whatever the sender's counter says.
+const LONGEST: Duration = Duration::from_secs(64);
+
+/// When a quarter of a round trip began, and how much had come by then.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Instant,
+    ticks: u64,
+    bytes: u64,
+}
+
+/// What has arrived, and when.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arrivals {
+    bytes: u64,
+    packets: u64,
+    marks: VecDeque<Mark>,
+    told: Option<Instant>,
+    rtt: Option<Duration>,
+}
+
+impl Arrivals {
+    /// Data have arrived, which brought the window counter to `ticks`.
+    pub(super) fn count(&mut self, now: Instant, bytes: u64, ticks: u64) {
+        let newest = self.marks.back().map(|mark| mark.ticks);
+        if newest.is_none_or(|newest| ticks > newest) {
+            self.sample(now, ticks);
+            self.mark(Mark { at: now, ticks, bytes: self.bytes });
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.packets += 1;
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        if self.marks.len() == MAX_MARKS {
+            self.marks.pop_front();
+        }
+        self.marks.push_back(mark);
+    }
+
+    /// "Values of D = 4 SHOULD be preferred for RTT estimation" (RFC 4342 §8.1).
+    fn sample(&mut self, now: Instant, ticks: u64) {
+        let whole = u64::from(ROUND_TRIP);
+        let earlier = [4, 3, 2].into_iter().filter(|&ahead| ahead <= whole);
+        let found = earlier.into_iter().find_map(|ahead| {
+            // The first that is so many ticks ago; a feedback's mark has the ticks of the one before.
+            let mark = self.marks.iter().find(|mark| mark.ticks + ahead == ticks)?;
+            Some((mark.at, ahead))
+        });
+        let Some((at, ahead)) = found else { return };
+        let sample = (now.saturating_since(at) * u64::from(ROUND_TRIP) / ahead).min(LONGEST);
+        if !sample.is_zero() {
+            self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * KEPT + sample) / (KEPT + 1)));
+        }
+    }
+
+    /// The round trip as the window counter shows it.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.rtt
+    }
+
+    /// The mean size of what came, in bytes.
+    pub(super) fn mean(&self) -> f64 {
+        self.bytes as f64 / self.packets.max(1) as f64
+    }
+
+    /// Bytes a second since the rate was told last, or over the last round trip if that is longer; nothing at first.
+    pub(super) fn rate(&self, now: Instant, rtt: Duration) -> f64 {
+        let Some(told) = self.told else { return 0.0 };
+        self.rate_over(now, now.saturating_since(told).max(rtt))
+    }
+
+    /// The same, also before it was ever told.
+    pub(super) fn rate_over(&self, now: Instant, time: Duration) -> f64 {
+        let old_enough = |mark: &&Mark| now.saturating_since(mark.at) >= time;
+        let since = self.marks.iter().rev().find(old_enough).or_else(|| self.marks.front());
+        let Some(since) = since else { return 0.0 };
+        let secs = now.saturating_since(since.at).max(time).as_secs_f64();
+        if secs > 0.0 { self.bytes.saturating_sub(since.bytes) as f64 / secs } else { 0.0 }
+    }
+
+    /// The rate is told.
+    pub(super) fn told(&mut self, now: Instant) {
+        let ticks = self.marks.back().map_or(0, |mark| mark.ticks);
+        self.mark(Mark { at: now, ticks, bytes: self.bytes });
+        self.told = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn the_rate_is_since_it_was_told_or_over_a_round_trip() {
+        let mut arrivals = Arrivals::default();
+        for n in 0..20 {
+            arrivals.count(at(n * 25), 250, n);
+        }
+        assert_eq!(arrivals.rate(at(500), RTT), 0.0, "the first tells nothing");
+        arrivals.told(at(500));
+        for n in 20..28 {
+            arrivals.count(at(n * 25), 500, n);
+        }
+        // 200 ms of 20 kB/s, and of 50 ms since then the round trip.
+        assert!((arrivals.rate(at(700), RTT) - 20_000.0).abs() < 1.0, "{}", arrivals.rate(at(700), RTT));
+        arrivals.told(at(650));
+        assert!((arrivals.rate(at(700), RTT) - 20_000.0).abs() < 1.0);
+        // Nothing for long is told as it is.
+        arrivals.told(at(700));
+        arrivals.count(at(2_700), 500, 100);
+        assert!((arrivals.rate(at(2_700), RTT) - 250.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn four_ticks_are_a_round_trip() {
+        let mut arrivals = Arrivals::default();
+        arrivals.count(at(0), 1, 0);
+        arrivals.count(at(9), 1, 0);
+        arrivals.count(at(60), 1, 2);
+        assert_eq!(arrivals.rtt(), Some(Duration::from_millis(120)), "two ticks are half of one");
+        arrivals.count(at(100), 1, 4);
+        assert_eq!(arrivals.rtt(), Some(Duration::from_micros(117_500)), "an eighth of 100 ms");
+        arrivals.count(at(9_100), 1, 9);
+        assert_eq!(arrivals.rtt(), Some(Duration::from_micros(117_500)), "five ticks say nothing");
+    }
+}

@@ -1,0 +1,157 @@
+//! The receiver's half: what data packets tell, when the sender is to hear of it, and what it hears (RFC 4342 §6, §10.3).
+
+use timeous_cm::tfrc::equation;
+use timeous_core::{Duration, Instant, Rate};
+
+use super::arrivals::Arrivals;
+use super::counter::ROUND_TRIP;
+use super::history::{History, KEPT, Packet};
+use super::options::{LOSS_EVENT_RATE, LOSS_INTERVALS, RECEIVE_RATE, encode_loss_event_rate, encode_loss_intervals};
+use crate::ccid4::options::{DROPPED_PACKETS, encode_drop_counts};
+use crate::ccid4::{HEADER, NOMINAL_SEGMENT};
+use crate::options::{Opt, OptionList};
+use crate::seq::Seq;
+
+/// A packet that arrived for the first time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub(crate) seq: Seq,
+    /// CCVal and payload bytes, if it carries data.
+    pub(crate) data: Option<(u8, u64)>,
+    pub(crate) marked: bool,
+    /// So many packets right before it carried no data, if that is known.
+    pub(crate) ndp_count: u64,
+    /// The round trip as this end knows it, until the window counter shows one.
+    pub(crate) rtt: Duration,
+}
+
+/// The receiver of one half-connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// CCID 4.
+    small: bool,
+    /// The number that the history counts from.
+    origin: Seq,
+    history: History,
+    arrivals: Arrivals,
+    rtt: Duration,
+    /// Feedback must leave now.
+    due: bool,
+    /// Data came since the last.
+    fresh: bool,
+    /// The window counter when the last left, if any did (RFC 4342 §10.3).
+    told: Option<u64>,
+    timer: Option<Instant>,
+    /// The timer went off with nothing to tell: the next data packet is answered at once.
+    silent: bool,
+}
+
+impl Receiver {
+    /// The peer's packet `origin` was the first under this congestion control.
+    pub(crate) fn new(small: bool, origin: Seq) -> Self {
+        Self {
+            small,
+            origin,
+            history: History::default(),
+            arrivals: Arrivals::default(),
+            rtt: Duration::ZERO,
+            due: false,
+            fresh: false,
+            told: None,
+            timer: None,
+            silent: false,
+        }
+    }
+
+    /// Whether it is CCID 4's.
+    pub(crate) fn is_for_small_packets(&self) -> bool {
+        self.small
+    }
+
+    /// A packet has arrived.
+    pub(crate) fn on_packet(&mut self, now: Instant, arrived: Arrived) {
+        let Ok(number) = u64::try_from(arrived.seq.offset_from(self.origin)) else { return };
+        self.rtt = self.arrivals.rtt().unwrap_or(arrived.rtt);
+        let packet = Packet {
+            number,
+            counter: arrived.data.map(|(counter, _)| counter),
+            marked: arrived.marked,
+            no_data_before: arrived.ndp_count,
+        };
+        let (small, arrivals, rtt) = (self.small, &self.arrivals, self.rtt);
+        let first = || first_length(small, arrivals.mean(), arrivals.rate_over(now, rtt), rtt);
+        let news = self.history.arrive(packet, &first);
+        let Some((_, bytes)) = arrived.data else {
+            self.due |= news.began && self.told.is_some();
+            return;
+        };
+        self.arrivals.count(now, bytes, self.history.ticks());
+        self.fresh = true;
+        let round_trip_on = |told| self.history.ticks() >= told + u64::from(ROUND_TRIP);
+        self.due |= self.silent || news.began || news.removed || self.told.is_none_or(round_trip_on);
+    }
+
+    /// Time has passed: feedback may be due although no further packet shows that a round trip is over.
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        if self.timer.is_some_and(|due| due <= now) {
+            self.timer = None;
+            self.due |= self.fresh;
+            self.silent = !self.fresh;
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    /// Whether feedback must leave now.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// The most bytes that feedback takes.
+    pub(crate) fn options_len(&self) -> usize {
+        // Receive Rate, Loss Event Rate, Loss Intervals, Dropped Packets.
+        6 + 6 + 3 + 9 * KEPT + if self.small { 2 + 3 * KEPT } else { 0 }
+    }
+
+    /// Appends what makes an acknowledgement feedback, all of it or nothing (RFC 4342 §6). `rate`: Loss Event Rate, too.
+    pub(crate) fn push_options(&mut self, now: Instant, rate: bool, options: &mut OptionList) {
+        let (skip, intervals, lost) = self.history.told();
+        let (mut told, mut counts) = (Vec::new(), Vec::new());
+        encode_loss_intervals(skip, &intervals, &mut told);
+        encode_drop_counts(lost, &mut counts);
+        let received = self.arrivals.rate(now, self.rtt).min(f64::from(u32::MAX)) as u32;
+        let (received, p) = (received.to_be_bytes(), encode_loss_event_rate(self.history.loss_event_rate(self.small)));
+        let own = |kind, data| Opt::CcidSpecific { kind, data };
+        let mut all = vec![own(RECEIVE_RATE, &received[..]), own(LOSS_INTERVALS, &told)];
+        if self.small {
+            all.push(own(DROPPED_PACKETS, &counts));
+        }
+        if rate {
+            all.push(own(LOSS_EVENT_RATE, &p));
+        }
+        if options.push_all(&all).is_ok() {
+            self.arrivals.told(now);
+            (self.told, self.timer) = (Some(self.history.ticks()), Some(now + self.rtt));
+            (self.due, self.fresh, self.silent) = (false, false, false);
+        }
+    }
+}
+
+/// The data length of the interval before the first loss event: that at which the equation gives what was received
+/// (RFC 5348 §6.3.1), half a packet a round trip at least.
+fn first_length(small: bool, mean: f64, rate: f64, rtt: Duration) -> f64 {
+    let (segment, rate) = if small {
+        (NOMINAL_SEGMENT as f64, rate * (mean + HEADER as f64) / mean.max(1.0))
+    } else {
+        (mean.max(1.0), rate)
+    };
+    let least = segment / 2.0 / rtt.as_secs_f64().max(1e-6);
+    let target = Rate::from_bps((rate.max(least) * 8.0) as u64);
+    1.0 / equation::loss_event_rate(segment.round() as u64, rtt.max(Duration::from_micros(1)), target)
+}
+
+#[cfg(test)]
+mod tests;

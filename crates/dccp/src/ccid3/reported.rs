@@ -1,0 +1,197 @@
+//! The loss intervals that the peer reports, checked against what was sent (RFC 4342 §9.2).
+
+use timeous_core::Duration;
+
+use super::average::{Length, loss_event_rate};
+use super::heard::Heard;
+use super::history::KEPT;
+use super::plausible::Implausible;
+use super::sent::SentLog;
+use crate::ack_vector::{PacketState, Report};
+use crate::seq::Seq;
+
+/// The most of the newest packets that are in no interval yet: NDUPACK.
+const MAX_SKIP: u8 = 3;
+/// The lossy part of one interval is as long as a round trip; the window counter, and round trips that become shorter
+/// meanwhile, make half of one more no lie.
+const TOLERANCE: f64 = 1.5;
+
+/// What the intervals are checked against.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Against<'a> {
+    pub(super) ack: Seq,
+    /// The first number that this end sent.
+    pub(super) iss: Seq,
+    pub(super) log: &'a SentLog,
+    pub(super) rtt: Duration,
+    /// The most data packets that the interval before the first loss can stand for.
+    pub(super) longest_first: f64,
+    /// What the acknowledgement's own Ack Vector says has not arrived, newest and oldest.
+    pub(super) missing: &'a [(Seq, Seq)],
+}
+
+/// What follows from a report.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Told {
+    pub(super) p: f64,
+    pub(super) new_loss_event: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    first: Seq,
+    is_first: bool,
+    length: Length,
+    lossy: u32,
+    /// So many loss events it is by our own send times.
+    events: u32,
+}
+
+/// The intervals that were reported so far, the newest first; the receiver need not repeat what it knows us to know.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reported(Vec<Entry>);
+
+impl Reported {
+    /// Takes in the intervals of one acknowledgement. `small`: as CCID 4 reckons.
+    pub(super) fn take(&mut self, against: &Against<'_>, heard: &Heard, small: bool) -> Result<Told, Implausible> {
+        let mut entries = self.read(against, heard)?;
+        let newest_before = self.0.first().map(|entry| entry.first);
+        if let Some(oldest) = entries.last().copied().filter(|oldest| !oldest.is_first) {
+            entries.extend(self.0.iter().filter(|known| known.first.is_before(oldest.first)));
+        }
+        entries.truncate(KEPT);
+        self.0 = entries;
+        let newest = self.0.first();
+        let new_loss_event = newest
+            .is_some_and(|newest| !newest.is_first && newest_before.is_none_or(|before| newest.first.is_after(before)));
+        Ok(Told { p: self.loss_event_rate(small), new_loss_event })
+    }
+
+    fn read(&self, against: &Against<'_>, heard: &Heard) -> Result<Vec<Entry>, Implausible> {
+        if heard.skip > MAX_SKIP {
+            return Err(Implausible::Skip(heard.skip));
+        }
+        let mut entries = Vec::with_capacity(heard.intervals.len());
+        let mut last = against.ack - u64::from(heard.skip);
+        let mut told = u64::from(heard.skip);
+        for (place, interval) in heard.intervals.iter().enumerate() {
+            let packets = interval.packets();
+            told += packets;
+            let room = u64::try_from(last.offset_from(against.iss) + 1).unwrap_or(0);
+            if packets > room {
+                let sent = u64::try_from(against.ack.offset_from(against.iss) + 1).unwrap_or(0);
+                return Err(Implausible::BeforeTheFirst { packets: told, sent });
+            }
+            let is_first = interval.lossy == 0;
+            if is_first && place + 1 < heard.intervals.len() {
+                return Err(Implausible::NoLoss);
+            }
+            if !is_first && u64::from(interval.data) > packets {
+                return Err(Implausible::DataLength { data: interval.data, packets });
+            }
+            if interval.nonce {
+                return Err(Implausible::Nonce);
+            }
+            let first = last + 1 - packets;
+            if interval.lossless > 0 {
+                against.check_missing(last + 1 - u64::from(interval.lossless), last)?;
+            }
+            // Without a Drop Count the Loss Length stands for it, and it is never more (RFC 5622 §8.7).
+            let lost = heard.lost.get(place).map_or(interval.lossy, |&lost| lost.min(interval.lossy));
+            let data = if is_first {
+                f64::from(interval.data).min(against.longest_first.max(packets as f64))
+            } else {
+                f64::from(interval.data)
+            };
+            let length = Length { data, lost, short: self.is_short(against, first, last) };
+            let events = self.events(against, first, interval.lossy);
+            entries.push(Entry { first, is_first, length, lossy: interval.lossy, events });
+            last = first.prev();
+        }
+        Ok(entries)
+    }
+
+    fn known(&self, first: Seq) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.first == first)
+    }
+
+    /// Whether an interval took two round trips at most, by our own send times.
+    fn is_short(&self, against: &Against<'_>, first: Seq, last: Seq) -> bool {
+        match (against.log.get(first), against.log.get(last)) {
+            (Some(start), Some(end)) => end.at.saturating_since(start.at) <= against.rtt * 2,
+            // It began so long ago that it is forgotten.
+            (None, Some(_)) => false,
+            _ => self.known(first).is_none_or(|known| known.length.short),
+        }
+    }
+
+    /// "the sender can determine if these losses constitute a single loss event or several successive loss events"
+    /// (RFC 4342 §9.2), where the receiver saw nothing between them.
+    fn events(&self, against: &Against<'_>, first: Seq, lossy: u32) -> u32 {
+        let end = first + u64::from(lossy.max(1)) - 1;
+        match (against.log.get(first), against.log.get(end)) {
+            (Some(start), Some(end)) => {
+                let span = end.at.saturating_since(start.at).as_secs_f64() / against.rtt.as_secs_f64().max(1e-6);
+                if span > TOLERANCE { span.ceil().min(KEPT as f64) as u32 } else { 1 }
+            }
+            _ => self.known(first).map_or(1, |known| known.events),
+        }
+    }
+
+    fn loss_event_rate(&self, small: bool) -> f64 {
+        let Some((newest, older)) = self.0.split_first().filter(|(newest, _)| !newest.is_first) else { return 0.0 };
+        let mut closed: Vec<Length> = older.iter().rev().flat_map(Entry::lengths).collect();
+        let mut lengths: Vec<Length> = newest.lengths().collect();
+        let current = lengths.pop().unwrap_or(newest.length);
+        closed.extend(lengths);
+        if closed.is_empty() {
+            // What was before it nobody says.
+            closed.push(current);
+        }
+        loss_event_rate(closed, current, small)
+    }
+}
+
+impl Entry {
+    /// The lengths of its loss events, the oldest first: equal parts of what was lost, and the rest for the last.
+    fn lengths(&self) -> impl Iterator<Item = Length> + use<> {
+        let Self { length, lossy, events, .. } = *self;
+        let part = f64::from(lossy) / f64::from(events);
+        (1..=events).map(move |n| {
+            let data = if n < events { part } else { (length.data - part * f64::from(events - 1)).max(1.0) };
+            let data = if events == 1 { length.data } else { data };
+            Length { data, lost: length.lost.div_ceil(events), ..length }
+        })
+    }
+}
+
+impl Against<'_> {
+    /// What the Ack Vector beside them says was lost cannot be in a lossless part, unless it carried no data.
+    fn check_missing(&self, first: Seq, last: Seq) -> Result<(), Implausible> {
+        for &(newest, oldest) in self.missing {
+            let (from, to) = (oldest.max(first), newest.min(last));
+            if !from.is_after(to) && self.log.data_packets(from, to) > 0 {
+                return Err(Implausible::Contradiction);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What arrived for certain, by Loss Intervals alone: the lossless parts, the newest first. Of a lossy part it is not told
+/// which packets were lost.
+pub(crate) fn covered(ack: Seq, heard: &Heard) -> Vec<Report> {
+    let received = |newest, oldest| Report { newest, oldest, state: PacketState::Received };
+    let mut reports = vec![received(ack, ack)];
+    let mut last = ack - u64::from(heard.skip);
+    for interval in &heard.intervals {
+        if interval.lossless > 0 {
+            reports.push(received(last, last + 1 - u64::from(interval.lossless)));
+        }
+        last = last - interval.packets();
+    }
+    reports
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! The sender's half: the rate that follows from feedback, once that is checked (RFC 4342 §5, RFC 5622 §5).
+
+use timeous_cm::Steering;
+use timeous_cm::tfrc::{Report, Sender as Tfrc, Settings, equation};
+use timeous_core::{Duration, Instant, Rate};
+
+use super::counter::Counter;
+use super::heard::Heard;
+use super::plausible::Implausible;
+use super::reported::{Against, Reported, Told};
+use super::sent::{SentLog, most_received};
+use crate::ccid4::{Gap, HEADER, NOMINAL_SEGMENT};
+use crate::seq::Seq;
+
+/// What is sent while nothing is heard may be outstanding until the nofeedback timer goes off, and a little longer.
+const WINDOW_ROUND_TRIPS: u64 = 5;
+/// What was sent in so many round trips before the newest feedback is remembered: loss intervals are looked up in it.
+const REMEMBERED_ROUND_TRIPS: u64 = 8;
+/// The mean overhead of a packet follows the last sixteen or so.
+const GAIN: f64 = 1.0 / 16.0;
+
+/// An acknowledgement that may be feedback.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledged<'a> {
+    pub(crate) ack: Seq,
+    /// The first number that this end sent.
+    pub(crate) iss: Seq,
+    /// How long the peer says that it had the packet.
+    pub(crate) elapsed: Duration,
+    /// What its Ack Vector says has not arrived, newest and oldest.
+    pub(crate) missing: &'a [(Seq, Seq)],
+}
+
+/// The sender of one half-connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    tfrc: Tfrc,
+    /// CCID 4.
+    small: bool,
+    gap: Gap,
+    counter: Counter,
+    sent: SentLog,
+    reported: Reported,
+    /// When the packet was sent that the last feedback acknowledges.
+    heard: Option<Instant>,
+    /// The shortest time from a packet to its acknowledgement, whatever the peer says that it did with it.
+    shortest: Option<Duration>,
+    /// The highest rate that was allowed, in bytes a second.
+    highest: f64,
+    /// Bytes of a packet beside its payload, on the average.
+    overhead: f64,
+    largest: u64,
+    /// Receive rates that were above what can have arrived.
+    capped: u64,
+}
+
+impl Sender {
+    /// A sender of packets of at most `largest` bytes, `payload` of them payload. `small`: CCID 4's.
+    pub(crate) fn new(small: bool, payload: u64, largest: u64) -> Self {
+        let settings = if small {
+            Settings::for_small_segments(payload, NOMINAL_SEGMENT, HEADER)
+        } else {
+            Settings::for_segment(payload)
+        };
+        Self {
+            tfrc: Tfrc::new(settings),
+            small,
+            gap: Gap::default(),
+            counter: Counter::default(),
+            sent: SentLog::new(),
+            reported: Reported::default(),
+            heard: None,
+            shortest: None,
+            highest: 0.0,
+            overhead: largest.saturating_sub(payload) as f64,
+            largest,
+            capped: 0,
+        }
+    }
+
+    /// Whether it is CCID 4's.
+    pub(crate) fn is_for_small_packets(&self) -> bool {
+        self.small
+    }
+
+    /// The handshake took so long.
+    pub(crate) fn on_handshake(&mut self, now: Instant, rtt: Duration) {
+        self.shortest = Some(rtt);
+        self.tfrc.on_rtt(now, rtt);
+    }
+
+    /// R, once there is one.
+    pub(crate) fn rtt(&self) -> Option<Duration> {
+        self.tfrc.rtt()
+    }
+
+    /// The loss event rate by the last feedback.
+    pub(crate) fn loss_event_rate(&self) -> f64 {
+        self.tfrc.loss_event_rate()
+    }
+
+    /// Receive rates that were above what can have arrived, and were taken for that.
+    pub(crate) fn capped(&self) -> u64 {
+        self.capped
+    }
+
+    /// CCVal of a data packet that leaves now (RFC 4342 §8.1).
+    pub(crate) fn window_counter(&self, now: Instant) -> u8 {
+        self.counter.clone().next(now, self.round_trip())
+    }
+
+    /// A data packet left: `payload` bytes, and `bytes` as the Congestion Manager counts them.
+    pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, payload: u64, bytes: u64) {
+        let counter = self.counter.next(now, self.round_trip());
+        self.sent.push(now, seq, Some(payload), counter);
+        self.overhead += GAIN * (bytes.saturating_sub(payload) as f64 - self.overhead);
+        self.gap.sent(now);
+        self.tfrc.on_sent(now, payload);
+    }
+
+    /// A packet without data left.
+    pub(crate) fn sent_other(&mut self, now: Instant, seq: Seq) {
+        self.sent.push(now, seq, None, self.counter.value());
+    }
+
+    /// There are data, and the Congestion Manager does not grant them a packet.
+    pub(crate) fn held_back(&mut self, now: Instant) {
+        self.tfrc.on_held_back(now);
+    }
+
+    /// Until when no data packet may leave, whatever is granted.
+    pub(crate) fn waits_until(&self, now: Instant) -> Option<Instant> {
+        self.gap.until(now).filter(|_| self.small)
+    }
+
+    /// The peer has got `ack`: what follows is a round trip later (RFC 4342 §8.1).
+    pub(crate) fn on_ack(&mut self, now: Instant, ack: Seq) {
+        if let Some(sent) = self.sent.get(ack) {
+            let whole = now.saturating_since(sent.at);
+            self.shortest = Some(self.shortest.map_or(whole, |shortest| shortest.min(whole)));
+            self.counter.on_acked(now, sent.counter);
+        }
+    }
+
+    /// Feedback came. Says whether it told anything new.
+    ///
+    /// # Errors
+    /// What the peer says cannot be true.
+    pub(crate) fn on_feedback(
+        &mut self,
+        now: Instant,
+        acknowledged: &Acknowledged<'_>,
+        heard: &Heard,
+    ) -> Result<bool, Implausible> {
+        let Acknowledged { ack, iss, elapsed, missing } = *acknowledged;
+        // Too old to be measured by, or overtaken by newer feedback.
+        let newer = |sent_at| self.heard.is_none_or(|heard| sent_at >= heard);
+        let Some(&sent) = self.sent.get(ack).filter(|sent| newer(sent.at)) else { return Ok(false) };
+        let rtt = self.round_trip();
+        let delay = self.believed(now, sent.at, elapsed)?;
+        let against = Against { ack, iss, log: &self.sent, rtt, longest_first: self.longest_first(rtt), missing };
+        let by_rate = heard.loss_event_rate.unwrap_or(0.0);
+        let Told { p, new_loss_event } = if heard.has_intervals() {
+            let told = self.reported.take(&against, heard, self.small)?;
+            Told { p: told.p.max(by_rate), ..told }
+        } else {
+            Told { p: by_rate, new_loss_event: by_rate > self.tfrc.loss_event_rate() }
+        };
+        let time = self.heard.map_or(rtt, |heard| sent.at.saturating_since(heard).max(rtt));
+        let (told, most) = (f64::from(heard.receive_rate.unwrap_or(0)), most_received(&self.sent, &sent, time));
+        self.capped += u64::from(told > most);
+        let report = Report {
+            sent_at: sent.at,
+            delay,
+            receive_rate: Rate::from_bps((told.min(most) * 8.0) as u64),
+            loss_event_rate: p,
+            new_loss_event,
+        };
+        self.tfrc.on_feedback(now, report)?;
+        self.heard = Some(sent.at);
+        self.note_rate();
+        self.sent.forget_before(sent.at.saturating_sub(self.round_trip() * REMEMBERED_ROUND_TRIPS));
+        Ok(true)
+    }
+
+    /// How long the peer had a packet, as far as that is believed: it leaves half of the shortest time in which any was
+    /// acknowledged, since a shorter round trip would mean a higher rate.
+    fn believed(&self, now: Instant, sent_at: Instant, elapsed: Duration) -> Result<Duration, Implausible> {
+        let passed = now.saturating_since(sent_at);
+        if passed.is_zero() || elapsed >= passed {
+            return Err(Implausible::Delay { delay: elapsed, passed });
+        }
+        let least = self.shortest.unwrap_or(passed) / 2;
+        Ok(elapsed.min(passed.saturating_sub(least)))
+    }
+
+    /// The interval before the first loss stands for no more than gives the rate that there was.
+    fn longest_first(&self, rtt: Duration) -> f64 {
+        let segment = if self.small { NOMINAL_SEGMENT } else { self.tfrc.segment().round() as u64 };
+        let rate = Rate::from_bps((self.highest.max(self.rate()) * 8.0) as u64);
+        1.0 / equation::loss_event_rate(segment.max(1), rtt, rate)
+    }
+
+    /// The allowed rate in bytes a second, headers counted where the equation counts them.
+    fn rate(&self) -> f64 {
+        let rate = self.tfrc.rate().as_bps() as f64 / 8.0;
+        let segment = self.tfrc.segment();
+        if self.small { rate * (segment + HEADER as f64) / segment } else { rate }
+    }
+
+    fn note_rate(&mut self) {
+        self.highest = self.highest.max(self.rate());
+    }
+
+    /// The nofeedback timer may have gone off.
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        self.tfrc.on_timeout(now);
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.tfrc.poll_timeout()
+    }
+
+    /// What the Congestion Manager is to grant by, in bytes as it counts them.
+    pub(crate) fn steering(&self) -> Steering {
+        let segment = self.tfrc.segment();
+        let rate = self.tfrc.instantaneous_rate().as_bps() as f64 * (segment + self.overhead) / segment;
+        let rate = Rate::from_bps(rate as u64);
+        let window = rate.bytes_in(self.round_trip() * WINDOW_ROUND_TRIPS);
+        Steering { rate, window: window.saturating_add(4 * self.largest) }
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.tfrc.rtt().unwrap_or(timeous_cm::tfrc::receiver::DEFAULT_RTT)
+    }
+}
+
+#[cfg(test)]
+mod tests;

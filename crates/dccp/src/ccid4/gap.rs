@@ -1,0 +1,36 @@
+//! Ten milliseconds between data packets, whatever the rate (RFC 5622 §5).
+
+use timeous_core::{Duration, Instant};
+
+/// The least interval between two data packets.
+const LEAST: Duration = Duration::from_millis(10);
+
+/// When the next data packet may leave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gap(Option<Instant>);
+
+impl Gap {
+    /// A data packet leaves.
+    pub(crate) fn sent(&mut self, now: Instant) {
+        self.0 = Some(now + LEAST);
+    }
+
+    /// Until when no other may, if that is not over.
+    pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
+        self.0.filter(|&until| now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_waits_ten_milliseconds_after_another() {
+        let (mut gap, start) = (Gap::default(), Instant::ZERO + Duration::from_secs(1));
+        assert_eq!(gap.until(start), None);
+        gap.sent(start);
+        assert_eq!(gap.until(start + Duration::from_micros(9_999)), Some(start + LEAST));
+        assert_eq!(gap.until(start + LEAST), None);
+    }
+}

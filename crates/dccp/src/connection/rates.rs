@@ -1,0 +1,215 @@
+//! Half-connections whose congestion is controlled by a rate, CCID 3 and 4: what joins them to the rest of a connection.
+
+use timeous_cm::{Manager, Update};
+use timeous_core::{Duration, Ecn, Instant};
+
+use super::options::Heard;
+use super::sequence::MAX_SEQUENCE_WINDOW;
+use super::{Connection, Timer, told};
+use crate::ack_vector::{PacketState, Report};
+use crate::ccid::Ccid;
+use crate::ccid3::{self, Acknowledged, Arrived, Receiver, covered};
+use crate::features::{Feature, Location};
+use crate::packet::{Header, Packet, PacketType};
+use crate::seq::Seq;
+
+/// No feedback is missed before as many round trips (RFC 4342 §5).
+const FEEDBACK_ROUND_TRIPS: u64 = 4;
+
+/// How long the handshake took, if that can be told: of a packet that was repeated nobody knows which one was answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Handshake {
+    #[default]
+    Begun,
+    Asked(Instant),
+    AskedAgain,
+    Took(Duration),
+}
+
+impl Handshake {
+    /// The packet that is to be answered leaves.
+    pub(super) fn asked(&mut self, now: Instant) {
+        *self = if matches!(self, Self::Begun) { Self::Asked(now) } else { Self::AskedAgain };
+    }
+
+    /// It was answered.
+    pub(super) fn answered(&mut self, now: Instant) {
+        if let Self::Asked(at) = *self
+            && now > at
+        {
+            *self = Self::Took(now - at);
+        }
+    }
+}
+
+impl Connection {
+    /// The peer's data get the congestion control that is decided on.
+    pub(super) fn mind_peer_ccid(&mut self, origin: Seq) {
+        let has = match &self.rate_receiver {
+            None => Ccid::Ccid2,
+            Some(receiver) if receiver.is_for_small_packets() => Ccid::Ccid4,
+            Some(_) => Ccid::Ccid3,
+        };
+        let ccid = self.peer_ccid();
+        if has != ccid {
+            let receiver = Receiver::new(ccid == Ccid::Ccid4, origin);
+            self.rate_receiver = ccid.is_rate_based().then(|| Box::new(receiver));
+            self.timers.stop(Timer::AckDelay);
+        }
+    }
+
+    /// The data of this end get the congestion control that is decided on, once they may flow.
+    pub(super) fn mind_ccid(&mut self, now: Instant, cm: &mut Manager) {
+        let has = match &self.rate_sender {
+            None => Ccid::Ccid2,
+            Some(sender) if sender.is_for_small_packets() => Ccid::Ccid4,
+            Some(_) => Ccid::Ccid3,
+        };
+        let ccid = self.ccid();
+        if has == ccid || self.flow.is_none() || !self.features.is_settled(Feature::Ccid, Location::Local) {
+            return;
+        }
+        self.begin_anew(now, cm);
+        self.rate_sender = None;
+        self.timers.stop(Timer::NoFeedback);
+        if !ccid.is_rate_based() {
+            return;
+        }
+        let (payload, largest) = (self.config.max_payload() as u64, self.config.mps as u64);
+        let mut sender = ccid3::Sender::new(ccid == Ccid::Ccid4, payload, largest);
+        let handshake = if let Handshake::Took(rtt) = self.handshake { Some(rtt) } else { None };
+        if let Some(rtt) = handshake {
+            sender.on_handshake(now, rtt);
+        }
+        self.rate_sender = Some(Box::new(sender));
+        self.steer(now, cm);
+        if let (Some(rtt), Some(flow)) = (handshake, self.flow) {
+            told(cm.update(now, flow, Update { rtt: Some(rtt), ..Update::default() }));
+            self.rtt = rtt;
+        }
+    }
+
+    /// Whatever is under way in mid-connection was sent under another congestion control, which forgets it.
+    fn begin_anew(&mut self, now: Instant, cm: &mut Manager) {
+        let feedback = self.sender.give_up();
+        self.report_fates(&feedback.fates);
+        if (self.rate_sender.is_some() || !feedback.fates.is_empty())
+            && let Some(flow) = self.flow
+        {
+            told(cm.close(now, flow));
+            self.flow = Some(cm.open(self.target.destination, self.config.mps as u64));
+        }
+    }
+
+    /// Has the Congestion Manager grant by the rate of now.
+    pub(super) fn steer(&mut self, now: Instant, cm: &mut Manager) {
+        if let (Some(sender), Some(flow)) = (&self.rate_sender, self.flow) {
+            told(cm.steer(now, flow, sender.steering()));
+        }
+        self.watch_rate();
+    }
+
+    /// The nofeedback timer goes off when the sender's half says.
+    pub(super) fn watch_rate(&mut self) {
+        match self.rate_sender.as_ref().and_then(|sender| sender.poll_timeout()) {
+            Some(at) => self.timers.set(Timer::NoFeedback, at),
+            None => self.timers.stop(Timer::NoFeedback),
+        }
+    }
+
+    /// The nofeedback timer went off.
+    pub(super) fn rate_timeout(&mut self, now: Instant, cm: &mut Manager) {
+        if let Some(sender) = &mut self.rate_sender {
+            sender.on_timeout(now);
+            self.steer(now, cm);
+        }
+    }
+
+    /// How long feedback may take that comes once a round trip.
+    pub(super) fn feedback_patience(&self) -> Duration {
+        let rtt = self.rate_sender.as_ref().map(|sender| sender.rtt().unwrap_or(self.rtt));
+        rtt.map_or(Duration::ZERO, |rtt| rtt * FEEDBACK_ROUND_TRIPS)
+    }
+
+    /// What the acknowledgement tells of each packet, after the rate has followed what it says of all; `None` if it is
+    /// invalid.
+    pub(super) fn heed_feedback(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        ack: Seq,
+        heard: &Heard,
+        vector: Vec<Report>,
+    ) -> Vec<Report> {
+        let Some(sender) = &mut self.rate_sender else { return vector };
+        let is_missing = |report: &&Report| report.state == PacketState::Missing;
+        let missing: Vec<_> = vector.iter().filter(is_missing).map(|report| (report.newest, report.oldest)).collect();
+        let feedback = &heard.feedback;
+        sender.on_ack(now, ack);
+        let mut is_believed = false;
+        if feedback.is_feedback() {
+            let acknowledged =
+                Acknowledged { ack, iss: self.sequence.iss(), elapsed: heard.elapsed, missing: &missing };
+            match sender.on_feedback(now, &acknowledged, feedback) {
+                Ok(is_new) => is_believed = is_new,
+                Err(why) => {
+                    self.statistics.implausible += 1;
+                    self.implausible = Some(why);
+                }
+            }
+            self.statistics.rates_capped = sender.capped();
+            self.steer(now, cm);
+        }
+        if !vector.is_empty() {
+            vector
+        } else if is_believed && feedback.has_intervals() {
+            covered(ack, feedback)
+        } else if is_believed {
+            // Linux tells no more than the loss event rate: what it acknowledges counts as having arrived.
+            vec![Report { newest: ack, oldest: ack - MAX_SEQUENCE_WINDOW, state: PacketState::Received }]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// A packet of the peer's has arrived, of which its congestion control wants to know.
+    pub(super) fn note_arrival(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        header: &Header,
+        ecn: Ecn,
+        ndp_count: Option<u64>,
+    ) {
+        let Some(receiver) = &mut self.rate_receiver else { return };
+        let carries_data = matches!(header.packet_type(), PacketType::Data | PacketType::DataAck);
+        let arrived = Arrived {
+            seq: header.seq,
+            data: carries_data.then_some((header.ccval, packet.payload.len() as u64)),
+            marked: ecn == Ecn::Ce,
+            ndp_count: ndp_count.unwrap_or(0),
+            rtt: self.rtt,
+        };
+        receiver.on_packet(now, arrived);
+        self.watch_feedback();
+    }
+
+    /// The feedback timer goes off when the receiver's half says.
+    pub(super) fn watch_feedback(&mut self) {
+        let Some(receiver) = &self.rate_receiver else { return };
+        match receiver.poll_timeout() {
+            Some(at) => self.timers.set(Timer::AckDelay, at),
+            None => self.timers.stop(Timer::AckDelay),
+        }
+    }
+
+    /// An acknowledgement must leave now.
+    pub(super) fn owes_acknowledgement(&self) -> bool {
+        self.receiver.is_due() || self.owes_feedback()
+    }
+
+    /// It must be feedback.
+    pub(super) fn owes_feedback(&self) -> bool {
+        self.rate_receiver.as_ref().is_some_and(|receiver| receiver.is_due())
+    }
+}
