@@ -40,6 +40,10 @@ impl LateChoice for Chain {
         }
     }
 
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        self.policies.iter_mut().all(|policy| policy.is_worth_repeating(now, path, meta))
+    }
+
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
         for policy in &mut self.policies {
             policy.on_fate(meta, fate);

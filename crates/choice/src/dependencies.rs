@@ -46,6 +46,10 @@ impl LateChoice for Dependencies {
         }
     }
 
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        !meta.is_expired(now + path.one_way()) && !self.is_useless(meta)
+    }
+
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
         match fate {
             Fate::Acked => {}
@@ -82,6 +86,21 @@ mod tests {
         policy.on_fate(&AduMeta { frame: FrameId(7), ..AduMeta::default() }, Fate::Dropped(DropReason::TooLarge));
         policy.choose(at(0), &path(), &mut queue);
         assert!(queue.left().is_empty());
+    }
+
+    #[test]
+    fn what_has_left_is_not_repeated_for_a_reference_that_is_gone_nor_for_a_deadline_that_passed() {
+        let mut policy = Dependencies::default();
+        let of = |frame, references: &[u32]| {
+            let mut meta = AduMeta { frame: FrameId(frame), deadline: Some(at(100)), ..AduMeta::default() };
+            assert!(references.iter().all(|&reference| meta.references.push(FrameId(reference))));
+            meta
+        };
+        policy.on_fate(&of(1, &[]), Fate::Lost);
+        assert!(!policy.is_worth_repeating(at(0), &path(), &of(2, &[1])));
+        assert!(!policy.is_worth_repeating(at(0), &path(), &of(1, &[])), "the rest of the frame itself");
+        assert!(policy.is_worth_repeating(at(0), &path(), &of(3, &[2])), "frame 2 may be there all the same");
+        assert!(!policy.is_worth_repeating(at(101), &path(), &of(4, &[])));
     }
 
     #[test]

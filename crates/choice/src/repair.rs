@@ -118,6 +118,10 @@ impl<S: AduSource> AduSource for Repair<S> {
         self.inner.append(token, packet);
     }
 
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        self.inner.is_worth_repeating(now, path, meta)
+    }
+
     fn sent(&mut self, token: u64) {
         self.inner.sent(token);
     }

@@ -48,6 +48,12 @@ pub trait LateChoice: Send {
     /// Gives up what is not worth sending any more. What stays leaves in order, oldest first.
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue);
 
+    /// Whether an ADU that is not queued any more is worth being sent again, where something else could be sent in its
+    /// place. Not if it cannot arrive before its deadline.
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        !meta.is_expired(now + path.one_way())
+    }
+
     /// Hears what became of an ADU that left, or that others gave up.
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
         let _ = (meta, fate);

@@ -205,6 +205,12 @@ pub trait AduSource {
         let _ = (token, packet);
     }
 
+    /// Whether an ADU that was pulled before is still worth its bytes: asked before it is sent, again or at last, by a
+    /// transport that could send something else in its place. Not if it cannot arrive before its deadline.
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        !meta.is_expired(now + path.one_way())
+    }
+
     /// The packet with this ADU was given to the device (the paper's `dev_i` moves on).
     fn sent(&mut self, token: u64);
 

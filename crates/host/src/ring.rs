@@ -209,6 +209,10 @@ impl Side for RingSide {
         }
     }
 
+    fn adu_left(&mut self, now: Instant, seq: AduSeq) {
+        self.journal.left(now, seq);
+    }
+
     fn close(&mut self, now: Instant) {
         self.closed = true;
         self.source.close();

@@ -44,6 +44,9 @@ pub(crate) trait Side: Send {
     /// A copy of bytes `from..to` of the stream left.
     fn bytes_left(&mut self, now: Instant, from: u64, to: u64);
 
+    /// A copy of this ADU left.
+    fn adu_left(&mut self, now: Instant, seq: timeous_core::AduSeq);
+
     /// The connection has ended.
     fn close(&mut self, now: Instant);
 

@@ -189,6 +189,10 @@ impl Side for SocketSide {
         }
     }
 
+    fn adu_left(&mut self, now: Instant, seq: AduSeq) {
+        self.journal.left(now, seq);
+    }
+
     fn close(&mut self, _: Instant) {
         self.closed = true;
         self.buffer.close();

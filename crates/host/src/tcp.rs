@@ -10,7 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{AduSource, Instant, NoAdus, Rng};
 use timeous_net::sim::{Packet, Protocol};
-use timeous_tcp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Segment, Sources};
+use timeous_tcp::record::sealed_room;
+use timeous_tcp::{Config, ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, Segment, Sending, Sources};
 
 use crate::agent::Agent;
 use crate::dccp::kept;
@@ -31,7 +32,11 @@ pub struct Tcp {
     accept: Option<NewFeed>,
     /// Whether sessions are kept after their end.
     keeps: bool,
-    mss: usize,
+    /// The most that an ADU may have.
+    max_adu: usize,
+    sends_records: bool,
+    /// Whether the peers' streams are of records, to be read in order.
+    expects_records: bool,
     packet: Vec<u8>,
     received: Vec<u8>,
 }
@@ -53,7 +58,12 @@ impl Sources for Sessions {
 
 impl Tcp {
     fn new(connection: Config, rng: Rng) -> Self {
-        let mss = usize::from(connection.mss);
+        let sends_records = connection.sending != Sending::Stream;
+        // Timestamps may be agreed upon.
+        let max_adu = match usize::from(connection.mss) {
+            mss if sends_records => sealed_room(mss - 12).unwrap_or(0),
+            mss => mss,
+        };
         let config = EndpointConfig { connection, ..EndpointConfig::default() };
         Self {
             local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
@@ -62,7 +72,9 @@ impl Tcp {
             calls: Calls::default(),
             accept: None,
             keeps: true,
-            mss,
+            max_adu,
+            sends_records,
+            expects_records: false,
             packet: Vec::new(),
             received: Vec::new(),
         }
@@ -87,6 +99,13 @@ impl Tcp {
     #[must_use]
     pub fn forgetting(mut self) -> Self {
         self.keeps = false;
+        self
+    }
+
+    /// An agent that reads records in what its peers send, in order, as a library above a plain socket does.
+    #[must_use]
+    pub fn expecting_records(mut self) -> Self {
+        self.expects_records = true;
         self
     }
 
@@ -129,7 +148,11 @@ impl Tcp {
     }
 
     fn add(&mut self, id: ConnectionId, feed: Feed, call: Option<u64>) {
-        self.sessions.by_connection.insert(id, TcpSession::new(feed, self.mss, call));
+        let mut session = TcpSession::new(feed, self.max_adu, call);
+        if self.expects_records {
+            session.expect_records();
+        }
+        self.sessions.by_connection.insert(id, session);
     }
 
     fn transmit(&mut self, now: Instant, cm: &mut Manager) -> Option<Packet> {
@@ -141,8 +164,10 @@ impl Tcp {
             if let Some(adu) = &transmit.adu {
                 session.side.pulled(adu);
             }
-            if let Ok(segment) = Segment::parse_trusted(&self.packet) {
-                session.segment_left(now, &segment);
+            match Segment::parse_trusted(&self.packet) {
+                Ok(segment) if self.sends_records => session.records_left(now, &segment),
+                Ok(segment) => session.segment_left(now, &segment),
+                Err(_) => {}
             }
         }
         Some(Packet::new(Protocol::Tcp, from, to, transmit.ecn, self.packet.clone()))
@@ -171,6 +196,10 @@ impl Tcp {
             self.received.clear();
             if self.endpoint.read(id, &mut self.received) > 0 {
                 session.received(now, &self.received);
+            }
+            while self.endpoint.read_datagram(id, &mut self.received).is_some() {
+                session.received_datagram(now, &self.received);
+                self.received.clear();
             }
         }
         let peer_finished = matches!(event, Event::PeerFinished);

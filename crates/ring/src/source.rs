@@ -201,6 +201,13 @@ impl AduSource for RingSource {
         self.consumer.copy_payload(token, packet);
     }
 
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        match &mut self.choice {
+            Some(choice) => choice.is_worth_repeating(now, path, meta),
+            None => !meta.is_expired(now + path.one_way()),
+        }
+    }
+
     fn sent(&mut self, token: u64) {
         self.consumer.sent(token);
     }

@@ -20,13 +20,13 @@ use std::net::SocketAddr;
 use timeous_cm::{CmError, Destination, FlowId, Manager};
 use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, RateLimit, Rng, Transmit, Transport};
 
-pub use config::{Config, EcnMode, LossDetection};
+pub use config::{Config, EcnMode, LossDetection, Receiving, Sending};
 pub use events::{CloseReason, Event, Statistics};
 pub use state::State;
 
-use crate::receiver::Receiver;
+use crate::receiver::{ReceivedDatagram, Receiver};
 use crate::segment::{Addresses, Segment};
-use crate::sender::{Detection, Feedback, Kept, PeerWindow, Phase, Sender};
+use crate::sender::{Detection, Feedback, Kept, PeerWindow, Phase, Sender, datagram_room};
 use crate::seq::Seq;
 use agreed::Agreed;
 use owed::Owed;
@@ -123,6 +123,8 @@ pub struct Connection {
     first_timeout: Option<Duration>,
     /// The application knows that there is something to read.
     told_readable: bool,
+    /// It knows that nothing is replaced any more.
+    told_refusal: bool,
 }
 
 impl Connection {
@@ -174,6 +176,7 @@ impl Connection {
             unanswered_probes: 0,
             first_timeout: None,
             told_readable: false,
+            told_refusal: false,
         }
     }
 
@@ -222,18 +225,26 @@ impl Connection {
         self.receiver.as_mut().map_or(0, |receiver| receiver.read(limit, out))
     }
 
-    /// How many bytes can be read now.
+    /// Appends the payload of the next datagram to `out`, where they are received as such ([`Receiving::Unordered`]);
+    /// `None` if there is none.
+    pub fn read_datagram(&mut self, out: &mut Vec<u8>) -> Option<ReceivedDatagram> {
+        self.told_readable = false;
+        self.receiver.as_mut()?.read_datagram(out)
+    }
+
+    /// How many bytes can be read now; where datagrams are received, how many of those.
     pub fn readable(&self) -> usize {
         self.receiver.as_ref().map_or(0, Receiver::readable)
     }
 
-    /// The most bytes of new data in one segment: the room that the source is asked to fill. Before the handshake is
-    /// over, what it will be at most.
+    /// The most bytes of new data in one segment: the room that the source is asked to fill (McQuistin's `getPMTU`,
+    /// where records are sent). Before the handshake is over, what it will be at most.
     pub fn max_payload(&self) -> usize {
-        match self.flow {
+        let segment = match self.flow {
             Some(_) => self.window.segment(self.agreed.payload) as usize,
             None => usize::from(self.config.mss) - if self.config.timestamps { 12 } else { 0 },
-        }
+        };
+        if self.config.sending == Sending::Stream { segment } else { datagram_room(segment) }
     }
 
     /// Where the connection is in its life.
@@ -294,6 +305,7 @@ impl Connection {
     /// Ends the connection on this end. Nobody will hear of what is under way.
     fn tear_down(&mut self, next: State, reason: CloseReason) {
         self.events.extend(self.sender.give_up().map(|token| Event::Lost { token }));
+        self.tell_settled();
         self.timers.stop_all();
         self.owed = Owed::default();
         self.state = next;

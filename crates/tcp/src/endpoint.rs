@@ -16,6 +16,7 @@ pub use config::EndpointConfig;
 pub use names::ConnectionId;
 
 use crate::connection::{Connection, Event, State, Target};
+use crate::receiver::ReceivedDatagram;
 use crate::segment::{Addresses, Header, Options, begin, finish};
 use names::FlowKey;
 
@@ -232,6 +233,16 @@ impl Endpoint {
             }
         }
         count
+    }
+
+    /// Appends the payload of a connection's next datagram to `out`, as [`Connection::read_datagram`].
+    pub fn read_datagram(&mut self, id: ConnectionId, out: &mut Vec<u8>) -> Option<ReceivedDatagram> {
+        let received = self.slots.get_mut(&id)?.connection.read_datagram(out)?;
+        self.schedule.make_ready(id);
+        if self.ended.contains(&id) {
+            self.to_reap.push(id);
+        }
+        Some(received)
     }
 
     /// The Congestion Manager has granted `flow` a segment. Says whether the flow is one of this endpoint's.

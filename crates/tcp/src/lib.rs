@@ -14,11 +14,13 @@ mod sender;
 pub mod seq;
 mod stream;
 
-pub use connection::{CloseReason, Config, Connection, EcnMode, Event, LossDetection, State, Statistics, Target};
+pub use connection::{
+    CloseReason, Config, Connection, EcnMode, Event, LossDetection, Receiving, Sending, State, Statistics, Target,
+};
 pub use endpoint::{
     CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Outgoing, Sources,
 };
-pub use receiver::{Receiver, ReceiverConfig};
+pub use receiver::{ReceivedDatagram, Receiver, ReceiverConfig};
 pub use segment::{Addresses, Flags, Header, Options, SackBlock, SackBlocks, Segment, Timestamps, WireError};
 pub use seq::Seq;
 pub use stream::StreamBuffer;

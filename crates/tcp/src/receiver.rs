@@ -17,6 +17,7 @@ mod acks;
 mod assembly;
 mod config;
 mod congestion;
+mod datagrams;
 mod delivery;
 mod ranges;
 mod ring;
@@ -40,6 +41,7 @@ use crate::seq::Seq;
 
 pub use self::acks::DelayedAck;
 pub use self::config::{ReceiverConfig, syn_window, window_scale_for};
+pub use self::datagrams::ReceivedDatagram;
 
 /// The receive side of a connection.
 ///
@@ -71,6 +73,8 @@ pub struct Receiver {
     first: Seq,
     assembly: Assembly,
     delivery: Delivery,
+    /// Datagrams that the segment at hand has completed.
+    complete: usize,
     window: Window,
     acks: AckSchedule,
     recent: Option<Recent>,
@@ -105,8 +109,10 @@ impl Acceptance {
 /// What a segment brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Receipt {
-    /// So many bytes more can be read.
+    /// So many bytes more are there in order, and can be read.
     pub bytes: usize,
+    /// So many datagrams more can be read, where they are received as such.
+    pub datagrams: usize,
     /// The FIN has been reached just now: when all is read, nothing more comes.
     pub finished: bool,
 }
@@ -133,7 +139,8 @@ impl Receiver {
         Self {
             first: syn + 1,
             assembly: Assembly::new(buffer, config.max_islands),
-            delivery: Delivery::default(),
+            delivery: Delivery::new(&ReceiverConfig { buffer, ..*config }),
+            complete: 0,
             window: Window::new(buffer, config.window_scale, config.mss),
             acks: AckSchedule::new(config.delayed_ack),
             recent: config.sack.then(Recent::default),
@@ -155,7 +162,7 @@ impl Receiver {
         self.end == Some(self.assembly.next())
     }
 
-    /// How many bytes can be read now.
+    /// How many bytes can be read now; where datagrams are received, how many of those.
     pub fn readable(&self) -> usize {
         self.delivery.readable(&self.assembly)
     }
@@ -219,17 +226,34 @@ impl Receiver {
         if has_fin {
             self.note_end(at + segment.payload.len() as i64);
         }
-        let bytes = self.take(now, at, segment.payload);
-        Receipt { bytes, finished: self.is_finished() && !was_finished }
+        let next = self.assembly.next();
+        self.take(now, at, segment.payload);
+        let bytes = (self.assembly.next() - next) as usize;
+        let datagrams = std::mem::take(&mut self.complete);
+        Receipt { bytes, datagrams, finished: self.is_finished() && !was_finished }
+    }
+
+    /// Appends the payload of the next datagram to `out`, where they are received as such; `None` if there is none.
+    pub fn read_datagram(&mut self, out: &mut Vec<u8>) -> Option<ReceivedDatagram> {
+        let received = self.delivery.read_datagram(&mut self.assembly, out)?;
+        self.tell_window();
+        Some(received)
     }
 
     /// Appends what can be read to `out`, `limit` bytes at most, and gives how many those were.
     pub fn read(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
         let count = self.delivery.read(&mut self.assembly, limit, out);
-        if count > 0 && !self.is_finished() && self.window.is_news(self.assembly.next(), self.delivery.freed()) {
-            self.acks.at_once();
+        if count > 0 {
+            self.tell_window();
         }
         count
+    }
+
+    /// What was read may have opened the window so far that the peer should hear of it.
+    fn tell_window(&mut self) {
+        if !self.is_finished() && self.window.is_news(self.assembly.next(), self.delivery.freed()) {
+            self.acks.at_once();
+        }
     }
 
     /// Makes an acknowledgement fall due now: a challenge ACK, say (RFC 5961 §3.2).
@@ -304,8 +328,8 @@ impl Receiver {
         self.acks.at_once();
     }
 
-    /// Takes the data that start at `at`, cut to what is wanted; how many bytes more can be read.
-    fn take(&mut self, now: Instant, at: i64, payload: &[u8]) -> usize {
+    /// Takes the data that start at `at`, cut to what is wanted.
+    fn take(&mut self, now: Instant, at: i64, payload: &[u8]) {
         let next = self.next_offset();
         let limit = self.end.unwrap_or(u64::MAX).min(self.window.promised()) as i64;
         let end = at + payload.len() as i64;
@@ -322,14 +346,18 @@ impl Receiver {
         if wanted.is_empty() {
             self.statistics.duplicates += u64::from(known > 0);
             self.acks.at_once();
-            return 0;
+            return;
         }
-        self.place(now, (at + known) as u64, wanted)
+        self.place(now, (at + known) as u64, wanted);
     }
 
-    fn place(&mut self, now: Instant, at: u64, wanted: &[u8]) -> usize {
-        let before = self.readable();
-        match self.assembly.insert(at, wanted) {
+    fn place(&mut self, now: Instant, at: u64, wanted: &[u8]) {
+        let next = self.assembly.next();
+        let placed = self.assembly.insert(at, wanted);
+        if placed != Placed::Refused {
+            self.complete += self.delivery.arrived(&mut self.assembly, next, at, wanted);
+        }
+        match placed {
             Placed::InOrder { filled } => {
                 self.acks.in_order(now);
                 if filled {
@@ -356,7 +384,6 @@ impl Receiver {
                 self.acks.at_once();
             }
         }
-        self.readable() - before
     }
 
     /// From `start` to `end` has come again. A hostile peer may say so of what was before the stream.

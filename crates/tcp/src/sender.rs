@@ -3,6 +3,7 @@
 mod acknowledgement;
 mod ecn;
 mod feedback;
+mod late;
 mod payload;
 mod phase;
 mod probe;
@@ -15,16 +16,18 @@ mod window;
 use std::ops::Range;
 
 use timeous_cm::Loss;
-use timeous_core::{AduSource, Instant, PathState, PulledAdu};
+use timeous_core::{AduSource, Duration, Instant, PathState, PulledAdu};
 
 pub(crate) use acknowledgement::{Acknowledgement, RoundTrip, Verdict};
 pub(crate) use feedback::Feedback;
-pub(crate) use payload::{Kept, Payload};
+pub(crate) use late::{Late, datagram_room};
+pub(crate) use payload::{Changes, Fresh, Kept, Payload, Settled};
 pub(crate) use phase::Phase;
 pub(crate) use probe::MAX_ACK_DELAY;
 pub(crate) use window::PeerWindow;
 
 use ecn::EcnSender;
+use payload::Arrived;
 use probe::{Probe, Seen};
 use rack::Rack;
 use scoreboard::Scoreboard;
@@ -167,17 +170,19 @@ impl Sender {
         feedback.clear();
         let beyond_gap = self.beyond_gap();
         let had_flight = !self.board.is_empty();
-        let advanced = ack.ack > self.una();
+        let una = self.una();
+        let advanced = ack.ack > una;
         if advanced {
             self.board.acknowledge(ack.ack, feedback);
-            self.payload.release(ack.ack);
             self.presumed = self.presumed.max(ack.ack);
             self.dup_acks = 0;
         }
         let mut news = false;
         for range in ack.sacked {
             news |= self.board.sack(range.clone(), feedback);
+            self.payload.is_held(range.clone());
         }
+        self.tell_of_arrivals(now, una, ack, path, feedback);
         if let Some(newest) = feedback.newest {
             self.newest_acked = self.newest_acked.max(newest.sent_at);
         }
@@ -212,6 +217,25 @@ impl Sender {
             self.probe.sampled();
         }
         verdict
+    }
+
+    /// What carries the data hears what has arrived.
+    fn tell_of_arrivals(
+        &mut self,
+        now: Instant,
+        una: u64,
+        ack: &Acknowledgement<'_>,
+        path: RoundTrip,
+        feedback: &Feedback,
+    ) {
+        let echo = ack.echoed.map(|ago| {
+            let now = Duration::from_millis((now - Instant::ZERO).as_millis());
+            now.saturating_sub(ago)
+        });
+        for span in &feedback.arrived {
+            self.payload.arrived(&Arrived { span: span.clone(), now, least: path.least, una, echo });
+        }
+        self.payload.release(self.una());
     }
 
     fn leave_phase(&mut self) {
@@ -383,14 +407,29 @@ impl Sender {
         room: usize,
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
-    ) -> Option<PulledAdu> {
+    ) -> Option<Fresh> {
         self.payload.fresh(now, path, room, source, packet)
     }
 
+    /// Whether there may be new data.
+    pub(crate) fn has_fresh(&mut self, now: Instant, source: &mut dyn AduSource) -> bool {
+        self.payload.has_fresh(now, source)
+    }
+
+    /// What was sent again as something else.
+    pub(crate) fn changes(&self) -> Changes {
+        self.payload.changes()
+    }
+
+    /// The next ADU whose fate is known by something else than its segment's acknowledgement.
+    pub(crate) fn poll_settled(&mut self) -> Option<Settled> {
+        self.payload.poll_settled()
+    }
+
     /// New data left.
-    pub(crate) fn sent_fresh(&mut self, now: Instant, adu: &PulledAdu) {
+    pub(crate) fn sent_fresh(&mut self, now: Instant, fresh: &Fresh) {
         let start = self.nxt();
-        self.board.push(now, adu.len as u64, Some(adu.token));
+        self.board.push(now, fresh.len as u64, fresh.token);
         self.log(now, start, self.nxt(), 1);
     }
 
@@ -401,14 +440,17 @@ impl Sender {
         self.log(now, start, self.nxt(), 1);
     }
 
-    /// The segment at a place: its offsets and whether it is a FIN. Its data are appended to `packet`.
-    pub(crate) fn repeat(&mut self, at: usize, packet: &mut Vec<u8>) -> Option<(Range<u64>, bool)> {
-        let sent = self.board.get(at)?;
-        let (span, fin) = (sent.span(), sent.fin);
-        if !fin {
-            self.payload.again(span.clone(), packet);
-        }
-        Some((span, fin))
+    /// Appends the data of the segment at a place to `packet`; see [`Payload::again`].
+    pub(crate) fn repeat(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        at: usize,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<PulledAdu> {
+        let span = self.board.get(at).filter(|sent| !sent.fin)?.span();
+        self.payload.again(now, path, span, source, packet)
     }
 
     /// The segment at a place, without its data.
@@ -470,6 +512,7 @@ impl Sender {
 
     /// The connection ends: the tokens of what is under way.
     pub(crate) fn give_up(&mut self) -> impl Iterator<Item = u64> + '_ {
+        self.payload.give_up();
         self.board.give_up()
     }
 }

@@ -1,6 +1,7 @@
 //! A connection of a TCP agent: its feed, its application, and what was noted of it.
 
 use timeous_core::{Instant, PathState};
+use timeous_tcp::record::Ordered;
 use timeous_tcp::{CloseReason, Event, Segment, Seq, Statistics};
 
 use super::feed::Feed;
@@ -9,6 +10,7 @@ use crate::journal::{Arrivals, Journal};
 use crate::ring::RingSide;
 use crate::side::Side;
 use crate::socket::SocketSide;
+use crate::stamp;
 
 /// Where a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,11 @@ pub struct TcpSession {
     sent: u64,
     statistics: Statistics,
     path: PathState,
+    /// Reads the records in a stream that comes in order, if there are any.
+    records: Option<Ordered>,
+    /// Bytes of padding that left.
+    padding: u64,
+    changes_refused: bool,
 }
 
 impl TcpSession {
@@ -49,6 +56,9 @@ impl TcpSession {
             sent: 0,
             statistics: Statistics::default(),
             path: PathState::default(),
+            records: None,
+            padding: 0,
+            changes_refused: false,
         }
     }
 
@@ -82,6 +92,20 @@ impl TcpSession {
         self.side.application().downcast_ref()
     }
 
+    /// Bytes of the stream that left and were no datagram's payload: framing, padding.
+    pub fn padding(&self) -> u64 {
+        self.padding
+    }
+
+    /// Whether the transport has found out that the path does not bear what is sent again as something else.
+    pub fn changes_refused(&self) -> bool {
+        self.changes_refused
+    }
+
+    pub(super) fn expect_records(&mut self) {
+        self.records = Some(Ordered::default());
+    }
+
     pub(super) fn note(&mut self, statistics: Statistics, path: Option<PathState>) {
         self.statistics = statistics;
         self.path = path.unwrap_or(self.path);
@@ -102,9 +126,35 @@ impl TcpSession {
         self.side.bytes_left(now, from, to);
     }
 
-    pub(super) fn received(&mut self, now: Instant, bytes: &[u8]) {
-        self.arrivals.bytes(now, bytes.len());
+    /// A segment of records leaves: the journal gets a time for each ADU in it, whatever the transport meant to send.
+    pub(super) fn records_left(&mut self, now: Instant, segment: &Segment<'_>) {
+        let Self { side, padding, .. } = self;
+        *padding += segment.payload.len() as u64;
+        Ordered::default().push(segment.payload, |datagram| {
+            *padding -= datagram.payload.len() as u64;
+            if let Some(seq) = stamp::read(datagram.payload) {
+                side.adu_left(now, seq);
+            }
+        });
+    }
+
+    pub(super) fn received_datagram(&mut self, now: Instant, bytes: &[u8]) {
+        self.arrivals.datagram(now, bytes);
         self.side.on_received(now, bytes);
+    }
+
+    pub(super) fn received(&mut self, now: Instant, bytes: &[u8]) {
+        let Self { side, arrivals, records, .. } = self;
+        match records {
+            Some(records) => records.push(bytes, |datagram| {
+                arrivals.datagram(now, datagram.payload);
+                side.on_received(now, datagram.payload);
+            }),
+            None => {
+                arrivals.bytes(now, bytes.len());
+                side.on_received(now, bytes);
+            }
+        }
     }
 
     pub(super) fn handle_event(&mut self, now: Instant, event: Event) {
@@ -112,6 +162,7 @@ impl TcpSession {
             Event::Connected => self.status = TcpStatus::Open,
             Event::Acked { token } => self.side.source().acked(token),
             Event::Lost { token } => self.side.source().lost(token),
+            Event::ChangesRefused => self.changes_refused = true,
             Event::Closed { reason } => {
                 self.status = TcpStatus::Closed(reason);
                 self.side.close(now);

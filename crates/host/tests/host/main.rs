@@ -2,5 +2,6 @@
 
 mod advice;
 mod datagrams;
+mod late;
 mod streams;
 mod support;

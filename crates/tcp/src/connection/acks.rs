@@ -7,7 +7,7 @@ use timeous_core::{Duration, Instant};
 
 use super::{Connection, Event, Timer, told};
 use crate::segment::{Segment, Timestamps};
-use crate::sender::{Acknowledgement, RoundTrip, Verdict};
+use crate::sender::{Acknowledgement, Changes, RoundTrip, Settled, Verdict};
 
 /// The SACK blocks of a segment in stream offsets.
 #[derive(Debug)]
@@ -118,6 +118,7 @@ impl Connection {
             self.first_timeout = None;
         }
         self.events.extend(self.feedback.acked_tokens.drain(..).map(|token| Event::Acked { token }));
+        self.tell_settled();
         self.statistics.recoveries += u64::from(verdict.recovery_began);
         self.statistics.ecn_reductions += u64::from(verdict.ecn_reduced);
         self.timers.set_to(Timer::Reordering, verdict.look_again);
@@ -135,6 +136,19 @@ impl Connection {
             beyond_gap: verdict.beyond_gap,
         };
         told(cm.update(now, flow, update));
+    }
+
+    /// Tells the source of what has its fate by something else than its segment's acknowledgement, and everybody of what
+    /// was changed.
+    pub(super) fn tell_settled(&mut self) {
+        let Changes { replaced, padded, refused } = self.sender.changes();
+        (self.statistics.replaced, self.statistics.padded) = (replaced, padded);
+        if refused && !std::mem::replace(&mut self.told_refusal, true) {
+            self.events.push_back(Event::ChangesRefused);
+        }
+        while let Some(Settled { token, arrived }) = self.sender.poll_settled() {
+            self.events.push_back(if arrived { Event::Acked { token } } else { Event::Lost { token } });
+        }
     }
 
     /// Stops and starts the timers for what is under way (RFC 6298 §5.2, §5.3; RFC 8985 §7.2).

@@ -17,6 +17,31 @@ pub enum LossDetection {
     Rack,
 }
 
+/// What the application's ADUs are to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sending {
+    /// A stream of bytes, in which nobody sees where one ends.
+    #[default]
+    Stream,
+    /// Datagrams: each one is a record ([`crate::record`]) in a segment of its own.
+    Records,
+    /// The same, and what a segment carries is chosen anew whenever it has to be sent again: a datagram that is not
+    /// worth it any more ([`AduSource::is_worth_repeating`](timeous_core::AduSource::is_worth_repeating)) is replaced by
+    /// a fresh one that fits, or by padding. To the peer and everybody on the way this is TCP (McQuistin §3.2).
+    LateChoice,
+}
+
+/// What the application gets of what the peer sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Receiving {
+    /// A stream of bytes.
+    #[default]
+    Stream,
+    /// The datagrams in it, each as soon as it has arrived, whatever is missing before it (McQuistin §3.1). The peer
+    /// sees no difference. They are read by [`Connection::read_datagram`](crate::Connection::read_datagram).
+    Unordered,
+}
+
 /// The part in ECN that a connection takes (RFC 3168 §6.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EcnMode {
@@ -55,6 +80,10 @@ pub struct Config {
     pub delayed_ack: DelayedAck,
     /// How losses are found before the timer goes off.
     pub loss_detection: LossDetection,
+    /// What ADUs are to the peer.
+    pub sending: Sending,
+    /// What the application gets of what the peer sends.
+    pub receiving: Receiving,
     /// Whether the end of a flight is probed before the timer goes off (RFC 8985 §7); with SACK only.
     pub tail_loss_probe: bool,
     /// How often a SYN is repeated (Linux: `tcp_syn_retries`).
@@ -89,6 +118,8 @@ impl Default for Config {
             ecn: EcnMode::default(),
             delayed_ack: DelayedAck::default(),
             loss_detection: LossDetection::default(),
+            sending: Sending::default(),
+            receiving: Receiving::default(),
             tail_loss_probe: true,
             syn_retries: 6,
             syn_ack_retries: 5,

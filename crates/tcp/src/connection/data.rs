@@ -1,11 +1,11 @@
 //! Data: when they may leave, what is chosen, and the FIN after them.
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduSource, Ecn, Instant, PulledAdu, Transmit};
+use timeous_core::{AduSource, Ecn, Instant, Transmit};
 
 use super::{Connection, Event, Timer, told};
 use crate::segment::{Flags, add_flags};
-use crate::sender::Next;
+use crate::sender::{Fresh, Next};
 
 impl Connection {
     /// A segment with data, or a FIN, if there is something to send, the peer has room for it and the Congestion
@@ -18,7 +18,7 @@ impl Connection {
         packet: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let flow = self.flow?;
-        let has_fresh = self.may_send_fresh() && source.has_queued(now);
+        let has_fresh = self.may_send_fresh() && self.sender.has_fresh(now, source);
         let fits = self.window.room(self.sender.nxt()) >= self.window.segment(self.agreed.payload);
         if std::mem::take(&mut self.owed.tail_probe)
             && let Some(transmit) = self.send_tail_probe(now, cm, flow, has_fresh && fits, source, packet)
@@ -51,11 +51,11 @@ impl Connection {
         packet: &mut Vec<u8>,
     ) -> Option<Transmit> {
         match next {
-            Next::AgainNow(at) => self.send_again(now, cm, flow, at, packet),
+            Next::AgainNow(at) => self.send_again(now, cm, flow, at, source, packet),
             Next::Again(at) => {
                 // A FIN brings no data into the network.
                 let is_fin = self.sender.segment_at(at).is_some_and(|(_, fin)| fin);
-                if is_fin || ask(now, cm, flow) { self.send_again(now, cm, flow, at, packet) } else { None }
+                if is_fin || ask(now, cm, flow) { self.send_again(now, cm, flow, at, source, packet) } else { None }
             }
             Next::Fresh => {
                 if ask(now, cm, flow) {
@@ -89,33 +89,35 @@ impl Connection {
         let path = told(cm.query(flow))?;
         let start = self.write_header(&header, &options, packet);
         let room = self.window.segment(self.agreed.payload) as usize;
-        let Some(adu) = self.sender.pull(now, &path, room, source, packet) else {
+        let Some(fresh) = self.sender.pull(now, &path, room, source, packet) else {
             give_back(now, cm, flow);
             packet.clear();
+            self.tell_settled();
             return None;
         };
-        let marks =
-            Flags::when(self.sender.ecn.take_cwr(), Flags::CWR) | Flags::when(!source.has_queued(now), Flags::PSH);
+        self.tell_settled();
+        let marks = Flags::when(self.sender.ecn.take_cwr(), Flags::CWR)
+            | Flags::when(!self.sender.has_fresh(now, source), Flags::PSH);
         header.flags |= marks;
         add_flags(packet, start, marks).expect("the segment was begun");
         self.depart(&header, start, packet);
-        if adu.len == 0 {
+        if fresh.len == 0 {
             // An empty ADU is nothing in a stream, so that nothing of it can get lost.
             give_back(now, cm, flow);
-            self.events.push_back(Event::Acked { token: adu.token });
-            return Some(Transmit { ecn: Ecn::NotEct, adu: Some(adu) });
+            self.events.extend(fresh.token.map(|token| Event::Acked { token }));
+            return Some(Transmit { ecn: Ecn::NotEct, adu: fresh.adu });
         }
-        charge(now, cm, flow, adu.len as u64);
-        self.fresh_sent(now, cm, &adu);
+        charge(now, cm, flow, fresh.len as u64);
+        self.fresh_sent(now, cm, &fresh);
         // "ECT … on … data", but not on what is sent again (RFC 3168 §6.1.5).
         let ecn = if self.agreed.ecn { Ecn::Ect0 } else { Ecn::NotEct };
-        Some(Transmit { ecn, adu: Some(adu) })
+        Some(Transmit { ecn, adu: fresh.adu })
     }
 
-    fn fresh_sent(&mut self, now: Instant, cm: &Manager, adu: &PulledAdu) {
-        self.sender.sent_fresh(now, adu);
+    fn fresh_sent(&mut self, now: Instant, cm: &Manager, fresh: &Fresh) {
+        self.sender.sent_fresh(now, fresh);
         self.statistics.data_sent += 1;
-        self.statistics.bytes_sent += adu.len as u64;
+        self.statistics.bytes_sent += fresh.len as u64;
         self.watch_for_acks(now, cm);
         self.schedule_tail_probe(now, cm);
     }
@@ -127,13 +129,16 @@ impl Connection {
         cm: &mut Manager,
         flow: FlowId,
         at: usize,
+        source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        let path = told(cm.query(flow))?;
         let (span, fin) = self.sender.segment_at(at)?;
         let (header, mut options) = self.stamped(now, self.wire(span.start), Flags::when(fin, Flags::FIN));
         options.sack.truncate(0);
         let start = self.write_header(&header, &options, packet);
-        self.sender.repeat(at, packet);
+        let adu = self.sender.repeat(now, &path, at, source, packet);
+        self.tell_settled();
         self.depart(&header, start, packet);
         let bytes = if fin { 0 } else { span.end - span.start };
         charge(now, cm, flow, bytes);
@@ -145,7 +150,7 @@ impl Connection {
             self.restart_retransmission_timer(now, cm);
         }
         self.watch_for_acks(now, cm);
-        Some(Transmit { ecn: Ecn::NotEct, adu: None })
+        Some(Transmit { ecn: Ecn::NotEct, adu })
     }
 
     /// `TLP_send_probe` of RFC 8985 §7.3: new data if there are any, else the last segment again.
@@ -170,7 +175,7 @@ impl Connection {
         }
         let repeats = transmit.is_none();
         if repeats {
-            transmit = self.send_again(now, cm, flow, self.sender.last_segment()?, packet);
+            transmit = self.send_again(now, cm, flow, self.sender.last_segment()?, source, packet);
         }
         self.statistics.tail_probes += 1;
         self.sender.sent_probe(repeats);
@@ -188,7 +193,7 @@ impl Connection {
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        if !self.is_closing || !self.may_send_fresh() || source.has_queued(now) {
+        if !self.is_closing || !self.may_send_fresh() || self.sender.has_fresh(now, source) {
             return None;
         }
         let (header, mut options) = self.stamped(now, self.wire(self.sender.nxt()), Flags::FIN);

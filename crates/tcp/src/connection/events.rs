@@ -22,6 +22,9 @@ pub enum Event {
         /// The source's name for it.
         token: u64,
     },
+    /// What was sent again as something else did not arrive, and arrived as it was at first: something on the path does
+    /// not bear it. From here on what is sent again is what was sent ([`Sending::Records`](crate::Sending::Records)).
+    ChangesRefused,
     /// The peer sends nothing more: after what can be read, that is all.
     PeerFinished,
     /// The connection has ended. Everything that was under way has had its `Acked` or `Lost`.
@@ -66,6 +69,10 @@ pub struct Statistics {
     pub retransmissions: u64,
     /// Bytes sent again.
     pub bytes_retransmitted: u64,
+    /// Segments that were sent again with another datagram in them.
+    pub replaced: u64,
+    /// Segments that were sent again with padding in them.
+    pub padded: u64,
     /// Retransmission timeouts (RFC 6298 §5).
     pub timeouts: u64,
     /// Fast recoveries (RFC 6675 §5, RFC 6582).

@@ -5,10 +5,12 @@ use timeous_core::{Duration, Instant};
 
 use super::agreed::Agreed;
 use super::owed::Reset;
-use super::{CloseReason, Config, Connection, Event, LossDetection, State, Timer, backed_off, told};
+use super::{
+    CloseReason, Config, Connection, Event, LossDetection, Receiving, Sending, State, Timer, backed_off, told,
+};
 use crate::receiver::{Receiver, ReceiverConfig, window_scale_for};
 use crate::segment::{Flags, Segment};
-use crate::sender::{Detection, Kept, PeerWindow, Sender};
+use crate::sender::{Detection, Kept, Late, Payload, PeerWindow, Sender};
 
 /// The initial timeout (RFC 6298 §2.1).
 const SYN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -97,6 +99,7 @@ impl Connection {
             sack: agreed.sack,
             ecn: agreed.ecn,
             delayed_ack,
+            datagrams: self.config.receiving == Receiving::Unordered,
             ..ReceiverConfig::default()
         };
         let timestamp = syn.options.timestamps.filter(|_| agreed.timestamps).map(|timestamps| timestamps.value);
@@ -107,7 +110,12 @@ impl Connection {
         };
         self.irs = syn.header.seq;
         self.receiver = Some(Receiver::new(now, &receiver, self.irs, timestamp));
-        self.sender = Sender::new(Box::new(Kept::default()), agreed.payload, detection, agreed.ecn);
+        let payload: Box<dyn Payload> = match self.config.sending {
+            Sending::Stream => Box::new(Kept::default()),
+            Sending::Records => Box::new(Late::new(false)),
+            Sending::LateChoice => Box::new(Late::new(true)),
+        };
+        self.sender = Sender::new(payload, agreed.payload, detection, agreed.ecn);
         self.window = PeerWindow::new();
         // "The window field in a segment where the SYN bit is set … MUST NOT be scaled" (RFC 7323 §2.2).
         self.window.update(self.irs, 0, u64::from(syn.header.window));

@@ -4,7 +4,7 @@ use timeous_cm::Manager;
 use timeous_core::{Ecn, Instant};
 
 use super::owed::Reset;
-use super::{CloseReason, Connection, Event, State};
+use super::{CloseReason, Connection, Event, Receiving, State};
 use crate::segment::{Flags, Segment};
 
 impl Connection {
@@ -120,11 +120,13 @@ impl Connection {
         let Some(receiver) = &mut self.receiver else { return };
         let receipt = receiver.on_segment(now, segment, ecn);
         self.statistics.ce_received += u64::from(ecn == Ecn::Ce && !segment.payload.is_empty());
-        if receipt.bytes > 0 {
-            self.statistics.bytes_received += receipt.bytes as u64;
-            if !std::mem::replace(&mut self.told_readable, true) {
-                self.events.push_back(Event::Readable);
-            }
+        self.statistics.bytes_received += receipt.bytes as u64;
+        let has_more = match self.config.receiving {
+            Receiving::Stream => receipt.bytes > 0,
+            Receiving::Unordered => receipt.datagrams > 0,
+        };
+        if has_more && !std::mem::replace(&mut self.told_readable, true) {
+            self.events.push_back(Event::Readable);
         }
         if receipt.finished {
             self.process_fin(now);

@@ -19,6 +19,8 @@ pub struct ReceiverConfig {
     pub delayed_ack: DelayedAck,
     /// How many stretches may wait beyond the first gap: a peer that sends every other byte costs no more than these.
     pub max_islands: usize,
+    /// Whether the application gets the datagrams in the stream, as they come, instead of its bytes.
+    pub datagrams: bool,
 }
 
 impl ReceiverConfig {
@@ -37,6 +39,7 @@ impl Default for ReceiverConfig {
             ecn: false,
             delayed_ack: DelayedAck::default(),
             max_islands: 1_024,
+            datagrams: false,
         }
     }
 }

@@ -1,21 +1,52 @@
-//! What the application may read, and when: every byte once, in order, as soon as none before it is missing.
+//! What the application may read, and when: every byte once, in order, as soon as none before it is missing; or
+//! datagrams, as soon as they are there.
 
 use super::assembly::Assembly;
+use super::config::ReceiverConfig;
+use super::datagrams::{Datagrams, ReceivedDatagram};
 
 /// How far the application has read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Delivery {
     read: u64,
+    datagrams: Option<Datagrams>,
 }
 
 impl Delivery {
-    /// How many bytes may be read now.
+    pub(super) fn new(config: &ReceiverConfig) -> Self {
+        Self { read: 0, datagrams: config.datagrams.then(|| Datagrams::new(config)) }
+    }
+
+    /// How many bytes, or datagrams, may be read now.
     pub(super) fn readable(&self, assembly: &Assembly) -> usize {
-        (assembly.next() - self.read) as usize
+        match &self.datagrams {
+            Some(datagrams) => datagrams.waiting(),
+            None => (assembly.next() - self.read) as usize,
+        }
+    }
+
+    /// Bytes have come, where everything before `next` had; how many datagrams are complete by them.
+    pub(super) fn arrived(&mut self, assembly: &mut Assembly, next: u64, at: u64, bytes: &[u8]) -> usize {
+        let Some(datagrams) = &mut self.datagrams else { return 0 };
+        let complete = datagrams.take(next, at, bytes);
+        assembly.forget(datagrams.freed());
+        complete
+    }
+
+    /// Appends the payload of the next datagram.
+    pub(super) fn read_datagram(&mut self, assembly: &mut Assembly, out: &mut Vec<u8>) -> Option<ReceivedDatagram> {
+        let datagrams = self.datagrams.as_mut()?;
+        let received = datagrams.read(out)?;
+        datagrams.free(assembly.next());
+        assembly.forget(datagrams.freed());
+        Some(received)
     }
 
     /// Appends what may be read, `limit` bytes at most, and gives how many those were.
     pub(super) fn read(&mut self, assembly: &mut Assembly, limit: usize, out: &mut Vec<u8>) -> usize {
+        if self.datagrams.is_some() {
+            return 0;
+        }
         let count = self.readable(assembly).min(limit);
         let end = self.read + count as u64;
         assembly.read(self.read..end, out);
@@ -26,6 +57,9 @@ impl Delivery {
 
     /// Bytes before this are kept no more, so the room for others begins here.
     pub(super) const fn freed(&self) -> u64 {
-        self.read
+        match &self.datagrams {
+            Some(datagrams) => datagrams.freed(),
+            None => self.read,
+        }
     }
 }

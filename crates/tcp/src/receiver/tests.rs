@@ -512,7 +512,7 @@ fn a_fin_ends_the_stream_once_everything_is_there() {
     assert_eq!(script.acked().upto, 0);
     script.flags = Flags::NONE;
     let (_, receipt) = script.segment(0, 100);
-    assert_eq!(receipt, Receipt { bytes: 150, finished: true });
+    assert_eq!(receipt, Receipt { bytes: 150, datagrams: 0, finished: true });
     assert_eq!(script.acked().upto, 151, "the FIN has a number");
     assert_eq!(script.read(), stream(0, 150));
     assert_eq!(script.ack(), None, "there is no window to tell of");
@@ -536,7 +536,7 @@ fn the_first_fin_counts_and_what_lay_beyond_it_is_dropped() {
     script.segment(200, 0);
     script.segment(300, 0);
     script.flags = Flags::NONE;
-    assert_eq!(script.segment(100, 300).1, Receipt { bytes: 100, finished: true });
+    assert_eq!(script.segment(100, 300).1, Receipt { bytes: 100, datagrams: 0, finished: true });
     assert_eq!(script.read(), stream(0, 200));
     assert_eq!(script.receiver.islands(), 0);
 }

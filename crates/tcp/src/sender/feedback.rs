@@ -1,5 +1,7 @@
 //! What an acknowledgement, or its absence, has taught.
 
+use std::ops::Range;
+
 use timeous_core::{Duration, Instant};
 
 use super::sent::Sent;
@@ -17,6 +19,8 @@ pub(crate) struct Feedback {
     pub(super) newest_lost_again: Option<Instant>,
     /// The tokens of the segments that are acknowledged in full.
     pub(crate) acked_tokens: Vec<u64>,
+    /// The stream offsets of the segments that have arrived.
+    pub(super) arrived: Vec<Range<u64>>,
     /// When the oldest segment was sent of which news came, and that was sent only once (Karn's algorithm).
     pub(super) oldest_clean: Option<Instant>,
     /// The lowest end among those.
@@ -38,14 +42,19 @@ pub(super) struct Delivered {
 
 impl Feedback {
     pub(super) fn clear(&mut self) {
-        let mut acked_tokens = std::mem::take(&mut self.acked_tokens);
+        let (mut acked_tokens, mut arrived) =
+            (std::mem::take(&mut self.acked_tokens), std::mem::take(&mut self.arrived));
         acked_tokens.clear();
-        *self = Self { acked_tokens, ..Self::default() };
+        arrived.clear();
+        *self = Self { acked_tokens, arrived, ..Self::default() };
     }
 
     /// A segment is known to have arrived that was not before.
     pub(super) fn delivered(&mut self, sent: &Sent) {
         let resent = sent.transmissions > 1;
+        if !sent.fin {
+            self.arrived.push(sent.span());
+        }
         if resent {
             self.has_resent = true;
         } else {

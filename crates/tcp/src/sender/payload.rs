@@ -3,13 +3,18 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use timeous_core::{AduSource, Instant, PathState, PulledAdu};
+use timeous_core::{AduSource, Duration, Instant, PathState, PulledAdu};
 
 /// Decides what segments carry.
 ///
 /// It is asked at the instant of each transmission, the first one and the repeated ones, and whoever implements it may
 /// answer differently each time: TCP itself looks only at the length, which a retransmission has to keep.
 pub(crate) trait Payload: std::fmt::Debug + Send {
+    /// Whether there may be data for a new segment.
+    fn has_fresh(&mut self, now: Instant, source: &mut dyn AduSource) -> bool {
+        source.has_queued(now)
+    }
+
     /// Appends the data of a new segment to `packet`, at most `room` bytes; `None` if there is nothing to send now.
     /// What it appends follows the stream's end so far.
     fn fresh(
@@ -19,13 +24,98 @@ pub(crate) trait Payload: std::fmt::Debug + Send {
         room: usize,
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
-    ) -> Option<PulledAdu>;
+    ) -> Option<Fresh>;
 
     /// Appends what the segment of these stream offsets carries this time: exactly as many bytes as the range is long.
-    fn again(&mut self, span: Range<u64>, packet: &mut Vec<u8>);
+    /// Gives an ADU that leaves for the first time by that.
+    fn again(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        span: Range<u64>,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<PulledAdu>;
+
+    /// The peer says that it holds this range, which need not be that of whole segments.
+    fn is_held(&mut self, span: Range<u64>) {
+        let _ = span;
+    }
+
+    /// A segment has arrived.
+    fn arrived(&mut self, arrived: &Arrived) {
+        let _ = arrived;
+    }
 
     /// Everything below this stream offset has arrived for good.
     fn release(&mut self, below: u64);
+
+    /// The next ADU whose fate is known, besides those whose tokens it gave with segments.
+    fn poll_settled(&mut self) -> Option<Settled> {
+        None
+    }
+
+    /// What was sent again as something else.
+    fn changes(&self) -> Changes {
+        Changes::default()
+    }
+
+    /// The connection ends: nobody will hear of anything that has no fate yet.
+    fn give_up(&mut self) {}
+}
+
+/// The data of a new segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fresh {
+    /// How many bytes of the stream they take.
+    pub(crate) len: usize,
+    /// The ADU that leaves for the first time with them.
+    pub(crate) adu: Option<PulledAdu>,
+    /// The source's name for what is acknowledged with this segment, whatever else happens.
+    pub(crate) token: Option<u64>,
+}
+
+/// What was sent again as something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    /// Segments that got another datagram.
+    pub(crate) replaced: u64,
+    /// Segments that got padding.
+    pub(crate) padded: u64,
+    /// The path does not bear it: nothing is changed any more.
+    pub(crate) refused: bool,
+}
+
+/// An ADU and its fate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub(crate) token: u64,
+    pub(crate) arrived: bool,
+}
+
+/// A segment has arrived, and what there is to tell by which of its transmissions it was.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrived {
+    pub(crate) span: Range<u64>,
+    /// When the acknowledgement came.
+    pub(crate) now: Instant,
+    /// The least round trip there was.
+    pub(crate) least: Duration,
+    /// What was acknowledged before.
+    pub(crate) una: u64,
+    /// The time that the peer echoed, to the millisecond (RFC 7323): when that left which moved its acknowledgement.
+    pub(crate) echo: Option<Duration>,
+}
+
+impl Arrived {
+    /// Whether it is certain that a transmission arrived that left at `since` or later, of what begins at `start`.
+    ///
+    /// Less than the least round trip ago it cannot have been. Else the echo tells (as RFC 3522 has it), if this is what
+    /// the acknowledgement stood before; of what lies beyond a gap there is none.
+    pub(crate) fn was_sent_since(&self, since: Instant, start: u64) -> bool {
+        let sent = Duration::from_millis((since - Instant::ZERO).as_millis());
+        since + self.least <= self.now && start <= self.una && self.echo.is_some_and(|echo| echo >= sent)
+    }
 }
 
 /// TCP as it is: the source's bytes, kept until they are acknowledged and repeated as they were.
@@ -44,20 +134,28 @@ impl Payload for Kept {
         room: usize,
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
-    ) -> Option<PulledAdu> {
+    ) -> Option<Fresh> {
         let header = packet.len();
         let mut adu = source.pull(now, path, room, packet)?;
         adu.gather(source, packet);
         self.bytes.extend(&packet[header..]);
-        Some(adu)
+        Some(Fresh { len: adu.len, adu: Some(adu), token: Some(adu.token) })
     }
 
-    fn again(&mut self, span: Range<u64>, packet: &mut Vec<u8>) {
+    fn again(
+        &mut self,
+        _: Instant,
+        _: &PathState,
+        span: Range<u64>,
+        _: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<PulledAdu> {
         let at = |offset: u64| usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let (from, to) = (at(span.start), at(span.end).min(self.bytes.len()));
         let (front, back) = self.bytes.as_slices();
         packet.extend_from_slice(&front[from.min(front.len())..to.min(front.len())]);
         packet.extend_from_slice(&back[from.saturating_sub(front.len())..to.saturating_sub(front.len())]);
+        None
     }
 
     fn release(&mut self, below: u64) {
@@ -74,9 +172,16 @@ mod tests {
 
     fn pull(kept: &mut Kept, source: &mut StreamBuffer, room: usize) -> Vec<u8> {
         let mut packet = b"header".to_vec();
-        let adu = kept.fresh(Instant::ZERO, &PathState::default(), room, source, &mut packet).unwrap();
-        assert_eq!(adu.len, packet.len() - 6);
+        let fresh = kept.fresh(Instant::ZERO, &PathState::default(), room, source, &mut packet).unwrap();
+        assert_eq!(fresh.len, packet.len() - 6);
         packet.split_off(6)
+    }
+
+    fn repeat(kept: &mut Kept, span: Range<u64>) -> Vec<u8> {
+        let mut packet = Vec::new();
+        let pulled = kept.again(Instant::ZERO, &PathState::default(), span, &mut StreamBuffer::new(0), &mut packet);
+        assert_eq!(pulled, None);
+        packet
     }
 
     #[test]
@@ -86,16 +191,12 @@ mod tests {
         assert_eq!(pull(&mut kept, &mut source, 3), b"abc");
         assert_eq!(pull(&mut kept, &mut source, 9), b"defgh");
         kept.release(2);
-        let mut again = Vec::new();
-        kept.again(2..5, &mut again);
-        assert_eq!(again, b"cde");
+        assert_eq!(repeat(&mut kept, 2..5), b"cde");
         // Over the end of the ring inside, again and again.
         for n in 0..100_u64 {
             source.write(&[n as u8; 5]);
             assert_eq!(pull(&mut kept, &mut source, 5), [n as u8; 5]);
-            let mut again = Vec::new();
-            kept.again(8 + 5 * n..13 + 5 * n, &mut again);
-            assert_eq!(again, [n as u8; 5]);
+            assert_eq!(repeat(&mut kept, 8 + 5 * n..13 + 5 * n), [n as u8; 5]);
             kept.release(3 + 5 * n);
         }
     }

@@ -88,6 +88,7 @@ impl End {
                 Event::PeerFinished => self.peer_finished = true,
                 Event::Closed { reason } => self.closed = Some(reason),
                 Event::Incoming { .. } => unreachable!("an endpoint's event"),
+                Event::ChangesRefused => unreachable!("a stream of bytes is never changed"),
             }
         }
         if !self.is_deaf {

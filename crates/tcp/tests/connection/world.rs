@@ -71,6 +71,7 @@ impl Host {
                         self.endpoint.wake(id);
                     }
                 }
+                Event::ChangesRefused => unreachable!("a stream of bytes is never changed"),
                 Event::Acked { .. } => heard.acked += 1,
                 Event::Lost { .. } => heard.lost += 1,
                 Event::PeerFinished => {

@@ -1,0 +1,250 @@
+//! What stands before a host and meddles with its TCP, as Honda et al. saw it on the Internet (McQuistin §4.2).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use timeous_core::{Duration, Instant};
+use timeous_net::sim::{Host, Packet, Protocol};
+use timeous_tcp::segment::{begin, finish};
+use timeous_tcp::{Addresses, Flags, Header, Options, SackBlock, Segment, Seq};
+
+/// What it does to segments that the host sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Meddling {
+    /// Nothing.
+    Pass,
+    /// It keeps what was sent first, and sends that again.
+    CachedOriginal,
+    /// It swallows a segment that is sent again with other data.
+    Silence,
+    /// It resets the connection when one is.
+    Reset,
+    /// It cuts every segment in two.
+    Split,
+    /// It makes one segment of two that follow each other.
+    Merge,
+    /// It gives the stream other sequence numbers.
+    Rewrite,
+}
+
+/// How long a segment waits for the one that it could be joined with.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// What is added to sequence numbers.
+const SHIFT: u32 = 0x5bd1_e995;
+
+/// A host behind a middlebox.
+pub struct Middlebox<H> {
+    host: H,
+    meddling: Meddling,
+    streams: BTreeMap<(SocketAddr, SocketAddr), Stream>,
+    leaving: VecDeque<Packet>,
+    waiting: Option<(Instant, Packet)>,
+    inconsistent: u64,
+}
+
+/// What has passed of a stream.
+#[derive(Default)]
+struct Stream {
+    first: Seq,
+    bytes: Vec<u8>,
+    /// What the peer expects.
+    expected: Seq,
+}
+
+impl Stream {
+    /// Puts what was sent first in the place of `data`; whether that is something else.
+    fn restore(&mut self, seq: Seq, data: &mut [u8]) -> bool {
+        let at = seq.distance_from(self.first) as usize;
+        let known = self.bytes.len().saturating_sub(at).min(data.len());
+        if at <= self.bytes.len() {
+            self.bytes.extend_from_slice(&data[known..]);
+        }
+        let Some(before) = self.bytes.get(at..at + known) else { return false };
+        let differs = data[..known] != *before;
+        data[..known].copy_from_slice(before);
+        differs
+    }
+}
+
+impl<H: Host> Middlebox<H> {
+    /// Puts a middlebox before `host`.
+    pub fn new(host: H, meddling: Meddling) -> Self {
+        Self { host, meddling, streams: BTreeMap::new(), leaving: VecDeque::new(), waiting: None, inconsistent: 0 }
+    }
+
+    /// The host behind it.
+    pub fn host(&self) -> &H {
+        &self.host
+    }
+
+    /// The host behind it.
+    pub fn host_mut(&mut self) -> &mut H {
+        &mut self.host
+    }
+
+    /// How many segments were sent again with other data, as far as it looked.
+    pub fn inconsistent(&self) -> u64 {
+        self.inconsistent
+    }
+
+    fn pass(&mut self, now: Instant, packet: Packet) {
+        let is_tcp = packet.protocol == Protocol::Tcp && self.meddling != Meddling::Pass;
+        let Some((segment, data)) = is_tcp.then(|| parse(&packet)).flatten() else {
+            self.leaving.push_back(packet);
+            return;
+        };
+        match self.meddling {
+            Meddling::Pass => {}
+            Meddling::CachedOriginal | Meddling::Silence | Meddling::Reset => self.compare(now, packet, segment, data),
+            Meddling::Split if data.len() > 1 => {
+                let (front, back) = data.split_at(data.len() / 2);
+                let mut first = segment;
+                first.header.flags = without_end(segment.header.flags);
+                let mut second = segment;
+                second.header.seq = segment.header.seq + front.len() as u32;
+                self.leaving.extend([build(&packet, &first, front), build(&packet, &second, back)]);
+            }
+            Meddling::Split => self.leaving.push_back(packet),
+            Meddling::Merge => self.merge(now, packet, segment, &data),
+            Meddling::Rewrite => {
+                let mut other = segment;
+                other.header.seq = segment.header.seq + SHIFT;
+                self.leaving.push_back(build(&packet, &other, &data));
+            }
+        }
+    }
+
+    fn compare(&mut self, now: Instant, packet: Packet, segment: Parts, mut data: Vec<u8>) {
+        let stream = self.streams.entry((packet.source, packet.destination)).or_default();
+        if segment.header.flags.contains(Flags::SYN) {
+            (stream.first, stream.bytes) = (segment.header.seq + 1, Vec::new());
+            stream.expected = stream.first;
+        }
+        let differs = stream.restore(segment.header.seq, &mut data);
+        let expected = stream.expected;
+        self.inconsistent += u64::from(differs);
+        if !differs {
+            return self.leaving.push_back(packet);
+        }
+        match self.meddling {
+            Meddling::CachedOriginal => self.leaving.push_back(build(&packet, &segment, &data)),
+            Meddling::Reset => {
+                let there = Parts { header: reset(&segment.header, expected), options: Options::default() };
+                self.leaving.push_back(build(&packet, &there, &[]));
+                let (header, next) = (&segment.header, segment.header.ack.unwrap_or_default());
+                let back = Header { seq: next, ..Header::new(header.dest_port, header.source_port, next) };
+                let back = Parts { header: Header { flags: Flags::RST, ..back }, options: Options::default() };
+                let mirrored = Packet::new(packet.protocol, packet.destination, packet.source, packet.ecn, Vec::new());
+                self.host.handle_packet(now, build(&mirrored, &back, &[]));
+            }
+            _ => {}
+        }
+    }
+
+    /// Joins the segment with the one that waits, or lets it wait.
+    fn merge(&mut self, now: Instant, packet: Packet, segment: Parts, data: &[u8]) {
+        if let Some((_, before)) = self.waiting.take() {
+            let joined = parse(&before).filter(|_| !data.is_empty()).and_then(|(first, mut front)| {
+                let follows = first.header.seq + front.len() as u32 == segment.header.seq
+                    && (before.source, before.destination) == (packet.source, packet.destination);
+                front.extend_from_slice(data);
+                let header = Header { seq: first.header.seq, ..segment.header };
+                follows.then(|| build(&packet, &Parts { header, ..segment }, &front))
+            });
+            if let Some(joined) = joined {
+                return self.leaving.push_back(joined);
+            }
+            self.leaving.push_back(before);
+        }
+        if data.is_empty() || segment.header.flags.contains(Flags::FIN) {
+            self.leaving.push_back(packet);
+        } else {
+            self.waiting = Some((now + PATIENCE, packet));
+        }
+    }
+
+    fn release(&mut self, now: Instant) {
+        if let Some((_, packet)) = self.waiting.take_if(|(due, _)| *due <= now) {
+            self.leaving.push_back(packet);
+        }
+    }
+
+    /// What comes back, as the host knows its numbers.
+    fn back(&mut self, packet: Packet) -> Packet {
+        let Some((mut segment, data)) = parse(&packet).filter(|_| packet.protocol == Protocol::Tcp) else {
+            return packet;
+        };
+        if let (Some(stream), Some(ack)) =
+            (self.streams.get_mut(&(packet.destination, packet.source)), segment.header.ack)
+        {
+            stream.expected = ack;
+        }
+        if self.meddling != Meddling::Rewrite {
+            return packet;
+        }
+        let shift = |seq: Seq| Seq::new(seq.value().wrapping_sub(SHIFT));
+        segment.header.ack = segment.header.ack.map(shift);
+        let blocks = segment.options.sack.iter();
+        segment.options.sack =
+            blocks.map(|block| SackBlock { left: shift(block.left), right: shift(block.right) }).collect();
+        build(&packet, &segment, &data)
+    }
+}
+
+impl<H: Host> Host for Middlebox<H> {
+    fn handle_packet(&mut self, now: Instant, packet: Packet) {
+        let packet = self.back(packet);
+        self.host.handle_packet(now, packet);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.release(now);
+        self.host.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        self.release(now);
+        while self.leaving.is_empty() {
+            let packet = self.host.poll_transmit(now)?;
+            self.pass(now, packet);
+        }
+        self.leaving.pop_front()
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        let held = self.waiting.as_ref().map(|(due, _)| *due);
+        self.host.poll_timeout().into_iter().chain(held).min()
+    }
+}
+
+/// A segment without its data.
+#[derive(Clone, Copy)]
+struct Parts {
+    header: Header,
+    options: Options,
+}
+
+fn parse(packet: &Packet) -> Option<(Parts, Vec<u8>)> {
+    let segment = Segment::parse_trusted(&packet.payload).ok()?;
+    Some((Parts { header: segment.header, options: segment.options }, segment.payload.to_vec()))
+}
+
+/// The packet with another segment in it.
+fn build(packet: &Packet, parts: &Parts, data: &[u8]) -> Packet {
+    let mut payload = Vec::new();
+    let addresses = Addresses { source: packet.source.ip(), destination: packet.destination.ip() };
+    let start = begin(&parts.header, &parts.options, &mut payload).expect("these options were in a header before");
+    payload.extend_from_slice(data);
+    finish(&mut payload, start, addresses).expect("the segment was begun");
+    Packet::new(packet.protocol, packet.source, packet.destination, packet.ecn, payload)
+}
+
+/// A reset from who sent `header`, where the peer expects it.
+fn reset(header: &Header, expected: Seq) -> Header {
+    Header { flags: Flags::RST, ..Header::new(header.source_port, header.dest_port, expected) }
+}
+
+fn without_end(flags: Flags) -> Flags {
+    let end = (Flags::FIN | Flags::PSH).bits();
+    Flags::from_bits(flags.bits() & !end)
+}

@@ -1,0 +1,321 @@
+//! Late choice over TCP: nothing torn is ever delivered, nothing twice, and to everybody on the way it is TCP.
+
+use std::collections::BTreeSet;
+
+use timeous_choice::Deadlines;
+use timeous_cm::Kind;
+use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, LateChoice, PathState, Queue, Rng};
+use timeous_host::sources::{Cbr, OnFull};
+use timeous_host::{
+    Application, Feed, Handle, Machine, Meddling, Middlebox, Outlet, Socket, Stream, Tcp, TcpSession, TcpStatus, stamp,
+};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Jitter, Loss};
+use timeous_net::sim::{Host, Network, NodeId, Packet};
+use timeous_tcp::{CloseReason, Config, LossDetection, Receiving, Segment, Sending};
+
+use crate::support::{PORT, at, left, link, ms, remote, right};
+
+/// Of what has left, each one is worth sending again by chance.
+struct Fickle {
+    rng: Rng,
+    worth: f64,
+}
+
+impl LateChoice for Fickle {
+    fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
+        Deadlines.choose(now, path, queue);
+    }
+
+    fn is_worth_repeating(&mut self, _: Instant, _: &PathState, _: &AduMeta) -> bool {
+        self.rng.chance(self.worth)
+    }
+}
+
+/// Packets of any length, some of which never go stale.
+struct Offers {
+    rng: Rng,
+    next: Instant,
+    left: u32,
+    payload: Vec<u8>,
+}
+
+impl Application for Offers {
+    fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
+        while self.next <= now && self.left > 0 {
+            self.next = now + Duration::from_micros(self.rng.below(20_000));
+            let len = 8 + self.rng.below(1_200) as usize;
+            let deadline = self.rng.chance(0.8).then(|| now + Duration::from_millis(self.rng.below(400)));
+            stamp::write(outlet.next_seq(), len, &mut self.payload);
+            let meta = AduMeta { enqueued: now, deadline, ..AduMeta::default() };
+            let _full = outlet.send(meta, &self.payload);
+            self.left -= 1;
+        }
+        if self.left == 0 {
+            outlet.finish();
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        (self.left > 0).then_some(self.next)
+    }
+}
+
+/// Keeps what it gets.
+#[derive(Default)]
+struct Keeper(Vec<Vec<u8>>);
+
+impl Application for Keeper {
+    fn run(&mut self, _: Instant, _: &mut dyn Outlet) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn on_received(&mut self, _: Instant, bytes: &[u8]) {
+        self.0.push(bytes.to_vec());
+    }
+}
+
+type Box = Middlebox<Machine>;
+
+/// A sender behind a middlebox, and a receiver.
+struct World {
+    network: Network<Box>,
+    ends: (NodeId, NodeId),
+    agents: (Handle<Tcp>, Handle<Tcp>),
+}
+
+impl World {
+    fn new(seed: u64, stream: Stream, config: &Config, way: LinkConfig, meddling: Meddling, unordered: bool) -> Self {
+        let mut network = Network::new(seed);
+        let here = network.add_host(left(1), Middlebox::new(Machine::new(left(1)), meddling));
+        let there = network.add_host(right(1), Middlebox::new(Machine::new(right(1)), Meddling::Pass));
+        let back = LinkConfig { loss: Loss::None, ..way.clone() };
+        network.connect(here, there, way, back);
+        let receiving = if unordered { Receiving::Unordered } else { Receiving::Stream };
+        let receiver = Config { receiving, ..config.clone() };
+        let listener = network.with_host(there, |_, host| {
+            let host = host.host_mut();
+            let own = host.add_manager(Kind::NewReno);
+            let feed = || Feed::from(Socket::new(Keeper::default()));
+            host.add(PORT, own, Tcp::listener(feed, receiver, Rng::from_seed(seed)).expecting_records())
+        });
+        let caller = network.with_host(here, |_, host| {
+            let host = host.host_mut();
+            let own = host.add_manager(Kind::NewReno);
+            let tcp = Tcp::caller(remote(1), Instant::ZERO, stream, config.clone(), Rng::from_seed(seed + 1));
+            host.add(9_000, own, tcp)
+        });
+        Self { network, ends: (here, there), agents: (caller, listener) }
+    }
+
+    fn sender(&self) -> &TcpSession {
+        self.network.host(self.ends.0).host().agent(self.agents.0).session().unwrap()
+    }
+
+    fn receiver(&self) -> &TcpSession {
+        self.network.host(self.ends.1).host().agent(self.agents.1).session().unwrap()
+    }
+
+    fn delivered(&self) -> &[Vec<u8>] {
+        &self.receiver().application::<Keeper>().unwrap().0
+    }
+}
+
+fn offers(seed: u64, worth: f64) -> Stream {
+    let rng = Rng::from_seed(seed);
+    let offers = Offers { rng: rng.clone(), next: Instant::ZERO, left: 400, payload: Vec::new() };
+    Stream::new(offers).choice(std::boxed::Box::new(Fickle { rng, worth }))
+}
+
+/// Every datagram is one that was offered, whole, and none comes twice. Gives their numbers.
+fn check_delivered(world: &World, what: &str) -> BTreeSet<u64> {
+    let mut numbers = BTreeSet::new();
+    let mut offered = Vec::new();
+    for bytes in world.delivered() {
+        let seq = stamp::read(bytes).unwrap_or(AduSeq(u64::MAX));
+        let adu = world.sender().journal().adu(seq).unwrap_or_else(|| panic!("{what}: nobody offered {seq:?}"));
+        stamp::write(seq, adu.len, &mut offered);
+        assert!(*bytes == offered, "{what}: {seq:?} is torn");
+        assert!(numbers.insert(seq.0), "{what}: {seq:?} came twice");
+    }
+    numbers
+}
+
+#[test]
+fn nothing_torn_is_ever_delivered_and_nothing_twice() {
+    let meddlings = [
+        Meddling::Pass,
+        Meddling::Split,
+        Meddling::Merge,
+        Meddling::CachedOriginal,
+        Meddling::Silence,
+        Meddling::Rewrite,
+    ];
+    let mut replaced = 0;
+    let mut padded = 0;
+    for seed in 0..48_u64 {
+        let mut rng = Rng::from_seed(seed * 7);
+        let meddling = meddlings[seed as usize % meddlings.len()];
+        let config = Config {
+            sending: Sending::LateChoice,
+            sack: rng.chance(0.8),
+            timestamps: rng.chance(0.8),
+            tail_loss_probe: rng.chance(0.7),
+            loss_detection: if rng.chance(0.7) { LossDetection::Rack } else { LossDetection::DupThresh },
+            ..Config::default()
+        };
+        let spread = ms(rng.below(20));
+        let jitter = Jitter { spread, reorders: rng.chance(0.5), ..Jitter::default() };
+        let loss = Loss::Bernoulli { p: rng.unit() * 0.2 };
+        let way = LinkConfig { loss, jitter, ..link(1 + rng.below(3_000), 30, 60) };
+        let unordered = rng.chance(0.7);
+        let what = format!("seed {seed}, {meddling:?}");
+        let mut world = World::new(seed, offers(seed, rng.unit()), &config, way, meddling, unordered);
+        world.network.run_until(at(600_000));
+        let delivered = check_delivered(&world, &what);
+        let sender = world.sender();
+        replaced += sender.statistics().replaced;
+        padded += sender.statistics().padded;
+        for adu in sender.journal().adus() {
+            let seq = adu.meta.seq.0;
+            assert!(adu.fate.is_some(), "{what}: {seq} has no fate");
+            // A middlebox that sends what it kept is believed by the acknowledgements.
+            let is_believed = meddling != Meddling::CachedOriginal || adu.meta.deadline.is_none();
+            if adu.fate == Some(Fate::Acked) && is_believed && sender.status() == FINISHED {
+                assert!(delivered.contains(&seq), "{what}: {seq} was acknowledged and never came");
+            }
+            if adu.meta.deadline.is_none()
+                && sender.status() == FINISHED
+                && !adu.left.is_empty()
+                && meddling != Meddling::Silence
+            {
+                let is_open = adu.fate == Some(Fate::Lost);
+                assert!(delivered.contains(&seq) || is_open, "{what}: {seq}, which never goes stale, is missing");
+            }
+        }
+    }
+    assert!(replaced > 100 && padded > 100, "{replaced} replaced, {padded} padded: the test tests nothing");
+}
+
+const FINISHED: TcpStatus = TcpStatus::Closed(CloseReason::Finished);
+
+/// Writes down the headers of what leaves.
+struct Tapped {
+    host: Machine,
+    headers: Vec<(Instant, u32, Option<u32>, usize, u16, u8)>,
+}
+
+impl Host for Tapped {
+    fn handle_packet(&mut self, now: Instant, packet: Packet) {
+        self.host.handle_packet(now, packet);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.host.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Packet> {
+        let packet = self.host.poll_transmit(now)?;
+        let segment = Segment::parse_trusted(&packet.payload).unwrap();
+        let header = segment.header;
+        let ack = header.ack.map(|ack| ack.value());
+        let entry = (now, header.seq.value(), ack, segment.payload.len(), header.window, header.flags.bits());
+        self.headers.push(entry);
+        Some(packet)
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        self.host.poll_timeout()
+    }
+}
+
+#[test]
+fn to_everybody_on_the_way_it_is_tcp() {
+    for seed in 0..6 {
+        let run = |sending, unordered| {
+            let mut network = Network::new(seed);
+            let tapped = |address| Tapped { host: Machine::new(address), headers: Vec::new() };
+            let (here, there) =
+                (network.add_host(left(1), tapped(left(1))), network.add_host(right(1), tapped(right(1))));
+            let way = LinkConfig { loss: Loss::Bernoulli { p: 0.03 }, ..link(2_000, 25, 40) };
+            network.connect(here, there, way.clone(), LinkConfig { loss: Loss::None, ..way });
+            let config = Config { sending, ..Config::default() };
+            let receiving = if unordered { Receiving::Unordered } else { Receiving::Stream };
+            network.with_host(there, |_, host| {
+                let own = host.host.add_manager(Kind::Cubic);
+                let config = Config { receiving, ..config.clone() };
+                host.host.add(PORT, own, Tcp::listener(Feed::none, config, Rng::from_seed(seed)))
+            });
+            let caller = network.with_host(here, |_, host| {
+                let own = host.host.add_manager(Kind::Cubic);
+                // There is always more than can leave, all of one length.
+                let source =
+                    Cbr::new(Duration::from_micros(1), 600, OnFull::Wait).with_latency(Duration::from_secs(60));
+                let choice = Fickle { rng: Rng::from_seed(seed), worth: 0.0 };
+                let stream = Stream::new(source).choice(std::boxed::Box::new(choice)).slots(64);
+                host.host.add(
+                    9_000,
+                    own,
+                    Tcp::caller(remote(1), Instant::ZERO, stream, config, Rng::from_seed(seed + 9)),
+                )
+            });
+            network.run_until(at(15_000));
+            let replaced = network.host(here).host.agent(caller).session().unwrap().statistics().replaced;
+            (network.host(here).headers.clone(), network.host(there).headers.clone(), replaced)
+        };
+        let plain = run(Sending::Records, false);
+        let late = run(Sending::LateChoice, true);
+        assert_eq!(plain.2, 0);
+        assert!(late.2 > 20, "{} replaced: the test tests nothing", late.2);
+        assert!(plain.0.len() > 1_000);
+        assert!(plain.0 == late.0, "seed {seed}: the sender's segments differ");
+        assert!(plain.1 == late.1, "seed {seed}: the receiver's segments differ");
+    }
+}
+
+fn periodic(worth: f64, latency: Duration) -> Stream {
+    let source = Cbr::new(ms(10), 500, OnFull::Skip).with_latency(latency).for_packets(1_500);
+    Stream::new(source).choice(std::boxed::Box::new(Fickle { rng: Rng::from_seed(3), worth }))
+}
+
+#[test]
+fn a_path_that_swallows_changed_segments_is_found_out_and_the_stream_goes_on() {
+    let config = Config { sending: Sending::LateChoice, ..Config::default() };
+    let way = LinkConfig { loss: Loss::Bernoulli { p: 0.03 }, ..link(5_000, 30, 100) };
+    let mut world = World::new(5, periodic(0.0, ms(300)), &config, way, Meddling::Silence, true);
+    world.network.run_until(at(120_000));
+    assert!(world.sender().changes_refused(), "it was told");
+    assert_eq!(world.sender().status(), FINISHED);
+    check_delivered(&world, "silence");
+    let last = world.receiver().arrivals().list().iter().filter_map(|arrival| arrival.seq).max().unwrap();
+    assert!(last.0 > 1_490, "the stream went on to its end: {last:?}");
+}
+
+#[test]
+fn without_a_reason_nothing_changes_and_everything_arrives_out_of_order_or_not() {
+    for unordered in [false, true] {
+        let config = Config { sending: Sending::LateChoice, ..Config::default() };
+        let way = LinkConfig { loss: Loss::Bernoulli { p: 0.05 }, ..link(5_000, 30, 100) };
+        let mut world = World::new(6, periodic(1.0, ms(60_000)), &config, way, Meddling::Pass, unordered);
+        world.network.run_until(at(120_000));
+        assert_eq!((world.sender().statistics().replaced, world.sender().statistics().padded), (0, 0));
+        assert_eq!(check_delivered(&world, "plain").len(), 1_500);
+        assert_eq!(world.sender().journal().count(Fate::Acked), 1_500);
+        let order: Vec<_> = world.receiver().arrivals().list().iter().map(|arrival| arrival.seq.unwrap().0).collect();
+        assert_eq!(order.is_sorted(), !unordered);
+    }
+}
+
+#[test]
+fn a_reset_by_a_middlebox_is_told_as_what_it_is() {
+    let config = Config { sending: Sending::LateChoice, ..Config::default() };
+    let way = LinkConfig { loss: Loss::Bernoulli { p: 0.03 }, ..link(5_000, 30, 100) };
+    let mut world = World::new(5, periodic(0.0, ms(300)), &config, way, Meddling::Reset, true);
+    world.network.run_until(at(120_000));
+    assert_eq!(world.sender().status(), TcpStatus::Closed(CloseReason::Reset));
+    assert_eq!(world.receiver().status(), TcpStatus::Closed(CloseReason::Reset));
+    assert!(world.sender().statistics().replaced + world.sender().statistics().padded > 0);
+    check_delivered(&world, "reset");
+}

@@ -1,0 +1,334 @@
+//! Records as payload: what a segment carries is chosen anew each time that it is sent (McQuistin §3.2).
+//!
+//! Each segment is a place in the stream, as long as the record that it was made for. When it has to be sent again and
+//! its datagram is not worth it any more, the best one that was not sent yet and fits goes there instead, or padding:
+//! the length stays, so that nothing else about the connection changes.
+//!
+//! # What may not be torn
+//! The peer may hold a part of a place (a segment that was cut on the way): then it gets the rest of the same bytes.
+//! If several versions of a place were sent, it may be unknown which one arrived. What it carries is a duplicate then
+//! until it is certain, and leaves once more as soon as there is nothing better to send.
+//!
+//! # Where the path does not bear it
+//! Middleboxes were seen that swallow a segment that is not as it was, or send on what they kept of it (Honda et al.;
+//! McQuistin §4.2). So only what has a deadline ever takes another's place; a place whose new version does not arrive
+//! goes back to the bytes that it had first; and where that has helped, and no new version was ever known to arrive,
+//! nothing is replaced for a while, and in the end nothing any more.
+
+mod held;
+mod place;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
+
+use super::payload::{Arrived, Changes, Fresh, Payload, Settled};
+use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, pad, sealed, sealed_len, sealed_room};
+use held::Held;
+use place::Place;
+
+/// So many datagrams are pulled before their time at most, because they did not fit where there was room.
+const MOST_WAITING: usize = 4;
+/// So long nothing is replaced after the first such place; twice as long after the second.
+const PAUSE: Duration = Duration::from_secs(2);
+/// So many places that arrived only when they had gone back tell of a path that does not bear changes.
+const MOST_REFUSALS: u32 = 3;
+
+/// Datagrams as records, each in a place of the stream.
+#[derive(Debug)]
+pub(crate) struct Late {
+    /// Whether a place may be given another datagram.
+    replaces: bool,
+    places: VecDeque<Place>,
+    /// Where the stream ends.
+    end: u64,
+    held: Held,
+    /// Pulled, and not sent: they were too long for the place they were pulled for.
+    waiting: VecDeque<u32>,
+    /// Sent, and perhaps not arrived.
+    doubtful: VecDeque<u32>,
+    /// The most that a segment carried.
+    room: usize,
+    settled: VecDeque<Settled>,
+    changes: Changes,
+    /// Whether a new version was ever known to arrive, and how many places arrived only when they had gone back.
+    is_borne: bool,
+    refusals: u32,
+    paused_until: Instant,
+}
+
+impl Late {
+    pub(crate) fn new(replaces: bool) -> Self {
+        Self {
+            replaces,
+            places: VecDeque::new(),
+            end: 0,
+            held: Held::default(),
+            waiting: VecDeque::new(),
+            doubtful: VecDeque::new(),
+            room: 0,
+            settled: VecDeque::new(),
+            changes: Changes::default(),
+            is_borne: false,
+            refusals: 0,
+            paused_until: Instant::ZERO,
+        }
+    }
+
+    /// The next datagram for a new place with room for a payload of so many bytes.
+    fn next(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
+        self.next_waiting(now, path, room, source)
+            .or_else(|| self.held.pull(now, path, room, source))
+            .or_else(|| self.next_doubtful(now, path, room, source))
+    }
+
+    /// The best datagram for a place that has become free: not longer than it.
+    fn best(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
+        if let Some(number) = self.next_waiting_for(now, path, room, source, true) {
+            return Some(number);
+        }
+        while self.waiting.len() < MOST_WAITING {
+            // With the room of a segment: less would be the end of those that are longer than this place.
+            let Some(number) = self.held.pull(now, path, self.room, source) else { break };
+            if self.held.len(number) <= room && self.held.is_timed(number) {
+                return Some(number);
+            }
+            self.waiting.push_back(number);
+        }
+        self.next_doubtful(now, path, room, source)
+    }
+
+    fn next_waiting(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
+        self.next_waiting_for(now, path, room, source, false)
+    }
+
+    fn next_waiting_for(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        room: usize,
+        source: &mut dyn AduSource,
+        timed: bool,
+    ) -> Option<u32> {
+        let held = &mut self.held;
+        self.waiting.retain(|&number| {
+            let is_worth_it = held.is_worth_sending(number, now, path, source);
+            if !is_worth_it && let Some(token) = held.forget(number) {
+                source.dropped(token, DropReason::TooLate);
+            }
+            is_worth_it
+        });
+        let fits = |&number: &u32| held.len(number) <= room && (!timed || held.is_timed(number));
+        let at = self.waiting.iter().position(fits)?;
+        self.waiting.remove(at)
+    }
+
+    fn next_doubtful(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        room: usize,
+        source: &mut dyn AduSource,
+    ) -> Option<u32> {
+        let (held, settled) = (&mut self.held, &mut self.settled);
+        self.doubtful.retain(|&number| {
+            let is_worth_it = held.is_worth_sending(number, now, path, source);
+            if !is_worth_it && let Some(token) = held.forget(number) {
+                settled.push_back(Settled { token, arrived: false });
+            }
+            is_worth_it
+        });
+        let at = self.doubtful.iter().position(|&number| held.len(number) <= room)?;
+        self.doubtful.remove(at)
+    }
+
+    /// What the place carries from now on, if that has to change. Gives a datagram that leaves for the first time.
+    fn choose_anew(
+        &mut self,
+        at: usize,
+        now: Instant,
+        path: &PathState,
+        source: &mut dyn AduSource,
+    ) -> Option<PulledAdu> {
+        let place = &self.places[at];
+        let (carried, len) = (place.carries(), place.len());
+        if !place.may_change() {
+            return None;
+        }
+        if place.is_changed() && !self.is_borne {
+            self.go_back(at);
+            return None;
+        }
+        if !self.replaces || now < self.paused_until {
+            return None;
+        }
+        if let Some(number) = carried {
+            if self.held.is_worth_sending(number, now, path, source) {
+                return None;
+            }
+            self.settle(number, false);
+        }
+        let best = sealed_room(len).and_then(|room| self.best(now, path, room, source));
+        let mut bytes = Vec::with_capacity(len);
+        if let Some(number) = best {
+            self.write(number, &mut bytes);
+        } else if carried.is_none() {
+            // It is padding already.
+            return None;
+        }
+        pad(len - bytes.len(), &mut bytes);
+        self.changes.padded += u64::from(best.is_none());
+        self.changes.replaced += u64::from(best.is_some());
+        self.places[at].change(now, best, bytes);
+        best.and_then(|number| self.held.leave(number))
+    }
+
+    /// The place carries again what it did first.
+    fn go_back(&mut self, at: usize) {
+        let carried = self.places[at].carries();
+        self.places[at].go_back();
+        // What it carried can still leave elsewhere.
+        self.doubtful.extend(carried.filter(|&number| self.held.get(number).is_some()));
+    }
+
+    /// What is known of the path by a place that has arrived.
+    fn learn(&mut self, now: Instant, at: usize, is_certain: bool) {
+        let place = &self.places[at];
+        if place.is_changed() && is_certain {
+            self.is_borne = true;
+        } else if place.has_gone_back() && !self.is_borne && now >= self.paused_until {
+            self.refusals += 1;
+            self.paused_until = now + PAUSE * u64::from(self.refusals);
+            self.changes.refused = self.refusals >= MOST_REFUSALS;
+            self.replaces &= !self.changes.refused;
+        }
+    }
+
+    fn write(&self, number: u32, out: &mut Vec<u8>) {
+        let (meta, payload) = self.held.get(number).expect("what was chosen is held");
+        sealed(substream(meta), number, payload, out);
+    }
+
+    /// The datagram has its fate.
+    fn settle(&mut self, number: u32, arrived: bool) {
+        if let Some(token) = self.held.forget(number) {
+            self.settled.push_back(Settled { token, arrived });
+        }
+    }
+
+    /// The first place that ends after `offset`.
+    fn find(&self, offset: u64) -> usize {
+        self.places.partition_point(|place| place.end() <= offset)
+    }
+}
+
+impl Payload for Late {
+    fn has_fresh(&mut self, now: Instant, source: &mut dyn AduSource) -> bool {
+        !self.waiting.is_empty() || !self.doubtful.is_empty() || source.has_queued(now)
+    }
+
+    fn fresh(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        room: usize,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<Fresh> {
+        let payload_room = sealed_room(room)?;
+        self.room = self.room.max(payload_room);
+        let number = self.next(now, path, payload_room, source)?;
+        let header = packet.len();
+        self.write(number, packet);
+        let bytes = packet[header..].to_vec();
+        let len = bytes.len();
+        self.places.push_back(Place::new(now, self.end, number, bytes));
+        self.end += len as u64;
+        Some(Fresh { len, adu: self.held.leave(number), token: None })
+    }
+
+    fn again(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        span: Range<u64>,
+        source: &mut dyn AduSource,
+        packet: &mut Vec<u8>,
+    ) -> Option<PulledAdu> {
+        let mut pulled = None;
+        let mut at = self.find(span.start);
+        while let Some(place) = self.places.get(at).filter(|place| place.start() < span.end) {
+            let is_whole = span.start <= place.start() && place.end() <= span.end;
+            // One new datagram a segment is told of.
+            if is_whole && pulled.is_none() {
+                pulled = self.choose_anew(at, now, path, source);
+            }
+            packet.extend_from_slice(self.places[at].bytes(&span));
+            at += 1;
+        }
+        pulled
+    }
+
+    fn is_held(&mut self, span: Range<u64>) {
+        for end in [span.start, span.end] {
+            let at = self.find(end);
+            if let Some(place) = self.places.get_mut(at).filter(|place| place.start() < end) {
+                place.was_cut();
+            }
+        }
+    }
+
+    fn arrived(&mut self, arrived: &Arrived) {
+        let mut at = self.find(arrived.span.start);
+        while let Some(place) = self.places.get_mut(at).filter(|place| place.end() <= arrived.span.end) {
+            if let Some(is_certain) = place.arrive(arrived) {
+                match place.carries() {
+                    Some(number) if is_certain => self.settle(number, true),
+                    Some(number) if self.held.get(number).is_some() => self.doubtful.push_back(number),
+                    _ => {}
+                }
+                self.learn(arrived.now, at, is_certain);
+            }
+            at += 1;
+        }
+    }
+
+    fn release(&mut self, below: u64) {
+        self.is_held(below..below);
+        while self.places.front().is_some_and(|place| place.end() <= below) {
+            self.places.pop_front();
+        }
+    }
+
+    fn poll_settled(&mut self) -> Option<Settled> {
+        self.settled.pop_front()
+    }
+
+    fn changes(&self) -> Changes {
+        self.changes
+    }
+
+    fn give_up(&mut self) {
+        self.places.clear();
+        self.waiting.clear();
+        self.doubtful.clear();
+        let tokens = self.held.clear();
+        self.settled.extend(tokens.map(|token| Settled { token, arrived: false }));
+    }
+}
+
+/// The sub-stream's number on the wire: the application's own from 2 on, else by whether there is a deadline.
+fn substream(meta: &AduMeta) -> u8 {
+    match meta.substream.0 {
+        own @ TIMED..=MAX_SUBSTREAM => own,
+        _ if meta.deadline.is_some() => TIMED,
+        _ => UNTIMED,
+    }
+}
+
+/// The most payload of a datagram in a segment of so many bytes.
+pub(crate) fn datagram_room(segment: usize) -> usize {
+    debug_assert!(sealed_len(0) <= 48, "the least segment has room for a record");
+    sealed_room(segment).unwrap_or(0)
+}

@@ -1,0 +1,106 @@
+//! A place in the stream: what it carries now, and what is known of what it carried.
+
+use std::ops::Range;
+
+use timeous_core::Instant;
+
+use crate::sender::payload::Arrived;
+
+/// A segment's place in the stream.
+#[derive(Debug)]
+pub(super) struct Place {
+    start: u64,
+    /// The version that is sent.
+    bytes: Vec<u8>,
+    /// The datagram in it; none: padding.
+    number: Option<u32>,
+    /// When this version was sent first.
+    since: Instant,
+    /// The first version, if others were sent.
+    original: Option<Vec<u8>>,
+    has_gone_back: bool,
+    /// The peer holds, or held, only a part.
+    is_cut: bool,
+    has_arrived: bool,
+}
+
+impl Place {
+    pub(super) fn new(now: Instant, start: u64, number: u32, bytes: Vec<u8>) -> Self {
+        Self {
+            start,
+            bytes,
+            number: Some(number),
+            since: now,
+            original: None,
+            has_gone_back: false,
+            is_cut: false,
+            has_arrived: false,
+        }
+    }
+
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn carries(&self) -> Option<u32> {
+        self.number
+    }
+
+    /// Its bytes within `span`.
+    pub(super) fn bytes(&self, span: &Range<u64>) -> &[u8] {
+        let from = span.start.max(self.start) - self.start;
+        let to = span.end.min(self.end()) - self.start;
+        &self.bytes[from as usize..to as usize]
+    }
+
+    /// Whether it carries something else than at first.
+    pub(super) fn is_changed(&self) -> bool {
+        self.original.is_some()
+    }
+
+    pub(super) fn has_gone_back(&self) -> bool {
+        self.has_gone_back
+    }
+
+    /// Whether another version may be sent: not if the peer holds a part of this one, which it would mix up.
+    pub(super) fn may_change(&self) -> bool {
+        !self.is_cut && !self.has_arrived && !self.has_gone_back
+    }
+
+    /// Another version of the same length is about to be sent.
+    pub(super) fn change(&mut self, now: Instant, number: Option<u32>, bytes: Vec<u8>) {
+        debug_assert_eq!(bytes.len(), self.bytes.len(), "the stream keeps its numbers");
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        self.original.get_or_insert(before);
+        (self.number, self.since) = (number, now);
+    }
+
+    /// The first version is sent again, for good. What was in it has its fate.
+    pub(super) fn go_back(&mut self) {
+        if let Some(original) = self.original.take() {
+            (self.bytes, self.number, self.has_gone_back) = (original, None, true);
+        }
+    }
+
+    pub(super) fn was_cut(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// All of it has arrived: whether it is certain that it was what it carries now; `None`: that is known already.
+    pub(super) fn arrive(&mut self, arrived: &Arrived) -> Option<bool> {
+        if std::mem::replace(&mut self.has_arrived, true) {
+            return None;
+        }
+        // Of one version, any parts are parts of the same.
+        let is_only = self.original.is_none() && !self.has_gone_back;
+        Some(is_only || !self.is_cut && arrived.was_sent_since(self.since, self.start))
+    }
+}
