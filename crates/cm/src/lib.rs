@@ -13,6 +13,7 @@ pub mod destination;
 pub mod error;
 pub mod flow;
 mod flows;
+mod goodput;
 mod grant;
 mod kind;
 mod ledger;

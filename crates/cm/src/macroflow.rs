@@ -2,6 +2,7 @@
 
 mod feedback;
 mod grants;
+mod held;
 mod restart;
 mod watch;
 
@@ -15,10 +16,12 @@ use crate::delivery::DeliveryRate;
 use crate::destination::Destination;
 use crate::flow::{FlowId, Steering};
 use crate::flows::{Flow, Totals};
+use crate::goodput::Goodput;
 use crate::grant::Grant;
 use crate::resumption::Resumption;
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Requests, Scheduling};
+use held::Signs;
 
 /// The congestion that a macroflow has answered since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -81,6 +84,11 @@ pub(crate) struct Macroflow {
     burst: u64,
     /// The window that holds instead of the controller's, as long as others than its flows have a share in it.
     companions: Option<u64>,
+    /// What others can see of it, and what it is held to because of what is seen of them.
+    signs: Signs,
+    goodput: Goodput,
+    compared_at: Option<Instant>,
+    held: Option<Rate>,
     /// When what was learnt is next told.
     pub(crate) learnt_at: Instant,
     /// Flows whose clients want to hear of their rates, and within what rates none does.
@@ -132,6 +140,10 @@ impl Macroflow {
             spreading: false,
             burst: 0,
             companions: None,
+            signs: Signs::default(),
+            goodput: Goodput::default(),
+            compared_at: None,
+            held: None,
             learnt_at: Instant::ZERO,
             watchers: Vec::new(),
             calm: Calm::default(),
@@ -146,11 +158,15 @@ impl Macroflow {
         let tried = self.resumption.as_ref().map_or(0, Resumption::window);
         let window = self.companions.unwrap_or_else(|| self.controller.window().max(tried));
         self.reckoned.window = window;
-        if let Some(rate) = self.controller.told() {
+        let most = self.held.unwrap_or(Rate::MAX);
+        if let Some(rate) = self.controller.told().map(|rate| rate.min(most)) {
             (self.reckoned.rate, self.reckoned.pace) = (rate, Some((rate, rate.time_for(self.mtu))));
             return;
         }
-        let Some(srtt) = self.rtt.smoothed() else { return };
+        let Some(srtt) = self.rtt.smoothed() else {
+            self.reckoned.pace = self.held.map(|held| (held, held.time_for(self.mtu)));
+            return;
+        };
         let of_window = Rate::from_bytes_in(window, srtt);
         let (mut rate, mut pace) = if self.companions.is_some() {
             (of_window, Rate::from_bytes_in(window.saturating_add(window / 5), srtt))
@@ -165,7 +181,8 @@ impl Macroflow {
             pace = pace.min(of_window);
         }
         let delivered = self.delivery.best(self.last_feedback, srtt).unwrap_or(Rate::ZERO);
-        self.reckoned.rate = rate.max(delivered);
+        (rate, pace) = (rate.max(delivered).min(most), pace.min(most));
+        self.reckoned.rate = rate;
         self.reckoned.pace = Some((pace, pace.time_for(self.mtu)));
     }
 

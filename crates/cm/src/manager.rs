@@ -1,6 +1,7 @@
 //! The manager: flows are opened, ask to send, are granted it, tell what they sent and what became of it.
 
 mod bulk;
+mod comparing;
 mod feedback;
 mod grouping;
 pub(crate) mod paths;

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use timeous_core::{Instant, PathState};
+use timeous_core::{Instant, PathState, Rate};
 
-use crate::destination::Destination;
+use crate::destination::{Destination, User};
 use crate::error::Implausible;
 use crate::flow::ClientId;
 use crate::flow::MacroflowId;
@@ -64,6 +64,14 @@ pub enum Happening {
     Notified {
         /// What was sent on it.
         bytes: u64,
+    },
+    /// A user's macroflow is held to what others have of its path, or no longer: he tells of no congestion where they
+    /// meet it.
+    Held {
+        /// Whose it is.
+        user: User,
+        /// What it is held to; none if it is free again.
+        rate: Option<Rate>,
     },
     /// A macroflow starts again from a window that it remembers.
     Resumed {

@@ -307,3 +307,76 @@ proptest! {
         }
     }
 }
+
+/// Three users send all that they may for a while, over a path that loses nothing of itself. Each `period` the first two
+/// meet congestion, and the third if he tells; what arrives is told after a round trip.
+fn share(cm: &mut Manager, flows: [FlowId; 3], from: u64, tells: [bool; 3]) -> [u64; 3] {
+    let mut sent = [0; 3];
+    for round in 0..40 {
+        let now = at(from + 100 * round);
+        cm.handle_timeout(now);
+        for (n, &flow) in flows.iter().enumerate() {
+            cm.request_many(now, flow, 300).unwrap();
+            let mut own = 0;
+            for step in 0..50 {
+                let now = now + Duration::from_millis(step);
+                cm.handle_timeout(now);
+                while cm.has_grant(flow) {
+                    cm.notify(now, flow, MTU).unwrap();
+                    own += MTU;
+                }
+            }
+            let loss = (round % 4 == 3 && tells[n]).then_some((Loss::Transient, now));
+            let heard = now + Duration::from_millis(99);
+            cm.update(heard, flow, Update { acked: own, rtt: Some(RTT), loss, ..Update::default() }).unwrap();
+            sent[n] += own;
+        }
+    }
+    sent
+}
+
+#[test]
+fn who_alone_meets_no_congestion_has_no_more_than_the_others() {
+    let mut cm = Manager::default();
+    let flows = [7, 8, 9].map(|uid| user(&mut cm, uid).1);
+    share(&mut cm, flows, 0, [true, true, false]);
+    let [one, two, liar] = share(&mut cm, flows, 10_000, [true, true, false]);
+    assert!(liar <= (one + two) / 2 * 21 / 20, "{liar} beside {one} and {two}");
+    assert!(liar > one / 2, "held, not starved: {liar} beside {one}");
+    let free = share(&mut cm, flows, 20_000, [true, true, true])[2];
+    let [one, two, third] = share(&mut cm, flows, 30_000, [true, true, true]);
+    assert!(third * 10 > (one + two) * 4 && free > 0, "who tells is free: {third} beside {one} and {two}");
+}
+
+#[test]
+fn one_other_user_proves_nothing_but_the_host_does() {
+    let run = |others: [Destination; 2]| {
+        let mut cm = Manager::default();
+        let client = cm.join();
+        let others = others.map(|to| cm.open_for(at(0), client, FlowSpec::to(to, MTU)).unwrap());
+        let (_, liar) = user(&mut cm, 9);
+        let flows = [others[0], others[1], liar];
+        share(&mut cm, flows, 0, [true, true, false]);
+        let [one, two, liar] = share(&mut cm, flows, 10_000, [true, true, false]);
+        liar as f64 / ((one + two) as f64 / 2.0)
+    };
+    let of = |uid| host().with_user(User(uid));
+    assert!(run([of(7), of(8)]) <= 1.05);
+    assert!(run([of(7), of(7)]) > 2.0, "one user may be anything, and have any number of flows");
+    assert!(run([host(), host().with_dscp(46)]) <= 1.6, "the host takes it from the wire");
+    assert!(run([of(9), of(9)]) > 1.0, "nobody holds himself");
+}
+
+#[test]
+fn who_is_held_is_free_when_the_others_want_nothing_more() {
+    let mut cm = Manager::default();
+    let flows = [7, 8, 9].map(|uid| user(&mut cm, uid).1);
+    share(&mut cm, flows, 0, [true, true, false]);
+    let held = cm.query(flows[2]).unwrap().rate;
+    for &flow in &flows[..2] {
+        cm.close(at(5_000), flow).unwrap();
+    }
+    fill(&mut cm, at(5_000), flows[2]);
+    cm.update(at(5_100), flows[2], acked(0, RTT)).unwrap();
+    assert!(cm.query(flows[2]).unwrap().rate > held);
+}

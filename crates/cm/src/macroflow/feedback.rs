@@ -23,6 +23,7 @@ impl Macroflow {
         let window_limited = self.was_limited(now, bytes);
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.totals.acked += bytes;
+        self.goodput.arrived(now, bytes);
         self.count_loss(bytes, 0);
         if !recovering {
             self.controller.on_acked(now, Acked { bytes, outstanding: self.outstanding, rtt, srtt, window_limited });
@@ -76,6 +77,7 @@ impl Macroflow {
             }
         }
         self.reduced_at = Some(now);
+        self.signs.met(now);
         self.reckon();
         true
     }

@@ -112,7 +112,7 @@ impl Macroflow {
 
     fn charge_pace(&mut self, now: Instant) {
         if let Some((_, gap)) = self.reckoned.pace {
-            if self.burst > 0 {
+            if self.burst > 0 && self.held.is_none() {
                 self.burst = self.burst.saturating_sub(self.mtu);
                 return;
             }
@@ -147,6 +147,7 @@ impl Macroflow {
         flow.totals.sent += bytes;
         self.outstanding += bytes;
         self.totals.sent += bytes;
+        self.signs.sends(now, self.last_sent);
         self.last_sent = Some(now);
         if let Some(ledger) = &mut flow.ledger {
             ledger.sent(now, bytes);

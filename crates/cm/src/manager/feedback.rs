@@ -61,6 +61,7 @@ impl Manager {
             }
             flow.timed_out |= loss == Loss::Persistent;
         }
+        self.compare(now, name);
         self.after_feedback(now, name, id);
         Ok(())
     }

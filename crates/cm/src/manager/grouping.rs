@@ -20,6 +20,7 @@ impl Manager {
         let mut apart = Macroflow::new(flow.destination, old.make, flow.mtu);
         apart.apart = true;
         apart.rtt = old.rtt;
+        apart.inherit_signs(old);
         let name = self.add_macroflow(now, apart);
         self.move_flow(now, id, name);
         self.outbox.note(now, name, Some(id), || Happening::Split);

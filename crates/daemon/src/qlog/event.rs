@@ -11,7 +11,7 @@ use qlog::{
 use serde::Serialize;
 use serde_json::{Value, json};
 use timeous_cm::{Destination, Happening, Loss, Traced};
-use timeous_core::{Instant, PathState};
+use timeous_core::{Instant, PathState, Rate};
 
 use crate::wall::WallTime;
 
@@ -100,6 +100,9 @@ impl Record {
             },
             Happening::MacroflowCreated { destination } => own("timeous:macroflow_created", path(destination)),
             Happening::Resumed { window } => own("timeous:macroflow_resumed", json!({ "window": window })),
+            Happening::Held { user, rate } => {
+                own("timeous:macroflow_held", json!({ "user": user.0, "rate_bps": rate.map(Rate::as_bps) }))
+            }
             Happening::Opened { destination, client } => {
                 let mut data = path(destination);
                 data["flow"] = json!(flow);

@@ -68,6 +68,7 @@ fn each_happening_is_an_event_with_its_group_and_its_time() {
         Happening::Split,
         Happening::Merged,
         Happening::Closed,
+        Happening::Held { user: User(7), rate: Some(Rate::from_kbps(800)) },
     ];
     for (millis, what) in happenings.iter().enumerate() {
         log.write(&traced(millis as u64, *what));
@@ -96,6 +97,7 @@ fn each_happening_is_an_event_with_its_group_and_its_time() {
         "timeous:flow_split",
         "timeous:flow_merged",
         "timeous:flow_closed",
+        "timeous:macroflow_held",
     ];
     assert_eq!(names, expected);
     for (millis, event) in records[1..].iter().enumerate() {
@@ -105,6 +107,7 @@ fn each_happening_is_an_event_with_its_group_and_its_time() {
     assert_eq!(records[6]["data"]["flow"], 7);
     assert_eq!(records[7]["data"], json!({ "new": "recovery" }));
     assert_eq!(records[8]["data"], json!({ "new": "recovery", "trigger": "ecn" }));
+    assert_eq!(records[15]["data"], json!({ "user": 7, "rate_bps": 800_000 }));
     assert_eq!(records[9]["data"], json!({ "new": "slow_start", "trigger": "persistent_congestion" }));
 }
 

@@ -14,10 +14,11 @@ pub(super) fn findings(scale: &Scale, deaths: &Deaths, users: &[Outcome]) -> Fin
         tables: vec![table_of_scale(scale), table_of_deaths(deaths), table_of_users(users)],
         claims: [claims_of_scale(scale), claims_of_deaths(deaths), claims_of_users(users)].concat(),
         notes: vec![
-            "Who hides losses says what can be true: only the network or the receiver could tell, and where he shares a bottleneck \
-             with others he crowds them out, as a program can that sends without asking anybody. Who acknowledges what has just \
-             left does the same: the daemon keeps feedback that comes too soon until it can be true. Inside the manager the \
-             windows of other users are not his."
+            "Who hides losses says what can be true: only the network or the receiver could tell. Who acknowledges what has just \
+             left does the same: the daemon keeps feedback that comes too soon until it can be true. But two others meet \
+             congestion where each of these tells of none: so he is held to what arrives of theirs. Until they have met it three \
+             times he crowds them out, and who tells of some of his losses is not found out. Inside the manager the windows of \
+             other users are not his."
                 .to_owned(),
         ],
         data: json!({ "scale": scale, "deaths": deaths, "users": users }),

@@ -67,9 +67,10 @@ pub(super) fn findings(outcomes: &[Outcome]) -> Findings {
         figures: Vec::new(),
         claims: claims(&outcomes),
         notes: vec![
-            "What can be true is believed. Who hides his losses fills the network's queue as he \
-             could without a manager, and the others share what is left: the manager is no policeman of the network. \
-             It keeps his lies out of what the others are granted."
+            "What can be true is believed, unless two others who go the same way meet congestion again and again and he tells \
+             of none: then he is held to what arrives of theirs. Who tells of some of his losses only, or sends without the \
+             manager, fills the network's queue as ever, and the others share what is left: the manager is no policeman of \
+             the network. It keeps his lies out of what the others are granted."
                 .to_owned(),
         ],
         data: json!({ "hosts": data }),
