@@ -16,7 +16,8 @@
 #define COMPANIONS_LAST NANOS_IN_SECOND
 /* A timeout concerns the path, not one connection, if nobody heard anything for this long. */
 #define SILENCE (100 * NANOS_IN_MILLI)
-/* Slow start ends after so many round trips in a row that are longer than the least by a quarter, within these bounds. */
+/* Slow start ends after so many samples in a row, as a rule of one round, that are longer than the least by a quarter,
+ * within these bounds: single samples, as the manager's AIMD counts them (aimd.rs says why), not rounds. */
 #define QUEUEING_SAMPLES 3
 #define MIN_QUEUEING_US 8000
 #define MAX_QUEUEING_US 50000
