@@ -6,14 +6,16 @@ use std::sync::Arc;
 use timeous_cm::{ClientEvent, ClientId, CmError, FlowId, FlowSpec, Kind, Manager, Scheduling, Update, User};
 use timeous_core::{Instant, PathState};
 
+use crate::bell::Bell;
 use crate::clock;
 use crate::congestion::Congestion;
 use crate::waker::Waker;
 
 /// A client of a [`Congestion`]: its flows are its own, and are closed when it is dropped.
 ///
-/// What it is told waits for [`poll_event`](Self::poll_event); its descriptor is readable meanwhile. All calls are
-/// short, and may be made from any thread. An [`Engine`](crate::Engine) with the same [`Congestion`] lets time pass for it.
+/// What it is told waits for [`poll_event`](Self::poll_event). Who sleeps by [`wait`](Self::wait) is woken for it; and from
+/// the first time on that it is asked for, its descriptor is readable meanwhile, which costs two system calls each time
+/// that something comes. All calls are short, and may be made from any thread. An [`Engine`](crate::Engine) with the same [`Congestion`] lets time pass for it.
 ///
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
@@ -33,7 +35,7 @@ pub struct CmClient {
     congestion: Congestion,
     id: ClientId,
     user: Option<User>,
-    waker: Waker,
+    bell: Arc<Bell>,
 }
 
 impl Congestion {
@@ -43,9 +45,9 @@ impl Congestion {
     /// # Errors
     /// The system's: no descriptor.
     pub fn client(&self, user: Option<User>) -> std::io::Result<CmClient> {
-        let waker = Waker::new()?;
-        let id = self.join(Arc::new(waker.clone()));
-        Ok(CmClient { congestion: self.clone(), id, user, waker })
+        let bell = Arc::new(Bell::new()?);
+        let id = self.join(bell.clone());
+        Ok(CmClient { congestion: self.clone(), id, user, bell })
     }
 }
 
@@ -204,26 +206,57 @@ impl CmClient {
         self.with(flow, |cm| cm.set_controller(flow, kind))
     }
 
-    /// The next thing to be told, if any. When there is nothing more, the descriptor is no longer readable.
+    /// The next thing to be told, if any. When there is nothing more, the descriptor is silent.
     pub fn poll_event(&self) -> Option<ClientEvent> {
         let mut cm = self.congestion.lock();
         let event = cm.poll_client(self.id);
         if event.is_none() {
             // With the lock held: what comes after rings again.
-            self.waker.clear();
+            self.bell.hush();
         }
         event
     }
 
     /// Sleeps until there is something to poll, but not beyond `deadline`; `false` if there is nothing.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
-        self.waker.is_rung(deadline.map(|at| at.saturating_since(clock::now())))
+        let left = deadline.map(|at| at.saturating_since(clock::now()));
+        self.sleep(|_| self.bell.waker().is_rung(left)).unwrap_or(true)
     }
 
-    /// Readable while there may be something to poll.
+    /// Sleeps in a way of the caller's, who is woken by the descriptor that `how` is given if there is something to
+    /// poll; `None`, and no sleep, if there is already. It may be readable though there is nothing.
+    pub fn sleep<T>(&self, how: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
+        {
+            let cm = self.congestion.lock();
+            if cm.has_client_event(self.id) {
+                return None;
+            }
+            self.bell.doze();
+        }
+        let slept = how(self.bell.as_fd());
+        self.bell.rise();
+        Some(slept)
+    }
+
+    /// The descriptor, which rings while somebody [sleeps](Self::sleep), and after [`show`](Self::show).
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// The descriptor is readable from now on while there may be something to poll.
+    pub fn show(&self) {
+        if !self.bell.is_shown() {
+            let cm = self.congestion.lock();
+            self.bell.show(cm.has_client_event(self.id));
+        }
+    }
+
+    /// Readable while there may be something to poll: [shows](Self::show) it.
     #[must_use]
     pub fn waker(&self) -> &Waker {
-        &self.waker
+        self.show();
+        self.bell.waker()
     }
 
     /// Its number in the manager.
@@ -262,13 +295,13 @@ impl CmClient {
 
 impl AsFd for CmClient {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.waker.as_fd()
+        self.waker().as_fd()
     }
 }
 
 impl AsRawFd for CmClient {
     fn as_raw_fd(&self) -> RawFd {
-        self.waker.as_raw_fd()
+        self.waker().as_raw_fd()
     }
 }
 

@@ -20,12 +20,6 @@ pub trait Notify: Send + Sync {
     fn ready(&self, client: ClientId);
 }
 
-impl Notify for Waker {
-    fn ready(&self, _: ClientId) {
-        self.wake();
-    }
-}
-
 /// A Congestion Manager that an [`Engine`](crate::Engine) and other clients share. Clones are the same one.
 ///
 /// The engine lets time pass for it: without one, what only time brings (grants that the pace held back, grants that

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod bell;
 mod carrier;
 mod client;
 pub mod clock;

@@ -72,6 +72,8 @@ pub struct Client {
     connection: u32,
     /// What is to be told before anything else.
     events: VecDeque<Event>,
+    /// When an awake client last heard the socket; none if it has to do so now.
+    heard_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -93,6 +95,8 @@ enum State {
 /// Between attempts to reach the daemon again: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// So often an awake client hears what is said on the socket.
+const HEAR_EVERY: Duration = Duration::from_millis(1);
 /// Between attempts to connect where too many wait to be accepted.
 const CROWDED_PAUSE: Duration = Duration::from_millis(5);
 
@@ -124,7 +128,7 @@ impl Client {
         watch.add(&socket)?;
         let link = welcomed(socket, 1, options.timeout)?.map_err(|_| ConnectError::NoAnswer)?;
         let state = State::Up(Box::new(link));
-        Ok(Self { options, watch, state, connection: 1, events: VecDeque::new() })
+        Ok(Self { options, watch, state, connection: 1, events: VecDeque::new(), heard_at: None })
     }
 
     /// How it connects.
@@ -141,13 +145,38 @@ impl Client {
 
     /// The next event. After `None` the descriptor rings when there is one.
     pub fn poll_event(&mut self) -> Option<Event> {
+        self.poll(true)
+    }
+
+    /// The next event, for who comes back soon or [dozes](Self::doze) before it sleeps: after `None` the descriptor does
+    /// *not* ring. It mostly costs no system call: what the daemon says on its socket is heard once a millisecond.
+    pub fn poll_awake(&mut self) -> Option<Event> {
+        if self.events.is_empty()
+            && let State::Up(link) = &mut self.state
+        {
+            match link.queued() {
+                Ok(Some(event)) => return Some(event),
+                Ok(None) => {
+                    let time = now();
+                    if self.heard_at.is_some_and(|at| time.saturating_since(at) < HEAR_EVERY) {
+                        return None;
+                    }
+                    self.heard_at = Some(time);
+                }
+                Err(lost) => self.lose(lost),
+            }
+        }
+        self.poll(false)
+    }
+
+    fn poll(&mut self, dozes: bool) -> Option<Event> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
             self.watch.rang();
             match &mut self.state {
-                State::Up(link) => match link.next_or_beat() {
+                State::Up(link) => match link.next_or_beat(dozes) {
                     Ok(Ok(event)) => return Some(event),
                     Ok(Err(next_beat)) => {
                         if let Some(at) = next_beat {
@@ -170,20 +199,39 @@ impl Client {
     /// Sleeps until there may be an event, but not beyond `deadline`; `false` if there is none by then. To be called
     /// when [`poll_event`](Self::poll_event) has nothing.
     pub fn wait(&mut self, deadline: Option<Instant>) -> bool {
+        !self.doze() || self.watch.wait(deadline)
+    }
+
+    /// Lies down to sleep: the descriptor rings for the next event. `false` if there is one already.
+    pub fn doze(&mut self) -> bool {
         if !self.events.is_empty() {
-            return true;
+            return false;
         }
-        if let State::Up(link) = &mut self.state {
-            match link.doze() {
-                Ok(true) => {}
-                Ok(false) => return true,
-                Err(lost) => {
-                    self.lose(lost);
-                    return true;
-                }
+        let State::Up(link) = &mut self.state else { return true };
+        match link.doze() {
+            Ok(asleep) => asleep,
+            Err(lost) => {
+                self.lose(lost);
+                false
             }
         }
-        self.watch.wait(deadline)
+    }
+
+    /// For who gives its descriptor away: it rings if there is something, and for what comes next.
+    pub fn ring_from_now_on(&mut self) {
+        if !self.doze() {
+            self.watch.nudge();
+        }
+    }
+
+    /// Is awake again, after it had [lain down](Self::doze): the daemon need not ring. `rung`: the descriptor did.
+    pub fn rise(&mut self, rung: bool) {
+        if rung {
+            self.heard_at = None;
+        }
+        if let State::Up(link) = &self.state {
+            link.rise();
+        }
     }
 
     /// The connection is over.

@@ -95,6 +95,11 @@ impl Peer {
         Ok(PeerRest { may_sleep: doze.asleep, ring_daemon: doze.ring })
     }
 
+    /// The client is awake, and need not be woken until it [rests](Self::rest) again.
+    pub fn awake(&self) {
+        self.completions.wake();
+    }
+
     /// What the daemon has published of a flow's path; `None` if nothing of this very flow.
     #[must_use]
     pub fn published(&self, flow: Handle) -> Option<PathState> {

@@ -64,12 +64,17 @@ impl Manager {
     /// [`poll_client`](Self::poll_client) is called for it. The host's own transports are not among them.
     pub fn poll_ready(&mut self) -> Option<ClientId> {
         while let Some(client) = self.outbox.clients.next_ready() {
-            if self.has_grant_to_tell(client) || self.outbox.clients.has_changed(client) {
+            if self.has_client_event(client) {
                 return Some(client);
             }
             self.outbox.clients.unannounce(client);
         }
         None
+    }
+
+    /// Whether [`poll_client`](Self::poll_client) has something.
+    pub fn has_client_event(&self, client: ClientId) -> bool {
+        self.has_grant_to_tell(client) || self.outbox.clients.has_changed(client)
     }
 
     fn has_grant_to_tell(&self, client: ClientId) -> bool {

@@ -24,6 +24,9 @@ struct Known {
     mtu: u32,
 }
 
+/// After this long a client that was told of a grant takes its time.
+const SOON: Duration = Duration::from_millis(1);
+
 /// A message that came over the socket.
 pub(crate) type Message = (FromDaemon, Vec<OwnedFd>);
 
@@ -39,11 +42,14 @@ pub(crate) struct Link {
     next_call: u32,
     /// Grants that came together, and are told one by one.
     grants: Option<(Handle, u32)>,
+    granted_at: Instant,
     beat: Beat,
     /// Something found no room in the queue, and nobody was told that there is room again.
     starving: bool,
     /// The daemon's call to wake up was heard in the middle of something.
     woken: bool,
+    /// Something was submitted for which the daemon has not been rung.
+    owes_ring: bool,
     /// For a packet.
     room: Box<[u8]>,
 }
@@ -106,9 +112,11 @@ impl Link {
             connection,
             next_call: 0,
             grants: None,
+            granted_at: Instant::ZERO,
             beat: Beat { every, next: now() + every, until: None },
             starving: false,
             woken: false,
+            owes_ring: false,
             room: vec![0; FROM_DAEMON_MAX].into_boxed_slice(),
         })
     }
@@ -165,9 +173,24 @@ impl Link {
         }
     }
 
-    /// Rings the daemon's bell if it sleeps.
-    pub(crate) fn ring(&self) {
-        if self.peer.must_ring() {
+    /// Rings the daemon's bell if it sleeps; while grants are left that have just come, later: whoever is told one comes
+    /// for the next, and will have submitted more by then.
+    pub(crate) fn ring_soon(&mut self) {
+        self.owes_ring = true;
+        if self.grants.is_none() || now().saturating_since(self.granted_at) > SOON {
+            self.ring();
+        }
+    }
+
+    /// Rings the daemon's bell if it sleeps, whatever is left to be told.
+    pub(crate) fn ring_at_once(&mut self) {
+        self.owes_ring = true;
+        self.ring();
+    }
+
+    /// Rings the daemon's bell if it sleeps and something was submitted since.
+    fn ring(&mut self) {
+        if std::mem::take(&mut self.owes_ring) && self.peer.must_ring() {
             self.ring_bell();
         }
     }
@@ -177,10 +200,19 @@ impl Link {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// The next event, if there is one. If not, the daemon wakes this side with the next.
-    fn next(&mut self) -> Result<Option<Event>, Lost> {
+    /// The next event that is in the queue already.
+    pub(crate) fn queued(&mut self) -> Result<Option<Event>, Lost> {
+        let event = self.told()?;
+        if event.is_none() {
+            self.ring();
+        }
+        Ok(event)
+    }
+
+    /// The next event, if there is one. If not, and if it `dozes`, the daemon wakes this side with the next.
+    fn next(&mut self, dozes: bool) -> Result<Option<Event>, Lost> {
         loop {
-            if let Some(event) = self.told()? {
+            if let Some(event) = self.queued()? {
                 return Ok(Some(event));
             }
             match hear(&self.socket, &mut self.room)? {
@@ -194,7 +226,7 @@ impl Link {
                 }
             }
             self.woken = false;
-            if self.doze()? {
+            if !dozes || self.doze()? {
                 return self.has_room_again();
             }
         }
@@ -214,8 +246,8 @@ impl Link {
     }
 
     /// The next event. If there is none, when it is to be looked again even if nothing happens.
-    pub(crate) fn next_or_beat(&mut self) -> Result<Result<Event, Option<Instant>>, Lost> {
-        match self.next()? {
+    pub(crate) fn next_or_beat(&mut self, dozes: bool) -> Result<Result<Event, Option<Instant>>, Lost> {
+        match self.next(dozes)? {
             Some(event) => Ok(Ok(event)),
             None => self.beat(now()).map(Err),
         }
@@ -226,11 +258,17 @@ impl Link {
         if self.grants.is_some() {
             return Ok(false);
         }
+        self.ring();
         let rest = self.peer.rest().map_err(broken)?;
         if rest.ring_daemon {
             self.ring_bell();
         }
         Ok(rest.may_sleep)
+    }
+
+    /// It is awake: the daemon need not wake it.
+    pub(crate) fn rise(&self) {
+        self.peer.awake();
     }
 
     /// What the queue tells next. What it tells of flows that are closed is over.
@@ -247,7 +285,10 @@ impl Link {
             match self.peer.poll_completion().map_err(broken)? {
                 None => return Ok(None),
                 Some(Completion::Granted { count: 0, .. }) => {}
-                Some(Completion::Granted { flow, count }) => self.grants = Some((flow, count)),
+                Some(Completion::Granted { flow, count }) => {
+                    self.grants = Some((flow, count));
+                    self.granted_at = now();
+                }
                 Some(Completion::Changed { flow, state }) if self.known(flow).is_some() => {
                     return Ok(Some(Event::Changed(name(flow), state)));
                 }
@@ -333,7 +374,7 @@ impl Link {
             }
             // If there is no room for it, there is enough to be read.
             let until = if self.submit(&Submission::Ping)? { written + 1 } else { read + 1 };
-            self.ring();
+            self.ring_at_once();
             self.beat = Beat { next: now + self.beat.every, until: Some(until), ..self.beat };
         }
         Ok(Some(self.beat.next))

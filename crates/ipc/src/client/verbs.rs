@@ -196,33 +196,34 @@ impl Client {
 
     fn submit_all<T>(&mut self, all: &[(Flow, T)], make: impl Fn(Handle, &T) -> Submission) -> Vec<Done> {
         let done = all.iter().map(|(flow, what)| self.put(*flow, |flow| make(flow, what))).collect();
-        self.ring();
+        self.ring_soon();
         done
     }
 
     fn submit(&mut self, flow: Flow, make: impl FnOnce(Handle) -> Submission) -> Done {
         self.put(flow, make)?;
-        self.ring();
+        self.ring_soon();
         Ok(())
     }
 
     fn put(&mut self, flow: Flow, make: impl FnOnce(Handle) -> Submission) -> Done {
         let submission = make(self.handle(flow)?);
         submission.check()?;
-        match self.link()?.submit(&submission) {
+        let link = self.link()?;
+        match link.submit(&submission) {
             Ok(true) => Ok(()),
             Ok(false) => {
                 // The daemon may sleep over what it has: then nobody would ever make room.
-                self.ring();
+                link.ring_at_once();
                 Err(ClientError::Full)
             }
             Err(lost) => Err(self.over(lost)),
         }
     }
 
-    fn ring(&self) {
-        if let State::Up(link) = &self.state {
-            link.ring();
+    fn ring_soon(&mut self) {
+        if let State::Up(link) = &mut self.state {
+            link.ring_soon();
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use timeous_cm::Update;
 use timeous_core::{Duration, Instant, PathState};
@@ -19,7 +20,6 @@ use super::event::Event;
 use super::feedback::{Ack, Feedback};
 use super::flow::FlowId;
 use super::manager::CongestionManager;
-use super::poll;
 use peer::Peer;
 use readiness::Readiness;
 
@@ -29,6 +29,8 @@ const MTU: u64 = 1_200;
 const CAPACITY: usize = 64 << 10;
 /// Departures that nobody asks for are forgotten, the oldest first.
 const DEPARTURES: usize = 4_096;
+/// So many datagrams are received, and acknowledgements handed in, at once at most.
+const AT_ONCE: usize = 16;
 
 /// A datagram has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,13 @@ pub struct BufferedSocket {
     by_flow: BTreeMap<FlowId, SocketAddr>,
     departures: VecDeque<Departure>,
     events: VecDeque<Event>,
+    /// What acknowledgements told, and the manager is told soon.
+    learnt: Vec<(FlowId, Update)>,
+    /// Datagrams that were received since the manager was heard.
+    received: usize,
+    /// Whether its own [`wait`](Self::wait) has been all that waits for it: an application with a loop of its own may not
+    /// come back before there is something.
+    waits: AtomicBool,
 }
 
 impl BufferedSocket {
@@ -116,6 +125,9 @@ impl BufferedSocket {
             by_flow: BTreeMap::new(),
             departures: VecDeque::new(),
             events: VecDeque::new(),
+            learnt: Vec::new(),
+            received: 0,
+            waits: AtomicBool::new(true),
         })
     }
 
@@ -209,8 +221,12 @@ impl BufferedSocket {
     /// # Errors
     /// As [`recv`](Self::recv).
     pub fn recv_from(&mut self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.drive()?;
-        self.socket.recv_from(buffer)
+        let received = self.socket.recv_from(buffer);
+        self.received += 1;
+        if received.is_err() || self.received >= AT_ONCE {
+            self.drive()?;
+        }
+        received
     }
 
     /// Tells what the receiver that the socket is connected to says of the datagrams that left.
@@ -248,9 +264,19 @@ impl BufferedSocket {
         let peer = self.peers.get_mut(&remote).ok_or_else(not_connected)?;
         let Some(feedback) = &mut peer.feedback else { return Ok(()) };
         match feedback.acked(clock::now(), ack)? {
-            Some(update) => self.update_from(remote, update),
+            Some(update) => self.learn(remote, update),
             None => Ok(()),
         }
+    }
+
+    /// Keeps what an acknowledgement told, since there may be more to read: they are handed in together, and what they
+    /// let go leaves together.
+    fn learn(&mut self, remote: SocketAddr, update: Update) -> Result<(), Error> {
+        self.learnt.push((self.flow(remote)?, update));
+        if self.learnt.len() >= AT_ONCE || !self.waits.load(Ordering::Relaxed) {
+            self.drive()?;
+        }
+        Ok(())
     }
 
     /// What is known of the path to whom the socket is connected to.
@@ -315,8 +341,17 @@ impl BufferedSocket {
     /// To be called where a plain program would wait for its socket.
     pub fn wait(&mut self, deadline: Option<Instant>) -> bool {
         let due = deadline.into_iter().chain(self.poll_timeout()).min();
-        let ready = poll::readable(&[self.readiness.as_fd()], due);
+        let before = self.queued();
         // An error will be told by whatever is asked of the socket next.
+        let _ = self.drive();
+        if self.queued() < before {
+            return true;
+        }
+        let ready = if self.readiness.waits_for_room() {
+            self.cm.wait_with(&self.readiness, due)
+        } else {
+            self.cm.wait_with(&self.socket, due)
+        };
         let _ = self.drive();
         ready || due != deadline
     }
@@ -333,6 +368,12 @@ impl BufferedSocket {
     /// # Errors
     /// The system's, of a socket that is of no use any more.
     pub fn drive(&mut self) -> io::Result<()> {
+        self.received = 0;
+        if !self.learnt.is_empty() {
+            // What the manager will not hear of is closed already.
+            let _ = self.cm.bulk_update(&self.learnt);
+            self.learnt.clear();
+        }
         if self.readiness.stop_waiting_for_room(&self.socket)? {
             self.ask_for_all();
         }
@@ -468,6 +509,8 @@ fn not_connected() -> Error {
 /// Readable when there is a datagram to read, or the manager has something to say.
 impl AsFd for BufferedSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
+        self.waits.store(false, Ordering::Relaxed);
+        self.cm.show();
         self.readiness.as_fd()
     }
 }

@@ -8,6 +8,7 @@ use timeous_core::{Instant, PathState};
 use super::error::Error;
 use super::event::Event;
 use super::flow::FlowId;
+use super::poll::Woken;
 
 /// The verbs, and the descriptor that is readable when there is an event.
 pub(super) trait Control: Send + Sync {
@@ -31,5 +32,10 @@ pub(super) trait Control: Send + Sync {
     fn set_scheduler(&self, flow: FlowId, scheduling: Scheduling) -> Result<(), Error>;
     fn set_controller(&self, flow: FlowId, kind: Kind) -> Result<(), Error>;
     fn poll_event(&self) -> Option<Event>;
+    /// Sleeps by `how`, which is given the descriptor to be woken by, unless there is an event already.
+    fn sleep(&self, how: &mut dyn FnMut(BorrowedFd<'_>) -> Woken) -> bool;
+    /// The descriptor rings by itself from now on: readable while there may be an event.
+    fn show(&self);
+    /// Rings while somebody sleeps, and when it was shown.
     fn descriptor(&self) -> BorrowedFd<'_>;
 }

@@ -1,6 +1,6 @@
 //! The Congestion Manager in this process.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use timeous_cm::{ClientEvent, CmError, FlowId as Name, FlowSpec, Kind, Scheduling, Update};
@@ -11,6 +11,7 @@ use super::control::Control;
 use super::error::Error;
 use super::event::Event;
 use super::flow::FlowId;
+use super::poll::Woken;
 use crate::process::shared_engine;
 
 /// A client of the manager that the engine of this process has.
@@ -130,7 +131,15 @@ impl Control for Local {
         })
     }
 
+    fn sleep(&self, how: &mut dyn FnMut(BorrowedFd<'_>) -> Woken) -> bool {
+        self.client.sleep(how).is_none_or(|woken| woken != Woken::No)
+    }
+
+    fn show(&self) {
+        self.client.show();
+    }
+
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.client.as_fd()
+        self.client.descriptor()
     }
 }

@@ -277,21 +277,33 @@ impl CongestionManager {
     /// Sleeps until there may be an event, but not beyond `deadline`; `true` if there may be one.
     ///
     /// It does not hear of sockets. An application with one has [`wait_with`](Self::wait_with), one with many a `poll` of
-    /// its own, in which this manager's descriptor takes its place.
+    /// its own, in which this manager's descriptor takes its place: for that it has to be rung and silenced all the time,
+    /// where who waits here is woken only when he sleeps.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
-        poll::readable(&[self.as_fd()], deadline)
+        self.control.sleep(&mut |own| poll::readable(own, None, deadline))
     }
 
     /// Sleeps until there may be an event or `other`, such as a socket, is readable, but not beyond `deadline`; `false` if
     /// it came to that.
     pub fn wait_with(&self, other: &impl AsFd, deadline: Option<Instant>) -> bool {
-        poll::readable(&[self.as_fd(), other.as_fd()], deadline)
+        self.control.sleep(&mut |own| poll::readable(own, Some(other.as_fd()), deadline))
+    }
+
+    /// The descriptor, which rings while somebody waits, and from [`show`](Self::show) on.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.control.descriptor()
+    }
+
+    /// The descriptor is given away: it rings by itself from now on.
+    pub(super) fn show(&self) {
+        self.control.show();
     }
 }
 
 /// Readable while there may be an event: the one control descriptor for `select`, `poll` and `epoll`.
 impl AsFd for CongestionManager {
     fn as_fd(&self) -> BorrowedFd<'_> {
+        self.control.show();
         self.control.descriptor()
     }
 }

@@ -6,17 +6,31 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use timeous_core::{Duration, Instant};
 use timeous_engine::clock;
 
-/// Sleeps until one of some descriptors is readable, but not beyond `deadline`; `true` if one is.
-pub(super) fn readable(descriptors: &[BorrowedFd<'_>], deadline: Option<Instant>) -> bool {
-    let mut polled: Vec<PollFd<'_>> = descriptors.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+/// What ended a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// Time.
+    No,
+    /// The manager's descriptor, maybe others as well.
+    ByManager,
+    /// Another descriptor.
+    ByOther,
+}
+
+/// Sleeps until the descriptor of a manager or another one is readable, but not beyond `deadline`.
+pub(super) fn readable(manager: BorrowedFd<'_>, other: Option<BorrowedFd<'_>>, deadline: Option<Instant>) -> Woken {
+    // Twice the manager's, if there is no other: poll() does not mind.
+    let other = other.unwrap_or(manager);
+    let mut polled = [PollFd::from_borrowed_fd(manager, PollFlags::IN), PollFd::from_borrowed_fd(other, PollFlags::IN)];
     loop {
         let left = deadline.map(|at| at.saturating_since(clock::now()));
-        let ready = rustix::event::poll(&mut polled, left.map(timespec).as_ref());
-        match ready {
-            Ok(ready) => return ready > 0,
+        match rustix::event::poll(&mut polled, left.map(timespec).as_ref()) {
+            Ok(0) => return Woken::No,
+            Ok(_) if polled[0].revents().is_empty() => return Woken::ByOther,
+            Ok(_) => return Woken::ByManager,
             Err(rustix::io::Errno::INTR) => {}
             // What cannot be waited for is looked at.
-            Err(_) => return true,
+            Err(_) => return Woken::ByManager,
         }
     }
 }

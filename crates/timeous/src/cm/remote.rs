@@ -1,6 +1,7 @@
 //! The Congestion Manager in the daemon of this host.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use timeous_cm::{FlowSpec, Kind, Scheduling, Update};
@@ -12,22 +13,26 @@ use super::control::Control;
 use super::error::Error;
 use super::event::Event;
 use super::flow::FlowId;
+use super::poll::Woken;
 
 /// A client of the daemon.
 pub(super) struct Remote {
     client: Mutex<Client>,
     /// The client's, to be polled without its lock.
     descriptor: OwnedFd,
+    /// How many sleep by it.
+    sleepers: AtomicU32,
+    /// It was given away, and has to ring by itself.
+    shown: AtomicBool,
 }
 
 impl Remote {
     pub(super) fn new(mut client: Client) -> Result<Self, Error> {
-        // From the first look on that finds nothing, the descriptor rings.
         if let Some(Told::Disconnected(_)) = client.poll_event() {
             return Err(Error::Disconnected);
         }
         let descriptor = client.as_fd().try_clone_to_owned()?;
-        Ok(Self { client: Mutex::new(client), descriptor })
+        Ok(Self { client: Mutex::new(client), descriptor, sleepers: AtomicU32::new(0), shown: AtomicBool::new(false) })
     }
 
     fn client(&self) -> MutexGuard<'_, Client> {
@@ -143,7 +148,10 @@ impl Control for Remote {
 
     fn poll_event(&self) -> Option<Event> {
         loop {
-            return Some(match self.client().poll_event()? {
+            let mut client = self.client();
+            // While somebody sleeps by the descriptor, it has to go on ringing.
+            let rings = self.shown.load(Ordering::SeqCst) || self.sleepers.load(Ordering::SeqCst) > 0;
+            return Some(match if rings { client.poll_event() } else { client.poll_awake() }? {
                 Told::Granted(flow) => Event::Granted(name(flow)),
                 Told::Changed(flow, state) => Event::Changed(name(flow), state),
                 Told::Refused { flow, why, value } => Event::Refused { flow: name(flow), why, value },
@@ -153,6 +161,30 @@ impl Control for Remote {
                 // Only streams have callers, and this client listens for none.
                 Told::Incoming { .. } => continue,
             });
+        }
+    }
+
+    fn sleep(&self, how: &mut dyn FnMut(BorrowedFd<'_>) -> Woken) -> bool {
+        {
+            let mut client = self.client();
+            if !client.doze() {
+                return true;
+            }
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
+        }
+        let woken = how(self.descriptor.as_fd());
+        let mut client = self.client();
+        if self.sleepers.fetch_sub(1, Ordering::SeqCst) == 1 && !self.shown.load(Ordering::SeqCst) {
+            client.rise(woken == Woken::ByManager);
+        }
+        woken != Woken::No
+    }
+
+    fn show(&self) {
+        if !self.shown.load(Ordering::SeqCst) {
+            let mut client = self.client();
+            self.shown.store(true, Ordering::SeqCst);
+            client.ring_from_now_on();
         }
     }
 

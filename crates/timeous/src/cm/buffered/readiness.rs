@@ -19,8 +19,13 @@ impl Readiness {
     pub(super) fn of(socket: &UdpSocket, cm: &CongestionManager) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, socket, EventData::new_u64(0), EventFlags::IN)?;
-        epoll::add(&epoll, cm, EventData::new_u64(1), EventFlags::IN)?;
+        epoll::add(&epoll, cm.descriptor(), EventData::new_u64(1), EventFlags::IN)?;
         Ok(Self { epoll, for_room: false })
+    }
+
+    /// Whether the socket is waited for to have room again.
+    pub(super) fn waits_for_room(&self) -> bool {
+        self.for_room
     }
 
     /// The socket was full.
