@@ -18,7 +18,7 @@ use crate::capture::Interface;
 use crate::link::{LinkConfig, Verdict};
 use crate::path::{Direction, Path};
 
-/// The device's name in both namespaces.
+/// The device's name in both namespaces, unless it is another.
 const DEVICE: &str = "timeous0";
 /// Packets read from a device before the other one gets its turn.
 const BATCH: usize = 64;
@@ -29,6 +29,8 @@ const BUFFER: usize = 1 << 16;
 pub struct EndConfig {
     /// The namespace it is in: made if there is none of that name.
     pub namespace: String,
+    /// The device's name there: one for each wire that ends in the namespace.
+    pub device: String,
     /// Its address there.
     pub address: Ipv4Interface,
 }
@@ -57,6 +59,7 @@ impl RouterConfig {
     pub fn new(left: &str, right: &str) -> Self {
         let end = |namespace: &str, host| EndConfig {
             namespace: namespace.to_owned(),
+            device: DEVICE.to_owned(),
             address: Ipv4Interface { address: Ipv4Addr::new(10, 77, 0, host), prefix: 24 },
         };
         let (forward, back) = Default::default();
@@ -140,7 +143,7 @@ struct End {
 impl End {
     fn open(config: &EndConfig, mtu: u16) -> Result<Self, EmulatorError> {
         let namespace = Namespace::open_or_make(&config.namespace)?;
-        let tun = Tun::open_in(&namespace, DEVICE, config.address, mtu)?;
+        let tun = Tun::open_in(&namespace, &config.device, config.address, mtu)?;
         Ok(Self { tun, namespace })
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn ages_choices() -> Vec<Choice> {
         "when the flow begins, within a second, after the one beside it has been alone for a second",
         "the rest is not random but for what the machine does; seeds differ as much as such chances matter",
     );
-    choices(AGES_LAST).into_iter().chain([by_seed]).collect()
+    setup::shared_choices().into_iter().chain(choices(AGES_LAST)).chain([by_seed]).collect()
 }
 
 /// How long the flows of §4.3 last here.
@@ -129,7 +129,7 @@ fn all(run: &Run<'_>, wishes: &[Wish], beside_tcp: bool) -> Result<Vec<Trial>, L
 }
 
 fn trial(name: &str, wish: &Wish, beside_tcp: bool) -> Result<Trial, LabError> {
-    let bed = Bed::make(name, wish.seed)?;
+    let bed = Bed::make(name, wish.seed, beside_tcp)?;
     let stop = AtomicBool::new(false);
     let (begin, log) = thread::scope(|scope| {
         let other = beside_tcp.then(|| scope.spawn(|| sockets::long_flow(&bed, OTHER_PORT, &stop)));

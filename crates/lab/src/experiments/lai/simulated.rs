@@ -38,7 +38,7 @@ const TO: u16 = 6_000;
 
 /// What is only so in virtual time, for §4.2.
 pub(crate) fn ages_choices() -> Vec<Choice> {
-    choices(AGES_LAST)
+    [setup::shared_choices(), choices(AGES_LAST)].concat()
 }
 
 /// What is only so in virtual time, for §4.3.
@@ -178,7 +178,8 @@ impl Trial {
         let begin = Instant::ZERO + ALONE + Duration::from_nanos(rng.below(ALONE.as_nanos()));
         let end = begin + self.lasting;
         let mut network = Network::new(self.seed);
-        let net = lay_out(&mut network);
+        let access = if self.beside_tcp { setup::access() } else { LinkConfig::default() };
+        let net = lay_out(&mut network, &access);
         network.record_journeys();
         if self.beside_tcp {
             let source = Socket::new(Bulk::endless(setup::SIZE)).buffer(BUFFER);
@@ -234,9 +235,9 @@ impl Trial {
     }
 }
 
-/// Two pairs of machines around the link: one for the flow that is looked at, one for the flow beside it.
-fn lay_out(network: &mut Network<Machine>) -> Dumbbell {
-    let side = |n: u8| [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, n, host))).map(|at| (at, Machine::new(at)));
+/// Two pairs of machines around the link: one for the flow that is looked at, one for the flow beside it. `access` lies
+/// between each sender and the link.
+fn lay_out(network: &mut Network<Machine>, access: &LinkConfig) -> Dumbbell {
     let forward = LinkConfig {
         capacity: Capacity::Fixed(setup::RATE),
         burst: setup::BURST,
@@ -245,7 +246,20 @@ fn lay_out(network: &mut Network<Machine>) -> Dumbbell {
         ..LinkConfig::default()
     };
     let back = LinkConfig { delay: setup::DELAY, ..LinkConfig::default() };
-    network.dumbbell(side(1), side(2), &LinkConfig::default(), forward, back)
+    let routers = (network.add_router(), network.add_router());
+    let bottleneck = network.connect(routers.0, routers.1, forward, back);
+    let mut links = Vec::new();
+    let mut side = |n: u8, router, access: &LinkConfig| {
+        let place = |host| {
+            let at = IpAddr::V4(Ipv4Addr::new(10, 0, n, host));
+            let node = network.add_host(at, Machine::new(at));
+            links.push(network.connect(node, router, access.clone(), access.clone()));
+            node
+        };
+        [1, 2].map(place).to_vec()
+    };
+    let (left, right) = (side(1, routers.0, access), side(2, routers.1, &LinkConfig::default()));
+    Dumbbell { left, right, routers, bottleneck, access: links }
 }
 
 /// The port at the right of a pair.

@@ -14,6 +14,8 @@ use crate::experiment::LabError;
 
 /// The address at the far end.
 pub(super) const RIGHT: &str = "10.77.0.2";
+/// The address at the end of the way to the link.
+const MIDDLE: &str = "10.78.0.2";
 /// Room for the largest packet of any of the transports: the same payload fits into each.
 const MTU: u16 = setup::SIZE as u16 + 100;
 
@@ -24,37 +26,36 @@ pub(super) struct Bed {
     /// Where they go to.
     pub(super) right: Namespace,
     capture: NamedTempFile,
-    stopper: Stopper,
-    router: JoinHandle<Result<(), EmulatorError>>,
+    wires: Vec<Wire>,
 }
 
 impl Bed {
-    /// Makes it. `name` tells it from others of this process.
-    pub(super) fn make(name: &str, seed: u64) -> Result<Self, LabError> {
-        let [left, right] = ["l", "r"].map(|side| format!("timeous-{name}-{}{side}", std::process::id()));
+    /// Makes it, with the way to a link that is shared before it if it is. `name` tells it from others of this process.
+    pub(super) fn make(name: &str, seed: u64, shared: bool) -> Result<Self, LabError> {
+        let [left, middle, right] = ["l", "m", "r"].map(|at| format!("timeous-{name}-{}{at}", std::process::id()));
+        let open = |name: &str| Namespace::open_or_make(name).map_err(machine);
         let capture = NamedTempFile::new().map_err(LabError::system("make a file for a capture"))?;
-        let mut config = RouterConfig::new(&left, &right);
-        config.mtu = MTU;
-        config.seed = seed;
-        config.forward = LinkConfig {
+        let mut link = RouterConfig::new(if shared { &middle } else { &left }, &right);
+        link.mtu = MTU;
+        link.seed = seed;
+        link.forward = LinkConfig {
             capacity: Capacity::Fixed(setup::RATE),
             burst: setup::BURST,
             queue: Limit::Packets(setup::QUEUE),
             delay: setup::DELAY,
             ..LinkConfig::default()
         };
-        config.back = LinkConfig { delay: setup::DELAY, ..LinkConfig::default() };
-        config.capture = Some(Capture::create(capture.path()).map_err(machine)?);
-        let mut router = Router::open(config).map_err(machine)?;
-        let stop = Stop::new().map_err(LabError::system("make a socket pair"))?;
-        let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
-        let open = |name: &str| Namespace::open_or_make(name).map_err(machine);
-        let (left, right) = (open(&left)?, open(&right)?);
-        let router = thread::spawn(move || {
-            router.run_until(Instant::FAR_FUTURE, &stop)?;
-            router.flush()
-        });
-        Ok(Self { left, right, capture, stopper, router })
+        link.back = LinkConfig { delay: setup::DELAY, ..LinkConfig::default() };
+        link.capture = Some(Capture::create(capture.path()).map_err(machine)?);
+        let mut wires = vec![Wire::lay(link)?];
+        if shared {
+            wires.push(Wire::lay(way_to_the_link(&left, &middle, seed))?);
+            let middle = open(&middle)?;
+            middle.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
+            open(&left)?.ip(&["route", "add", "10.77.0.0/24", "via", MIDDLE]).map_err(machine)?;
+            open(&right)?.ip(&["route", "add", "10.78.0.0/24", "via", "10.77.0.1"]).map_err(machine)?;
+        }
+        Ok(Self { left: open(&left)?, right: open(&right)?, capture, wires })
     }
 
     /// Does something at the left, as if on a machine there.
@@ -69,10 +70,45 @@ impl Bed {
 
     /// Takes the link down, and gives what was captured.
     pub(super) fn end(self) -> Result<NamedTempFile, LabError> {
-        self.stopper.stop();
-        self.router.join().expect("the router does not panic").map_err(machine)?;
+        self.wires.into_iter().try_for_each(Wire::end)?;
         Ok(self.capture)
     }
+}
+
+/// An emulated link, run by a thread of its own.
+struct Wire {
+    stopper: Stopper,
+    router: JoinHandle<Result<(), EmulatorError>>,
+}
+
+impl Wire {
+    fn lay(config: RouterConfig) -> Result<Self, LabError> {
+        let mut router = Router::open(config).map_err(machine)?;
+        let stop = Stop::new().map_err(LabError::system("make a socket pair"))?;
+        let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
+        let router = thread::spawn(move || {
+            router.run_until(Instant::FAR_FUTURE, &stop)?;
+            router.flush()
+        });
+        Ok(Self { stopper, router })
+    }
+
+    fn end(self) -> Result<(), LabError> {
+        self.stopper.stop();
+        self.router.join().expect("the router does not panic").map_err(machine)
+    }
+}
+
+/// From the left to a machine that passes packets on to the link.
+fn way_to_the_link(left: &str, middle: &str, seed: u64) -> RouterConfig {
+    let mut way = RouterConfig::new(left, middle);
+    way.mtu = MTU;
+    // Another sequence than that of the link.
+    way.seed = seed ^ (1 << 63);
+    (way.left.address.address, way.right.address.address) = ([10, 78, 0, 1].into(), [10, 78, 0, 2].into());
+    way.right.device = "timeous1".to_owned();
+    (way.forward, way.back) = (setup::access(), setup::access());
+    way
 }
 
 /// What the emulator says of the machine, it says with what to do.
