@@ -70,7 +70,8 @@ impl Bed {
 
     /// Takes the link down, and gives what was captured.
     pub(super) fn end(self) -> Result<NamedTempFile, LabError> {
-        self.wires.into_iter().try_for_each(Wire::end)?;
+        // What was laid first made the namespace in the middle, and takes it away.
+        self.wires.into_iter().rev().try_for_each(Wire::end)?;
         Ok(self.capture)
     }
 }
