@@ -38,7 +38,7 @@ use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
 use crate::service::ServiceCode;
 use control::Control;
-use round::Round;
+use round::{PeerPace, Round};
 use sequence::Sequence;
 use timers::{Timer, TimerTable};
 use to_answer::ToAnswer;
@@ -134,6 +134,7 @@ pub struct Connection {
     ack_ratio: AckRatio,
     gaps: PeerGaps,
     round: Round,
+    peer_pace: PeerPace,
     receiver: Receiver,
     vector: AckVector,
     /// What sends and receives by rate; none with CCID 2.
@@ -217,6 +218,7 @@ impl Connection {
             ack_ratio: AckRatio::new(),
             gaps: PeerGaps::default(),
             round: Round::default(),
+            peer_pace: PeerPace::default(),
             receiver: Receiver::default(),
             vector: AckVector::new(VECTOR_BYTES, LATE_WINDOW),
             rate_sender: None,

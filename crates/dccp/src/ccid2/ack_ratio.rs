@@ -42,6 +42,8 @@ impl PeerGaps {
 #[derive(Clone, Debug)]
 pub(crate) struct AckRatio {
     ratio: u64,
+    /// Whether each packet is to be acknowledged, since the peer may wait for another one without end.
+    each: bool,
     /// Windows in a row without a lost acknowledgement.
     clean_windows: u64,
     lost_in_window: bool,
@@ -50,9 +52,11 @@ pub(crate) struct AckRatio {
 impl AckRatio {
     /// The ratio of new connections.
     pub(crate) const INITIAL: u64 = 2;
+    /// From such a window on, some packet that is under way is the second one to the peer.
+    const ENOUGH: u64 = 4;
 
     pub(crate) fn new() -> Self {
-        Self { ratio: Self::INITIAL, clean_windows: 0, lost_in_window: false }
+        Self { ratio: Self::INITIAL, each: false, clean_windows: 0, lost_in_window: false }
     }
 
     /// A packet of the peer's was lost, or an Ack of its came with a congestion mark.
@@ -62,7 +66,13 @@ impl AckRatio {
 
     /// How many data packets the peer should acknowledge at once.
     pub(crate) fn ratio(&self) -> u64 {
-        self.ratio
+        if self.each { 1 } else { self.ratio }
+    }
+
+    /// No feedback came for `open` data packets. A peer should acknowledge fewer than the ratio after a while (RFC 4340
+    /// §11.3), but Linux's does not: a window of one packet would time out over and over.
+    pub(crate) fn on_timeout(&mut self, open: usize) {
+        self.each |= (open as u64) < self.ratio;
     }
 
     /// A window's worth of data, `window` packets, was acknowledged (RFC 4341 §6.1.2).
@@ -78,8 +88,9 @@ impl AckRatio {
                 self.clean_windows = 0;
             }
         }
+        self.each &= window < Self::ENOUGH;
         // "Ack Ratio does not exceed cwnd/2, rounded up, except that Ack Ratio 2 is always acceptable"; two is also
-        // the least that we use.
+        // the least that a peer with a timer is asked for.
         self.ratio = self.ratio.min(window.div_ceil(2)).clamp(Self::INITIAL, u64::from(u16::MAX));
     }
 }
@@ -128,6 +139,17 @@ mod tests {
         }
         assert_eq!(after_window(&mut ratio, 24), 2);
         assert_eq!(after_window(&mut ratio, 24), 2);
+    }
+
+    #[test]
+    fn a_peer_that_waits_for_another_packet_is_asked_to_acknowledge_each() {
+        let mut ratio = AckRatio::new();
+        ratio.on_timeout(2);
+        assert_eq!(ratio.ratio(), 2, "two packets are enough for an acknowledgement: they were lost, or it was");
+        ratio.on_timeout(1);
+        assert_eq!(ratio.ratio(), 1);
+        assert_eq!(after_window(&mut ratio, 3), 1);
+        assert_eq!(after_window(&mut ratio, 4), 2);
     }
 
     #[test]

@@ -130,6 +130,7 @@ impl Connection {
         self.statistics.ce_received += u64::from(ecn == Ecn::Ce);
         if order.arrival == Arrival::Newest {
             self.receiver.on_newest(now);
+            self.peer_pace.on_newest(now, header.seq, self.rtt);
         }
         let gap = header.seq.offset_from(order.after).max(1) as u64 - 1;
         let counts = self.features.remote(Feature::SendNdpCount) == 1;

@@ -57,6 +57,7 @@ impl Connection {
         let had_data = self.sender.outstanding() > 0;
         if had_data {
             self.statistics.timeouts += 1;
+            self.ack_ratio.on_timeout(self.sender.outstanding());
             let feedback = self.sender.give_up();
             self.apply(now, cm, &feedback, Loss::Persistent);
         } else if self.timers.is_set(Timer::Silence) {

@@ -171,6 +171,10 @@ impl Connection {
         if !in_partopen && !negotiates && !self.should_piggyback(now) {
             return Plan::Data;
         }
+        let acknowledges = self.owes_acknowledgement() || self.owes_old_ack(now);
+        if !in_partopen && !self.is_ack_timely() {
+            return if acknowledges || negotiates && self.must_negotiate(now) { Plan::AckFirst } else { Plan::Data };
+        }
         // What was agreed upon rides along if it can: waiting for a packet of its own takes up to a round trip.
         let more = if negotiates { OPTION_OF_FEATURE } else { 0 };
         if self.acknowledgement_len() + more <= Config::OPTION_ROOM {
@@ -180,7 +184,7 @@ impl Connection {
         } else if in_partopen {
             // "that Init Cookie MUST be included on every packet sent in PARTOPEN" (§8.1.5): data wait for OPEN.
             Plan::Wait
-        } else if self.owes_acknowledgement() || self.owes_old_ack(now) {
+        } else if acknowledges {
             Plan::AckFirst
         } else {
             Plan::Data

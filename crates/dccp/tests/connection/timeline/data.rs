@@ -1,7 +1,7 @@
 //! Data and their acknowledgements, and the options on them (RFC 4340 §8.2, §11, §13; RFC 4341).
 
 use timeous_core::{Duration, Ecn, Instant, Misuse, Transport};
-use timeous_dccp::{Body, Event, Feature, Header, Opt, PacketType, Seq, State, Ticks};
+use timeous_dccp::{Body, Event, Feature, Header, Opt, PacketType, Seq, Side, State, Ticks};
 
 use crate::pair::SERVICE;
 use crate::script::{ISS, LOCAL, PEER, Timeline};
@@ -208,4 +208,64 @@ fn a_driver_that_breaks_the_order_is_told_and_nothing_changes() {
     assert_eq!(line.connection.statistics().packets_received, before);
     assert!(line.connection.poll_timeout().is_ok());
     assert_eq!(line.source.count(Step::Pulled), 0);
+}
+
+/// The peer acknowledges everything up to `newest`, in one run.
+fn acknowledge(line: &mut Timeline, newest: u64) {
+    let vector = [(newest - ISS) as u8];
+    line.send_with(Body::Ack { ack: Seq::new(newest) }, &[Opt::AckVector { nonce: false, vector: &vector }], b"");
+}
+
+#[test]
+fn a_peer_that_waits_for_a_second_packet_before_it_acknowledges_is_asked_not_to() {
+    let mut line = open_sender();
+    let asked = |values| Opt::Change { side: Side::L, feature: Feature::AckRatio.number(), values };
+    push(&mut line, 1);
+    line.pass(Duration::from_secs(2));
+    assert_eq!(line.connection.statistics().timeouts, 1);
+    push(&mut line, 1);
+    let newest = line.take().last().unwrap().seq();
+    acknowledge(&mut line, newest);
+    line.pass(Duration::from_secs(1));
+    let change = line.take().into_iter().find(|seen| seen.has(asked(&[0, 1]))).expect("an Ack Ratio of one");
+    line.send_agreeing(Body::Ack { ack: change.header.seq }, &change);
+    // Once the window holds four packets there is always a second one.
+    let back = (0..12).any(|_| {
+        push(&mut line, 6);
+        line.pass(MS * 100);
+        let seen = line.take();
+        acknowledge(&mut line, seen.last().map_or(newest, |seen| seen.seq()));
+        seen.iter().any(|seen| seen.has(asked(&[0, 2])))
+    });
+    assert!(back);
+}
+
+#[test]
+fn data_carry_no_acknowledgement_that_the_peer_may_not_take_any_more() {
+    let mut line = open_sender();
+    let narrow = Opt::Change { side: Side::L, feature: Feature::SequenceWindow.number(), values: &[0, 0, 0, 0, 0, 32] };
+    line.send_with(Body::Data, &[], b"");
+    line.send_with(Body::Ack { ack: Seq::new(ISS) }, &[narrow], b"");
+    line.pass(Duration::from_secs(1));
+    line.take();
+    // Ten in a round trip: in two of them fewer than the window.
+    let kinds = |line: &mut Timeline| -> Vec<PacketType> {
+        push(line, 1);
+        line.take().iter().map(|seen| seen.header.packet_type()).collect()
+    };
+    let burst = |line: &mut Timeline, count: usize| {
+        line.pass(Duration::from_secs(5));
+        line.take();
+        for _ in 0..count {
+            line.send_with(Body::Data, &[], b"");
+        }
+        line.take();
+        line.send_with(Body::Data, &[], b"");
+    };
+    burst(&mut line, 10);
+    assert_eq!(kinds(&mut line), [PacketType::DataAck]);
+    burst(&mut line, 20);
+    assert_eq!(kinds(&mut line), [PacketType::Data]);
+    line.send_with(Body::Data, &[], b"");
+    assert_eq!(line.take().len(), 1, "the acknowledgement leaves by itself");
 }
