@@ -110,12 +110,13 @@ struct Listener {
 /// leaves by, tells whether it travels in UDP or natively.
 ///
 /// ```
+/// use std::net::SocketAddr;
 /// use timeous_core::{Instant, Rng};
 /// use timeous_dccp::{Endpoint, EndpointConfig, ServiceCode, State};
 /// let service = ServiceCode::from_bytes(*b"demo");
 /// let mut endpoint = Endpoint::new(EndpointConfig::default(), Rng::from_seed(1));
 /// endpoint.listen(7_000, &[service]);
-/// let id = endpoint.connect(Instant::ZERO, "192.0.2.1:6511".parse()?, 7_000, service)?;
+/// let id = endpoint.connect(Instant::ZERO, "192.0.2.1:6511".parse::<SocketAddr>()?, 7_000, service)?;
 /// assert_eq!(endpoint.connection(id).unwrap().state(), State::Request);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -162,11 +162,11 @@ impl Connection {
     }
 
     /// Whether an acknowledgement that leaves now is sure to be in the peer's window when it gets there (RFC 4340
-    /// §7.5.1): it has sent about twice a round trip's worth by then since what is acknowledged. Linux keeps windows that
-    /// do not hold its own acknowledgements, and drops the data with an acknowledgement that is out of them; data without
-    /// one are always taken.
+    /// §7.5.1): it sends a round trip's worth meanwhile, and three if round trips are getting longer. Linux keeps windows
+    /// that do not hold its own acknowledgements, and drops the data with an acknowledgement that is out of them; data
+    /// without one are always taken.
     pub(super) fn is_ack_timely(&self) -> bool {
-        self.peer_pace.numbers(self.sequence.gsr()) * 2 < self.sequence.window_received
+        self.peer_pace.numbers(self.sequence.gsr()) * 3 < self.sequence.window_received
     }
 
     /// Whether the peer has not heard for a round trip that its packets arrive.
