@@ -1,6 +1,7 @@
 //! A connection: its state, its commands, and the driving order (RFC 4340 §8).
 
 mod acks;
+mod asked;
 mod closing;
 mod config;
 mod control;
@@ -37,6 +38,7 @@ use crate::options::OptionList;
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
 use crate::service::ServiceCode;
+use asked::Handshake;
 use control::Control;
 use round::{PeerPace, Round};
 use sequence::Sequence;
@@ -140,7 +142,7 @@ pub struct Connection {
     /// What sends and receives by rate; none with CCID 2.
     rate_sender: Option<Box<ccid3::Sender>>,
     rate_receiver: Option<Box<ccid3::Receiver>>,
-    handshake: rates::Handshake,
+    handshake: Handshake,
     /// Why feedback was last not believed.
     implausible: Option<ccid3::Implausible>,
     /// Whether acknowledgeable packets came since an acknowledgement was sent, and when that was.
@@ -193,7 +195,7 @@ impl Connection {
         let _ = order.fed(now);
         Self {
             features: wishes::features(role, &config),
-            asked_for_vectors: false,
+            asked_for_vectors: role == Role::Client,
             config,
             role,
             state: State::Closed,
@@ -223,7 +225,7 @@ impl Connection {
             vector: AckVector::new(VECTOR_BYTES, LATE_WINDOW),
             rate_sender: None,
             rate_receiver: None,
-            handshake: rates::Handshake::default(),
+            handshake: Handshake::default(),
             implausible: None,
             owes_ack: false,
             acked_at: now,

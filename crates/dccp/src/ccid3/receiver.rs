@@ -12,6 +12,9 @@ use crate::ccid4::{HEADER, NOMINAL_SEGMENT};
 use crate::options::{Opt, OptionList};
 use crate::seq::Seq;
 
+/// Feedback that no packet's window counter has called for leaves a tick of that after a round trip.
+const PATIENCE_TICKS: u64 = ROUND_TRIP as u64 + 1;
+
 /// A packet that arrived for the first time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived {
@@ -134,7 +137,8 @@ impl Receiver {
         }
         if options.push_all(&all).is_ok() {
             self.arrivals.told(now);
-            (self.told, self.timer) = (Some(self.history.ticks()), Some(now + self.rtt));
+            let patience = self.rtt * PATIENCE_TICKS / u64::from(ROUND_TRIP);
+            (self.told, self.timer) = (Some(self.history.ticks()), Some(now + patience));
             (self.due, self.fresh, self.silent) = (false, false, false);
         }
     }

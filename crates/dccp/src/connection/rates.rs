@@ -3,6 +3,7 @@
 use timeous_cm::{Manager, Update};
 use timeous_core::{Duration, Ecn, Instant};
 
+use super::asked::Handshake;
 use super::options::Heard;
 use super::sequence::MAX_SEQUENCE_WINDOW;
 use super::{Connection, Timer, told};
@@ -16,33 +17,23 @@ use crate::seq::Seq;
 /// No feedback is missed before as many round trips (RFC 4342 §5).
 const FEEDBACK_ROUND_TRIPS: u64 = 4;
 
-/// How long the handshake took, if that can be told: of a packet that was repeated nobody knows which one was answered.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Handshake {
-    #[default]
-    Begun,
-    Asked(Instant),
-    AskedAgain,
-    Took(Duration),
-}
-
-impl Handshake {
-    /// The packet that is to be answered leaves.
-    pub(super) fn asked(&mut self, now: Instant) {
-        *self = if matches!(self, Self::Begun) { Self::Asked(now) } else { Self::AskedAgain };
-    }
-
-    /// It was answered.
-    pub(super) fn answered(&mut self, now: Instant) {
-        if let Self::Asked(at) = *self
-            && now > at
-        {
-            *self = Self::Took(now - at);
+impl Connection {
+    /// Asks the peer for what the congestion control of this end's data needs, should it not have offered it by itself.
+    pub(super) fn ask_for_acks(&mut self) {
+        let settled = |feature, at| self.features.is_settled(feature, at);
+        if !settled(Feature::Ccid, Location::Local) || !settled(Feature::SendAckVector, Location::Remote) {
+            return;
+        }
+        let is_rate_based = self.ccid().is_rate_based();
+        if self.features.remote(Feature::SendAckVector) == 0 && !(is_rate_based && self.asked_for_vectors) {
+            self.asked_for_vectors = true;
+            let values: &[u64] = if is_rate_based { &[1, 0] } else { &[1] };
+            self.features
+                .propose(Feature::SendAckVector, Location::Remote, values, !is_rate_based)
+                .expect("a legal value of a negotiable feature");
         }
     }
-}
 
-impl Connection {
     /// The peer's data get the congestion control that is decided on.
     pub(super) fn mind_peer_ccid(&mut self, origin: Seq) {
         let has = match &self.rate_receiver {

@@ -1,6 +1,5 @@
-//! What an end asks for from its first packet on (RFC 4340 §6; RFC 4341 §4), and once it is known who controls congestion.
+//! What an end asks for from its first packet on (RFC 4340 §6; RFC 4341 §4).
 
-use super::Connection;
 use super::config::Config;
 use super::sequence::MAX_SEQUENCE_WINDOW;
 use crate::ccid::Ccid;
@@ -54,23 +53,5 @@ fn ask_for_ccid(features: &mut Features, role: Role, location: Location, ccids: 
         // To be had for the asking, once the CCID is there (RFC 4342 §8.4).
         features.prefer(Feature::SendLossEventRate, acks, &[1, 0]).expect("both are legal");
         features.prefer(Feature::SendAckVector, acks, &[1, 0]).expect("both are legal");
-    }
-}
-
-impl Connection {
-    /// Asks the peer for what the congestion control of this end's data needs, should it not have offered it by itself.
-    pub(super) fn ask_for_acks(&mut self) {
-        let settled = |feature, at| self.features.is_settled(feature, at);
-        if !settled(Feature::Ccid, Location::Local) || !settled(Feature::SendAckVector, Location::Remote) {
-            return;
-        }
-        let is_rate_based = self.ccid().is_rate_based();
-        if self.features.remote(Feature::SendAckVector) == 0 && !self.asked_for_vectors {
-            self.asked_for_vectors = is_rate_based;
-            let values: &[u64] = if is_rate_based { &[1, 0] } else { &[1] };
-            self.features
-                .propose(Feature::SendAckVector, Location::Remote, values, !is_rate_based)
-                .expect("a legal value of a negotiable feature");
-        }
     }
 }

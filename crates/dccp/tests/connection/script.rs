@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use timeous_cm::Manager;
 use timeous_core::{Duration, Ecn, Instant, Rng, Transport};
 use timeous_dccp::{
-    Body, Config, Connection, Encapsulation, Event, Feature, Header, Opt, Packet, PacketType, Seq, ServiceCode, Side,
-    packet,
+    Body, Ccid, Config, Connection, Encapsulation, Event, Feature, Header, Opt, Packet, PacketType, Seq, ServiceCode,
+    Side, packet,
 };
 
 use crate::pair::{SERVICE, target};
@@ -60,6 +60,8 @@ pub(crate) struct Timeline {
     out: VecDeque<Seen>,
     pub(crate) events: VecDeque<Event>,
     next_seq: u64,
+    /// Whether the peer refuses to send and to get Ack Vectors.
+    refuses_vectors: bool,
 }
 
 impl Timeline {
@@ -72,6 +74,7 @@ impl Timeline {
             out: VecDeque::new(),
             events: VecDeque::new(),
             next_seq: ISR,
+            refuses_vectors: false,
         };
         line.drain();
         line
@@ -83,8 +86,25 @@ impl Timeline {
 
     /// A client in REQUEST, whose Request waits to be expected.
     pub(crate) fn client() -> Self {
+        Self::client_with(Self::config())
+    }
+
+    fn client_with(config: Config) -> Self {
         let mut rng = Rng::from_seed(1);
-        Self::new(Connection::connect(Instant::ZERO, Self::config(), target(LOCAL, PEER), &mut rng))
+        Self::new(Connection::connect(Instant::ZERO, config, target(LOCAL, PEER), &mut rng))
+    }
+
+    /// A client in OPEN that sends and receives with `ccid`, over 100 ms there and back. The peer sends Ack Vectors, or not.
+    #[track_caller]
+    pub(crate) fn open_with(ccid: Ccid, vectors: bool) -> Self {
+        let mut line = Self::client_with(Self::config().with_ccids(&[ccid]));
+        let request = line.expect(PacketType::Request);
+        line.now += Duration::from_millis(100);
+        line.refuses_vectors = !vectors;
+        line.send_agreeing(Body::Response { ack: request.header.seq, service: SERVICE }, &request);
+        let ack = line.expect(PacketType::Ack);
+        line.send(Body::Ack { ack: ack.header.seq });
+        line.start()
     }
 
     /// A server in LISTEN.
@@ -148,10 +168,12 @@ impl Timeline {
         let packet = seen.packet();
         let confirms: Vec<Opt<'_>> = packet
             .options()
-            .filter_map(|item| match item.unwrap().opt {
-                Opt::Change { side: Side::L, feature, values } => Some(Opt::Confirm { side: Side::R, feature, values }),
-                Opt::Change { side: Side::R, feature, values } => Some(Opt::Confirm { side: Side::L, feature, values }),
-                _ => None,
+            .filter_map(|item| {
+                let Opt::Change { side, feature, values } = item.unwrap().opt else { return None };
+                let refused = self.refuses_vectors && feature == Feature::SendAckVector.number();
+                let width = Feature::from_number(feature).map_or(1, Feature::width);
+                let values = if refused { &[0] } else { &values[..width] };
+                Some(Opt::Confirm { side: if side == Side::L { Side::R } else { Side::L }, feature, values })
             })
             .collect();
         self.send_with(body, &confirms, b"");

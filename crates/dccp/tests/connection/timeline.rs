@@ -3,4 +3,5 @@
 mod closing;
 mod data;
 mod handshake;
+mod rates;
 mod validity;

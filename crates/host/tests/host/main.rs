@@ -3,5 +3,6 @@
 mod advice;
 mod datagrams;
 mod late;
+mod rates;
 mod streams;
 mod support;

@@ -89,12 +89,12 @@ fn what_comes_before_a_pause_is_told_by_the_timer() {
     tell(&mut receiver, at(0));
     assert!(!arrive(&mut receiver, 1));
     let due = receiver.poll_timeout().unwrap();
-    assert_eq!(due, at(0) + RTT);
+    assert_eq!(due, at(0) + RTT * 5 / 4);
     receiver.on_timeout(due);
     assert!(receiver.is_due());
     tell(&mut receiver, due);
     // Nothing more: it is silent, and the next packet is answered at once.
-    receiver.on_timeout(due + RTT);
+    receiver.on_timeout(due + RTT * 2);
     assert!(!receiver.is_due() && receiver.poll_timeout().is_none());
     assert!(arrive_at(&mut receiver, at(900), 2, 1));
 }
