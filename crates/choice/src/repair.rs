@@ -45,6 +45,18 @@ impl<S: AduSource> Repair<S> {
         &mut self.inner
     }
 
+    /// What carried all that is under way is gone: what is kept of it leaves again over the next one. What is not, the source
+    /// underneath has to lose.
+    pub fn carrier_gone(&mut self) {
+        let waiting: std::collections::BTreeSet<u64> = self.again.iter().copied().collect();
+        self.again.extend(self.under_way.keys().filter(|token| !waiting.contains(token)));
+    }
+
+    /// Whether a packet is kept until its fate is known.
+    pub fn keeps(&self, token: u64) -> bool {
+        self.under_way.contains_key(&token)
+    }
+
     /// How many packets were sent again.
     pub fn repaired(&self) -> u64 {
         self.repaired
@@ -256,6 +268,20 @@ mod tests {
         repair.lost(0);
         assert!(!repair.has_queued(at(1)));
         assert_eq!(repair.inner().told, ["lost 0"]);
+    }
+
+    #[test]
+    fn when_a_carrier_is_gone_all_that_is_kept_leaves_again_once_and_in_order() {
+        let mut repair = Repair::new(Script::default(), Some(Priority::LOWEST));
+        for _ in 0..3 {
+            pull(&mut repair, at(0));
+        }
+        repair.lost(1);
+        repair.acked(0);
+        repair.carrier_gone();
+        assert!(repair.keeps(2) && !repair.keeps(0));
+        let mut again = || repair.pull(at(1), &path(), 100, &mut Vec::new()).unwrap().token;
+        assert_eq!([again(), again(), again()], [1, 2, 3]);
     }
 
     #[test]

@@ -289,6 +289,12 @@ impl Connection {
         &self.target
     }
 
+    /// ISS and ISR (RFC 4340 §7.1): the number of the first packet that was sent, and of the first one that came, once one
+    /// has. Nobody off the path can guess them. Where a first packet was lost, the peer's ISR is a little higher than our ISS.
+    pub fn initial_sequence_numbers(&self) -> (Seq, Option<Seq>) {
+        self.sequence.initials()
+    }
+
     /// What was counted.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics

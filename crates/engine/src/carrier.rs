@@ -2,7 +2,7 @@
 
 use timeous_core::Duration;
 
-/// What a stream's DCCP packets travel in.
+/// What carries a stream: what DCCP packets travel in, or TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Carrier {
     /// UDP (RFC 6773), which passes NATs and takes no rights.
@@ -12,6 +12,8 @@ pub enum Carrier {
     Ip,
     /// The kernel's TCP.
     Tcp,
+    /// DCCP in UDP, or TCP where UDP does not pass: from the beginning, or from the time on at which it passes no more.
+    Auto,
 }
 
 /// How far late choice reaches: up to where a datagram that cannot play in time any more is taken back.

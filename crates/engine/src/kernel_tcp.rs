@@ -1,11 +1,13 @@
 //! Streams over the kernel's TCP: the packet ring behind a plain socket, and late choice through its send queue.
 
+mod call;
 mod connection;
 mod framing;
 mod info;
 mod late;
 mod listener;
 mod meter;
+mod newcomer;
 mod ports;
 mod receiving;
 mod sending;
@@ -15,4 +17,5 @@ mod under_way;
 #[allow(unsafe_code, reason = "memory that the kernel sends from while it is written")]
 mod zone;
 
+pub(crate) use call::Call;
 pub(crate) use ports::KernelTcp;

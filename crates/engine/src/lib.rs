@@ -12,6 +12,8 @@ mod config;
 mod congestion;
 mod engine;
 mod error;
+mod follow;
+mod identity;
 mod inbox;
 mod kernel_tcp;
 mod line;

@@ -13,6 +13,7 @@ use crate::batch::{Batch, Payloads};
 use crate::command::{ListenerId, Made, PortLife, User};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
+use crate::identity::Identity;
 use crate::listening::Listening;
 use crate::order::StreamId;
 use crate::session::{PASS_INTERVAL, Session};
@@ -101,6 +102,11 @@ impl Port {
             && self.endpoint.connections().next().is_none()
     }
 
+    /// The streams that it carries.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = StreamId> + '_ {
+        self.sessions.by_connection.values().map(|session| session.id)
+    }
+
     pub(crate) fn has(&self, id: StreamId) -> bool {
         self.connection(id).is_some()
     }
@@ -164,6 +170,38 @@ impl Port {
             session.finishing = true;
             self.endpoint.wake(connection);
         }
+    }
+
+    /// How many packets have come for a stream, and whether it is open; `None`: it is not here.
+    pub(crate) fn heard(&self, id: StreamId) -> Option<(u64, bool)> {
+        let connection = self.endpoint.connection(self.connection(id)?)?;
+        Some((connection.statistics().packets_received, connection.flow().is_some()))
+    }
+
+    /// What only the two ends of a stream's connection know of it.
+    pub(crate) fn identity(&self, id: StreamId) -> Option<Identity> {
+        let connection = self.endpoint.connection(self.connection(id)?)?;
+        let (sent, received) = connection.initial_sequence_numbers();
+        Some(Identity { caller: sent.value(), listener: received?.value() })
+    }
+
+    /// The stream that came in over a connection with this identity.
+    pub(crate) fn identified(&self, identity: Identity) -> Option<StreamId> {
+        let among = |(&id, session): (&ConnectionId, &Session)| {
+            let (sent, received) = self.endpoint.connection(id)?.initial_sequence_numbers();
+            let own = Identity { caller: received?.value(), listener: sent.value() };
+            own.is_seen_as(identity).then_some(session.id)
+        };
+        self.sessions.by_connection.iter().find_map(among)
+    }
+
+    /// A stream goes on elsewhere: its connection ends, and what was under way is lost with it.
+    pub(crate) fn take(&mut self, now: Instant, id: StreamId) -> Option<Session> {
+        let connection = self.connection(id)?;
+        let mut session = self.sessions.by_connection.remove(&connection)?;
+        self.close(now, connection);
+        session.carrier_gone();
+        Some(session)
     }
 
     /// The application has let go of a stream: what it queued is of no use to anybody.

@@ -1,5 +1,6 @@
 //! The engine's side of a stream: the source its transport pulls from, and what the application is told.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use timeous_choice::Repair;
@@ -28,6 +29,8 @@ pub(crate) struct Session {
     unread: u64,
     /// What carries it, and what late choice did behind the ring.
     pub(crate) carrier: CarrierView,
+    /// What was counted last.
+    pub(crate) transport: Statistics,
     /// The last that was known of the path: the Congestion Manager forgets it with the connection.
     path: PathState,
     next_snapshot: Instant,
@@ -51,6 +54,7 @@ impl Session {
             writable: false,
             unread: 0,
             carrier: CarrierView::default(),
+            transport: Statistics::default(),
             path: PathState::default(),
             next_snapshot: Instant::ZERO,
             next_pass: Instant::ZERO,
@@ -101,6 +105,21 @@ impl Session {
         self.writable = true;
     }
 
+    /// What carried it is gone, with all that was under way.
+    pub(crate) fn carrier_gone(&mut self) {
+        self.source.carrier_gone();
+        let kept: BTreeSet<u64> = self
+            .source
+            .inner_mut()
+            .consumer()
+            .unsettled()
+            .into_iter()
+            .filter(|&token| self.source.keeps(token))
+            .collect();
+        self.source.inner_mut().lose_under_way(|token| kept.contains(&token));
+        self.writable = true;
+    }
+
     /// Whether everything that was queued has its fate.
     pub(crate) fn is_drained(&mut self, now: Instant) -> bool {
         !self.source.has_queued(now) && self.source.inner_mut().consumer().unsettled_len() == 0
@@ -141,6 +160,7 @@ impl Session {
     /// Writes down what is known, if somebody has asked and it was not done just now, or if it is the `last` time.
     pub(crate) fn report(&mut self, now: Instant, transport: Statistics, path: Option<PathState>, last: bool) {
         self.path = path.unwrap_or(self.path);
+        self.transport = transport;
         if last || (now >= self.next_snapshot && self.shared.wants_snapshot()) {
             self.next_snapshot = now + SNAPSHOT_INTERVAL;
             let ring = self.source.inner_mut();

@@ -16,6 +16,7 @@ use crate::command::{Command, Incoming, ListenReply, ListenerId, Made, PortLife,
 use crate::config::StreamConfig;
 use crate::congestion::Congestion;
 use crate::error::EngineError;
+use crate::follow::Followers;
 use crate::kernel_tcp::KernelTcp;
 use crate::listening::Listening;
 use crate::order::{Order, Orders, StreamId};
@@ -31,6 +32,7 @@ pub(crate) struct Worker {
     congestion: Congestion,
     ports: BTreeMap<u64, Port>,
     tcp: KernelTcp,
+    followers: Followers,
     next_port: u64,
     next_listener: u64,
     streams: Streams,
@@ -47,6 +49,7 @@ impl Worker {
             congestion,
             ports: BTreeMap::new(),
             tcp: KernelTcp::default(),
+            followers: Followers::default(),
             next_port: 0,
             next_listener: 0,
             streams: Streams::new(to_here),
@@ -64,6 +67,7 @@ impl Worker {
             self.pass_time(now, &mut cm);
             self.drain(now, &mut cm);
             self.ports.retain(|_, port| !port.is_idle());
+            self.tcp.retain_listeners(|port| self.ports.contains_key(&port));
             let now = clock::now();
             let due = cm.sleeps(now, self.poll_timeout(now));
             drop(cm);
@@ -133,10 +137,16 @@ impl Worker {
                 self.tcp.connect(now, remote, session, &config.tcp)?;
                 Ok(stream)
             }
-            Carrier::Udp => {
+            Carrier::Udp | Carrier::Auto => {
                 let mut port = Port::new(bind(any_local(remote))?, &mut self.rng);
                 let stream = port.connect(now, (remote, user), config, &mut self.streams)?;
-                self.add(port);
+                let id = port.streams().next();
+                let number = self.add(port);
+                if config.carrier == Carrier::Auto
+                    && let Some(id) = id
+                {
+                    self.followers.add(now, (id, number), remote, config.tcp.clone());
+                }
                 Ok(stream)
             }
             Carrier::Ip => {
@@ -153,14 +163,22 @@ impl Worker {
         self.next_listener += 1;
         let listening = Listening { id, user, config, incoming, life: Arc::new(()) };
         match listening.config.carrier {
-            Carrier::Tcp => return self.tcp.listen(at_or_in_ipv4(local, TcpListener::bind)?, listening),
+            Carrier::Tcp => return self.tcp.listen(at_or_in_ipv4(local, TcpListener::bind)?, listening, None),
             Carrier::Ip => return self.listen_natively(local.ip(), listening),
-            Carrier::Udp => {}
+            Carrier::Udp | Carrier::Auto => {}
         }
         let mut port = Port::new(bind(local)?, &mut self.rng);
         let (local, life) = (port.local_addr()?, port.life());
+        let beside = match listening.config.carrier {
+            // The same number in TCP.
+            Carrier::Auto => Some((at_or_in_ipv4(local, TcpListener::bind)?, listening.clone())),
+            _ => None,
+        };
         port.listen(listening, None);
-        self.add(port);
+        let number = self.add(port);
+        if let Some((socket, listening)) = beside {
+            self.tcp.listen(socket, listening, Some(number))?;
+        }
         Ok((id, local, life))
     }
 
@@ -224,6 +242,14 @@ impl Worker {
             port.receive(now, cm);
         }
         self.tcp.receive(now, &mut self.streams);
+        while let Some(returned) = self.tcp.poll_returned(now, &mut self.streams) {
+            let session = self.ports.values_mut().find_map(|port| {
+                let id = port.identified(returned.identity)?;
+                port.take(now, id)
+            });
+            self.tcp.welcome(now, returned, session);
+        }
+        self.followers.look(now, &mut self.ports, &mut self.tcp);
     }
 
     fn pass_time(&mut self, now: Instant, cm: &mut Manager) {
@@ -258,7 +284,7 @@ impl Worker {
 
     fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         let ports = self.ports.values_mut().filter_map(|port| port.poll_timeout(now));
-        ports.chain(self.tcp.poll_timeout(now)).min()
+        ports.chain(self.tcp.poll_timeout(now)).chain(self.followers.poll_timeout(now)).min()
     }
 
     fn sleep(&mut self, due: Option<Instant>) {

@@ -376,6 +376,12 @@ impl Consumer {
         self.unsettled.len()
     }
 
+    /// The claimed packets without a fate, oldest first.
+    pub fn unsettled(&mut self) -> Vec<u64> {
+        let claimed = self.next.saturating_sub(self.unsettled.memory())..self.next;
+        claimed.filter(|&token| self.unsettled.is_open(token)).collect()
+    }
+
     /// Gives every claimed packet without a fate one: `Dropped(Closed)` if it has not left, `Lost` if it has. For the
     /// end of a connection.
     pub fn settle_all(&mut self) {

@@ -106,6 +106,15 @@ impl RingSource {
         let _kept = self.consumer.drop_queued(DropReason::Closed);
     }
 
+    /// Whatever was sent over a carrier that is gone and has no fate is lost, but for what is `kept` to be sent again.
+    pub fn lose_under_way(&mut self, kept: impl Fn(u64) -> bool) {
+        for token in self.consumer.unsettled() {
+            if !kept(token) {
+                self.lost(token);
+            }
+        }
+    }
+
     /// What the application did to the ring that it must not, if anything.
     pub fn violation(&self) -> Option<Violation> {
         self.consumer.violation()

@@ -63,17 +63,21 @@ pub enum TransportName {
     Dccp,
     /// TCP, which passes nearly everywhere, and which any TCP receiver can read.
     Tcp,
+    /// DCCP in UDP, and TCP where UDP does not pass, from the beginning or later. The listener has to say so, too, and its
+    /// port has to be reachable by both.
+    Auto,
 }
 
 impl TransportName {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Dccp, Self::Tcp];
+    pub const ALL: [Self; 3] = [Self::Dccp, Self::Tcp, Self::Auto];
 
     /// The name in a URI.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Dccp => "dccp",
             Self::Tcp => "tcp",
+            Self::Auto => "auto",
         }
     }
 }

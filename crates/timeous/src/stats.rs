@@ -132,7 +132,7 @@ impl Stats {
             pkt_snd_replaced_total: carrier.replaced,
             pkt_snd_padded_total: carrier.padded,
             transport: match carrier.carrier {
-                Carrier::Udp | Carrier::Ip => "dccp",
+                Carrier::Udp | Carrier::Ip | Carrier::Auto => "dccp",
                 Carrier::Tcp => "tcp",
             },
             late_choice: match carrier.reach {

@@ -68,7 +68,7 @@ pub enum UriError {
 /// Every key, and what it means.
 pub const KEYS: [(&str, &str); 15] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
-    ("transport", "dccp (in UDP, the default) or tcp"),
+    ("transport", "dccp (in UDP, the default), tcp, or auto: tcp where UDP does not pass, or passes no more"),
     (
         "framing",
         "with transport=tcp: records, which any TCP receiver can tell apart, or rfc4571 for a receiver of RTP over TCP",
@@ -123,6 +123,9 @@ impl FromStr for Uri {
         };
         if options.transport != TransportName::Dccp && matches!(options.daemon, Daemon::At(_)) {
             return Err(UriError::BadMode("the daemon runs streams over DCCP only: leave out transport or daemon"));
+        }
+        if options.transport == TransportName::Auto && options.framing != TcpFraming::Records {
+            return Err(UriError::BadMode("transport=auto has records over TCP: leave out framing"));
         }
         if options.transport != TransportName::Dccp && options.encapsulation == Encapsulation::None {
             return Err(UriError::BadMode("encap=none is DCCP: leave out transport or encap"));
@@ -351,7 +354,7 @@ mod tests {
         assert_eq!(options("timeous://h").transport, TransportName::Dccp);
         let tcp = options("timeous://h?transport=tcp&framing=rfc4571");
         assert_eq!((tcp.transport, tcp.framing), (TransportName::Tcp, TcpFraming::Rfc4571));
-        assert!(error("timeous://h?transport=sctp").contains("dccp, tcp"));
+        assert!(error("timeous://h?transport=sctp").contains("dccp, tcp, auto"));
         assert!(error("timeous://h?framing=lines").contains("rfc4571"));
         assert!(error("timeous://h?transport=tcp&daemon=/a/b").contains("DCCP only"));
         assert!(error("timeous://h?transport=tcp&encap=none").contains("is DCCP"));

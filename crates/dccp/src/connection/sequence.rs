@@ -80,6 +80,11 @@ impl Sequence {
         self.sent.initial
     }
 
+    /// ISS and, once something has come, ISR.
+    pub(crate) fn initials(&self) -> (Seq, Option<Seq>) {
+        (self.sent.initial, self.received.map(|received| received.initial))
+    }
+
     /// GAR.
     pub(crate) fn gar(&self) -> Seq {
         self.gar

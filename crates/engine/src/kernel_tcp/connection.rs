@@ -11,6 +11,7 @@ use super::receiving::Receiving;
 use super::sending::Sending;
 use super::socket::Socket;
 use crate::carrier::{Carrier, CarrierView, TcpConfig};
+use crate::identity::Hello;
 use crate::order::StreamId;
 use crate::session::{PASS_INTERVAL, Session};
 
@@ -69,8 +70,28 @@ impl Connection {
 
     /// One that has come in.
     pub(super) fn accepted(now: Instant, socket: Socket, session: Session, config: TcpConfig) -> Self {
-        let mut connection = Self { socket, session, config, state: State::Over, counts: Statistics::default() };
+        // It may have been carried by something else before.
+        let counts = session.transport;
+        let mut connection = Self { socket, session, config, state: State::Over, counts };
         connection.open(now);
+        connection
+    }
+
+    /// One that takes part already: the caller says `hello`, and what the listener has `heard` is taken in.
+    pub(super) fn adopted(
+        now: Instant,
+        socket: Socket,
+        session: Session,
+        config: TcpConfig,
+        (hello, heard): (Option<Hello>, &[u8]),
+    ) -> Self {
+        let mut connection = Self::accepted(now, socket, session, config);
+        if let State::Open(both) = &mut connection.state {
+            if let Some(hello) = hello {
+                both.sending.say(hello);
+            }
+            both.receiving.take_in(now, heard, &mut connection.session, &mut connection.counts);
+        }
         connection
     }
 

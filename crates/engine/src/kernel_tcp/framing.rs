@@ -4,6 +4,7 @@ use timeous_core::AduMeta;
 use timeous_tcp::record::{self, Framing, Ordered};
 
 use crate::carrier::{TcpConfig, TcpFraming};
+use crate::identity::CONTROL;
 
 /// What a length of two bytes can say.
 const MOST_RFC4571: usize = u16::MAX as usize;
@@ -59,7 +60,7 @@ impl Writer {
 /// The sub-stream of a record: the application's own, if it may have that number; else whether there is a deadline.
 fn substream(meta: &AduMeta) -> u8 {
     match meta.substream.0 {
-        own @ record::UNTIMED..=record::MAX_SUBSTREAM => own,
+        own @ record::UNTIMED..CONTROL => own,
         _ if meta.deadline.is_some() => record::TIMED,
         _ => record::UNTIMED,
     }
@@ -85,7 +86,11 @@ impl Reader {
     /// Takes in what comes next in the stream, and gives each datagram that is complete.
     pub(super) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(&[u8])) {
         match self {
-            Self::Records(records) => records.push(bytes, |datagram| deliver(datagram.payload)),
+            Self::Records(records) => records.push(bytes, |datagram| {
+                if datagram.substream.0 != CONTROL {
+                    deliver(datagram.payload);
+                }
+            }),
             Self::Rfc4571(lengths) => lengths.push(bytes, deliver),
         }
     }

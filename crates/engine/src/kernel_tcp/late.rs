@@ -2,8 +2,8 @@
 //!
 //! The kernel sends from memory of ours, at first and again after a loss. A record whose datagram has gone stale is written
 //! anew there, with the same length, so that whatever leaves from then on carries something else (McQuistin §3.2). What
-//! has been sent may have arrived in its old form: a fresh datagram put there may never leave, so that it is sent at its
-//! own turn as well, and whichever comes second is a duplicate, which its number tells.
+//! has been sent may have arrived in its old form: a fresh datagram put there may never leave, so that it is a copy of one
+//! that is sent at its own turn as well. Whichever comes second is a duplicate, which its number tells.
 
 use std::io;
 
@@ -52,9 +52,8 @@ impl Sending {
         let (mss, holes) = self.meter.info().map_or((0, false), |info| {
             (info.mss() as usize, info.holes() > 0 || info.sacked() > 0 || info.timeouts() > 0)
         });
-        // The first one that the peer waits for is what leaves next if there is a hole.
-        let mut waited_for = holes;
-        for &place in &expired {
+        // From the end: what has gone stale and not left must not be taken for fresh.
+        for &place in expired.iter().rev() {
             // In two segments, one might arrive as it was and the other one not.
             if self.under_way.record(place).len() > mss {
                 continue;
@@ -62,8 +61,9 @@ impl Sending {
             let fresh = if self.is_unsent(place, socket)? {
                 self.replace_unsent(now, place, socket, source)?
             } else {
-                let head = std::mem::take(&mut waited_for) && self.again.is_none();
-                let fresh = head && self.place_copy(now, place, source);
+                // What the peer waits for leaves next, if there is a hole.
+                let head = holes && place == 0 && self.again.is_none();
+                let fresh = head && (self.copy_unsent(place, socket)? || self.place_copy(now, place, source));
                 self.retire(place, source, counts);
                 fresh
             };
@@ -120,7 +120,20 @@ impl Sending {
         Ok(true)
     }
 
-    /// A copy of the next fresh datagram goes with the retransmission, if there is one.
+    /// A copy of what waits first in the kernel's queue goes with the retransmission, if there is something.
+    fn copy_unsent(&mut self, place: usize, socket: &Socket) -> io::Result<bool> {
+        let sent = self.under_way.end().saturating_sub(socket.unsent()?.into());
+        let len = self.under_way.record(place).len();
+        let Some(zone) = &self.zone else { return Ok(false) };
+        let Some((slot, fresh_len)) = self.under_way.first_fresh(sent, len) else { return Ok(false) };
+        self.scratch.clear();
+        zone.read(slot, fresh_len, &mut self.scratch);
+        record::pad(len - fresh_len, &mut self.scratch);
+        self.write_record(place);
+        Ok(true)
+    }
+
+    /// A copy of the next fresh datagram of the ring goes with the retransmission, if there is one.
     fn place_copy(&mut self, now: Instant, place: usize, source: &mut dyn AduSource) -> bool {
         let Some((pulled, number)) = self.pull_for(now, place, source) else { return false };
         self.write_record(place);

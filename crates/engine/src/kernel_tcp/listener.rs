@@ -4,26 +4,26 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use timeous_core::Instant;
-
-use super::connection::Connection;
 use super::socket::Socket;
 use crate::command::{ListenerId, PortLife};
 use crate::error::EngineError;
 use crate::listening::Listening;
-use crate::streams::Streams;
 
 /// As many callers are let in in one turn.
 const TURN: u32 = 16;
 
 pub(super) struct Listener {
     socket: TcpListener,
-    listening: Listening,
+    pub(super) listening: Listening,
+    /// The UDP port beside it, whose streams may come back here.
+    pub(super) beside: Option<u64>,
+    /// Whether new streams are wanted, too.
+    pub(super) wants_new: bool,
 }
 
 impl Listener {
-    pub(super) fn new(socket: TcpListener, listening: Listening) -> Self {
-        Self { socket, listening }
+    pub(super) fn new(socket: TcpListener, listening: Listening, beside: Option<u64>) -> Self {
+        Self { socket, listening, beside, wants_new: true }
     }
 
     pub(super) fn id(&self) -> ListenerId {
@@ -39,26 +39,21 @@ impl Listener {
         Ok(self.socket.local_addr()?)
     }
 
-    /// Lets in who has called.
-    pub(super) fn accept(&mut self, now: Instant, streams: &mut Streams, connections: &mut Vec<Connection>) {
+    /// Who has called.
+    pub(super) fn accept(&self) -> Vec<Socket> {
+        let mut callers = Vec::new();
         for _ in 0..TURN {
-            let socket = match self.socket.accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            match self.socket.accept().and_then(|(stream, _)| Socket::accepted(stream)) {
+                Ok(socket) => callers.push(socket),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // A caller that has left again, or no descriptor: the next turn tries again.
-                Err(error) => return tracing::debug!(%error, "accepting"),
-            };
-            let Listening { user, config, incoming, .. } = &self.listening;
-            let made =
-                streams.make(*user, config, PortLife::default()).and_then(|made| Ok((Socket::accepted(socket)?, made)));
-            match made {
-                Ok((socket, (session, stream))) => {
-                    connections.push(Connection::accepted(now, socket, session, config.tcp.clone()));
-                    incoming.push(stream);
+                Err(error) => {
+                    tracing::debug!(%error, "accepting");
+                    break;
                 }
-                Err(error) => tracing::warn!(%error, "no stream for a caller"),
             }
         }
+        callers
     }
 }
 

@@ -5,21 +5,31 @@ use std::net::{SocketAddr, TcpListener};
 use rustix::event::{PollFd, PollFlags};
 use timeous_core::Instant;
 
+use super::call::Call;
 use super::connection::Connection;
 use super::listener::Listener;
+use super::newcomer::{Kind, Newcomer};
 use crate::carrier::TcpConfig;
-use crate::command::{ListenReply, ListenerId};
+use crate::command::{ListenReply, ListenerId, PortLife};
 use crate::error::EngineError;
+use crate::identity::{Hello, Identity};
 use crate::listening::Listening;
 use crate::order::StreamId;
 use crate::session::Session;
 use crate::streams::Streams;
+
+/// A caller that goes on with a stream of this host.
+pub(crate) struct Returned {
+    pub(crate) identity: Identity,
+    newcomer: Newcomer,
+}
 
 /// The connections and listeners of an engine.
 #[derive(Default)]
 pub(crate) struct KernelTcp {
     connections: Vec<Connection>,
     listeners: Vec<Listener>,
+    newcomers: Vec<Newcomer>,
     /// Whether some connection has data that may not leave yet.
     waits: bool,
 }
@@ -37,17 +47,75 @@ impl KernelTcp {
         Ok(())
     }
 
-    /// Waits for callers at a socket that listens.
-    pub(crate) fn listen(&mut self, socket: TcpListener, listening: Listening) -> ListenReply {
+    /// A stream goes on over a call that was answered.
+    pub(crate) fn go_on(&mut self, now: Instant, call: Call, hello: Hello, session: Session, config: &TcpConfig) {
+        let (socket, config) = (call.into_socket(), config.clone());
+        self.connections.push(Connection::adopted(now, socket, session, config, (Some(hello), &[])));
+    }
+
+    /// The next caller that goes on with a stream.
+    pub(crate) fn poll_returned(&mut self, now: Instant, streams: &mut Streams) -> Option<Returned> {
+        let mut at = 0;
+        while at < self.newcomers.len() {
+            match self.newcomers[at].look(now) {
+                Kind::Unknown => at += 1,
+                Kind::Gone => drop(self.newcomers.swap_remove(at)),
+                Kind::New => {
+                    let newcomer = self.newcomers.swap_remove(at);
+                    self.take_in(now, newcomer, streams);
+                }
+                Kind::Returned(identity) => {
+                    return Some(Returned { identity, newcomer: self.newcomers.swap_remove(at) });
+                }
+            }
+        }
+        None
+    }
+
+    /// The stream with which a caller goes on; `None`: it is not there any more, and that caller is nobody's.
+    pub(crate) fn welcome(&mut self, now: Instant, returned: Returned, session: Option<Session>) {
+        let Newcomer { socket, listening, bytes, .. } = returned.newcomer;
+        if let Some(session) = session {
+            let config = listening.config.tcp.clone();
+            self.connections.push(Connection::adopted(now, socket, session, config, (None, &bytes)));
+        }
+    }
+
+    /// A caller gets a stream of its own, if new ones are wanted still.
+    fn take_in(&mut self, now: Instant, newcomer: Newcomer, streams: &mut Streams) {
+        let Newcomer { socket, listening, bytes, .. } = newcomer;
+        if !self.listeners.iter().any(|listener| listener.id() == listening.id && listener.wants_new) {
+            return;
+        }
+        match streams.make(listening.user, &listening.config, PortLife::default()) {
+            Ok((session, stream)) => {
+                let config = listening.config.tcp.clone();
+                self.connections.push(Connection::adopted(now, socket, session, config, (None, &bytes)));
+                listening.incoming.push(stream);
+            }
+            Err(error) => tracing::warn!(%error, "no stream for a caller"),
+        }
+    }
+
+    /// Forgets listeners that want no new streams and whose old ones are all gone: those of UDP ports that are not `there`.
+    pub(crate) fn retain_listeners(&mut self, there: impl Fn(u64) -> bool) {
+        self.listeners.retain(|listener| listener.wants_new || listener.beside.is_some_and(&there));
+    }
+
+    /// Waits for callers at a socket that listens: for new ones and for those who come back from the UDP port `beside`.
+    pub(crate) fn listen(&mut self, socket: TcpListener, listening: Listening, beside: Option<u64>) -> ListenReply {
         socket.set_nonblocking(true)?;
-        let listener = Listener::new(socket, listening);
+        let listener = Listener::new(socket, listening, beside);
         let reply = (listener.id(), listener.local_addr()?, listener.life());
         self.listeners.push(listener);
         Ok(reply)
     }
 
     pub(crate) fn stop_listening(&mut self, id: ListenerId) {
-        self.listeners.retain(|listener| listener.id() != id);
+        for listener in self.listeners.iter_mut().filter(|listener| listener.id() == id) {
+            listener.wants_new = false;
+        }
+        self.retain_listeners(|_| true);
     }
 
     fn connection(&mut self, id: StreamId) -> Option<&mut Connection> {
@@ -72,8 +140,17 @@ impl KernelTcp {
     }
 
     pub(crate) fn receive(&mut self, now: Instant, streams: &mut Streams) {
-        for listener in &mut self.listeners {
-            listener.accept(now, streams, &mut self.connections);
+        let mut callers = Vec::new();
+        for listener in &self.listeners {
+            let listening = &listener.listening;
+            callers.extend(listener.accept().into_iter().map(|socket| (socket, listening.clone(), listener.beside)));
+        }
+        for (socket, listening, beside) in callers {
+            let newcomer = Newcomer::new(now, socket, listening);
+            match beside {
+                Some(_) => self.newcomers.push(newcomer),
+                None => self.take_in(now, newcomer, streams),
+            }
         }
         for connection in &mut self.connections {
             connection.receive(now);
@@ -94,10 +171,12 @@ impl KernelTcp {
     /// What is waited for.
     pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let listeners = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
-        listeners.chain(self.connections.iter().filter_map(Connection::poll_fd))
+        let newcomers = self.newcomers.iter().map(|newcomer| PollFd::new(&newcomer.socket, PollFlags::IN));
+        listeners.chain(newcomers).chain(self.connections.iter().filter_map(Connection::poll_fd))
     }
 
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        self.connections.iter().filter_map(|connection| connection.poll_timeout(now, self.waits)).min()
+        let connections = self.connections.iter().filter_map(|connection| connection.poll_timeout(now, self.waits));
+        connections.chain(self.newcomers.iter().map(Newcomer::poll_timeout)).min()
     }
 }

@@ -40,14 +40,23 @@ impl Receiving {
             if len == 0 {
                 return Ok(true);
             }
-            counts.packets_received += 1;
-            self.reader.push(&self.buffer[..len], |datagram| {
-                counts.data_received += 1;
-                counts.bytes_received += datagram.len() as u64;
-                session.handle_event(now, Event::Received(datagram.to_vec()));
-            });
-            (counts.malformed, counts.duplicates) = self.reader.refused();
+            read(&mut self.reader, now, &self.buffer[..len], session, counts);
         }
         Ok(false)
     }
+
+    /// Takes in what was read elsewhere.
+    pub(super) fn take_in(&mut self, now: Instant, bytes: &[u8], session: &mut Session, counts: &mut Statistics) {
+        read(&mut self.reader, now, bytes, session, counts);
+    }
+}
+
+fn read(reader: &mut Reader, now: Instant, bytes: &[u8], session: &mut Session, counts: &mut Statistics) {
+    counts.packets_received += 1;
+    reader.push(bytes, |datagram| {
+        counts.data_received += 1;
+        counts.bytes_received += datagram.len() as u64;
+        session.handle_event(now, Event::Received(datagram.to_vec()));
+    });
+    (counts.malformed, counts.duplicates) = reader.refused();
 }

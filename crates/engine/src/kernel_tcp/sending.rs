@@ -11,6 +11,7 @@ use super::socket::Socket;
 use super::under_way::UnderWay;
 use super::zone::{Slot, Zone};
 use crate::carrier::{Reach, TcpConfig, TcpFraming};
+use crate::identity::Hello;
 
 /// As many packets leave in one turn, so that other streams have theirs.
 const TURN: u32 = 64;
@@ -93,6 +94,14 @@ impl Sending {
 
     pub(super) fn path(&self) -> PathState {
         self.meter.path()
+    }
+
+    /// Says something to the other end, before anything else.
+    pub(super) fn say(&mut self, hello: Hello) {
+        let mut bytes = Vec::new();
+        hello.write(self.writer.number(), &mut bytes);
+        self.under_way.skip(bytes.len());
+        self.rest = Some(Rest { bytes, from: 0 });
     }
 
     /// Whether nothing waits here.

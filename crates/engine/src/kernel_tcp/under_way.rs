@@ -64,6 +64,11 @@ impl UnderWay {
         }
     }
 
+    /// So many bytes of the stream are nobody's datagram.
+    pub(super) fn skip(&mut self, len: usize) {
+        self.end += len as u64;
+    }
+
     /// The end of the stream so far.
     pub(super) fn end(&self) -> u64 {
         self.end
@@ -121,6 +126,14 @@ impl UnderWay {
             }
         }
         expired
+    }
+
+    /// Where the first datagram lies that has not left, since it lies beyond `sent`, and takes at most `room` bytes; and how
+    /// many it takes. What has gone stale has given up its place by now.
+    pub(super) fn first_fresh(&self, sent: u64, room: usize) -> Option<(&Slot, usize)> {
+        let unsent = self.records.iter().skip_while(|record| record.start < sent);
+        let mut fitting = unsent.filter(|record| record.token.is_some() && record.len() <= room);
+        fitting.find_map(|record| record.slot.as_ref().map(|(_, slot)| (slot, record.len())))
     }
 
     pub(super) fn record(&self, place: usize) -> &Record {

@@ -76,6 +76,14 @@ impl Zone {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(slot), bytes.len()) };
     }
 
+    /// Appends the first `len` bytes of a place.
+    pub(super) fn read(&self, slot: &Slot, len: usize, out: &mut Vec<u8>) {
+        assert!(len <= self.place, "a record is no longer than its place");
+        // SAFETY: the place lies within the mapping, which is zeroed at first, and nobody but `write` changes it, for which
+        // the zone is borrowed alone.
+        out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.at(slot), len) });
+    }
+
     /// The bytes from `from` to `to` of a place, for the kernel.
     pub(super) fn part(&self, slot: &Slot, from: usize, to: usize) -> Place<'_> {
         assert!(from <= to && to <= self.place, "a part of a place lies within it");

@@ -141,6 +141,7 @@ fn carrier_words(view: CarrierView) -> [u64; CARRIER] {
         Carrier::Udp => 0,
         Carrier::Tcp => 1,
         Carrier::Ip => 2,
+        Carrier::Auto => 3,
     };
     let reach = match view.reach {
         Reach::Sending => 0,
@@ -155,6 +156,7 @@ fn read_carrier([carrier, reach, replaced, padded, stalled]: [u64; CARRIER]) -> 
         0 => Carrier::Udp,
         1 => Carrier::Tcp,
         2 => Carrier::Ip,
+        3 => Carrier::Auto,
         _ => return None,
     };
     let reach = match reach {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use timeous_core::Duration;
 use timeous_engine::{Carrier, Engine, EngineError, ServiceCode, Stream, StreamConfig, clock};
 
 use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
@@ -20,12 +21,20 @@ pub(super) fn open(engine: &Engine, uri: &Uri) -> Result<Stream, Error> {
     }
 }
 
+/// With `transport=auto`, a peer that is silent for so long is asked whether it is there.
+const ALIVE: Duration = Duration::from_millis(400);
+
 /// A caller that does not finish its handshake is no caller: the next one is waited for.
 fn be_called(engine: &Engine, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
     let mut listener = engine.listen(local, config(options))?;
     loop {
         let Some(mut stream) = listener.accept(None) else { return Err(EngineError::Stopped.into()) };
-        if handshake(&mut stream, Some(clock::now() + options.timeout)).is_ok() {
+        let patience = match options.transport {
+            // One whose answers do not pass will be back by TCP.
+            TransportName::Auto => options.timeout.min(ALIVE * 2),
+            TransportName::Dccp | TransportName::Tcp => options.timeout,
+        };
+        if handshake(&mut stream, Some(clock::now() + patience)).is_ok() {
             return Ok(stream);
         }
     }
@@ -37,7 +46,11 @@ fn config(options: &Options) -> StreamConfig {
         mps: options.mtu,
         connect_timeout: options.timeout,
         // A peer that has nothing to say is asked after half of the time, and has the other half to answer.
-        keep_alive: Some(options.timeout / 2),
+        keep_alive: Some(match options.transport {
+            // That UDP passes no more is to be known soon.
+            TransportName::Auto => ALIVE,
+            TransportName::Dccp | TransportName::Tcp => options.timeout / 2,
+        }),
         silence: options.timeout / 2,
         // A listener that ends may be gone before its caller could answer a CloseReq; a Close needs no more of it.
         server_holds_timewait: true,
@@ -55,6 +68,7 @@ fn config(options: &Options) -> StreamConfig {
     StreamConfig {
         carrier: match (options.transport, options.encapsulation) {
             (TransportName::Tcp, _) => Carrier::Tcp,
+            (TransportName::Auto, _) => Carrier::Auto,
             (TransportName::Dccp, Encapsulation::Udp) => Carrier::Udp,
             (TransportName::Dccp, Encapsulation::None) => Carrier::Ip,
         },

@@ -208,7 +208,8 @@ fn thirty_lines_of_python_read_every_record() {
         lines
     });
     let mut sender =
-        Sender::open(&uri(&format!("timeous://127.0.0.1:{port}?transport=tcp&latency=20s&slots=4096"))).unwrap();
+        Sender::open(&uri(&format!("timeous://127.0.0.1:{port}?transport=tcp&latency=20s&policy=deadline&slots=4096")))
+            .unwrap();
     for n in 0..2_000 {
         sender.send(&payload(n), Hints::default()).unwrap();
     }

@@ -1,0 +1,213 @@
+//! Late choice behind `send()`: what went stale while the path was cut is on the wire no more when it passes again. In a
+//! network namespace with a firewall. Needs root and nftables.
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+
+use timeous_choice::Deadlines;
+use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant};
+use timeous_engine::{
+    Carrier, DccpConfig, Engine, Reach, ServiceCode, Status, Stream, StreamConfig, TcpConfig, TcpFraming, clock,
+};
+use timeous_net::emulator::{EmulatorError, Namespace};
+use timeous_tcp::record::{Framing, Ordered};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAYLOAD: usize = 700;
+
+/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
+fn skip(test: &str, needs: &str) {
+    assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {needs}");
+    eprintln!("SKIPPED {test}: needs {needs}");
+}
+
+/// A namespace whose loopback is up and has a firewall.
+struct Scene(Namespace);
+
+impl Scene {
+    fn make(test: &str) -> Option<Self> {
+        let name = format!("timeous-{test}-{}", std::process::id());
+        let namespace = match Namespace::open_or_make(&name) {
+            Ok(namespace) => namespace,
+            Err(error @ (EmulatorError::NoRights { .. } | EmulatorError::NoIpTool)) => {
+                skip(test, &format!("root and iproute2 ({error})"));
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        namespace.ip(&["link", "set", "lo", "up"]).unwrap();
+        let scene = Self(namespace);
+        if !scene.nft("add table inet t") {
+            skip(test, "nftables");
+            return None;
+        }
+        assert!(scene.nft("add chain inet t input { type filter hook input priority 0; }"));
+        Some(scene)
+    }
+
+    fn nft(&self, rule: &str) -> bool {
+        let nft = || Command::new("nft").arg(rule).stdin(Stdio::null()).output();
+        self.0.within(nft).unwrap().is_ok_and(|output| output.status.success())
+    }
+
+    fn cut(&self, port: u16) {
+        assert!(self.nft(&format!("add rule inet t input tcp dport {port} drop")));
+    }
+
+    fn mend(&self) {
+        assert!(self.nft("flush chain inet t input"));
+    }
+
+    /// A stream from an engine to a plain socket.
+    fn stream(&self, framing: TcpFraming) -> (Engine, Stream, TcpStream) {
+        self.0
+            .within(|| {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let engine = Engine::start().unwrap();
+                let stream = engine.connect(listener.local_addr().unwrap(), config(framing)).unwrap();
+                (engine, stream, listener.accept().unwrap().0)
+            })
+            .unwrap()
+    }
+}
+
+fn config(framing: TcpFraming) -> StreamConfig {
+    StreamConfig {
+        carrier: Carrier::Tcp,
+        tcp: TcpConfig { framing, silence: PATIENCE, ..TcpConfig::default() },
+        dccp: DccpConfig::default(),
+        service: ServiceCode::from_bytes(*b"test"),
+        dccp_port: 5_004,
+        slots: 256,
+        choice: Arc::new(|| Box::new(Deadlines)),
+        repair: None,
+    }
+}
+
+fn payload(seq: u64) -> Vec<u8> {
+    [&seq.to_be_bytes()[..], &[seq as u8 | 0x40; PAYLOAD]].concat()
+}
+
+fn send(stream: &mut Stream, seq: u64, deadline: Instant) {
+    let meta = AduMeta { seq: AduSeq(seq), deadline: Some(deadline), enqueued: clock::now(), ..AduMeta::default() };
+    stream.sending().enqueue(&meta, &payload(seq)).unwrap();
+}
+
+fn until(stream: &mut Stream, what: &str, mut so: impl FnMut(&mut Stream) -> bool) {
+    let end = clock::now() + PATIENCE;
+    while !so(stream) {
+        assert!(clock::now() < end, "{what}: {:?}", stream.sending().snapshot());
+        stream.sending().wait(Some(clock::now() + Duration::from_millis(10)));
+    }
+}
+
+/// Reads the stream to its end, in a thread of its own: the bytes as they came.
+fn collect(mut peer: TcpStream) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        peer.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+/// 0 is sent and arrives. Then the path is cut, 1 to 4 are sent and go stale, 5 to 8 are fresh, and the path is mended.
+fn cut_and_mended(scene: &Scene, framing: TcpFraming) -> (Engine, Stream, thread::JoinHandle<Vec<u8>>) {
+    let (engine, mut stream, peer) = scene.stream(framing);
+    let port = peer.local_addr().unwrap().port();
+    let received = collect(peer);
+    let long = clock::now() + PATIENCE;
+    send(&mut stream, 0, long);
+    until(&mut stream, "the first one arrives", |stream| stream.sending().poll_completion().is_some());
+    scene.cut(port);
+    let soon = clock::now() + Duration::from_millis(600);
+    for seq in 1..5 {
+        send(&mut stream, seq, soon);
+    }
+    until(&mut stream, "all are given to the kernel", |stream| stream.sending().snapshot().transport.data_sent == 5);
+    // The kernel has found out, so that nothing new leaves.
+    until(&mut stream, "it is time", |_| clock::now() + Duration::from_millis(50) > soon);
+    for seq in 5..9 {
+        send(&mut stream, seq, long);
+    }
+    until(&mut stream, "they have gone stale", |_| clock::now() > soon + Duration::from_millis(50));
+    scene.mend();
+    (engine, stream, received)
+}
+
+fn finish(stream: &mut Stream) -> Vec<(u64, Fate)> {
+    let mut fates = Vec::new();
+    stream.sending().finish();
+    until(stream, "the end", |stream| {
+        let closed = matches!(stream.status(), Status::Closed(_));
+        fates.extend(std::iter::from_fn(|| stream.sending().poll_completion()).map(|done| (done.seq.0, done.fate)));
+        closed
+    });
+    fates.sort_by_key(|(seq, _)| *seq);
+    fates
+}
+
+fn contains(bytes: &[u8], seq: u64) -> bool {
+    // Without zeros, a payload lies in its record as it is.
+    let pattern = [seq as u8 | 0x40; 200];
+    bytes.windows(pattern.len()).any(|window| window == pattern)
+}
+
+#[test]
+fn what_went_stale_while_the_path_was_cut_never_arrives_and_the_fresh_goes_in_its_place() {
+    let Some(scene) = Scene::make("late") else { return };
+    let (_engine, mut stream, received) = cut_and_mended(&scene, TcpFraming::Records);
+    until(&mut stream, "the fresh arrive", |stream| stream.sending().snapshot().transport.acked >= 5);
+    let view = stream.sending().snapshot().carrier;
+    let fates = finish(&mut stream);
+    let bytes = received.join().unwrap();
+    assert_eq!(view.reach, Reach::Retransmissions);
+    assert_eq!(view.replaced + view.padded, 4, "{view:?}");
+    for seq in 1..5 {
+        assert!(!contains(&bytes, seq), "{seq} was sent again when it was stale");
+    }
+    let mut reader = Ordered::new(Framing::Sealed, 2_000);
+    let mut got = Vec::new();
+    reader.push(&bytes, |datagram| got.push(datagram.payload.to_vec()));
+    let counts = *reader.counts();
+    assert_eq!((counts.damaged, counts.overlong), (0, 0));
+    assert!(
+        view.replaced >= 1 && counts.duplicates >= 1,
+        "the first place carried what was fresh: {view:?} {counts:?}"
+    );
+    got.sort();
+    assert_eq!(got, [0, 5, 6, 7, 8].map(payload));
+    assert_eq!(
+        fates.iter().map(|fate| fate.1).collect::<Vec<_>>(),
+        [[Fate::Lost; 4].as_slice(), &[Fate::Acked; 4]].concat()
+    );
+}
+
+#[test]
+fn where_there_is_no_room_for_a_replacement_all_that_was_sent_arrives() {
+    let Some(scene) = Scene::make("plain") else { return };
+    let (_engine, mut stream, received) = cut_and_mended(&scene, TcpFraming::Rfc4571);
+    until(&mut stream, "the fresh arrive", |stream| stream.sending().snapshot().transport.acked == 9);
+    assert_eq!(stream.sending().snapshot().carrier.reach, Reach::Queue);
+    finish(&mut stream);
+    let bytes = received.join().unwrap();
+    assert!((0..9).all(|seq| contains(&bytes, seq)));
+}
+
+#[test]
+fn what_cannot_be_changed_any_more_is_known_and_told() {
+    let Some(scene) = Scene::make("nosg") else { return };
+    // A device without scatter-gather: the kernel has to copy.
+    let off = || Command::new("ethtool").args(["-K", "lo", "sg", "off"]).output();
+    if !scene.0.within(off).unwrap().is_ok_and(|output| output.status.success()) {
+        return skip("what_cannot_be_changed_any_more_is_known_and_told", "ethtool");
+    }
+    let (_engine, mut stream, received) = cut_and_mended(&scene, TcpFraming::Records);
+    until(&mut stream, "the fresh arrive", |stream| stream.sending().snapshot().transport.acked == 9);
+    assert_eq!(stream.sending().snapshot().carrier.reach, Reach::Queue);
+    finish(&mut stream);
+    let bytes = received.join().unwrap();
+    assert!((0..9).all(|seq| contains(&bytes, seq)));
+}
