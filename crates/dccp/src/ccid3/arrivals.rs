@@ -91,6 +91,16 @@ impl Arrivals {
         if secs > 0.0 { self.bytes.saturating_sub(since.bytes) as f64 / secs } else { 0.0 }
     }
 
+    /// Data are about to be counted that end a silence: a round trip ago there was nothing under way, and how long the
+    /// sender had nothing to send says nothing of the path (RFC 5348 §6.2).
+    pub(super) fn after_silence(&mut self, now: Instant, rtt: Duration) {
+        let (at, ticks) = (now.saturating_sub(rtt), self.marks.back().map_or(0, |mark| mark.ticks));
+        if self.told.is_some_and(|told| told < at) {
+            self.mark(Mark { at, ticks, bytes: self.bytes });
+            self.told = Some(at);
+        }
+    }
+
     /// The rate is told.
     pub(super) fn told(&mut self, now: Instant) {
         let ticks = self.marks.back().map_or(0, |mark| mark.ticks);
@@ -124,8 +134,13 @@ mod tests {
         assert!((arrivals.rate(at(700), RTT) - 20_000.0).abs() < 1.0, "{}", arrivals.rate(at(700), RTT));
         arrivals.told(at(650));
         assert!((arrivals.rate(at(700), RTT) - 20_000.0).abs() < 1.0);
-        // Nothing for long is told as it is.
         arrivals.told(at(700));
+        // A silence does not count, once it is known for one.
+        let mut silent = arrivals.clone();
+        silent.after_silence(at(2_700), RTT);
+        silent.count(at(2_700), 500, 100);
+        assert!((silent.rate(at(2_700), RTT) - 5_000.0).abs() < 1.0, "{}", silent.rate(at(2_700), RTT));
+        // Otherwise nothing for long is told as it is.
         arrivals.count(at(2_700), 500, 100);
         assert!((arrivals.rate(at(2_700), RTT) - 250.0).abs() < 1.0);
     }

@@ -88,6 +88,9 @@ impl Receiver {
             self.due |= news.began && self.told.is_some();
             return;
         };
+        if self.silent {
+            self.arrivals.after_silence(now, self.rtt);
+        }
         self.arrivals.count(now, bytes, self.history.ticks());
         self.fresh = true;
         let round_trip_on = |told| self.history.ticks() >= told + u64::from(ROUND_TRIP);

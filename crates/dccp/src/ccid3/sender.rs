@@ -16,6 +16,8 @@ use crate::seq::Seq;
 const WINDOW_ROUND_TRIPS: u64 = 5;
 /// What was sent in so many round trips before the newest feedback is remembered: loss intervals are looked up in it.
 const REMEMBERED_ROUND_TRIPS: u64 = 8;
+/// What no round trip is shorter than, though clocks may say so.
+const LEAST_ROUND_TRIP: Duration = Duration::from_micros(1);
 /// The mean overhead of a packet follows the last sixteen or so.
 const GAIN: f64 = 1.0 / 16.0;
 
@@ -170,7 +172,7 @@ impl Sender {
         let (told, most) = (f64::from(heard.receive_rate.unwrap_or(0)), most_received(&self.sent, &sent, time));
         self.capped += u64::from(told > most);
         let report = Report {
-            sent_at: sent.at,
+            sent_at: sent.at.min(now.saturating_sub(LEAST_ROUND_TRIP)),
             delay,
             receive_rate: Rate::from_bps((told.min(most) * 8.0) as u64),
             loss_event_rate: p,
@@ -187,7 +189,7 @@ impl Sender {
     /// acknowledged, since a shorter round trip would mean a higher rate.
     fn believed(&self, now: Instant, sent_at: Instant, elapsed: Duration) -> Result<Duration, Implausible> {
         let passed = now.saturating_since(sent_at);
-        if passed.is_zero() || elapsed >= passed {
+        if elapsed >= passed.max(LEAST_ROUND_TRIP) {
             return Err(Implausible::Delay { delay: elapsed, passed });
         }
         let least = self.shortest.unwrap_or(passed) / 2;
