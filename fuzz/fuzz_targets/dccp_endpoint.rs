@@ -118,7 +118,7 @@ impl Host {
             let heard = self.heard.entry(id).or_default();
             assert!(heard.closed.is_none(), "{event:?} after the end of {id:?}");
             match event {
-                Event::Incoming { .. } => {}
+                Event::Incoming { .. } | Event::NotListening => {}
                 Event::Connected => heard.connected = true,
                 Event::Received(_) => heard.received += 1,
                 Event::Acked { token } => self.queues.source(id).acked(token),

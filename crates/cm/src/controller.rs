@@ -76,6 +76,10 @@ pub trait Controller: Send + std::fmt::Debug {
     /// window of its own need not.
     fn adopt(&mut self, _window: u64, _threshold: Option<u64>) {}
 
+    /// The receiver has trouble keeping up: the window is to grow no faster than after slow start (RFC 4341 §5.2). One that
+    /// reckons a rate need not.
+    fn end_slow_start(&mut self) {}
+
     /// Whether the window is used, and so proves something, while so much is under way, a further packet counted in.
     fn is_used(&self, under_way: u64) -> bool {
         under_way > self.window()

@@ -136,6 +136,8 @@ pub struct Update {
     /// Whether the client is in fast recovery, this acknowledgement included: until that is done the window does not
     /// grow (RFC 6675 §5). False after a timeout, where slow start repairs (RFC 5681 §3.1).
     pub recovering: bool,
+    /// Whether the receiver says that it has trouble keeping up: slow start is over (RFC 4341 §5.2).
+    pub slow_receiver: bool,
     /// Bytes that were told of before and that still count as in flight when a loss is judged: what the receiver holds
     /// beyond a gap is acknowledged for certain only when the gap is filled (`FlightSize`, RFC 5681 §2).
     pub beyond_gap: u64,

@@ -266,6 +266,7 @@ proptest! {
                 rtt: lie.rtt.map(Duration::from_millis),
                 recovering: false,
                 beyond_gap: lie.beyond_gap,
+                slow_receiver: false,
             };
             let before = cm.query(liar).unwrap();
             match cm.update(now, liar, update) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use timeous_choice::{Age, Chain, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_core::{Duration, LateChoice, Priority};
-use timeous_engine::{Carrier, DccpConfig, ServiceCode, StreamConfig};
+use timeous_engine::{Carrier, Ccid, DccpConfig, ServiceCode, StreamConfig};
 use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
 
 /// Timers that are shorter keep the engine busy for nothing.
@@ -23,7 +23,7 @@ pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
         // The RFC's own is the most.
         msl: within(spec.msl, Duration::ZERO, DccpConfig::default().msl),
         server_holds_timewait: spec.server_holds_timewait,
-        ..DccpConfig::default()
+        ..DccpConfig::default().with_ccids(&[Ccid::from_number(spec.ccid.into()).unwrap_or_default()])
     };
     let policy = spec.policy;
     StreamConfig {

@@ -5,11 +5,9 @@
 //! where RFC 4341 §5 counts packets: a flow of small packets does not get a large packet's worth of window for each.
 
 mod ack_ratio;
-mod data_dropped;
 mod receiver;
 mod sender;
 
 pub(crate) use ack_ratio::{AckRatio, PeerGaps};
-pub(crate) use data_dropped::overrun;
 pub(crate) use receiver::{DataArrival, Receiver};
 pub(crate) use sender::{Feedback, PacketFate, Sender};

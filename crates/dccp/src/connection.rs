@@ -5,13 +5,19 @@ mod asked;
 mod closing;
 mod config;
 mod control;
+mod delivery;
+mod drops;
 mod events;
 mod handshake;
+mod heed;
 mod options;
 mod rates;
 mod receive;
+mod reception;
 pub(crate) mod refusal;
+mod restraint;
 mod round;
+mod seal;
 mod sequence;
 mod state;
 mod timeouts;
@@ -40,6 +46,8 @@ use crate::seq::Seq;
 use crate::service::ServiceCode;
 use asked::Handshake;
 use control::Control;
+use reception::Reception;
+use restraint::Restraint;
 use round::{PeerPace, Round};
 use sequence::Sequence;
 use timers::{Timer, TimerTable};
@@ -150,6 +158,8 @@ pub struct Connection {
     acked_at: Instant,
     options: OptionList,
     received: ToAnswer,
+    reception: Reception,
+    restraint: Restraint,
     /// Whether the source, in this round of polling, had something and then gave nothing.
     barren: bool,
     /// How many ADUs the source was told to expect a pull for at this instant, and that were not pulled yet.
@@ -231,6 +241,8 @@ impl Connection {
             acked_at: now,
             options: OptionList::new(),
             received: ToAnswer::default(),
+            reception: Reception::default(),
+            restraint: Restraint::default(),
             barren: false,
             expected: 0,
             expected_at: Instant::ZERO,

@@ -3,6 +3,7 @@
 mod arrivals;
 mod config;
 mod lingering;
+mod moved;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +15,7 @@ use timeous_core::{
 };
 
 pub use config::EndpointConfig;
-pub use names::{ConnectionId, Route};
+pub use names::{ConnectionId, Moved, Route};
 
 use crate::connection::refusal::write_bare;
 use crate::connection::{Config, Connection, Event, State, Target};
@@ -23,6 +24,9 @@ use crate::reset::ResetCode;
 use crate::service::ServiceCode;
 use lingering::Lingering;
 use names::FlowKey;
+
+/// A look at all connections is not free, and strangers can ask for it.
+const LOOKS_PER_SECOND: u32 = 1;
 
 /// The send queues of an endpoint's connections.
 pub trait Sources {
@@ -81,6 +85,9 @@ pub struct EndpointStatistics {
     pub resets_sent: u64,
     /// Half-open connections given up for newcomers.
     pub evicted: u64,
+    /// Packets from a new address that look like those of a connection: see [`Endpoint::last_moved`]. Not all are
+    /// counted.
+    pub moved: u64,
 }
 
 #[derive(Debug)]
@@ -136,6 +143,8 @@ pub struct Endpoint {
     events: VecDeque<(ConnectionId, Event)>,
     refusals: VecDeque<(Route, Header)>,
     refusal_rate: RateLimit,
+    moved_rate: RateLimit,
+    last_moved: Option<Moved>,
     statistics: EndpointStatistics,
     /// Those whose end was told: they are still there to be asked for their statistics.
     ended: BTreeSet<ConnectionId>,
@@ -161,6 +170,8 @@ impl Endpoint {
             events: VecDeque::new(),
             refusals: VecDeque::new(),
             refusal_rate: RateLimit::per_second(config.resets_per_second),
+            moved_rate: RateLimit::per_second(LOOKS_PER_SECOND),
+            last_moved: None,
             statistics: EndpointStatistics::default(),
             ended: BTreeSet::new(),
             next_id: 0,
@@ -250,6 +261,20 @@ impl Endpoint {
         command(&mut slot.connection)?;
         self.after(id);
         Ok(())
+    }
+
+    /// What room the application of a connection has, as [`Connection::set_receive_room`].
+    pub fn set_receive_room(&mut self, id: ConnectionId, room: usize, is_slow: bool) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.connection.set_receive_room(room, is_slow);
+        }
+    }
+
+    /// The application of a connection does not listen any more, as [`Connection::stop_receiving`].
+    pub fn stop_receiving(&mut self, id: ConnectionId) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.connection.stop_receiving();
+        }
     }
 
     /// The path to `remote` carries DCCP packets of `mps` bytes only, as an ICMP message said: see

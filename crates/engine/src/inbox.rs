@@ -1,4 +1,4 @@
-//! What came for an application and waits to be read: bounded, and the oldest goes first when it is full.
+//! What came for an application and waits to be read: bounded. What a transport delivers beyond its room costs the oldest.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,6 +55,12 @@ impl Inbox {
         gone
     }
 
+    /// How many bytes fit in, and whether it is more than half full: then the peer had better not send more than now.
+    pub(crate) fn room(&self) -> (usize, bool) {
+        let bytes = self.lock().bytes;
+        (self.capacity.saturating_sub(bytes), bytes > self.capacity / 2)
+    }
+
     pub(crate) fn pop(&self) -> Option<Received> {
         let mut waiting = self.lock();
         let received = waiting.queue.pop_front()?;
@@ -71,6 +77,19 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_than_half_full_it_says_so() {
+        let inbox = Inbox::new(100);
+        let push = |len| inbox.push(Received { bytes: vec![0; len], at: Instant::ZERO });
+        assert_eq!(inbox.room(), (100, false));
+        push(50);
+        assert_eq!(inbox.room(), (50, false));
+        push(10);
+        assert_eq!(inbox.room(), (40, true));
+        inbox.pop();
+        assert_eq!(inbox.room(), (90, false));
+    }
 
     #[test]
     fn the_oldest_goes_when_nobody_reads() {

@@ -13,6 +13,8 @@ pub(crate) enum Order {
     Notify,
     /// To be closed when all has been sent.
     Finish,
+    /// Nobody reads any more what comes.
+    Ignore,
     /// Nobody holds it any more.
     Abandon,
     /// Somebody wants to know how it stands.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduSource, Instant, Misuse, NoAdus, Rng};
+use timeous_core::{AduSource, Instant, Misuse, NoAdus, RateLimit, Rng};
 use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Route, Sources};
 use timeous_ring::Payload;
 
@@ -33,6 +33,9 @@ pub(crate) struct Port {
     batch: Batch,
     /// Whether some session has data that may not leave yet.
     waits: bool,
+    /// Peers that seem to have moved and were warned of.
+    moved: u64,
+    warnings: RateLimit,
 }
 
 #[derive(Default)]
@@ -74,7 +77,18 @@ impl Port {
         let endpoint = Endpoint::new(EndpointConfig::default(), rng.fork());
         let (sessions, batch) = (Sessions::default(), Batch::default());
         let (life, lives, listening) = (Arc::new(()), BTreeMap::new(), BTreeMap::new());
-        Self { life, lives, socket, endpoint, sessions, listening, batch, waits: false }
+        Self {
+            life,
+            lives,
+            socket,
+            endpoint,
+            sessions,
+            listening,
+            batch,
+            waits: false,
+            moved: 0,
+            warnings: RateLimit::per_second(1),
+        }
     }
 
     /// Tells whether it is there.
@@ -204,6 +218,13 @@ impl Port {
         Some(session)
     }
 
+    /// The application does not read any more what comes on a stream.
+    pub(crate) fn ignore(&mut self, id: StreamId) {
+        if let Some(connection) = self.connection(id) {
+            self.endpoint.stop_receiving(connection);
+        }
+    }
+
     /// The application has let go of a stream: what it queued is of no use to anybody.
     pub(crate) fn abandon(&mut self, now: Instant, id: StreamId) {
         if let Some(connection) = self.connection(id)
@@ -232,6 +253,7 @@ impl Port {
     }
 
     pub(crate) fn receive(&mut self, now: Instant, cm: &mut Manager) {
+        self.tell_rooms();
         let endpoint = &mut self.endpoint;
         loop {
             let more = self.socket.receive(|Way { from, to }, ecn, datagram| {
@@ -244,6 +266,34 @@ impl Port {
                 // What ICMP said of an earlier packet. Its connection's own timers decide what to make of it.
                 Err(error) => tracing::debug!(%error, "receiving"),
             }
+        }
+    }
+
+    /// Tells the transports of applications that are slow to read, and that were. What comes in within one round finds the
+    /// room that there was at its beginning, or makes some at the expense of older data.
+    fn tell_rooms(&mut self) {
+        for (&connection, session) in &mut self.sessions.by_connection {
+            if let Some((room, is_slow)) = session.new_room() {
+                self.endpoint.set_receive_room(connection, room, is_slow);
+            }
+        }
+    }
+
+    /// Says that a peer's address seems to have changed: its connection is about to end, for a reason that nobody sees.
+    fn warn_of_moved(&mut self, now: Instant) {
+        let moved = self.endpoint.statistics().moved;
+        if moved > self.moved
+            && self.warnings.take(now)
+            && let Some(last) = self.endpoint.last_moved()
+        {
+            tracing::warn!(
+                known = %last.known,
+                seen = %last.seen,
+                packets = moved - self.moved,
+                "a peer's packets come from a new address, which no connection survives: has a NAT forgotten it? A shorter \
+                 keepalive may help"
+            );
+            self.moved = moved;
         }
     }
 
@@ -262,6 +312,7 @@ impl Port {
             progress = true;
             self.handle_event(now, cm, connection, event, streams);
         }
+        self.warn_of_moved(now);
         let endpoint = &self.endpoint;
         self.lives.retain(|&connection, _| endpoint.connection(connection).is_some());
         progress | self.look_after_sources(now)

@@ -31,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) carrier: CarrierView,
     /// What was counted last.
     pub(crate) transport: Statistics,
+    /// Whether the transport was told that room is short.
+    was_slow: bool,
     /// The last that was known of the path: the Congestion Manager forgets it with the connection.
     path: PathState,
     next_snapshot: Instant,
@@ -55,6 +57,7 @@ impl Session {
             unread: 0,
             carrier: CarrierView::default(),
             transport: Statistics::default(),
+            was_slow: false,
             path: PathState::default(),
             next_snapshot: Instant::ZERO,
             next_pass: Instant::ZERO,
@@ -64,6 +67,8 @@ impl Session {
     pub(crate) fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Incoming { .. } => {}
+            // What is queued will never be wanted.
+            Event::NotListening => self.source.close(),
             Event::Connected => self.shared.set_status(Status::Open),
             Event::Received(bytes) => {
                 self.unread += self.shared.inbox.push(Received { bytes, at: now });
@@ -87,6 +92,14 @@ impl Session {
             self.source.close();
             self.shared.set_status(Status::Closed(reason));
         }
+    }
+
+    /// What the application has room for, if that has changed so much that the transport should know.
+    pub(crate) fn new_room(&mut self) -> Option<(usize, bool)> {
+        let (room, is_slow) = self.shared.inbox.room();
+        let is_told = !is_slow && !self.was_slow;
+        self.was_slow = is_slow;
+        (!is_told).then_some((if is_slow { room } else { usize::MAX }, is_slow))
     }
 
     /// Where the payload lies that was left apart.

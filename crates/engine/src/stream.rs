@@ -211,6 +211,13 @@ impl ReceiveHalf {
     }
 }
 
+impl Drop for ReceiveHalf {
+    /// The peer is told, should it go on sending (RFC 4340 §11.7.2).
+    fn drop(&mut self) {
+        self.link.way.send(Order::Ignore);
+    }
+}
+
 impl AsFd for ReceiveHalf {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.shared.readable.as_fd()

@@ -3,6 +3,7 @@
 mod abi;
 mod bundle;
 mod packet;
+mod ports;
 mod raw;
 mod receive;
 mod send;
@@ -17,9 +18,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use abi::OWN_MARK;
 use bundle::Plan;
-pub use packet::Packet;
-pub(crate) use raw::{Reservation, local_for};
-pub use receive::Way;
+pub use packet::{Packet, Way};
+pub(crate) use ports::{Reservation, local_for};
 use system::{Inbound, Outbound, SocketOption, set_option};
 
 /// What a socket's packets travel in.

@@ -22,6 +22,7 @@ impl Way {
             }
             (Self::Process(socket), Order::Notify) => remote::wish(socket, Wish::Notify),
             (Self::Process(socket), Order::Finish) => remote::wish(socket, Wish::Finish),
+            (Self::Process(socket), Order::Ignore) => remote::wish(socket, Wish::Ignore),
             (Self::Process(socket), Order::Tell) => remote::wish(socket, Wish::Tell),
             (Self::Process(socket), Order::Abandon) => remote::hang_up(socket),
         }

@@ -111,6 +111,7 @@ impl Worker {
                 Order::Notify => self.for_stream(id, |port| port.notify(id)),
                 Order::Finish if self.tcp.finish(id) => {}
                 Order::Finish => self.for_stream(id, |port| port.finish(id)),
+                Order::Ignore => self.for_stream(id, |port| port.ignore(id)),
                 Order::Abandon if self.tcp.abandon(clock::now(), id) => {}
                 Order::Abandon => self.for_stream(id, |port| port.abandon(clock::now(), id)),
                 // The round that begins sees that it is wanted.

@@ -127,6 +127,7 @@ const KIND: u64 = 0xff;
 /// Flags of an update, above its kind.
 const RECOVERING: u64 = 1 << 8;
 const HAS_RTT: u64 = 1 << 9;
+const SLOW_RECEIVER: u64 = 1 << 10;
 const LOSS_SHIFT: u32 = 16;
 /// Flags of a path state, above its kind; the loss is in the upper half.
 const HAS_SRTT: u64 = 1 << 8;
@@ -175,7 +176,7 @@ impl Submission {
 }
 
 fn update_words(flow: Handle, update: Update) -> Words {
-    let Update { acked, lost, loss, rtt, recovering, beyond_gap } = update;
+    let Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap } = update;
     let (kind, sent_at) = match loss {
         None => (0, Instant::ZERO),
         Some((Loss::None, at)) => (1, at),
@@ -183,7 +184,8 @@ fn update_words(flow: Handle, update: Update) -> Words {
         Some((Loss::Persistent, at)) => (3, at),
         Some((Loss::Ecn, at)) => (4, at),
     };
-    let flags = if recovering { RECOVERING } else { 0 } | if rtt.is_some() { HAS_RTT } else { 0 };
+    let flag = |is_set, bit| if is_set { bit } else { 0 };
+    let flags = flag(recovering, RECOVERING) | flag(rtt.is_some(), HAS_RTT) | flag(slow_receiver, SLOW_RECEIVER);
     let rtt = rtt.map_or(0, Duration::as_nanos);
     [UPDATE | flags | kind << LOSS_SHIFT, flow.bits(), acked, lost, sent_at.as_nanos(), rtt, beyond_gap, 0]
 }
@@ -191,7 +193,7 @@ fn update_words(flow: Handle, update: Update) -> Words {
 fn update(words: &Words) -> Option<Update> {
     let [head, _, acked, lost, sent_at, rtt, beyond_gap, _] = *words;
     let sent_at = Instant::from_nanos(sent_at);
-    let loss = match (head & !(KIND | RECOVERING | HAS_RTT)) >> LOSS_SHIFT {
+    let loss = match (head & !(KIND | RECOVERING | HAS_RTT | SLOW_RECEIVER)) >> LOSS_SHIFT {
         0 if sent_at == Instant::ZERO => None,
         1 => Some((Loss::None, sent_at)),
         2 => Some((Loss::Transient, sent_at)),
@@ -200,11 +202,12 @@ fn update(words: &Words) -> Option<Update> {
         _ => return None,
     };
     // Flags that mean nothing are not shifted out unseen.
-    if head & 0xfc00 != 0 {
+    if head & 0xf800 != 0 {
         return None;
     }
     let rtt = optional(rtt, head & HAS_RTT != 0)?;
-    Some(Update { acked, lost, loss, rtt, recovering: head & RECOVERING != 0, beyond_gap })
+    let (recovering, slow_receiver) = (head & RECOVERING != 0, head & SLOW_RECEIVER != 0);
+    Some(Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap })
 }
 
 /// A duration that is there or zero.

@@ -52,7 +52,7 @@ pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, open_both};
 pub use stats::{Fates, Stats};
 pub use timeous_core as core;
-pub use timeous_engine::{CloseReason, Received, Status, TcpFraming, Waker, clock};
+pub use timeous_engine::{Ccid, CloseReason, Received, Status, TcpFraming, Waker, clock};
 pub use uri::{Uri, UriError};
 
 /// The example of the README compiles.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use timeous_choice::{Age, Chain, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_core::{Duration, LateChoice};
-use timeous_engine::TcpFraming;
+use timeous_engine::{Ccid, TcpFraming};
 
 /// Who calls whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +132,11 @@ pub struct Options {
     pub slots: u32,
     /// How long a silent peer is waited for.
     pub timeout: Duration,
+    /// How long a peer may have nothing to say before it is asked whether it still lives, which keeps a NAT's binding, too;
+    /// half of the timeout if `None`. A dead peer is noticed after this and half of the timeout. Zero: it is never asked.
+    pub keep_alive: Option<Duration>,
+    /// The congestion control of both directions; both ends have to ask for the same.
+    pub ccid: Ccid,
     /// The DCCP service code (RFC 4340 §8.1.2); by default that of RTP video (RFC 5762 §5.2).
     pub service: [u8; 4],
     /// The DCCP port, behind the UDP port if there is one; by default RTP's (RFC 5762).
@@ -155,6 +160,8 @@ impl Default for Options {
             mtu: 1200,
             slots: 1024,
             timeout: Duration::from_secs(10),
+            keep_alive: None,
+            ccid: Ccid::Ccid2,
             service: *b"RTPV",
             dccp_port: 5004,
             encapsulation: Encapsulation::Udp,
@@ -181,6 +188,11 @@ impl Options {
                 Box::new(chain.then(Frames::new(limit)))
             }
         }
+    }
+
+    /// After how long without a word from the peer it is asked.
+    pub(crate) fn asks_after(&self) -> Option<Duration> {
+        Some(self.keep_alive.unwrap_or(self.timeout / 2)).filter(|after| !after.is_zero())
     }
 
     /// Whether ADUs get deadlines at all.

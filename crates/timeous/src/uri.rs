@@ -66,7 +66,7 @@ pub enum UriError {
 }
 
 /// Every key, and what it means.
-pub const KEYS: [(&str, &str); 15] = [
+pub const KEYS: [(&str, &str); 17] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
     ("transport", "dccp (in UDP, the default), tcp, or auto: tcp where UDP does not pass, or passes no more"),
     (
@@ -84,6 +84,11 @@ pub const KEYS: [(&str, &str); 15] = [
     ("mtu", "the largest DCCP packet; 1200 unless given"),
     ("slots", "places in the packet ring"),
     ("timeout", "how long a silent peer is waited for, such as 10s"),
+    (
+        "keepalive",
+        "after how long a silent peer is asked whether it lives, such as 15s, or off; half of the timeout unless given",
+    ),
+    ("ccid", "the congestion control: 2 (like TCP), 3 (TFRC) or 4 (TFRC for small packets), the same at both ends"),
     ("service", "the DCCP service code, four characters such as RTPV"),
     ("dport", "the DCCP port behind the UDP port"),
     ("encap", "udp, or none: DCCP in IP itself, where the URI's port is the DCCP port; it takes CAP_NET_RAW"),
@@ -194,6 +199,9 @@ fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
         "mtu" => options.mtu = number("mtu", value, 200..=65_000)?,
         "slots" => options.slots = number("slots", value, 2..=65_536)?,
         "timeout" => options.timeout = time("timeout", value)?,
+        "keepalive" if matches!(value, "off" | "0") => options.keep_alive = Some(Duration::ZERO),
+        "keepalive" => options.keep_alive = Some(time("keepalive", value)?),
+        "ccid" => options.ccid = value.parse().map_err(|_| bad("ccid", value, "use 2, 3 or 4"))?,
         "service" => options.service = service(value)?,
         "dport" => options.dccp_port = number("dport", value, 1..=65_535)?,
         "encap" => options.encapsulation = encapsulation(value)?,
@@ -293,6 +301,8 @@ fn daemon(value: &str) -> Result<Daemon, UriError> {
 
 #[cfg(test)]
 mod tests {
+    use timeous_engine::Ccid;
+
     use super::*;
 
     fn error(uri: &str) -> String {
@@ -332,7 +342,7 @@ mod tests {
     #[test]
     fn every_key_is_understood() {
         let uri: Uri = "timeous://h:1?latency=1s&policy=age&queue=3p&age=90ms&repair=off&mtu=1200&slots=64\
-                        &timeout=5s&service=TEST&dport=7&encap=udp&mode=caller&daemon=/a/b"
+                        &timeout=5s&service=TEST&dport=7&encap=udp&keepalive=15s&ccid=4&mode=caller&daemon=/a/b"
             .parse()
             .unwrap();
         let options = uri.options;
@@ -342,6 +352,10 @@ mod tests {
         assert_eq!(options.policy, PolicyName::Age);
         assert_eq!(options.queue, Some(QueueLimit::Packets(3)));
         assert_eq!((options.mtu, options.slots, options.dccp_port), (1200, 64, 7));
+        assert_eq!((options.keep_alive, options.ccid), (Some(Duration::from_secs(15)), Ccid::Ccid4));
+        assert_eq!(plain.options.asks_after(), Some(Duration::from_secs(5)));
+        let never: Uri = "timeous://h?keepalive=off".parse().unwrap();
+        assert_eq!(never.options.asks_after(), None);
         assert_eq!(&options.service, b"TEST");
         assert!(!options.repair);
         assert_eq!(options.daemon, Daemon::At("/a/b".into()));
@@ -377,6 +391,8 @@ mod tests {
         assert!(error("timeous://h?mtu=10").contains("from 200"));
         assert!(error("timeous://:1?mode=caller").contains("needs a host"));
         assert!(error("timeous://name:1?mode=listener").contains("IP address"));
+        assert!(error("timeous://h?ccid=5").contains("2, 3 or 4"));
+        assert!(error("timeous://h?keepalive=never").contains("120ms"));
         assert!(error("timeous://h?daemon=on").contains("off, auto"));
         assert!(error("timeous://h?service=TOOLONG").contains("four printable"));
     }

@@ -2,6 +2,7 @@
 
 mod deaths;
 mod input;
+mod native;
 mod pipeline;
 mod promise;
 mod roles;

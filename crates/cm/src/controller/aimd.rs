@@ -92,6 +92,10 @@ impl Controller for Aimd {
         self.counted = 0;
     }
 
+    fn end_slow_start(&mut self) {
+        self.threshold = self.threshold.min(self.window);
+    }
+
     fn on_acked(&mut self, _: Instant, acked: Acked) {
         if !acked.window_limited {
             return;

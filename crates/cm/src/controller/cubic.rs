@@ -238,6 +238,10 @@ impl Controller for Cubic {
         self.end_stage();
     }
 
+    fn end_slow_start(&mut self) {
+        self.threshold = self.threshold.min(self.window);
+    }
+
     fn on_acked(&mut self, now: Instant, acked: Acked) {
         if !acked.window_limited {
             self.stalled = true;

@@ -118,6 +118,10 @@ impl Controller for NewReno {
         self.after_timeout = false;
     }
 
+    fn end_slow_start(&mut self) {
+        self.threshold = self.threshold.min(self.window);
+    }
+
     fn on_acked(&mut self, _: Instant, acked: Acked) {
         if !acked.window_limited {
             return;

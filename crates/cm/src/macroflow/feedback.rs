@@ -32,6 +32,11 @@ impl Macroflow {
         self.reckon();
     }
 
+    /// The window stays, and grows no faster than additively from now on.
+    pub(crate) fn end_slow_start(&mut self) {
+        self.controller.end_slow_start();
+    }
+
     /// Whether the window was the limit during the last round trip, or is in use now.
     fn was_limited(&self, now: Instant, bytes: u64) -> bool {
         self.was_limited_at(now) || self.controller.is_used(self.outstanding.max(bytes) + self.mtu)

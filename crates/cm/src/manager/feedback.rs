@@ -51,6 +51,9 @@ impl Manager {
         if update.lost > 0 {
             macroflow.lost(now, update.lost);
         }
+        if update.slow_receiver {
+            macroflow.end_slow_start();
+        }
         if update.acked > 0 {
             flow.timed_out = false;
         }

@@ -220,6 +220,7 @@ fn forged_submissions(line: &Line, rng: &mut Rng, until: Instant) {
                     loss: rng.chance(0.5).then(|| (timeous_cm::Loss::Transient, Instant::from_nanos(number(rng)))),
                     rtt: rng.chance(0.5).then(|| Duration::from_nanos(number(rng))),
                     recovering: rng.chance(0.5),
+                    slow_receiver: rng.chance(0.1),
                     beyond_gap: number(rng),
                 },
             },

@@ -13,6 +13,7 @@ pub(crate) fn spec() -> StreamSpec {
     StreamSpec {
         service: *b"test",
         dccp_port: 5_004,
+        ccid: 2,
         native: false,
         slots: 64,
         mps: 1_200,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use timeous_core::{Duration, Instant};
 
 use crate::ack_vector::{PacketState, Report};
+use crate::options::{DropBlock, DropCode};
 use crate::seq::Seq;
 
 /// A packet is lost when this many later ones have arrived (RFC 4341 §5).
@@ -35,8 +36,17 @@ impl Sent {
 /// What became of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketFate {
-    Acked { token: u64, marked: bool },
-    Lost { token: u64 },
+    Acked {
+        token: u64,
+        marked: bool,
+    },
+    /// It arrived, and did not reach the application (RFC 4340 §11.7).
+    Dropped {
+        token: u64,
+    },
+    Lost {
+        token: u64,
+    },
 }
 
 /// What an acknowledgement or a timeout has taught.
@@ -50,6 +60,10 @@ pub(crate) struct Feedback {
     pub(crate) newest_lost: Option<Instant>,
     /// When the newest packet was sent that arrived with a mark.
     pub(crate) newest_marked: Option<Instant>,
+    /// Whether data were refused by a rule of the protocol, with Drop Code 0 (RFC 4340 §11.7.2).
+    pub(crate) constrained: bool,
+    /// Whether the peer's application does not listen any more: Drop Code 1.
+    pub(crate) not_listening: bool,
     /// A round-trip time, if the packet that the peer acknowledges is newly so.
     pub(crate) rtt: Option<Duration>,
     /// In the order in which they were found out.
@@ -57,12 +71,21 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
-    fn count_acked(&mut self, at: Instant, data: Data, marked: bool) {
+    /// A packet arrived, and `code` tells what became of its data there.
+    ///
+    /// All but Drop Code 0 "MUST react as if each Data Dropped packet was marked" (RFC 4340 §11.7). A full buffer ends
+    /// slow start and takes one packet off the window (RFC 4341 §5.2); a mark does both, and is never less.
+    fn count_arrived(&mut self, at: Instant, data: Data, marked: bool, code: Option<DropCode>) {
         self.acked += data.bytes;
-        if marked {
+        self.constrained |= code == Some(DropCode::ProtocolConstraints);
+        self.not_listening |= code == Some(DropCode::NotListening);
+        if marked || code.is_some_and(|code| code != DropCode::ProtocolConstraints) {
             self.newest_marked = self.newest_marked.max(Some(at));
         }
-        self.fates.push(PacketFate::Acked { token: data.token, marked });
+        self.fates.push(match code {
+            None | Some(DropCode::DeliveredCorrupt) => PacketFate::Acked { token: data.token, marked },
+            Some(_) => PacketFate::Dropped { token: data.token },
+        });
     }
 }
 
@@ -133,21 +156,21 @@ impl Sender {
         self.sent.push_back(sent);
     }
 
-    /// The peer has acknowledged `ack`, with these reports, having held it for `elapsed`. It had no room for what is
-    /// in `overrun`.
+    /// The peer has acknowledged `ack`, with these reports, having held it for `elapsed`. What is in `dropped` did not
+    /// reach its application.
     pub(crate) fn on_ack(
         &mut self,
         now: Instant,
         ack: Seq,
         elapsed: Duration,
-        overrun: &[(Seq, Seq)],
+        dropped: &[DropBlock],
         reports: impl Iterator<Item = Report>,
     ) -> Feedback {
         let mut feedback = Feedback::default();
         // Only data make the peer answer at once: for another packet the time that it held it may be unknown.
         let fresh = self.get(ack).filter(|sent| sent.outstanding().is_some()).map(|sent| sent.at);
         for report in reports.filter(|report| report.state.has_arrived()) {
-            self.mark_range(&report, overrun, &mut feedback);
+            self.mark_range(&report, dropped, &mut feedback);
         }
         if self.get(ack).is_some_and(|sent| sent.arrived) {
             feedback.rtt = fresh.map(|at| round_trip(now, at, elapsed));
@@ -162,7 +185,7 @@ impl Sender {
     }
 
     /// Marks the packets of a report as arrived, as far as they are still on the board.
-    fn mark_range(&mut self, report: &Report, overrun: &[(Seq, Seq)], feedback: &mut Feedback) {
+    fn mark_range(&mut self, report: &Report, dropped: &[DropBlock], feedback: &mut Feedback) {
         let newest = report.newest.offset_from(self.first);
         if newest < 0 {
             return;
@@ -180,10 +203,9 @@ impl Sender {
             self.note_arrived(seq);
             if let Some(data) = data {
                 self.outstanding -= 1;
-                // A full buffer at the receiver ends slow start and lowers the window (RFC 4341 §5.2); we answer it as
-                // a mark, which does both, and is never less than the one packet that is asked for.
-                let is_overrun = overrun.iter().any(|&(newest, oldest)| seq.is_in_window(oldest, newest));
-                feedback.count_acked(at, data, report.state == PacketState::Marked || is_overrun);
+                let block = dropped.iter().find(|block| seq.is_in_window(block.oldest, block.newest));
+                let code = block.and_then(|block| block.code);
+                feedback.count_arrived(at, data, report.state == PacketState::Marked, code);
             }
         }
     }

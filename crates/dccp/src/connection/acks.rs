@@ -8,9 +8,9 @@ use super::options::Heard;
 use super::sequence::MAX_SEQUENCE_WINDOW;
 use super::{Connection, Event, Timer, told};
 use crate::ack_vector::{PacketState, Report, Reports, vectors_of};
-use crate::ccid2::{self, Feedback, PacketFate};
+use crate::ccid2::{Feedback, PacketFate};
 use crate::features::{Feature, Location};
-use crate::options::Opt;
+use crate::options::{DropBlock, Opt, drop_blocks};
 use crate::packet::{Header, Packet, PacketType};
 use crate::seq::Seq;
 
@@ -31,29 +31,28 @@ impl Connection {
         // Number field of a DCCP-Sync packet" (§5.7).
         let Some(ack) = header.ack().filter(|_| header.packet_type() != PacketType::Sync) else { return };
         self.vector.on_ack(ack);
+        self.reception.drops.on_ack(ack);
         if self.flow.is_none() {
             return;
         }
-        let mut overrun = Vec::new();
-        let mut newest = ack;
-        for item in packet.options().flatten() {
-            if let Opt::DataDropped(blocks) = item.opt {
-                newest = ccid2::overrun(newest, blocks, &mut overrun);
-            }
-        }
+        let options = packet.options().flatten().filter_map(|item| match item.opt {
+            Opt::DataDropped(blocks) => Some(blocks),
+            _ => None,
+        });
+        let dropped: Vec<DropBlock> = drop_blocks(ack, options).filter(|block| block.code.is_some()).collect();
         let elapsed = heard.elapsed;
         let feedback = match Reports::new(ack, self.sequence.iss(), vectors_of(packet.options())) {
             Ok(reports) if self.rate_sender.is_some() => {
                 let reports = self.heed_feedback(now, cm, ack, heard, reports.collect());
-                self.sender.on_ack(now, ack, elapsed, &overrun, reports.into_iter())
+                self.sender.on_ack(now, ack, elapsed, &dropped, reports.into_iter())
             }
             // Without a vector the number itself is all that is said.
             Ok(mut reports) => match reports.next() {
                 None => {
                     let only = Report { newest: ack, oldest: ack, state: PacketState::Received };
-                    self.sender.on_ack(now, ack, elapsed, &overrun, std::iter::once(only))
+                    self.sender.on_ack(now, ack, elapsed, &dropped, std::iter::once(only))
                 }
-                Some(first) => self.sender.on_ack(now, ack, elapsed, &overrun, std::iter::once(first).chain(reports)),
+                Some(first) => self.sender.on_ack(now, ack, elapsed, &dropped, std::iter::once(first).chain(reports)),
             },
             // Vectors about packets that were never sent are ignored, as §11.4 lets us.
             Err(_) => {
@@ -64,6 +63,7 @@ impl Connection {
         self.peer_delay = self.peer_delay.max(elapsed.min(MAX_PEER_DELAY));
         if !feedback.fates.is_empty() {
             self.apply(now, cm, &feedback, Loss::Transient);
+            self.heed_drops(now, &feedback);
             self.silences = 0;
             if self.sender.outstanding() > 0 {
                 self.set_feedback_timer(now, cm);
@@ -86,6 +86,7 @@ impl Connection {
         };
         let (acked, lost) = (feedback.acked, feedback.lost);
         let recovering = self.sender.holds_window(loss.is_some()) && !self.config.grows_in_lossy_windows;
+        let recovering = recovering || self.restraint.is_level(now);
         let update = Update { acked, lost, loss, rtt: feedback.rtt, recovering, ..Update::default() };
         told(cm.update(now, flow, update));
         if let Some(srtt) = told(cm.query(flow)).and_then(|path| path.srtt) {
@@ -100,6 +101,10 @@ impl Connection {
                     self.statistics.acked += 1;
                     self.statistics.ce_acked += u64::from(marked);
                     self.events.push_back(Event::Acked { token });
+                }
+                PacketFate::Dropped { token } => {
+                    self.statistics.data_dropped += 1;
+                    self.events.push_back(Event::Lost { token });
                 }
                 PacketFate::Lost { token } => {
                     self.statistics.lost += 1;

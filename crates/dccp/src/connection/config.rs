@@ -46,6 +46,14 @@ pub struct Config {
     pub ndp_count: bool,
     /// Whether the host can read and write ECN marks (RFC 4340 §12).
     pub ecn: bool,
+    /// Whether data packets carry a CRC-32c of their data, if the peer agrees to check it (RFC 4340 §9.3). It costs six
+    /// bytes, and a look at every byte of data.
+    pub data_checksum: bool,
+    /// The checksum coverage of data packets (RFC 4340 §9.2): 0 for all of a packet; with `n` from 1 to 15 only the first
+    /// `(n - 1) * 4` bytes of data are covered, and all where there are fewer, if the peer takes that. In UDP always 0.
+    pub checksum_coverage: u8,
+    /// The least coverage of data packets that is taken, besides 0 (RFC 4340 §9.2.1); with 0 nothing else is.
+    pub min_checksum_coverage: u8,
     /// Whether the congestion window grows for what arrives in a window with a loss, too. RFC 4341 §5 lets it grow "for
     /// every window of data acknowledged without lost or marked packets", as TCP's stays while TCP repairs. A live
     /// stream repairs little, its windows are small, and few of them are without a loss: if only those counted, a
@@ -100,6 +108,9 @@ impl Default for Config {
             sequence_window: 1_024,
             ndp_count: true,
             ecn: true,
+            data_checksum: false,
+            checksum_coverage: 0,
+            min_checksum_coverage: 0,
             grows_in_lossy_windows: true,
             server_holds_timewait: false,
             initial_seq: None,

@@ -22,11 +22,13 @@ pub enum Event {
         /// The source's name for it.
         token: u64,
     },
-    /// The ADU that was pulled as `token` is taken for lost.
+    /// The ADU that was pulled as `token` is taken for lost, or did not reach the peer's application.
     Lost {
         /// The source's name for it.
         token: u64,
     },
+    /// The peer's application does not listen any more: nothing further is pulled (RFC 4340 §11.7.2).
+    NotListening,
     /// The connection has ended. Every ADU that was under way has had its `Acked` or `Lost`.
     Closed {
         /// Why.
@@ -76,6 +78,10 @@ pub struct Statistics {
     pub acked: u64,
     /// Data packets that are taken for lost.
     pub lost: u64,
+    /// Data packets that arrived, and whose data did not reach the application here (RFC 4340 §11.7).
+    pub data_refused: u64,
+    /// Data packets that arrived at the peer, and whose data did not reach its application.
+    pub data_dropped: u64,
     /// Packets that arrived with a congestion mark.
     pub ce_received: u64,
     /// Acknowledged data packets that the peer saw marked.

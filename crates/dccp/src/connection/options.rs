@@ -18,6 +18,10 @@ pub(super) struct Heard {
     pub(super) ndp_count: u64,
     /// What a receiver says that tells loss intervals (RFC 4342 §8).
     pub(super) feedback: ccid3::Heard,
+    /// Whether the data are not what their checksum says (§9.3).
+    pub(super) corrupt: bool,
+    /// Whether the peer asks not to be sent more than now (§11.6).
+    pub(super) slow_receiver: bool,
 }
 
 impl Connection {
@@ -35,6 +39,9 @@ impl Connection {
         self.features.begin_packet(header.seq, header.ack());
         for item in packet.options() {
             let item = item.map_err(|error| error.reset())?;
+            if let Opt::DataChecksum(sum) = item.opt {
+                heard.corrupt |= sum != crc32c::crc32c(packet.payload);
+            }
             self.process_option(now, header, &item, &mut heard)?;
         }
         if let Some(ack) = header.ack().filter(|_| header.packet_type() != PacketType::Sync) {
@@ -79,14 +86,14 @@ impl Connection {
                     return Err(item.refusal());
                 }
             }
-            Opt::SlowReceiver => self.statistics.slow_receiver += 1,
+            Opt::SlowReceiver => heard.slow_receiver = true,
             // Read with the acknowledgement that they belong to; the echo of a Timestamp that we never send is idle.
-            Opt::AckVector { .. } | Opt::DataDropped(_) | Opt::TimestampEcho { .. } => {}
-            // Not understood here, or not checked: an error only if the peer insists (§5.8.2, §9.3).
-            Opt::DataChecksum(_) | Opt::CcidSpecific { .. } | Opt::Padding | Opt::Mandatory if item.mandatory => {
+            Opt::AckVector { .. } | Opt::DataDropped(_) | Opt::TimestampEcho { .. } | Opt::DataChecksum(_) => {}
+            // Not understood here: an error only if the peer insists (§5.8.2).
+            Opt::CcidSpecific { .. } | Opt::Padding | Opt::Mandatory if item.mandatory => {
                 return Err(item.refusal());
             }
-            Opt::DataChecksum(_) | Opt::CcidSpecific { .. } | Opt::Padding | Opt::Mandatory => {}
+            Opt::CcidSpecific { .. } | Opt::Padding | Opt::Mandatory => {}
         }
         Ok(())
     }

@@ -5,10 +5,11 @@ use timeous_core::{Ecn, Instant};
 
 use super::control::Control;
 use super::options::Heard;
-use super::{CloseReason, Connection, Event, State, Timer};
+use super::{CloseReason, Connection, State, Timer};
 use crate::ack_vector::{Arrival, PacketState};
 use crate::ccid2::DataArrival;
 use crate::features::{Feature, Role};
+use crate::options::DropCode;
 use crate::packet::{Body, Header, Packet, PacketType};
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
@@ -57,6 +58,14 @@ impl Connection {
         } else {
             self.process(now, cm, &packet, &header, ecn);
         }
+    }
+
+    /// Whether the packet would be valid, had it come from the peer's address.
+    pub(crate) fn would_take(&self, header: &Header) -> bool {
+        let short = !header.extended && self.features.remote(Feature::AllowShortSeqnos) == 0;
+        let header = header.widened(self.sequence.gsr(), self.sequence.gss());
+        // As on an active connection: anybody can send a Sync from far ahead.
+        !short && self.sequence.is_valid(header.packet_type(), header.seq, header.ack(), true)
     }
 
     /// "a connection is considered active if it has received valid packets from the other endpoint within the last
@@ -111,12 +120,15 @@ impl Connection {
         };
         self.mind_peer_ccid(order.after);
         self.hear(now, packet, header, ecn, order, &heard);
+        if heard.slow_receiver {
+            self.heed_slow_receiver(now, cm);
+        }
         self.process_acknowledgement(now, cm, packet, header, &heard);
         self.process_type(now, cm, packet, header);
         self.mind_ccid(now, cm);
         if self.state.is_alive() {
             self.confirm_open(header);
-            self.process_data(now, packet, header, ecn, order);
+            self.process_data(now, packet, header, ecn, (order, heard.corrupt));
             self.watch_silence(now);
         }
     }
@@ -159,7 +171,7 @@ impl Connection {
             }
             State::Respond if matches!(header.body, Body::Request { .. }) => {
                 if !packet.payload.is_empty() {
-                    self.received.refused = Some(header.seq);
+                    self.refuse_data(header, DropCode::ProtocolConstraints);
                 }
                 self.ask_for_acks();
                 self.features.retransmit();
@@ -186,13 +198,21 @@ impl Connection {
     }
 
     /// Step 16.
-    fn process_data(&mut self, now: Instant, packet: &Packet<'_>, header: &Header, ecn: Ecn, order: Order) {
+    fn process_data(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        header: &Header,
+        ecn: Ecn,
+        (order, corrupt): (Order, bool),
+    ) {
         match header.packet_type() {
             PacketType::Data | PacketType::DataAck => {}
             PacketType::Response if !packet.payload.is_empty() => {
-                self.received.refused = Some(header.seq);
-                return;
+                return self.refuse_data(header, DropCode::ProtocolConstraints);
             }
+            // "may be included on other packets": what is no data of the application's is reported all the same (§9.3).
+            _ if corrupt => return self.refuse_data(header, DropCode::Corrupt),
             _ => return,
         }
         let by_rate = self.rate_receiver.is_some();
@@ -206,13 +226,6 @@ impl Connection {
         if !by_rate && !self.receiver.is_due() && !self.timers.is_set(Timer::AckDelay) {
             self.timers.set(Timer::AckDelay, now + self.config.ack_delay);
         }
-        // "it MUST NOT accept any data until the other endpoint sends Confirm R(ECN Incapable, 1)" (§12.1).
-        if !self.config.ecn && self.features.local(Feature::EcnIncapable) == 0 {
-            self.received.refused = Some(header.seq);
-            return;
-        }
-        self.statistics.data_received += 1;
-        self.statistics.bytes_received += packet.payload.len() as u64;
-        self.events.push_back(Event::Received(packet.payload.to_vec()));
+        self.deliver(packet, header, corrupt);
     }
 }

@@ -47,6 +47,8 @@ impl Connection {
                     self.feature_resends += 1;
                 }
             }
+            // The poll that follows may send data again.
+            Timer::Constraint => {}
             Timer::TimeWait => self.state = State::Closed,
         }
     }

@@ -24,12 +24,14 @@ pub(crate) enum Timer {
     Gap,
     /// Send Change options again (RFC 4340 §6.6.3).
     Features,
+    /// The peer refused data by a rule of the protocol: that rule may not hold any longer (RFC 4340 §11.7.2).
+    Constraint,
     /// TIMEWAIT is over (RFC 4340 §8.3).
     TimeWait,
 }
 
 impl Timer {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Resend,
         Self::GiveUp,
         Self::Feedback,
@@ -39,6 +41,7 @@ impl Timer {
         Self::NoFeedback,
         Self::Gap,
         Self::Features,
+        Self::Constraint,
         Self::TimeWait,
     ];
 }

@@ -3,7 +3,6 @@
 use timeous_core::Instant;
 
 use crate::options::Ticks;
-use crate::seq::Seq;
 
 /// What a packet of this end will say because the peer's options asked for it.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +11,4 @@ pub(super) struct ToAnswer {
     pub(super) timestamp: Option<(Ticks, Instant)>,
     /// The server's Init Cookies, to be repeated until it shows that the handshake is complete (§8.1.4).
     pub(super) cookies: Vec<Vec<u8>>,
-    /// A packet whose application data were refused: to be reported with Drop Code 0 (§8.1.3, §11.7).
-    pub(super) refused: Option<Seq>,
 }

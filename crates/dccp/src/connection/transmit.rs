@@ -6,10 +6,11 @@ use timeous_core::{AduSource, Ecn, Instant, PulledAdu, Transmit};
 use super::Timer;
 use super::control::Control;
 use super::refusal::write_bare;
+use super::seal::DATA_CHECKSUM_LEN;
 use super::{Config, Connection, State, told};
 use crate::features::{Feature, Location};
 use crate::options::{Opt, OptionList, Ticks};
-use crate::packet::{Body, Encapsulation, Header, PacketType, begin_encoded, finish};
+use crate::packet::{Body, Header, PacketType, begin_encoded, finish};
 use crate::seq::Seq;
 
 /// As many control packets wait at most; a peer that provokes more does not get them.
@@ -125,9 +126,10 @@ impl Connection {
         let mut pulled = source.pull(now, path, room, packet);
         match &mut pulled {
             Some(adu) => {
-                // In UDP the checksum is zero (RFC 6773 §3.3), and nobody here has to read the payload.
-                if self.config.encapsulation != Encapsulation::Udp {
+                // In UDP the checksum is zero (RFC 6773 §3.3), and as a rule nobody here has to read the payload.
+                if self.reads_payload() {
                     adu.gather(source, packet);
+                    self.seal(body.packet_type(), start, packet);
                 }
                 // Bytes of the DCCP packet: an empty datagram weighs something, too.
                 let bytes = (packet.len() + if adu.apart { adu.len } else { 0 }) as u64;
@@ -158,6 +160,7 @@ impl Connection {
         self.state.is_established()
             && self.features.is_settled(Feature::Ccid, Location::Local)
             && (self.ccid().is_rate_based() || self.features.remote(Feature::SendAckVector) == 1)
+            && self.is_welcome()
             && !self.is_sequence_window_full()
     }
 
@@ -198,7 +201,9 @@ impl Connection {
         let cookies: usize = self.received.cookies.iter().map(|cookie| cookie.len() + 2).sum();
         let feedback = self.rate_receiver.as_ref().filter(|receiver| receiver.is_due());
         let feedback = feedback.map_or(0, |receiver| receiver.options_len());
-        small + cookies + feedback + self.vector.vector_len() + 2
+        let sum = if self.sums_data() { DATA_CHECKSUM_LEN } else { 0 };
+        let told = usize::from(self.reception.is_slow) + self.reception.drops.option_len();
+        small + sum + told + cookies + feedback + self.vector.vector_len() + 2
     }
 
     /// Collects the options of the next packet in at most `room` bytes.
@@ -211,6 +216,9 @@ impl Connection {
         let seq = self.sequence.upcoming();
         let mut options = std::mem::take(&mut self.options);
         options.reset(room);
+        if let Some(sum) = self.data_checksum(packet) {
+            let _ = options.push(&sum);
+        }
         // What does not fit is left to a later packet: none of these must arrive, or arrive on this one.
         if self.ndp_run > 0 && self.features.local(Feature::SendNdpCount) == 1 {
             let _ = options.push(&Opt::NdpCount(self.ndp_run));
@@ -247,13 +255,13 @@ impl Connection {
             && self.state != State::PartOpen
             && self.received.timestamp.is_none()
             && !self.features.wants_to_send()
+            && !self.sums_data()
     }
 
     fn write_acknowledgement(&mut self, now: Instant, seq: Seq, ack: Seq, options: &mut OptionList) {
-        if self.received.refused == Some(ack) {
-            // One Drop Block of one packet, Drop Code 0, "Protocol Constraints" (RFC 4340 §11.7).
-            let _ = options.push(&Opt::DataDropped(&[0x80]));
-            self.received.refused = None;
+        self.reception.drops.push_option(seq, ack, options);
+        if self.reception.is_slow {
+            let _ = options.push(&Opt::SlowReceiver);
         }
         let elapsed = Ticks::elapsed(self.receiver.elapsed(now));
         // On feedback it may not be missing (RFC 4342 §8.2).

@@ -24,6 +24,7 @@ pub(super) fn features(role: Role, config: &Config) -> Features {
         ask(Feature::EcnIncapable, Location::Local, &[1], true);
     }
     features.prefer(Feature::EcnIncapable, Location::Remote, &[0, 1]).expect("both are legal");
+    ask_for_checksums(&mut features, config);
     features
 }
 
@@ -53,5 +54,24 @@ fn ask_for_ccid(features: &mut Features, role: Role, location: Location, ccids: 
         // To be had for the asking, once the CCID is there (RFC 4342 §8.4).
         features.prefer(Feature::SendLossEventRate, acks, &[1, 0]).expect("both are legal");
         features.prefer(Feature::SendAckVector, acks, &[1, 0]).expect("both are legal");
+    }
+}
+
+/// What the peer is to check of our data, and what we let it leave out (RFC 4340 §9.2.1, §9.3.1).
+fn ask_for_checksums(features: &mut Features, config: &Config) {
+    const LEGAL: &str = "a legal value of a feature of ours";
+    if config.data_checksum {
+        features.propose(Feature::CheckDataChecksum, Location::Remote, &[1, 0], false).expect(LEGAL);
+    }
+    // We look at any that comes.
+    features.prefer(Feature::CheckDataChecksum, Location::Local, &[1, 0]).expect(LEGAL);
+    let (sent, taken) = (u64::from(config.checksum_coverage.min(15)), u64::from(config.min_checksum_coverage.min(15)));
+    if sent > 0 {
+        let values: Vec<u64> = (0..=sent).rev().collect();
+        features.propose(Feature::MinChecksumCoverage, Location::Remote, &values, false).expect(LEGAL);
+    }
+    if taken > 0 {
+        let values: Vec<u64> = (taken..=15).chain([0]).collect();
+        features.prefer(Feature::MinChecksumCoverage, Location::Local, &values).expect(LEGAL);
     }
 }

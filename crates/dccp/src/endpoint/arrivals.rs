@@ -57,6 +57,7 @@ impl Endpoint {
     fn admit(&mut self, now: Instant, key: FlowKey, header: &Header) -> Result<ConnectionId, ResetCode> {
         let Body::Request { service } = header.body else {
             self.statistics.stray += 1;
+            self.look_for_moved(now, &key, header);
             return Err(ResetCode::NoConnection);
         };
         if let Err(code) = self.admits(&key, service) {

@@ -89,6 +89,16 @@ impl Link {
         self.config.loss = 1.0;
     }
 
+    /// Flips a bit in the last byte of the packet that was sent last.
+    pub(crate) fn corrupt_last(&mut self) {
+        let newest = self.in_flight.iter_mut().max_by_key(|&(&(_, order), _)| order);
+        if let Some((_, (packet, _))) = newest
+            && let Some(last) = packet.last_mut()
+        {
+            *last ^= 1;
+        }
+    }
+
     pub(crate) fn next(&self) -> Option<Instant> {
         self.in_flight.keys().next().map(|&(at, _)| at)
     }

@@ -6,6 +6,7 @@ mod hostile;
 mod link;
 mod pair;
 mod rates;
+mod reception;
 mod script;
 mod source;
 mod timeline;

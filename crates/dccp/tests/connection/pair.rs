@@ -18,6 +18,8 @@ pub(crate) struct End {
     pub(crate) received: Vec<Vec<u8>>,
     pub(crate) connected_at: Option<Instant>,
     pub(crate) closed: Option<CloseReason>,
+    /// How often it was told that the peer does not listen.
+    pub(crate) told_deaf: u32,
 }
 
 impl End {
@@ -29,6 +31,7 @@ impl End {
             received: Vec::new(),
             connected_at: None,
             closed: None,
+            told_deaf: 0,
         }
     }
 
@@ -41,6 +44,7 @@ impl End {
                 Event::Acked { token } => self.source.acked(token),
                 Event::Lost { token } => self.source.lost(token),
                 Event::Closed { reason } => self.closed = Some(reason),
+                Event::NotListening => self.told_deaf += 1,
                 Event::Incoming { .. } => unreachable!("an endpoint's event"),
             }
         }

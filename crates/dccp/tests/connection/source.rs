@@ -39,6 +39,17 @@ impl Script {
         self.queue.front().map(|entry| entry.0)
     }
 
+    /// How many ADUs wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether each has its fate.
+    pub(crate) fn is_settled(&self) -> bool {
+        let is_over = |steps: &Vec<Step>| matches!(steps.last(), Some(Step::Acked | Step::Lost | Step::Dropped(_)));
+        self.queue.is_empty() && self.fates.values().all(is_over)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

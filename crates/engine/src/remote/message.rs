@@ -16,6 +16,8 @@ pub(crate) enum Wish {
     Finish,
     /// Tell how it stands.
     Tell,
+    /// Nobody reads any more what comes.
+    Ignore,
 }
 
 impl Wish {
@@ -24,6 +26,7 @@ impl Wish {
             Self::Notify => 1,
             Self::Finish => 2,
             Self::Tell => 3,
+            Self::Ignore => 4,
         }
     }
 
@@ -33,6 +36,7 @@ impl Wish {
             [1] => Some(Self::Notify),
             [2] => Some(Self::Finish),
             [3] => Some(Self::Tell),
+            [4] => Some(Self::Ignore),
             _ => None,
         }
     }
@@ -57,7 +61,7 @@ const WRITABLE: u8 = 3;
 const SNAPSHOT: u8 = 4;
 /// A duration that is not there.
 const NONE: u64 = u64::MAX;
-const STATISTICS: usize = 21;
+const STATISTICS: usize = 23;
 const PATH: usize = 7;
 const QUEUE: usize = 4;
 const CARRIER: usize = 5;
@@ -221,6 +225,8 @@ fn statistics_words(statistics: Statistics) -> [u64; STATISTICS] {
         slow_receiver,
         implausible,
         rates_capped,
+        data_refused,
+        data_dropped,
         malformed,
         sequence_invalid,
         duplicates,
@@ -230,7 +236,7 @@ fn statistics_words(statistics: Statistics) -> [u64; STATISTICS] {
     } = statistics;
     let sent = [packets_sent, data_sent, bytes_sent, packets_received, data_received, bytes_received];
     let path = [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver];
-    let feedback = [implausible, rates_capped];
+    let feedback = [data_refused, data_dropped, implausible, rates_capped];
     let odd = [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received];
     let mut words = [0; STATISTICS];
     words
@@ -242,9 +248,9 @@ fn statistics_words(statistics: Statistics) -> [u64; STATISTICS] {
 
 fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
     let [packets_sent, data_sent, bytes_sent, packets_received, data_received, bytes_received, rest @ ..] = words;
-    let [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver, odd @ ..] = rest;
-    let [implausible, rates_capped, malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received] =
-        odd;
+    let [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver, rest @ ..] = rest;
+    let [data_refused, data_dropped, implausible, rates_capped, odd @ ..] = rest;
+    let [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received] = odd;
     Statistics {
         packets_sent,
         data_sent,
@@ -261,6 +267,8 @@ fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
         slow_receiver,
         implausible,
         rates_capped,
+        data_refused,
+        data_dropped,
         malformed,
         sequence_invalid,
         duplicates,
@@ -326,7 +334,7 @@ mod tests {
         assert!(News::read(&[SNAPSHOT; 8 * (STATISTICS + PATH + QUEUE)]).is_none());
         assert!(Wish::read(&[]).is_none());
         assert!(Wish::read(&[1, 1]).is_none());
-        for wish in [Wish::Notify, Wish::Finish, Wish::Tell] {
+        for wish in [Wish::Notify, Wish::Finish, Wish::Tell, Wish::Ignore] {
             assert_eq!(Wish::read(&[wish.byte()]), Some(wish));
         }
     }

@@ -124,6 +124,9 @@ impl Served {
                 Wish::Finish => {
                     self.orders.send((self.id, Order::Finish));
                 }
+                Wish::Ignore => {
+                    self.orders.send((self.id, Order::Ignore));
+                }
                 Wish::Tell => self.asked = true,
             }
         }

@@ -1,4 +1,4 @@
-//! A packet on its way out, in one piece or two.
+//! A packet on its way out, in one piece or two, and the way of one that came.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -24,6 +24,15 @@ impl Packet<'_> {
     pub(super) fn len(&self) -> usize {
         self.header.len() + self.payload.map_or(0, |payload| payload.len())
     }
+}
+
+/// Between whom a datagram travelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// The address here, if the socket is a raw one.
+    pub to: Option<IpAddr>,
 }
 
 /// Whether the packet travels as IPv4.

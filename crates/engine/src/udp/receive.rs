@@ -1,22 +1,12 @@
 //! Receiving: many datagrams a call, those of one sender in one piece, each with its mark.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
 use timeous_core::Ecn;
 
 use super::system::Arrival;
-use super::{Carries, Socket};
-
-/// Between whom a datagram travelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
-    /// Who sent it.
-    pub from: SocketAddr,
-    /// The address here, if the socket is a raw one.
-    pub to: Option<IpAddr>,
-}
+use super::{Carries, Socket, Way};
 
 impl Socket {
     /// Takes what has come, one call to `each` a datagram. Returns whether there may be more.

@@ -95,7 +95,8 @@ impl Session {
 
     pub(super) fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
-            Event::Incoming { .. } => {}
+            // Every application of a simulated host listens to its end.
+            Event::Incoming { .. } | Event::NotListening => {}
             Event::Connected => self.status = Status::Open,
             Event::Received(bytes) => {
                 self.arrivals.datagram(now, &bytes);

@@ -15,6 +15,8 @@ pub struct StreamSpec {
     pub service: [u8; 4],
     /// The DCCP port: behind the UDP port, or the only one.
     pub dccp_port: u16,
+    /// The congestion control of both directions: CCID 2, 3 or 4 (RFC 4340 §10).
+    pub ccid: u8,
     /// Whether its packets travel in IP itself (RFC 4340), and not in UDP (RFC 6773).
     pub native: bool,
     /// Places in the packet ring, a power of two.
@@ -80,6 +82,7 @@ pub enum QueueLimit {
 impl StreamSpec {
     pub(super) fn check(&self) -> Result<(), Malformed> {
         sensible(self.slots.is_power_of_two() && (2..=1 << 20).contains(&self.slots), "number of slots")?;
+        sensible((2..=4).contains(&self.ccid), "CCID")?;
         sensible((1..=65_535).contains(&self.mps), "packet size")
     }
 }

@@ -104,6 +104,7 @@ fn a_stream_comes_with_its_two_descriptors() {
     let spec = StreamSpec {
         service: *b"RTPV",
         dccp_port: 5004,
+        ccid: 2,
         native: false,
         slots: 64,
         mps: 1_200,

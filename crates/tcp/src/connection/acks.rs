@@ -134,6 +134,7 @@ impl Connection {
             rtt: verdict.rtt,
             recovering: verdict.holds_window,
             beyond_gap: verdict.beyond_gap,
+            slow_receiver: false,
         };
         told(cm.update(now, flow, update));
     }

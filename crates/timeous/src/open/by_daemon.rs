@@ -51,11 +51,12 @@ fn spec(options: &Options) -> StreamSpec {
     StreamSpec {
         service: options.service,
         dccp_port: options.dccp_port,
+        ccid: options.ccid.number(),
         native: options.encapsulation == Encapsulation::None,
         slots: options.slots.next_power_of_two(),
         mps: u32::try_from(options.mtu).unwrap_or(u32::MAX),
         connect_timeout: nanos(options.timeout),
-        keep_alive: Some(nanos(options.timeout / 2)),
+        keep_alive: options.asks_after().map(nanos),
         silence: nanos(options.timeout / 2),
         msl: nanos(TIMEWAIT / 2),
         server_holds_timewait: true,

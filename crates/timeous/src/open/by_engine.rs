@@ -46,16 +46,16 @@ fn config(options: &Options) -> StreamConfig {
         mps: options.mtu,
         connect_timeout: options.timeout,
         // A peer that has nothing to say is asked after half of the time, and has the other half to answer.
-        keep_alive: Some(match options.transport {
+        keep_alive: match options.transport {
             // That UDP passes no more is to be known soon.
-            TransportName::Auto => ALIVE,
-            TransportName::Dccp | TransportName::Tcp => options.timeout / 2,
-        }),
+            TransportName::Auto if options.keep_alive.is_none() => Some(ALIVE),
+            _ => options.asks_after(),
+        },
         silence: options.timeout / 2,
         // A listener that ends may be gone before its caller could answer a CloseReq; a Close needs no more of it.
         server_holds_timewait: true,
         msl: TIMEWAIT / 2,
-        ..timeous_engine::DccpConfig::default()
+        ..timeous_engine::DccpConfig::default().with_ccids(&[options.ccid])
     };
     let tcp = timeous_engine::TcpConfig {
         framing: options.framing,

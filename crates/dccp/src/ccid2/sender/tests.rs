@@ -103,12 +103,22 @@ fn giving_up_loses_all_that_is_open_and_nothing_else() {
 
 #[test]
 fn data_that_the_receiver_had_no_room_for_count_as_marked() {
-    let mut sender = ten(50);
-    let overrun = [(Seq::new(52), Seq::new(52))];
-    let feedback =
-        sender.on_ack(Instant::ZERO, Seq::new(53), Duration::ZERO, &overrun, std::iter::once(arrived(53, 50)));
-    assert_eq!(feedback.newest_marked, Some(Instant::ZERO + MS * 2));
-    assert_eq!(feedback.acked, 400, "they did arrive");
+    use DropCode::{Corrupt, DeliveredCorrupt, NotListening, ProtocolConstraints, ReceiveBuffer, Reserved};
+    for code in [ProtocolConstraints, NotListening, ReceiveBuffer, Corrupt, Reserved(5), DeliveredCorrupt] {
+        let mut sender = ten(50);
+        // 54 did not arrive: what is said of it is no news.
+        let block = |seq| DropBlock { newest: Seq::new(seq), oldest: Seq::new(seq), code: Some(code) };
+        let dropped = [block(54), block(52)];
+        let feedback =
+            sender.on_ack(Instant::ZERO, Seq::new(53), Duration::ZERO, &dropped, std::iter::once(arrived(53, 50)));
+        let marked = (code != ProtocolConstraints).then_some(Instant::ZERO + MS * 2);
+        assert_eq!(feedback.newest_marked, marked, "{code:?} (RFC 4340 §11.7.2)");
+        assert_eq!((feedback.acked, feedback.lost), (400, 0), "they did arrive");
+        assert_eq!(feedback.not_listening, code == NotListening);
+        assert_eq!(feedback.constrained, code == ProtocolConstraints);
+        let gone = feedback.fates.contains(&PacketFate::Dropped { token: 2 });
+        assert_eq!(gone, code != DeliveredCorrupt, "the application did not get it");
+    }
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! DCCP in IP itself, between two hosts: what the tool sends there, tshark reads from the wire.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use timeous_net::emulator::Namespace;
+
+use crate::support::{Files, Running, assert_is_beginning_of, clip, skip, until};
+
+/// Two hosts, one wire: 10.77.0.1 and 10.77.0.2, fd77::1 and fd77::2.
+struct Hosts([Namespace; 2]);
+
+impl Hosts {
+    /// `None` without the right to make them.
+    fn new(name: &str) -> Option<Self> {
+        let names = ["a", "b"].map(|end| format!("t-{name}-{}-{end}", std::process::id()));
+        let [here, there] = [0, 1].map(|end: usize| Namespace::open_or_make(&names[end]).ok());
+        let hosts = Self([here?, there?]);
+        let peer = hosts.0[1].name();
+        hosts.0[0].ip(&["link", "add", "veth", "type", "veth", "peer", "name", "veth", "netns", peer]).ok()?;
+        for (host, n) in hosts.0.iter().zip(1..) {
+            host.ip(&["address", "add", &format!("10.77.0.{n}/24"), "dev", "veth"]).unwrap();
+            host.ip(&["address", "add", &format!("fd77::{n}/64"), "dev", "veth", "nodad"]).unwrap();
+            host.ip(&["link", "set", "veth", "up"]).unwrap();
+        }
+        Some(hosts)
+    }
+
+    /// Starts a program on one of them.
+    fn start(&self, host: usize, program: &str, arguments: &[&str]) -> Running {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.0[host].name(), program]).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Running::start(command)
+    }
+
+    fn timeous(&self, host: usize, arguments: &[&str]) -> Running {
+        self.start(host, env!("CARGO_BIN_EXE_timeous"), arguments)
+    }
+}
+
+/// The named fields of the packets that `filter` selects.
+fn tshark(capture: &str, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
+    let mut command = Command::new("tshark");
+    command.args(["-r", capture, "-n", "-o", "ip.check_checksum:TRUE", "-o", "dccp.check_checksum:TRUE"]);
+    command.args(["-Y", filter, "-T", "fields"]).args(fields.iter().flat_map(|field| ["-e", field]));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "tshark: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn a_stream_without_udp_arrives_and_tshark_reads_every_packet() {
+    let name = "a_stream_without_udp_arrives_and_tshark_reads_every_packet";
+    let Some(hosts) = Hosts::new("native") else { return skip(name, "the right to make network namespaces") };
+    let files = Files::new();
+    let sent = clip(60);
+    let source = files.write("clip.h264", &sent);
+    for (address, at) in [("10.77.0.2", "10.77.0.2"), ("[fd77::2]", "fd77::2")] {
+        let [capture, out] = ["wire.pcapng", "out.h264"].map(|name| files.path(&format!("{at}-{name}")));
+        let filter = ["-q", "-i", "veth", "-f", "ip proto 33 or ip6 proto 33", "-w", &capture];
+        let mut wire = hosts.start(0, "dumpcap", &filter);
+        // It writes the file's beginning when it is ready.
+        let is_ready = || std::fs::metadata(&capture).is_ok_and(|file| file.len() > 0);
+        until("the capture begins", || is_ready() || !wire.is_alive());
+        if !is_ready() {
+            return skip(name, "dumpcap");
+        }
+        let mut receiver = hosts.timeous(1, &["recv", "timeous://:5004?latency=400ms&encap=none", &out]);
+        // A listener that is not there yet answers nobody, and Linux says "protocol not available".
+        let raw = |host: usize| {
+            let tables = ["net/raw", "net/raw6"].map(|table| Path::new("/proc/thread-self").join(table));
+            let read = move || tables.map(|table| std::fs::read_to_string(table).unwrap().lines().count());
+            hosts.0[host].within(read).unwrap().iter().sum::<usize>()
+        };
+        until("the receiver listens", || raw(1) >= 4 || !receiver.is_alive());
+        let uri = format!("timeous://{address}:5004?latency=400ms&encap=none");
+        hosts.timeous(0, &["send", &source, &uri]).ends_with(0);
+        receiver.ends_with(0);
+        assert!(assert_is_beginning_of(Path::new(&out), &sent) > 50);
+        // Packets come to the file some time after they were seen.
+        let has_the_end = || {
+            let mut command = Command::new("tshark");
+            let output = command.args(["-r", &capture, "-n", "-Y", "dccp.type == 7"]).output().unwrap();
+            !output.stdout.is_empty()
+        };
+        until("the whole stream is in the capture", has_the_end);
+        wire.signal(Signal::INT);
+        wire.ends_with(0);
+
+        let wrong = "_ws.malformed || (ip && ip.checksum.status != \"Good\") || dccp.checksum.status != \"Good\" || !dccp \
+                     || _ws.expert.severity >= \"Warning\" || dccp.option_reserved || dccp.option_unknown \
+                     || dccp.option.len.bad";
+        let complaints = tshark(&capture, wrong, &["frame.number", "_ws.col.Info", "_ws.expert.message"]);
+        assert!(complaints.is_empty(), "{complaints:?}");
+        let rows = tshark(&capture, "dccp", &["dccp.type", "ip.dsfield.ecn", "ipv6.tclass.ecn", "dccp.dstport"]);
+        let seen: BTreeSet<&str> = rows.iter().map(|row| &row[0][..]).collect();
+        assert!(["0", "1", "3", "6", "7"].iter().all(|kind| seen.contains(kind)), "{seen:?}");
+        let data: Vec<_> = rows.iter().filter(|row| matches!(&row[0][..], "2" | "4")).collect();
+        assert!(data.len() > 60, "every frame has a packet or more");
+        // ECT(0), and to the one port that there is.
+        for row in data {
+            assert!((row[1] == "2" || row[2] == "2") && row[3] == "5004", "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn without_the_right_the_tool_says_what_to_do() {
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-net_raw", "--inh-caps=-net_raw", env!("CARGO_BIN_EXE_timeous")]);
+    command.args(["recv", "timeous://:5004?encap=none", "-"]).stdin(Stdio::null()).stdout(Stdio::null());
+    if !rustix::process::geteuid().is_root() {
+        // Nobody else has the right to begin with.
+        command = crate::support::command(&["recv", "timeous://:5004?encap=none", "-"]);
+    }
+    let mut receiver = Running::start(command);
+    let status = receiver.end();
+    let errors = receiver.errors();
+    assert!(!status.success() && errors.contains("cap_net_raw") && errors.contains("encap=udp"), "{errors}");
+}

@@ -1,0 +1,117 @@
+//! Applications that read too slowly, or not at all any more: their peers are told, over real sockets.
+
+use std::sync::Arc;
+
+use timeous_core::{AduMeta, DropReason, Duration, Fate, Instant, LateChoice, PathState, Queue};
+use timeous_engine::{Carrier, DccpConfig, Engine, EnqueueError, ServiceCode, Status, Stream, StreamConfig, clock};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Gives nothing up.
+struct Everything;
+
+impl LateChoice for Everything {
+    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {}
+}
+
+fn config() -> StreamConfig {
+    StreamConfig {
+        dccp: DccpConfig { server_holds_timewait: true, ..DccpConfig::default() },
+        carrier: Carrier::Udp,
+        tcp: timeous_engine::TcpConfig::default(),
+        service: ServiceCode::from_bytes(*b"test"),
+        dccp_port: 5_004,
+        slots: 256,
+        choice: Arc::new(|| Box::new(Everything)),
+        repair: None,
+    }
+}
+
+/// A caller and who was called, in engines of their own.
+fn streams(engines: &[Engine; 2]) -> [Stream; 2] {
+    let mut listener = engines[1].listen("127.0.0.1:0".parse().unwrap(), config()).unwrap();
+    let caller = engines[0].connect(listener.local_addr(), config()).unwrap();
+    let called = listener.accept(Some(clock::now() + PATIENCE)).expect("a caller");
+    [caller, called]
+}
+
+#[test]
+fn a_sender_hears_of_a_full_inbox_and_counts_as_acked_only_what_was_delivered() {
+    let engines = [(), ()].map(|()| Engine::start().unwrap());
+    let [mut sender, mut receiver] = streams(&engines);
+    let (mut acked, mut lost, mut got) = (0_u64, 0_u64, 0_u64);
+    let payload = vec![7; 1_000];
+    let end = clock::now() + PATIENCE;
+    // Eight megabytes fit in, and nobody reads.
+    while sender.sending().snapshot().transport.data_dropped < 10 {
+        assert!(clock::now() < end, "{:?}", sender.sending().snapshot().transport);
+        if sender.sending().enqueue(&AduMeta::default(), &payload).is_err() {
+            sender.sending().wait(Some(clock::now() + Duration::from_millis(10)));
+        }
+        while let Some(completion) = sender.sending().poll_completion() {
+            match completion.fate {
+                Fate::Acked => acked += 1,
+                Fate::Lost => lost += 1,
+                fate => panic!("{fate:?}"),
+            }
+        }
+    }
+    let transport = sender.sending().snapshot().transport;
+    assert!(transport.slow_receiver > 0, "it was asked to go no faster before: {transport:?}");
+    sender.sending().finish();
+    loop {
+        match sender.sending().poll_completion() {
+            Some(completion) if completion.fate == Fate::Acked => acked += 1,
+            Some(_) => lost += 1,
+            None if matches!(sender.status(), Status::Closed(_)) => break,
+            None => assert!(sender.sending().wait(Some(end)), "{acked} acked, {lost} lost"),
+        }
+        while receiver.receiving().poll_received().is_some() {
+            got += 1;
+        }
+    }
+    while !matches!(receiver.status(), Status::Closed(_)) {
+        receiver.receiving().wait(Some(end));
+    }
+    while receiver.receiving().poll_received().is_some() {
+        got += 1;
+    }
+    let unread = receiver.receiving().snapshot().unread;
+    assert_eq!(got + unread, acked, "{lost} were lost");
+    assert!(lost >= 10);
+}
+
+#[test]
+fn who_stops_reading_goes_on_sending_and_its_peer_is_told() {
+    let engines = [(), ()].map(|()| Engine::start().unwrap());
+    let [caller, mut called] = streams(&engines);
+    let (mut sending, receiving) = caller.split();
+    drop(receiving);
+    let end = clock::now() + PATIENCE;
+    let mut fates = Vec::new();
+    // The first packets arrive, and nobody wants them; what is queued then is given up.
+    let refused = loop {
+        assert!(clock::now() < end, "{fates:?}");
+        match called.sending().enqueue(&AduMeta::default(), b"does anybody listen?") {
+            Err(EnqueueError::Closed) => break called.sending().snapshot().transport,
+            _ => called.sending().wait(Some(clock::now() + Duration::from_millis(5))),
+        };
+        while let Some(completion) = called.sending().poll_completion() {
+            fates.push(completion.fate);
+        }
+    };
+    while let Some(completion) = called.sending().poll_completion() {
+        fates.push(completion.fate);
+    }
+    let told = |fate: &Fate| matches!(fate, Fate::Lost | Fate::Dropped(DropReason::Closed) | Fate::Acked);
+    assert!(fates.contains(&Fate::Lost) && fates.iter().all(told), "{fates:?}, {refused:?}");
+    // The other direction is as it was.
+    sending.enqueue(&AduMeta::default(), b"I do").unwrap();
+    loop {
+        if let Some(received) = called.receiving().poll_received() {
+            assert_eq!(received.bytes, b"I do");
+            break;
+        }
+        assert!(called.receiving().wait(Some(end)), "{:?}", called.status());
+    }
+}
