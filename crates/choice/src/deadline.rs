@@ -6,13 +6,14 @@ use timeous_core::{DropReason, Instant, PathState, Queue};
 /// Gives up what is expired, and what would expire on its way.
 ///
 /// The first needs no policy: a packet ring lets nothing leave after its deadline. The second uses what is known of
-/// the path, and is what keeps bytes that will be thrown away by the receiver off the link.
+/// the path, and is what keeps bytes that will be thrown away by the receiver off the link. While nothing is under way
+/// what is known grows old, and nothing would ever tell that the path is faster again: then what is not expired leaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deadlines;
 
 impl LateChoice for Deadlines {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        let arrival = now + path.one_way();
+        let arrival = if path.outstanding > 0 { now + path.one_way() } else { now };
         for index in 0..queue.len() {
             let Some((meta, _)) = queue.get(index) else { continue };
             if meta.is_expired(now) {
@@ -38,10 +39,22 @@ mod tests {
         }
         queue.push(|_| {});
         let (srtt, min_rtt) = (Some(Duration::from_millis(80)), Some(Duration::from_millis(80)));
-        let path = PathState { srtt, min_rtt, ..path() };
+        let path = PathState { srtt, min_rtt, outstanding: 1, ..path() };
         Deadlines.choose(at(101), &path, &mut queue);
         assert_eq!(queue.left(), [2, 3]);
         assert_eq!(queue.reason(0), Some(DropReason::Expired));
         assert_eq!(queue.reason(1), Some(DropReason::TooLate));
+    }
+
+    #[test]
+    fn a_path_that_was_slow_once_is_tried_again() {
+        let mut queue = TestQueue::default();
+        queue.push(|meta| meta.deadline = Some(at(150)));
+        let (srtt, min_rtt) = (Some(Duration::from_millis(440)), Some(Duration::from_millis(440)));
+        let path = PathState { srtt, min_rtt, ..path() };
+        Deadlines.choose(at(100), &path, &mut queue);
+        assert_eq!(queue.left(), [0], "nothing is under way that would tell otherwise");
+        Deadlines.choose(at(151), &path, &mut queue);
+        assert!(queue.left().is_empty());
     }
 }

@@ -13,6 +13,7 @@ pub mod deadline;
 pub mod dependencies;
 pub mod frames;
 pub mod repair;
+pub mod timeline;
 
 pub use age::Age;
 pub use chain::Chain;
@@ -21,6 +22,7 @@ pub use deadline::Deadlines;
 pub use dependencies::Dependencies;
 pub use frames::{Frames, QueueLimit};
 pub use repair::Repair;
+pub use timeline::Timeline;
 pub use timeous_core::LateChoice;
 
 #[cfg(test)]

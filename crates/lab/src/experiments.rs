@@ -22,6 +22,12 @@ mod tcp_cubic;
 mod tcp_formula;
 mod tcp_kernel;
 mod tcp_sharing;
+mod tl;
+mod tl_datagrams;
+mod tl_dependencies;
+mod tl_fairness;
+mod tl_middleboxes;
+mod tl_timelines;
 
 use crate::experiment::Experiment;
 
@@ -41,6 +47,11 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &cm_host::CmHost,
         &cm_cpu::CmCpu,
         &cm_api::CmApi,
+        &tl_datagrams::TlDatagrams,
+        &tl_timelines::TlTimelines,
+        &tl_dependencies::TlDependencies,
+        &tl_fairness::TlFairness,
+        &tl_middleboxes::TlMiddleboxes,
         &tcp_formula::TcpFormula,
         &tcp_sharing::TcpSharing,
         &tcp_cubic::TcpCubic,

@@ -33,6 +33,11 @@ snapshots! {
     cm_trust: "cm-trust",
     cm_ensemble: "cm-ensemble",
     cm_sharing: "cm-sharing",
+    tl_datagrams: "tl-datagrams",
+    tl_timelines: "tl-timelines",
+    tl_dependencies: "tl-dependencies",
+    tl_fairness: "tl-fairness",
+    tl_middleboxes: "tl-middleboxes",
     tcp_formula: "tcp-formula",
     tcp_sharing: "tcp-sharing",
     tcp_cubic: "tcp-cubic",
@@ -41,7 +46,7 @@ snapshots! {
 /// What an experiment is called with: those that take long without optimisation, with one seed.
 fn arguments(name: &str) -> Vec<&str> {
     let mut arguments = vec![name, "--seed", "1"];
-    if ["cm-loss", "cm-ensemble", "cm-trust"].contains(&name) {
+    if ["cm-loss", "cm-ensemble", "cm-trust"].contains(&name) || name.starts_with("tl-") {
         arguments.extend(["--seeds", "1"]);
     }
     arguments

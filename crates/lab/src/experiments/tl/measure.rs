@@ -1,0 +1,152 @@
+//! What is measured of a stream: latency, jitter, throughput, what came in time, and what was sent in vain.
+
+use timeous::core::{Duration, FrameId, Instant};
+
+use super::trial::Outcome;
+use super::{PLAYOUT, RTT};
+
+impl Outcome {
+    /// What was offered, in order: when and how long.
+    fn offered(&self) -> impl Iterator<Item = (Instant, usize)> + '_ {
+        self.journal.adus().iter().map(|adu| (adu.meta.enqueued, adu.len)).chain(self.later.iter().copied())
+    }
+
+    /// Milliseconds from handing over to delivery, of all that came.
+    pub(crate) fn latencies(&self) -> Vec<f64> {
+        let each = self.offered().zip(&self.arrived);
+        each.filter_map(|((at, _), arrived)| Some((*arrived)?.saturating_since(at).as_secs_f64() * 1e3)).collect()
+    }
+
+    /// The mean difference of the latencies of two that came one after the other (RFC 3550 §6.4.1), in milliseconds.
+    pub(crate) fn jitter(&self) -> f64 {
+        let mut came: Vec<_> =
+            self.offered().zip(&self.arrived).filter_map(|((at, _), to)| Some(((*to)?, at))).collect();
+        came.sort_unstable();
+        let transit = |&(to, at): &(Instant, Instant)| to.saturating_since(at).as_secs_f64() * 1e3;
+        mean(&came.windows(2).map(|two| (transit(&two[1]) - transit(&two[0])).abs()).collect::<Vec<_>>())
+    }
+
+    /// Kilobits a second of datagrams that came.
+    pub(crate) fn throughput(&self) -> f64 {
+        self.kbps(|_| true)
+    }
+
+    /// Kilobits a second of those that came in time for their playout, over the time in which they were offered.
+    pub(crate) fn goodput(&self) -> f64 {
+        let first = self.offered().next().map_or(Instant::ZERO, |(at, _)| at);
+        let last = self.offered().last().map_or(first, |(at, _)| at);
+        let bytes: usize = self.in_time().sum();
+        bytes as f64 * 8.0 / 1e3 / (last - first).as_secs_f64().max(1e-9)
+    }
+
+    /// The share of the bytes offered that came in time.
+    pub(crate) fn in_time_share(&self) -> f64 {
+        let offered: usize = self.offered().map(|(_, len)| len).sum();
+        self.in_time().sum::<usize>() as f64 / offered.max(1) as f64
+    }
+
+    fn in_time(&self) -> impl Iterator<Item = usize> + '_ {
+        let each = self.offered().zip(&self.arrived);
+        each.filter(|((at, _), arrived)| arrived.is_some_and(|to| to <= *at + PLAYOUT)).map(|((_, len), _)| len)
+    }
+
+    fn kbps(&self, counts: impl Fn(usize) -> bool) -> f64 {
+        let each = self.offered().zip(&self.arrived).enumerate();
+        let bytes: usize = each.filter(|(n, (_, to))| to.is_some() && counts(*n)).map(|(_, ((_, len), _))| len).sum();
+        bytes as f64 * 8.0 / 1e3 / self.lasted.as_secs_f64().max(1e-9)
+    }
+
+    /// The share of the bytes sent, repeated ones counted again, that could not be in time when they left: not even
+    /// over an empty path.
+    pub(crate) fn expired_share(&self) -> f64 {
+        let (mut expired, mut all) = (0, self.framing);
+        for adu in self.journal.adus() {
+            for &left in &adu.left {
+                all += adu.len as u64;
+                expired += if left + RTT / 2 > adu.meta.enqueued + PLAYOUT { adu.len as u64 } else { 0 };
+            }
+        }
+        expired as f64 / all.max(1) as f64
+    }
+
+    /// Bytes sent, and of those the bytes of frames that could not be shown: a packet of the frame, or of one that it
+    /// refers to, was not there in time.
+    pub(crate) fn undecodable(&self) -> (u64, u64) {
+        let whole = self.whole_frames();
+        let (mut sent, mut useless) = (0, 0);
+        for adu in self.journal.adus() {
+            let bytes = (adu.len * adu.left.len()) as u64;
+            sent += bytes;
+            useless += if whole[adu.meta.frame.0 as usize] { 0 } else { bytes };
+        }
+        (sent, useless)
+    }
+
+    /// The share of the bytes offered that belong to frames which could be shown.
+    pub(crate) fn shown_share(&self) -> f64 {
+        let whole = self.whole_frames();
+        let (mut shown, mut all) = (0, 0);
+        for adu in self.journal.adus() {
+            all += adu.len;
+            shown += if whole[adu.meta.frame.0 as usize] { adu.len } else { 0 };
+        }
+        shown as f64 / all.max(1) as f64
+    }
+
+    /// Which frames could be shown, by number.
+    fn whole_frames(&self) -> Vec<bool> {
+        let frames = self.journal.adus().iter().map(|adu| adu.meta.frame.0 as usize).max().unwrap_or(0) + 1;
+        let mut whole = vec![true; frames];
+        for (adu, arrived) in self.journal.adus().iter().zip(&self.arrived) {
+            let is_there = arrived.is_some_and(|to| to <= adu.meta.enqueued + PLAYOUT);
+            whole[adu.meta.frame.0 as usize] &= is_there;
+        }
+        // References point backwards.
+        for adu in self.journal.adus() {
+            let FrameId(frame) = adu.meta.frame;
+            whole[frame as usize] &= adu.meta.references.iter().all(|FrameId(other)| whole[other as usize]);
+        }
+        whole
+    }
+}
+
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The value that this share of all is not above; nothing of nothing is infinite.
+pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let at = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
+    sorted.get(at).copied().unwrap_or(f64::INFINITY)
+}
+
+/// The share of all bytes that somebody who knows everything could bring in time over a link of `rate` bits a second
+/// that stands still for the first part of each period: each packet leaves in its turn, or not at all if it would be late.
+pub(crate) fn clairvoyant(offers: &[(Instant, usize)], rate: f64, still: Duration, period: Duration) -> f64 {
+    let (mut free, mut there, mut all) = (0.0_f64, 0.0, 0.0);
+    let (still, period) = (still.as_secs_f64(), period.as_secs_f64());
+    for &(at, len) in offers {
+        let at = (at - Instant::ZERO).as_secs_f64();
+        all += len as f64;
+        let begin = after_standstill(free.max(at), still, period);
+        let work = (len as f64 + 40.0) * 8.0 / rate;
+        // Work that a standstill interrupts goes on after it.
+        let left = if period > 0.0 { period - begin % period } else { f64::INFINITY };
+        let end = if work <= left { begin + work } else { begin + work + still };
+        if end + (RTT / 2).as_secs_f64() <= at + PLAYOUT.as_secs_f64() {
+            free = end;
+            there += len as f64;
+        }
+    }
+    there / f64::max(all, 1.0)
+}
+
+fn after_standstill(at: f64, still: f64, period: f64) -> f64 {
+    if period <= 0.0 {
+        return at;
+    }
+    let within = at % period;
+    if within < still { at - within + still } else { at }
+}

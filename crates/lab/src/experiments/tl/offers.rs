@@ -1,0 +1,131 @@
+//! What is sent: datagrams at the paper's cadence, groups of pictures, and as much as there is room for.
+
+use timeous::core::{AduMeta, Duration, FrameId, Instant, PathState, References, Rng};
+use timeous_choice::Timeline;
+use timeous_host::sources::{Frame, Frames};
+use timeous_host::{Application, Outlet, stamp};
+
+/// Ticks of the media clock between two datagrams (20 ms at 8000 Hz).
+const TICKS: u32 = 160;
+const CLOCK: u32 = 8_000;
+pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
+const SIZES: [usize; 2] = [550, 650];
+
+/// The paper's datagrams.
+pub(crate) struct Cadence {
+    left: u64,
+    number: u64,
+    next: Option<Instant>,
+    timeline: Option<Timeline>,
+    payload: Vec<u8>,
+    ended: bool,
+}
+
+impl Cadence {
+    /// So many datagrams. With `latency` each has a playout time, so long after it is handed over.
+    pub(crate) fn new(count: u64, latency: Option<Duration>) -> Self {
+        let timeline = latency.map(|latency| Timeline::new(CLOCK).buffered(latency));
+        Self { left: count, number: 0, next: None, timeline, payload: Vec::new(), ended: false }
+    }
+
+    /// Begins with this number: what came before was sent by another connection.
+    pub(crate) fn from_number(mut self, number: u64) -> Self {
+        self.number = number;
+        self
+    }
+}
+
+impl Application for Cadence {
+    fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
+        let mut next = self.next.unwrap_or(now);
+        while self.left > 0 && next <= now {
+            let playout = (self.number as u32).wrapping_mul(TICKS);
+            let path = PathState::default();
+            let deadline = self.timeline.as_mut().map(|timeline| timeline.deadline(now, &path, playout));
+            let meta = AduMeta { enqueued: now, deadline, ..AduMeta::default() };
+            stamp::write(outlet.next_seq(), SIZES[(self.number % 2) as usize], &mut self.payload);
+            // What finds no room is noted.
+            let _noted = outlet.send(meta, &self.payload);
+            self.number += 1;
+            self.left -= 1;
+            next += INTERVAL;
+        }
+        self.next = Some(next);
+        if self.left == 0 && !self.ended {
+            self.ended = true;
+            outlet.finish();
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.ended { None } else { self.next }
+    }
+}
+
+/// Payload bytes of a packet of video.
+pub(crate) const PACKET: usize = 1_100;
+/// Between two frames.
+const FRAME: Duration = Duration::from_millis(40);
+/// Packets of an I-frame and of a P-frame.
+const I_PACKETS: usize = 10;
+const P_PACKETS: usize = 2;
+
+/// Frames of groups of 12 to 60, each P-frame referring to the frame before it, for so long.
+pub(crate) fn pictures(seed: u64, lasting: Duration) -> Vec<Frame> {
+    let mut rng = Rng::from_seed(seed);
+    let mut frames = Vec::new();
+    let mut until_next = 0;
+    let count = lasting.as_millis() / FRAME.as_millis();
+    for n in 0..count {
+        let is_first = until_next == 0;
+        if is_first {
+            until_next = 12 + rng.below(49);
+        }
+        until_next -= 1;
+        let packets = if is_first { I_PACKETS } else { P_PACKETS };
+        // The number of a frame is its place plus one: the one before has this.
+        let references = if is_first { References::NONE } else { References::from([FrameId(n as u32)]) };
+        let meta = AduMeta { references, ..AduMeta::default() };
+        frames.push(Frame { at: FRAME * n, bytes: packets * PACKET, meta });
+    }
+    frames
+}
+
+/// Plays pictures.
+pub(crate) fn video(frames: &[Frame], latency: Option<Duration>) -> Frames {
+    let frames = Frames::new(frames.iter().copied(), PACKET);
+    match latency {
+        Some(latency) => frames.with_latency(latency),
+        None => frames,
+    }
+}
+
+/// As much as there is room for, each useful for so long.
+pub(crate) struct Greedy {
+    latency: Option<Duration>,
+    len: usize,
+    payload: Vec<u8>,
+}
+
+impl Greedy {
+    pub(crate) fn new(len: usize, latency: Option<Duration>) -> Self {
+        Self { latency, len, payload: Vec::new() }
+    }
+}
+
+impl Application for Greedy {
+    fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
+        loop {
+            stamp::write(outlet.next_seq(), self.len, &mut self.payload);
+            let deadline = self.latency.map(|latency| now + latency);
+            let meta = AduMeta { enqueued: now, deadline, ..AduMeta::default() };
+            if outlet.send(meta, &self.payload).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}

@@ -1,0 +1,327 @@
+//! One stream over one path by one protocol, in virtual time.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use timeous::core::{AduSeq, Duration, Instant, Rate, Rng};
+use timeous_choice::{Chain, Deadlines, Dependencies};
+use timeous_cm::Kind;
+use timeous_host::{
+    Application, Arrivals, Feed, Handle, Journal, Machine, Meddling, Middlebox, Outlet, SendBuffer, Socket, Stream,
+    Tcp, TcpStatus, Udp, stamp,
+};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::sim::{Network, NodeId};
+use timeous_tcp::{CloseReason, Config, Receiving, Sending, Statistics};
+
+use super::offers::{self, Cadence};
+use super::{PLAYOUT, RTT};
+
+/// The paper's protocols (table 1), without timelines and with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub(crate) enum Protocol {
+    /// A: TCP at both ends.
+    Tcp,
+    /// B: UDP.
+    Udp,
+    /// C: datagrams to an unmodified TCP receiver.
+    ToTcp,
+    /// D: datagrams to a receiver that takes them as they come.
+    Both,
+    /// C with timelines.
+    ToTcpTimed,
+    /// D with timelines.
+    BothTimed,
+    /// D with timelines and dependencies.
+    BothDependent,
+}
+
+impl Protocol {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "A TCP",
+            Self::Udp => "B UDP",
+            Self::ToTcp => "C uTLTCP to TCP",
+            Self::Both => "D uTLTCP",
+            Self::ToTcpTimed => "C, timelines",
+            Self::BothTimed => "D, timelines",
+            Self::BothDependent => "D, timelines and dependencies",
+        }
+    }
+
+    fn is_timed(self) -> bool {
+        matches!(self, Self::ToTcpTimed | Self::BothTimed | Self::BothDependent)
+    }
+
+    /// When a datagram has to be there, as far as the sender is told.
+    fn latency(self) -> Option<Duration> {
+        self.is_timed().then_some(PLAYOUT)
+    }
+
+    fn sending(self) -> Sending {
+        match self {
+            Self::Tcp | Self::Udp => Sending::Stream,
+            Self::ToTcp | Self::Both => Sending::Records,
+            _ => Sending::LateChoice,
+        }
+    }
+
+    fn receiving(self) -> Receiving {
+        match self {
+            Self::Both | Self::BothTimed | Self::BothDependent => Receiving::Unordered,
+            _ => Receiving::Stream,
+        }
+    }
+
+    fn stream(self, source: impl Application) -> Stream {
+        let stream = Stream::new(source).slots(4_096);
+        match self {
+            Self::BothDependent => {
+                stream.choice(Box::new(Chain::default().then(Deadlines).then(Dependencies::default())))
+            }
+            timed if timed.is_timed() => stream.choice(Box::new(Deadlines)),
+            _ => stream,
+        }
+    }
+}
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub(crate) enum Offers {
+    /// The paper's cadence, so many.
+    Cadence(u64),
+    /// Groups of pictures, for so long.
+    Pictures(Duration),
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    pub(crate) protocol: Protocol,
+    pub(crate) offers: Offers,
+    pub(crate) way: LinkConfig,
+    pub(crate) meddling: Meddling,
+    pub(crate) seed: u64,
+}
+
+/// A link as all experiments have it, that loses packets.
+pub(crate) fn link(loss: Loss) -> LinkConfig {
+    LinkConfig {
+        capacity: Capacity::Fixed(Rate::from_kbps(2_000)),
+        queue: Limit::Packets(50),
+        delay: RTT / 2,
+        loss,
+        ..LinkConfig::default()
+    }
+}
+
+/// What came of it.
+pub(crate) struct Outcome {
+    pub(crate) journal: Journal,
+    /// When each datagram came to the application.
+    pub(crate) arrived: Vec<Option<Instant>>,
+    /// From the first datagram handed over to the last one that came.
+    pub(crate) lasted: Duration,
+    /// Bytes that were handed to the network: of datagrams, each time that they were, and what is around them.
+    pub(crate) framing: u64,
+    /// Datagrams that came and were not what was offered, or came twice.
+    pub(crate) corrupt: u64,
+    pub(crate) statistics: Statistics,
+    pub(crate) changes_refused: bool,
+    /// Connections that were needed.
+    pub(crate) connections: u32,
+    /// What the second one was offered: when, and how long. It follows the journal's.
+    pub(crate) later: Vec<(Instant, usize)>,
+}
+
+type Net = Network<Middlebox<Machine>>;
+
+/// Looks at what comes: it must be what was offered.
+#[derive(Default)]
+pub(crate) struct Checker {
+    lens: Vec<(AduSeq, usize)>,
+    corrupt: u64,
+    expected: Vec<u8>,
+}
+
+impl Application for Checker {
+    fn run(&mut self, _: Instant, _: &mut dyn Outlet) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn on_received(&mut self, _: Instant, bytes: &[u8]) {
+        let seq = stamp::read(bytes).unwrap_or_default();
+        stamp::write(seq, bytes.len(), &mut self.expected);
+        self.corrupt += u64::from(self.expected != bytes);
+        self.lens.push((seq, bytes.len()));
+    }
+}
+
+impl Checker {
+    /// What was not as it was offered, or came twice.
+    fn corrupt(&self, journal: &Journal) -> u64 {
+        let mut seen = vec![false; journal.adus().len()];
+        let mut wrong = |&(seq, len): &(AduSeq, usize)| {
+            let is_right = journal.adu(seq).is_some_and(|adu| adu.len == len);
+            !is_right || std::mem::replace(&mut seen[seq.0 as usize], true)
+        };
+        self.corrupt + self.lens.iter().filter(|one| wrong(one)).count() as u64
+    }
+}
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
+const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 2, 1));
+const PORT: u16 = 6_000;
+/// What is not through by then is not waited for.
+const HORIZON: Duration = Duration::from_secs(3_600);
+
+impl Trial {
+    pub(crate) fn run(&self) -> Outcome {
+        let mut network = Net::new(self.seed);
+        let here = network.add_host(HERE, Middlebox::new(Machine::new(HERE), self.meddling));
+        let there = network.add_host(THERE, Middlebox::new(Machine::new(THERE), Meddling::Pass));
+        let back = LinkConfig { loss: Loss::None, ..self.way.clone() };
+        network.connect(here, there, self.way.clone(), back);
+        match self.protocol {
+            Protocol::Udp => self.by_udp(&mut network, here, there),
+            _ => self.by_tcp(&mut network, here, there),
+        }
+    }
+
+    fn by_udp(&self, network: &mut Net, here: NodeId, there: NodeId) -> Outcome {
+        let sink = network.with_host(there, |_, host| {
+            let own = host.host_mut().add_manager(Kind::NewReno);
+            host.host_mut().add(PORT, own, Udp::sink())
+        });
+        let source = network.with_host(here, |_, host| {
+            let own = host.host_mut().add_manager(Kind::NewReno);
+            let remote = SocketAddr::new(THERE, PORT);
+            let udp = match &self.offers {
+                Offers::Cadence(count) => Udp::sender(remote, Cadence::new(*count, None)),
+                Offers::Pictures(lasting) => {
+                    Udp::sender(remote, offers::video(&offers::pictures(self.seed, *lasting), None))
+                }
+            };
+            host.host_mut().add(9_000, own, udp)
+        });
+        network.run_until(Instant::ZERO + HORIZON);
+        let journal = network.host(here).host().agent(source).journal().clone();
+        let arrivals = network.host(there).host().agent(sink).arrivals();
+        let arrived = arrivals.first_by_seq(journal.adus().len());
+        outcome(journal, arrived)
+    }
+
+    fn by_tcp(&self, network: &mut Net, here: NodeId, there: NodeId) -> Outcome {
+        let config = Config { receive_buffer: 1 << 20, ..Config::default() };
+        let receiver = Config { receiving: self.protocol.receiving(), ..config.clone() };
+        let protocol = self.protocol;
+        let listener = network.with_host(there, |_, host| {
+            let own = host.host_mut().add_manager(Kind::NewReno);
+            let feed = || Feed::from(Socket::new(Checker::default()));
+            let tcp = Tcp::listener(feed, receiver, Rng::from_seed(self.seed ^ 0x7e57));
+            let tcp = if protocol == Protocol::Tcp { tcp } else { tcp.expecting_records() };
+            host.host_mut().add(PORT, own, tcp)
+        });
+        let config = Config { sending: protocol.sending(), ..config };
+        let caller = self.call(network, here, 0, config.clone());
+        let end = Instant::ZERO + HORIZON;
+        let mut calls = vec![caller];
+        network.run_while(end, |network| !was_reset(network, here, caller));
+        if was_reset(network, here, caller) {
+            // What a user of such a path does: again, and nothing is changed.
+            let offered = session(network, here, caller).journal().adus().len() as u64;
+            calls.push(self.call(network, here, offered, Config { sending: Sending::Records, ..config }));
+            network.run_until(end);
+        }
+        self.judge(network, (here, there), &calls, listener)
+    }
+
+    /// Calls, with what was not offered yet.
+    fn call(&self, network: &mut Net, here: NodeId, offered: u64, config: Config) -> Handle<Tcp> {
+        network.with_host(here, |now, host| {
+            let own = host.host_mut().add_manager(Kind::NewReno);
+            let latency = self.protocol.latency();
+            let feed = match &self.offers {
+                Offers::Cadence(count) => {
+                    self.feed(Cadence::new(count.saturating_sub(offered), latency).from_number(offered))
+                }
+                Offers::Pictures(lasting) => self.feed(offers::video(&offers::pictures(self.seed, *lasting), latency)),
+            };
+            let port = 9_000 + offered.min(1) as u16;
+            let rng = Rng::from_seed(self.seed ^ 0xca11 ^ offered);
+            host.host_mut().add(port, own, Tcp::caller(SocketAddr::new(THERE, PORT), now, feed, config, rng))
+        })
+    }
+
+    fn feed(&self, source: impl Application) -> Feed {
+        match self.protocol {
+            Protocol::Tcp => Socket::new(source).buffer(SendBuffer::Fixed(u64::MAX >> 1)).into(),
+            protocol => protocol.stream(source).into(),
+        }
+    }
+
+    fn judge(
+        &self,
+        network: &Net,
+        (here, there): (NodeId, NodeId),
+        calls: &[Handle<Tcp>],
+        listener: Handle<Tcp>,
+    ) -> Outcome {
+        let first = session(network, here, calls[0]);
+        let journal = first.journal().clone();
+        let received: Vec<_> = network.host(there).host().agent(listener).sessions().collect();
+        let count = journal.adus().len();
+        let arrivals: &Arrivals = received[0].arrivals();
+        let arrived = match self.protocol {
+            Protocol::Tcp => arrivals.of_stream(&journal),
+            _ => arrivals.first_by_seq(count),
+        };
+        let mut outcome = outcome(journal, arrived);
+        outcome.framing = first.padding();
+        outcome.statistics = *first.statistics();
+        outcome.changes_refused = first.changes_refused();
+        outcome.connections = calls.len() as u32;
+        if self.protocol != Protocol::Tcp {
+            let journals = calls.iter().map(|&call| session(network, here, call).journal());
+            let checked = received.iter().zip(journals);
+            let corrupt = checked.map(|(session, journal)| {
+                session.application::<Checker>().map_or(0, |checker| checker.corrupt(journal))
+            });
+            outcome.corrupt = corrupt.sum();
+        }
+        // What the second connection brought counts after what the first one did.
+        for (&call, received) in calls.iter().zip(&received).skip(1) {
+            let journal = session(network, here, call).journal();
+            outcome.arrived.extend(received.arrivals().first_by_seq(journal.adus().len()));
+            outcome.later = journal.adus().iter().map(|adu| (adu.meta.enqueued, adu.len)).collect();
+        }
+        outcome
+    }
+}
+
+fn session(network: &Net, here: NodeId, call: Handle<Tcp>) -> &timeous_host::TcpSession {
+    network.host(here).host().agent(call).session().expect("a caller has called")
+}
+
+fn was_reset(network: &Net, here: NodeId, call: Handle<Tcp>) -> bool {
+    let tcp = network.host(here).host().agent(call);
+    tcp.session().is_some_and(|session| session.status() == TcpStatus::Closed(CloseReason::Reset))
+}
+
+fn outcome(journal: Journal, arrived: Vec<Option<Instant>>) -> Outcome {
+    let began = journal.adus().first().map_or(Instant::ZERO, |adu| adu.meta.enqueued);
+    let ended = arrived.iter().flatten().max().copied().unwrap_or(began);
+    Outcome {
+        journal,
+        arrived,
+        lasted: ended - began,
+        framing: 0,
+        corrupt: 0,
+        statistics: Statistics::default(),
+        changes_refused: false,
+        connections: 1,
+        later: Vec::new(),
+    }
+}
