@@ -14,8 +14,8 @@ use timeous_dccp::ccid3::options::{
 };
 use timeous_dccp::ccid4::options::{DROPPED_PACKETS, drop_counts, encode_drop_counts};
 use timeous_dccp::{
-    Body, Ccid, Config, Connection, Encapsulation, Event, Header, Opt, OptionList, Packet, Seq, ServiceCode,
-    Side, State, Target, Ticks, packet,
+    Body, Ccid, Config, Connection, Encapsulation, Event, Header, Opt, OptionList, Packet, Seq, ServiceCode, Side,
+    State, Target, Ticks, packet,
 };
 
 const SERVICE: ServiceCode = ServiceCode::from_bytes(*b"fuzz");
@@ -32,7 +32,10 @@ struct Input {
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    Push { count: u8, len: u16 },
+    Push {
+        count: u8,
+        len: u16,
+    },
     Wait(u16),
     /// Feedback for the packet so many before the newest.
     Feedback {
@@ -46,11 +49,19 @@ enum Step {
         vector: Vec<u8>,
     },
     /// The true answer to what was sent, but for a loss of every so many packets.
-    Honest { every: u8 },
+    Honest {
+        every: u8,
+    },
     /// Any options on an acknowledgement.
     Raw(Vec<u8>),
     /// A data packet of the peer's: so far ahead, with this window counter.
-    Data { ahead: u8, ccval: u8, len: u8, marked: bool, ndp: Option<u32> },
+    Data {
+        ahead: u8,
+        ccval: u8,
+        len: u8,
+        marked: bool,
+        ndp: Option<u32>,
+    },
 }
 
 #[derive(Default)]
@@ -121,7 +132,13 @@ impl Line {
             let refuses = feature == 6 && !vectors && values.len() > 1;
             let values = if refuses { &[0] } else { values };
             // A list is answered by its first value.
-            let width = if feature == 3 { 6 } else if feature == 5 { 2 } else { 1 };
+            let width = if feature == 3 {
+                6
+            } else if feature == 5 {
+                2
+            } else {
+                1
+            };
             confirms.push(&Opt::Confirm { side, feature, values: &values[..width] }).unwrap();
         }
         line.peer_sends(Body::Response { ack: line.newest, service: SERVICE }, confirms.as_bytes(), 0, 0, Ecn::NotEct);
@@ -148,8 +165,7 @@ impl Line {
         let (mut sent, mut bytes) = (Vec::new(), Vec::new());
         loop {
             while self.cm.poll_granted().is_some() {}
-            let polled =
-                self.connection.poll_transmit(self.now, &mut self.cm, &mut self.queue, &mut bytes).unwrap();
+            let polled = self.connection.poll_transmit(self.now, &mut self.cm, &mut self.queue, &mut bytes).unwrap();
             if polled.is_none() {
                 break;
             }
@@ -239,9 +255,16 @@ impl Line {
             Step::Wait(millis) => self.run_for(Duration::from_millis(u64::from(millis % 5_000))),
             Step::Feedback { back, rate, p, skip, intervals, lost, elapsed, vector } => {
                 let mut options = OptionList::with_limit(900);
-                let mut own = |kind, data: &[u8]| drop(options.push(&Opt::CcidSpecific { kind, data }));
-                rate.inspect(|rate| own(RECEIVE_RATE, &rate.to_be_bytes()));
-                p.inspect(|p| own(LOSS_EVENT_RATE, &p.to_be_bytes()));
+                let mut own = |kind, data: &[u8]| {
+                    // What does not fit is left out.
+                    let _ = options.push(&Opt::CcidSpecific { kind, data });
+                };
+                if let Some(rate) = rate {
+                    own(RECEIVE_RATE, &rate.to_be_bytes());
+                }
+                if let Some(p) = p {
+                    own(LOSS_EVENT_RATE, &p.to_be_bytes());
+                }
                 let intervals: Vec<LossInterval> = intervals
                     .into_iter()
                     .map(|(lossless, lossy, nonce, data)| LossInterval {
@@ -258,7 +281,9 @@ impl Line {
                 let mut counts = Vec::new();
                 encode_drop_counts(lost, &mut counts);
                 own(DROPPED_PACKETS, &counts);
-                elapsed.inspect(|&elapsed| drop(options.push(&Opt::ElapsedTime(Ticks::new(elapsed)))));
+                if let Some(elapsed) = elapsed {
+                    let _ = options.push(&Opt::ElapsedTime(Ticks::new(elapsed)));
+                }
                 if !vector.is_empty() {
                     let vector = &vector[..vector.len().min(200)];
                     let _ = options.push(&Opt::AckVector { nonce: false, vector });
@@ -287,9 +312,12 @@ impl Line {
             Step::Data { ahead, ccval, len, marked, ndp } => {
                 let newest = self.peer;
                 // Sometimes late.
-                self.peer = if ahead % 8 == 7 { newest - u64::from(ahead / 8 % 8) } else { newest + u64::from(ahead % 8) + 1 };
+                self.peer =
+                    if ahead % 8 == 7 { newest - u64::from(ahead / 8 % 8) } else { newest + u64::from(ahead % 8) + 1 };
                 let mut options = OptionList::new();
-                ndp.inspect(|&ndp| drop(options.push(&Opt::NdpCount(u64::from(ndp % 16)))));
+                if let Some(ndp) = ndp {
+                    options.push(&Opt::NdpCount(u64::from(ndp % 16))).unwrap();
+                }
                 let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };
                 self.peer_sends(Body::Data, options.as_bytes(), ccval, usize::from(len), ecn);
                 self.peer = self.peer.max(newest);
