@@ -11,6 +11,11 @@ done
 for pair in bpf/bpf_helpers.h:libbpf-dev libelf.h:libelf-dev zlib.h:zlib1g-dev; do
     [ -e "/usr/include/${pair%%:*}" ] || missing="$missing ${pair##*:}"
 done
+# The encoder of `send --adapt x264`, for the distribution's own Python.
+for pair in lib/python3/dist-packages/gi:python3-gi lib/*/girepository-1.0/GstVideo-1.0.typelib:gir1.2-gst-plugins-base-1.0 \
+    lib/*/gstreamer-1.0/libgstvideotestsrc.so:gstreamer1.0-plugins-base lib/*/gstreamer-1.0/libgstx264.so:gstreamer1.0-plugins-ugly; do
+    ls /usr/${pair%%:*} >/dev/null 2>&1 || missing="$missing ${pair##*:}"
+done
 required=true
 [ "${TIMEOUS_REQUIRE_ALL:-}" = 1 ] || required=false
 

@@ -16,6 +16,7 @@
 //! | the stream's rate ("specified at connection", §3.2) | said by [`set_rate`](timeous_core::Adviser::set_rate); else what was handed over in the last second ([`Settings::measure`]) |
 //! | when the queue is looked at: at each arrival (Fig. 5) | at each packet that may leave, which counts all arrivals before it one by one; where nothing may leave, every quarter of a delay ([`watch`](timeous_core::Adviser::watch)) |
 //! | feedback beyond `Max_Th` | given, as §3.2 reads; by Fig. 5 (`else if`) a queue that leaps beyond it would never be told of |
+//! | what is given up for its deadline (the paper's packets have none) | a reason to tell the source, too: [`Reason::Late`](timeous_core::Reason) |
 //! | "only sends marked packets" (§3), "preferentially drop unmarked packets" (Fig. 5) | the first, or by [`Beyond::Excess`] the second |
 //! | what is marked | priority, layer, or a predicate ([`Marking`]) |
 //! | how a stream gets faster again | the paper's client asks; here the source is told of room, too, unless [`Settings::tell_of_room`] is off |
@@ -33,9 +34,11 @@ mod thresholds;
 mod tuner;
 
 use timeous_core::{
-    AduMeta, AduSeq, Advice, Adviser, BufferState, DropReason, FrameId, Instant, LateChoice, PathState, Queue, Rate,
+    AduMeta, AduSeq, Advice, Adviser, BufferState, DropReason, Fate, FrameId, Instant, LateChoice, PathState, Queue,
+    Rate,
 };
 
+use crate::{Chain, Deadlines, Dependencies};
 pub use marking::Marking;
 pub use thresholds::{Delay, Level};
 pub use tuner::{Beyond, Settings, Tuner};
@@ -73,6 +76,14 @@ impl Dbat {
     #[must_use]
     pub fn new(settings: Settings, marking: Marking) -> Self {
         Self { tuner: Tuner::new(settings), marking, newest: None }
+    }
+
+    /// With what goes along where ADUs have deadlines and refer to each other: the paper's policy for media, in which
+    /// frames of the highest priority are marked.
+    #[must_use]
+    pub fn for_media() -> Chain {
+        let dbat = Self::new(Settings::default(), Marking::default());
+        Chain::default().then(Deadlines).then(dbat).then(Dependencies::default())
     }
 
     /// Counts what has arrived, and judges what waits: the level, and how much that is. What has expired is gone,
@@ -136,6 +147,12 @@ impl LateChoice for Dbat {
         match self.tuner.settings().beyond {
             Beyond::OnlyMarked => self.only_marked(queue),
             Beyond::Excess => self.excess(queue, queued, self.tuner.thresholds().unwrap_or_default().min),
+        }
+    }
+
+    fn on_fate(&mut self, _: &AduMeta, fate: Fate) {
+        if let Fate::Dropped(DropReason::TooLate | DropReason::Expired) = fate {
+            self.tuner.too_late();
         }
     }
 

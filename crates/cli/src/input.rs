@@ -50,6 +50,13 @@ pub(crate) fn open(place: &Place, rate: Option<FrameRate>) -> Result<Receiver<In
     Ok(input)
 }
 
+/// Reads H.264 as it comes out of a program.
+pub(crate) fn read_from(program: impl Read + Send + 'static, rate: Option<FrameRate>) -> Receiver<Input> {
+    let (frames, input) = sync_channel(WAITING);
+    spawn(frames, move |frames| read_all(program, rate, frames));
+    input
+}
+
 /// Binds a socket for plain RTP.
 pub(crate) fn bind(local: SocketAddr) -> Result<UdpSocket, Failure> {
     UdpSocket::bind(local).map_err(|error| match error.kind() {

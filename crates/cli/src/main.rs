@@ -1,5 +1,6 @@
 //! The command line tool: sends and receives what goes stale, and emulates links to try it on.
 
+mod adapt;
 mod cm;
 mod daemon;
 mod daemon_link;

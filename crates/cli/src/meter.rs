@@ -113,9 +113,13 @@ impl Meter {
 
     fn record(&mut self, record: &Fields) -> Result<(), Failure> {
         let Some(out) = &mut self.out else { return Ok(()) };
+        // So that records of both ends can be laid side by side.
+        let at = (clock::now() + clock::unix_offset()).as_nanos() / 1_000_000;
+        let mut record = record.clone();
+        record.insert("unixMs".to_owned(), at.into());
         let written = match self.format {
             Format::Json => {
-                serde_json::to_writer(&mut *out, record).map_err(io::Error::from).and_then(|()| writeln!(out))
+                serde_json::to_writer(&mut *out, &record).map_err(io::Error::from).and_then(|()| writeln!(out))
             }
             Format::Csv => {
                 let header =

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use serde::Serialize;
-use timeous::core::{AduSeq, Duration, Instant};
+use timeous::core::{AduSeq, Duration, Fate, Instant};
 use timeous::media::{FrameKind, FrameRate, MediaAdu, Packetizer, PacketizerConfig};
 use timeous::{Hints, SendError, Sender, clock};
 
+use crate::adapt::{AdaptArgs, Encoder};
 use crate::failure::Failure;
 use crate::input;
 use crate::interrupt::Interrupt;
@@ -20,8 +21,8 @@ use crate::source::{Due, Next, Source};
 
 /// Sends live H.264 video
 ///
-/// SOURCE is a raw H.264 (Annex B) file, '-' for standard input, or udp://:port for RTP. A file is sent at the speed
-/// at which it plays. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without congestion control.
+/// SOURCE is a raw H.264 (Annex B) file, '-' for standard input, udp://:port for RTP, or with --adapt what is to be
+/// encoded. A file is sent at the speed at which it plays. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without congestion control.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = crate::help::uri_and_exit_codes())]
 pub(crate) struct SendArgs {
@@ -35,6 +36,8 @@ pub(crate) struct SendArgs {
     /// Write a line for each packet to this CSV file: its times, its deadline, and what became of it
     #[arg(long, value_name = "FILE")]
     journal: Option<String>,
+    #[command(flatten)]
+    adapt: AdaptArgs,
     #[command(flatten)]
     meter: MeterArgs,
 }
@@ -51,16 +54,29 @@ fn parse_frame_rate(text: &str) -> Result<FrameRate, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
-    let place = Place::parse(&args.source)?;
-    let peer = Peer::parse(&args.uri)?;
-    // The first frame is waited for before anybody is called: a source that is none should not trouble a receiver.
-    let mut source = Source::new(input::open(&place, args.fps)?)?;
-    match peer {
-        Peer::Timeous(uri) => {
+    match Peer::parse(&args.uri)? {
+        Peer::Timeous(mut uri) => {
+            args.adapt.set_policy(&args.uri, &mut uri)?;
+            // The first frame is waited for before anybody is called: a source that is none should not trouble a receiver.
+            let (mut source, encoder) = open(args)?;
             let sender = Sender::open(&uri)?;
-            Streaming::new(args, sender)?.run(&mut source)
+            Streaming::new(args, sender, encoder)?.run(&mut source)
         }
-        Peer::Udp(to) => send_plainly(args, to, &mut source),
+        Peer::Udp(to) => {
+            args.adapt.refuse(&args.uri)?;
+            send_plainly(args, to, &mut open(args)?.0)
+        }
+    }
+}
+
+/// The source, and the encoder that it comes from if there is one.
+fn open(args: &SendArgs) -> Result<(Source, Option<Encoder>), Failure> {
+    match args.adapt.start(&args.source)? {
+        Some((mut encoder, output)) => match Source::new(input::read_from(output, args.fps)) {
+            Ok(source) => Ok((source.live(), Some(encoder))),
+            Err(failure) => Err(encoder.explain(failure)),
+        },
+        None => Ok((Source::new(input::open(&Place::parse(&args.source)?, args.fps)?)?, None)),
     }
 }
 
@@ -95,11 +111,15 @@ struct Streaming<'a> {
     entries: BTreeMap<AduSeq, Entry>,
     interrupt: Interrupt,
     counts: Counts,
+    encoder: Option<Encoder>,
     args: &'a SendArgs,
 }
 
 impl<'a> Streaming<'a> {
-    fn new(args: &'a SendArgs, sender: Sender) -> Result<Self, Failure> {
+    fn new(args: &'a SendArgs, sender: Sender, encoder: Option<Encoder>) -> Result<Self, Failure> {
+        if let Some(encoder) = &encoder {
+            sender.set_rate(encoder.bitrate());
+        }
         Ok(Self {
             packetizer: packetizer(sender.max_payload())?,
             meter: Meter::new(&args.meter)?,
@@ -107,6 +127,7 @@ impl<'a> Streaming<'a> {
             entries: BTreeMap::new(),
             interrupt: Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))?,
             counts: Counts::default(),
+            encoder,
             sender,
             args,
         })
@@ -168,9 +189,14 @@ impl<'a> Streaming<'a> {
         }
     }
 
-    /// Hears of deliveries, and writes the statistics that are due.
+    /// Hears of deliveries and of advice, and writes the statistics that are due.
     fn look(&mut self) -> Result<(), Failure> {
         self.hear()?;
+        if let Some(encoder) = &mut self.encoder
+            && let Some(advice) = self.sender.poll_advice()
+        {
+            self.sender.set_rate(encoder.follow(&advice));
+        }
         if self.meter.is_due() {
             let stats = self.sender.stats();
             self.meter.write(&record(&[&stats, &self.counts]), &line(&stats))?;
@@ -180,6 +206,9 @@ impl<'a> Streaming<'a> {
 
     fn hear(&mut self) -> Result<(), Failure> {
         while let Some(delivery) = self.sender.poll_delivery() {
+            if let (Some(encoder), Fate::Lost | Fate::Dropped(_)) = (&mut self.encoder, delivery.fate) {
+                encoder.ask_for_keyframe(clock::now());
+            }
             if let Some(entry) = self.entries.remove(&delivery.seq) {
                 self.journal.row(|_| format!("{},{}", entry.row, fate_name(delivery.fate)))?;
             }
@@ -189,6 +218,7 @@ impl<'a> Streaming<'a> {
 
     /// Ends the stream in order, and writes down what there is even if it ended otherwise.
     fn finish(mut self) -> Result<(), Failure> {
+        self.encoder = None;
         self.sender.begin_finish();
         let closed = loop {
             let status = self.sender.status();

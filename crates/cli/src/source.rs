@@ -15,6 +15,8 @@ pub(crate) struct Source {
     next: Option<(Box<Frame>, Instant)>,
     start: Option<Instant>,
     flaw: Option<Failure>,
+    /// Whether frames come when they are captured: then their time has come.
+    live: bool,
 }
 
 /// A frame whose time has come, and when it was captured.
@@ -38,12 +40,17 @@ pub(crate) enum Next {
 impl Source {
     /// Waits for the first frame: what is no video at all fails here.
     pub(crate) fn new(input: Receiver<Input>) -> Result<Self, Failure> {
-        let mut source = Self { input, next: None, start: None, flaw: None };
+        let mut source = Self { input, next: None, start: None, flaw: None, live: false };
         while source.next.is_none() && source.listen(None) {}
         match source.flaw.take() {
             Some(failure) if source.next.is_none() => Err(failure),
             flaw => Ok(Self { flaw, ..source }),
         }
+    }
+
+    /// Frames are sent as they come, and were captured then: so says a source that waits for nobody.
+    pub(crate) fn live(self) -> Self {
+        Self { live: true, ..self }
     }
 
     /// Waits for the next frame; `false` at the end.
@@ -81,6 +88,9 @@ impl Source {
             return Next::End;
         }
         let Some((frame, there)) = self.next.take() else { return Next::NotYet };
+        if self.live {
+            return Next::Frame(Due { frame, captured: there });
+        }
         let now = clock::now();
         let start = *self.start.get_or_insert(now);
         let due = (start + frame.handover).max(there);

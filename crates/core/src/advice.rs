@@ -63,11 +63,14 @@ pub enum Reason {
     Overfull,
     /// Little waits, and the path is thought to carry more than the stream has.
     Room,
+    /// Packets were given up since they could not have arrived in time: too much waits for their deadlines, whatever the
+    /// thresholds say.
+    Late,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Filling, Self::Overfull, Self::Room];
+    pub const ALL: [Self; 4] = [Self::Filling, Self::Overfull, Self::Room, Self::Late];
 
     /// Its name, as in statistics and on command lines.
     #[must_use]
@@ -76,6 +79,7 @@ impl Reason {
             Self::Filling => "filling",
             Self::Overfull => "overfull",
             Self::Room => "room",
+            Self::Late => "late",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use timeous_choice::{Age, Chain, Deadlines, Dependencies, Frames, QueueLimit};
+use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_core::{Duration, LateChoice, Priority};
 use timeous_engine::{Carrier, Ccid, DccpConfig, ServiceCode, StreamConfig};
 use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
@@ -46,6 +46,7 @@ fn choice(policy: Policy) -> Box<dyn LateChoice> {
         Policy::Deadline => Box::new(sound),
         // What ages away in the middle of a frame takes the rest with it.
         Policy::Age(limit) => Box::new(Chain::default().then(Age::new(limit.into())).then(sound)),
+        Policy::Dbat => Box::new(Dbat::for_media()),
         Policy::Frames(limit) => Box::new(sound.then(Frames::new(match limit {
             Limit::Deadlines => QueueLimit::Deadlines,
             Limit::Time(time) => QueueLimit::Time(time.into()),

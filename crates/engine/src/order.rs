@@ -1,5 +1,7 @@
 //! What a stream asks of the engine's thread.
 
+use timeous_core::Rate;
+
 use crate::line::Line;
 
 /// The engine's own name for a stream.
@@ -19,6 +21,8 @@ pub(crate) enum Order {
     Abandon,
     /// Somebody wants to know how it stands.
     Tell,
+    /// The source has this rate.
+    Rate(Rate),
 }
 
 /// With the stream that it is about.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduSource, Instant, Misuse, NoAdus, RateLimit, Rng};
+use timeous_core::{AduSource, Instant, Misuse, NoAdus, Rate, RateLimit, Rng};
 use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Route, Sources};
 use timeous_ring::Payload;
 
@@ -225,6 +225,12 @@ impl Port {
         }
     }
 
+    pub(crate) fn set_rate(&mut self, id: StreamId, rate: Rate) {
+        if let Some(session) = self.sessions.by_connection.values_mut().find(|session| session.id == id) {
+            session.set_rate(rate);
+        }
+    }
+
     /// The application has let go of a stream: what it queued is of no use to anybody.
     pub(crate) fn abandon(&mut self, now: Instant, id: StreamId) {
         if let Some(connection) = self.connection(id)
@@ -407,6 +413,7 @@ impl Port {
         for connection in connections {
             self.report(now, cm, connection, false);
             if let Some(session) = self.sessions.by_connection.get_mut(&connection) {
+                session.advise(now);
                 session.wake();
             }
         }
@@ -424,7 +431,8 @@ impl Port {
     pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         let expiry = self.waits.then_some(now + PASS_INTERVAL);
         let timeout = if self.is_blocked() { None } else { kept(self.endpoint.poll_timeout()) };
-        expiry.into_iter().chain(timeout).min()
+        let watch = self.sessions.by_connection.values_mut().filter_map(Session::poll_watch);
+        watch.chain(expiry).chain(timeout).min()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use timeous_choice::Repair;
-use timeous_core::{AduSource, Duration, Instant, PathState};
+use timeous_core::{AduSource, Duration, Instant, PathState, Rate};
 use timeous_dccp::{CloseReason, Event, Statistics};
 use timeous_ring::{Consumer, Payload, RingSource};
 
@@ -151,10 +151,31 @@ impl Session {
         waits
     }
 
-    /// Asks to be told of new data, if there is none; `true` if some came in meanwhile.
-    pub(crate) fn stop_polling(&mut self) -> bool {
+    /// The source has this rate from now on.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        if let Some(adviser) = self.source.inner_mut().adviser() {
+            adviser.set_rate(rate);
+        }
+    }
+
+    /// Lets the choice look where nothing may leave, and tells the application what it advises.
+    pub(crate) fn advise(&mut self, now: Instant) {
         let ring = self.source.inner_mut();
-        !self.closed && !ring.consumer().has_queued() && ring.stop_polling()
+        ring.watch(now, &self.path);
+        if let Some(advice) = ring.adviser().and_then(|adviser| adviser.poll_advice()) {
+            self.shared.set_advice(advice);
+            self.writable = true;
+        }
+    }
+
+    /// When the choice wants to look.
+    pub(crate) fn poll_watch(&mut self) -> Option<Instant> {
+        self.source.inner_mut().poll_watch()
+    }
+
+    /// Asks to be told of new data, if there is none; `true` if some came in meanwhile, and the transport has to look.
+    pub(crate) fn stop_polling(&mut self) -> bool {
+        !self.closed && self.source.inner_mut().stop_polling()
     }
 
     /// Wakes the application for what has happened since it was last woken.
@@ -178,12 +199,14 @@ impl Session {
             self.next_snapshot = now + SNAPSHOT_INTERVAL;
             let ring = self.source.inner_mut();
             let (queued_packets, queued_bytes) = (ring.queued_len(), ring.queued_bytes());
+            let buffer = ring.adviser().map(|adviser| adviser.state());
             let (path, repaired, unread, carrier) = (self.path, self.source.repaired(), self.unread, self.carrier);
             self.shared.set_snapshot(Snapshot {
                 transport,
                 path,
                 queued_packets,
                 queued_bytes,
+                buffer,
                 repaired,
                 unread,
                 carrier,

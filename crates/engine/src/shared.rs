@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use timeous_core::{Duration, PathState};
+use timeous_core::{Advice, BufferState, Duration, PathState};
 use timeous_dccp::{CloseReason, Statistics};
 use timeous_ring::Violation;
 
@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub queued_packets: usize,
     /// Bytes of them.
     pub queued_bytes: usize,
+    /// How the send buffer stands, where the choice advises the source.
+    pub buffer: Option<BufferState>,
     /// Packets that were sent again.
     pub repaired: u64,
     /// Datagrams that nobody read and that made room for newer ones.
@@ -60,6 +62,8 @@ struct State {
     status: Status,
     snapshot: Snapshot,
     violation: Option<Violation>,
+    /// The newest that nobody took.
+    advice: Option<Advice>,
 }
 
 impl Shared {
@@ -94,6 +98,14 @@ impl Shared {
 
     pub(crate) fn set_snapshot(&self, snapshot: Snapshot) {
         self.with_state(|state| state.snapshot = snapshot);
+    }
+
+    pub(crate) fn set_advice(&self, advice: Advice) {
+        self.with_state(|state| state.advice = Some(advice));
+    }
+
+    pub(crate) fn take_advice(&self) -> Option<Advice> {
+        self.with_state(|state| state.advice.take())
     }
 
     /// The application wrote into its ring what no honest one writes.

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use timeous_core::{AduMeta, Instant};
+use timeous_core::{AduMeta, Advice, Instant, Rate};
 use timeous_ring::{Completion, EnqueueError, Index, Limits, Producer};
 
 use crate::clock;
@@ -135,6 +135,16 @@ impl SendHalf {
         self.producer.poll_completion()
     }
 
+    /// What the late choice advises the source, if there is something new. Only the newest is kept.
+    pub fn poll_advice(&mut self) -> Option<Advice> {
+        self.link.shared.take_advice()
+    }
+
+    /// Tells the late choice, if it advises the source, that the source has this rate from now on. Zero takes it back.
+    pub fn set_rate(&self, rate: Rate) {
+        self.link.way.send(Order::Rate(rate));
+    }
+
     /// Where the connection stands.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -147,7 +157,7 @@ impl SendHalf {
         self.link.snapshot()
     }
 
-    /// Sleeps until the ring has room again or a fate is known or the connection has ended, but not beyond `deadline`. `false` if nothing happened.
+    /// Sleeps until the ring has room again, a fate is known, something is advised or the connection has ended, but not beyond `deadline`. `false` if nothing happened.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         wait(&self.link.shared.writable, deadline)
     }
@@ -157,7 +167,7 @@ impl SendHalf {
         self.link.way.send(Order::Finish);
     }
 
-    /// Rings when the ring has room again or a fate is known, or the connection has ended.
+    /// Rings when the ring has room again, a fate is known or something is advised, or the connection has ended.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         &self.link.shared.writable

@@ -175,8 +175,7 @@ impl Side for RingSide {
     }
 
     fn stop_polling(&mut self) -> bool {
-        let ring = self.source.inner_mut();
-        !self.closed && !ring.consumer().has_queued() && ring.stop_polling()
+        !self.closed && self.source.inner_mut().stop_polling()
     }
 
     fn pass_expired(&mut self, now: Instant) {

@@ -1,5 +1,6 @@
 //! The main job: a live video over a link of half its rate, with plain UDP, with a plain queue, with Timeous.
 
+pub(crate) mod adapt;
 mod capture;
 mod clip;
 mod error;

@@ -29,6 +29,7 @@ struct Lab {
 #[derive(Debug, Subcommand)]
 enum Task {
     Demo(demo::DemoArgs),
+    Adapt(demo::adapt::AdaptArgs),
     /// Lists what can be run
     List,
     All(AllArgs),
@@ -106,6 +107,10 @@ fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
             Ok(held) => u8::from(!held),
             Err(error) => failed(&error, error.exit_code()),
         },
+        Task::Adapt(args) => match demo::adapt::run(&args) {
+            Ok(held) => u8::from(!held),
+            Err(error) => failed(&error, error.exit_code()),
+        },
         Task::CrowdMember(args) => match crowd::member(&args) {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
@@ -130,6 +135,7 @@ fn list(experiments: &[&dyn Experiment]) {
         "{:<16}{:<16}a live video over a link of half its rate: plain UDP, a plain queue, Timeous",
         "demo", "real"
     );
+    println!("{:<16}{:<16}a live encoder over a link whose rate falls to a third and comes back", "adapt", "real");
     for about in experiments.iter().map(|experiment| experiment.about()) {
         let forms: Vec<_> =
             [(false, "virtual"), (true, "real")].into_iter().filter(|f| about.forms.include(f.0)).collect();

@@ -27,17 +27,19 @@ pub struct RingSource {
     closed: bool,
     /// How many packets its driver has room for.
     room: u32,
+    /// Whether the transport was told last that there is nothing, or has not asked yet.
+    empty_handed: bool,
 }
 
 impl RingSource {
     /// Gives everything in the ring's order.
     pub fn new(consumer: Consumer) -> Self {
-        Self { consumer, choice: None, apart: false, closed: false, room: 1 }
+        Self { consumer, choice: None, apart: false, closed: false, room: 1, empty_handed: true }
     }
 
     /// Runs `choice` before each packet.
     pub fn with_choice(consumer: Consumer, choice: Box<dyn LateChoice>) -> Self {
-        Self { consumer, choice: Some(choice), apart: false, closed: false, room: 1 }
+        Self { choice: Some(choice), ..Self::new(consumer) }
     }
 
     /// Replaces the choice.
@@ -146,9 +148,13 @@ impl RingSource {
         }
     }
 
-    /// See [`Consumer::stop_polling`].
+    /// Asks the producer to tell of new data, if there is none. `true` if the transport has to be woken instead: it went
+    /// away empty-handed, and something has come since, of which nobody would tell it.
     pub fn stop_polling(&mut self) -> bool {
-        self.consumer.stop_polling()
+        if self.closed {
+            return false;
+        }
+        if self.consumer.has_queued() { std::mem::take(&mut self.empty_handed) } else { self.consumer.stop_polling() }
     }
 
     /// See [`Consumer::payload`].
@@ -184,7 +190,8 @@ impl AduSource for RingSource {
         if self.closed {
             self.drain();
         }
-        !self.closed && self.consumer.has_queued()
+        self.empty_handed = self.closed || !self.consumer.has_queued();
+        !self.empty_handed
     }
 
     fn pull(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
@@ -195,7 +202,9 @@ impl AduSource for RingSource {
         self.choose(now, path);
         let claimed = self.consumer.claim_within(now, room);
         self.tell_of_passed();
-        let claimed = claimed.ok().flatten()?;
+        let claimed = claimed.ok().flatten();
+        self.empty_handed = claimed.is_none();
+        let claimed = claimed?;
         if !self.apart {
             self.consumer.copy_payload(claimed.token, packet);
         }
@@ -244,13 +253,14 @@ impl AduSource for RingSource {
 
 impl fmt::Debug for RingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { consumer, choice, apart, closed, room } = self;
+        let Self { consumer, choice, apart, closed, room, empty_handed } = self;
         f.debug_struct("RingSource")
             .field("consumer", consumer)
             .field("has_choice", &choice.is_some())
             .field("apart", apart)
             .field("closed", closed)
             .field("room", room)
+            .field("empty_handed", empty_handed)
             .finish()
     }
 }

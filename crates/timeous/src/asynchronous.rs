@@ -5,7 +5,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::error::{Error, SendError};
 use crate::receiver::{Arrival, Receiver};
-use crate::sender::{Delivery, Hints, Sender};
+use crate::sender::{Delivery, Hints, Sender, SenderEvent};
 use crate::stats::Stats;
 use crate::uri::Uri;
 use timeous_core::AduSeq;
@@ -60,6 +60,34 @@ impl AsyncSender {
             let status = self.inner.status();
             if let Some(delivery) = self.inner.poll_delivery() {
                 return Ok(delivery);
+            }
+            if let timeous_engine::Status::Closed(reason) = status {
+                return Err(Error::Closed(reason));
+            }
+            rung(&self.ready).await;
+        }
+    }
+
+    /// Waits for the next that there is to be told: advice of a stream with `policy=dbat`, or the fate of an ADU.
+    ///
+    /// ```no_run
+    /// # async fn example(mut sender: timeous::AsyncSender, mut encoder: impl FnMut(timeous::core::Rate)) -> Result<(), timeous::Error> {
+    /// use timeous::SenderEvent;
+    /// while let SenderEvent::Advice(advice) = sender.event().await? {
+    ///     encoder(advice.rate);
+    ///     sender.get_mut().set_rate(advice.rate);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when the connection is over and all has been told.
+    pub async fn event(&mut self) -> Result<SenderEvent, Error> {
+        loop {
+            let status = self.inner.status();
+            if let Some(event) = self.inner.poll_event() {
+                return Ok(event);
             }
             if let timeous_engine::Status::Closed(reason) = status {
                 return Err(Error::Closed(reason));

@@ -49,7 +49,7 @@ pub use asynchronous::{AsyncReceiver, AsyncSender};
 pub use error::{Culprit, Error, SendError};
 pub use options::{Daemon, Encapsulation, Options, PolicyName, Role, TransportName};
 pub use receiver::{Arrival, Receiver};
-pub use sender::{Delivery, Hints, Sender, open_both};
+pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
 pub use stats::{Fates, Stats};
 pub use timeous_core as core;
 pub use timeous_engine::{Ccid, CloseReason, Received, Status, TcpFraming, Waker, clock};

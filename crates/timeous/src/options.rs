@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use timeous_choice::{Age, Chain, Deadlines, Dependencies, Frames, QueueLimit};
+use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_core::{Duration, LateChoice};
 use timeous_engine::{Ccid, TcpFraming};
 
@@ -36,13 +36,17 @@ pub enum PolicyName {
     Deadline,
     /// What has waited too long is given up.
     Age,
+    /// The source is told before its queue is too long for its rate and the path's delay, by
+    /// [`Sender::poll_advice`](crate::Sender::poll_advice); beyond that only frames of the highest priority go (Hasan et
+    /// al.).
+    Dbat,
     /// Nothing is given up, not even what is expired: a plain queue, to compare with.
     Fifo,
 }
 
 impl PolicyName {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Frames, Self::Deadline, Self::Age, Self::Fifo];
+    pub const ALL: [Self; 5] = [Self::Frames, Self::Deadline, Self::Age, Self::Dbat, Self::Fifo];
 
     /// The name in a URI.
     pub const fn as_str(self) -> &'static str {
@@ -50,6 +54,7 @@ impl PolicyName {
             Self::Frames => "frames",
             Self::Deadline => "deadline",
             Self::Age => "age",
+            Self::Dbat => "dbat",
             Self::Fifo => "fifo",
         }
     }
@@ -178,6 +183,7 @@ impl Options {
         match self.policy {
             PolicyName::Fifo => Box::new(Chain::default()),
             PolicyName::Deadline => Box::new(chain),
+            PolicyName::Dbat => Box::new(Dbat::for_media()),
             // What ages away in the middle of a frame takes the rest with it.
             PolicyName::Age => {
                 let age = Age::new(self.age.unwrap_or(self.latency));

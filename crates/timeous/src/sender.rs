@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use timeous_core::{AduMeta, AduSeq, Duration, Fate, FrameId, Instant, Priority, References, SubStream};
+use timeous_core::{AduMeta, AduSeq, Advice, Duration, Fate, FrameId, Instant, Priority, Rate, References, SubStream};
 use timeous_engine::{EnqueueError, Producer, SendHalf, Status, Waker, clock};
 
 use crate::error::{Error, SendError};
@@ -36,6 +36,15 @@ pub struct Delivery {
     pub fate: Fate,
 }
 
+/// What a sender is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderEvent {
+    /// How full the send buffer is, and which rate would suit it.
+    Advice(Advice),
+    /// What became of an ADU.
+    Delivery(Delivery),
+}
+
 /// Sends ADUs that go stale.
 ///
 /// ```no_run
@@ -47,6 +56,15 @@ pub struct Delivery {
 /// }
 /// sender.finish()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # A source that follows
+///
+/// With `policy=dbat` the stream says before its send buffer is too full, and when there is room for more. The example
+/// `adaptive`, whole:
+///
+/// ```no_run
+#[doc = include_str!("../examples/adaptive.rs")]
 /// ```
 #[derive(Debug)]
 pub struct Sender {
@@ -112,6 +130,25 @@ impl Sender {
         let done = self.half.poll_completion()?;
         self.fates.count(done.fate);
         Some(Delivery { seq: done.seq, fate: done.fate })
+    }
+
+    /// Tells a stream with `policy=dbat` the rate of its source, from now on; other policies take no notice. It is what
+    /// the send buffer's thresholds come from. A stream that says nothing has the rate of its last second; zero takes back
+    /// what was said.
+    pub fn set_rate(&self, rate: Rate) {
+        self.half.set_rate(rate);
+    }
+
+    /// What a stream with `policy=dbat` advises its source, if there is something new: at most once a round trip, also
+    /// while the path stands still. Advice that nobody took gives way to newer advice.
+    pub fn poll_advice(&mut self) -> Option<Advice> {
+        self.half.poll_advice()
+    }
+
+    /// The next that there is to be told, of either kind.
+    pub fn poll_event(&mut self) -> Option<SenderEvent> {
+        let advice = self.poll_advice().map(SenderEvent::Advice);
+        advice.or_else(|| self.poll_delivery().map(SenderEvent::Delivery))
     }
 
     /// Sleeps until there is something to learn or room in the ring, but not beyond `deadline`.

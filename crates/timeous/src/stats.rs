@@ -90,6 +90,16 @@ pub struct Stats {
     pub byte_snd_buf: u64,
     /// How long what waits will take to leave at the present rate, in milliseconds.
     pub ms_snd_buf: f64,
+    /// The weighted average of the bytes that wait, with `policy=dbat`.
+    pub byte_snd_buf_average: Option<u64>,
+    /// From so many bytes on average, half the way to the next, the source is told.
+    pub byte_snd_buf_min_th: Option<u64>,
+    /// Beyond so many bytes on average only marked packets leave.
+    pub byte_snd_buf_max_th: Option<u64>,
+    /// The rate of the source, as it said or as it was measured, in Mbit/s.
+    pub mbps_source_rate: Option<f64>,
+    /// The rate that the source was advised last, in Mbit/s.
+    pub mbps_advised_rate: Option<f64>,
     /// Bytes under way.
     pub byte_flight_size: u64,
     /// Bytes that may be under way.
@@ -116,6 +126,9 @@ impl Stats {
         let [expired, too_late, reference, policy] = known.map(|reason| fates.dropped_for(reason));
         let dropped: u64 = fates.dropped.values().sum();
         let queue = path.rate.time_for(snapshot.queued_bytes as u64);
+        let buffer = snapshot.buffer.as_ref();
+        let thresholds = buffer.and_then(|buffer| buffer.thresholds);
+        let in_mbps = |rate: timeous_core::Rate| rate.as_bps() as f64 / 1e6;
         Self {
             ms_time_stamp: time.as_millis(),
             pkt_sent_total: transport.data_sent,
@@ -147,10 +160,15 @@ impl Stats {
             pkt_snd_buf: snapshot.queued_packets as u64,
             byte_snd_buf: snapshot.queued_bytes as u64,
             ms_snd_buf: if path.srtt.is_some() { queue.as_secs_f64() * 1e3 } else { 0.0 },
+            byte_snd_buf_average: buffer.map(|buffer| buffer.average),
+            byte_snd_buf_min_th: thresholds.map(|thresholds| thresholds.min),
+            byte_snd_buf_max_th: thresholds.map(|thresholds| thresholds.max),
+            mbps_source_rate: buffer.and_then(|buffer| buffer.stream).map(in_mbps),
+            mbps_advised_rate: buffer.and_then(|buffer| buffer.advised).map(in_mbps),
             byte_flight_size: path.outstanding,
             byte_congestion_window: path.window,
             ms_rtt: path.srtt.map_or(0.0, |srtt| srtt.as_secs_f64() * 1e3),
-            mbps_bandwidth: path.rate.as_bps() as f64 / 1e6,
+            mbps_bandwidth: in_mbps(path.rate),
             mbps_send_rate: mbps(transport.bytes_sent),
             mbps_recv_rate: mbps(transport.bytes_received),
         }

@@ -74,7 +74,7 @@ pub const KEYS: [(&str, &str); 17] = [
         "with transport=tcp: records, which any TCP receiver can tell apart, or rfc4571 for a receiver of RTP over TCP",
     ),
     ("latency", "from the moment of handing over to playout, such as 300ms; a plain number is milliseconds"),
-    ("policy", "frames, deadline, age or fifo: what is given up when the path is too slow"),
+    ("policy", "frames, deadline, age, dbat or fifo: what is given up when the path is too slow"),
     (
         "queue",
         "with policy=frames: how much may wait, such as 150ms or 3p (packets), in place of what can arrive in time",
@@ -387,7 +387,7 @@ mod tests {
         assert!(error("timeous://h:99999").contains("'99999'"));
         assert!(error("timeous://h?latency=soon").contains("120ms"));
         assert!(error("timeous://h?latency=0").contains("more than nothing"));
-        assert!(error("timeous://h?policy=best").contains("frames, deadline, age, fifo"));
+        assert!(error("timeous://h?policy=best").contains("frames, deadline, age, dbat, fifo"));
         assert!(error("timeous://h?mtu=10").contains("from 200"));
         assert!(error("timeous://:1?mode=caller").contains("needs a host"));
         assert!(error("timeous://name:1?mode=listener").contains("IP address"));

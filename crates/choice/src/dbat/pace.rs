@@ -1,34 +1,34 @@
-//! The rate of a stream that does not say it: what was handed over in the last whole second.
+//! The rate at which a stream is handed over, in the last whole span of time.
 
 use timeous_core::{Duration, Instant, Rate};
-
-/// Frames differ in size, and a second has many of them.
-const SPAN: Duration = Duration::from_secs(1);
 
 /// Measures what is handed over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
+    span: Duration,
     since: Option<Instant>,
     bytes: u64,
     rate: Option<Rate>,
 }
 
 impl Pace {
-    /// Nothing was handed over yet.
-    pub(super) const NONE: Self = Self { since: None, bytes: 0, rate: None };
+    /// Measures over so long, which should hold several frames: they differ in size.
+    pub(super) const fn over(span: Duration) -> Self {
+        Self { span, since: None, bytes: 0, rate: None }
+    }
 
     /// `len` bytes were handed over at `at`.
     pub(super) fn arrived(&mut self, at: Instant, len: u64) {
         let since = *self.since.get_or_insert(at);
         let span = at.saturating_since(since);
-        if span >= SPAN {
+        if span >= self.span {
             self.rate = Some(Rate::from_bytes_in(self.bytes, span));
             (self.since, self.bytes) = (Some(at), 0);
         }
         self.bytes = self.bytes.saturating_add(len);
     }
 
-    /// `None` in the first second.
+    /// `None` in the first span.
     pub(super) const fn rate(&self) -> Option<Rate> {
         self.rate
     }
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_second_of_frames_is_the_rate() {
-        let mut pace = Pace::NONE;
+        let mut pace = Pace::over(Duration::from_secs(1));
         for frame in 0..=50 {
             assert_eq!(pace.rate().is_some(), frame > 25, "frame {frame}");
             pace.arrived(Instant::ZERO + Duration::from_millis(40) * frame, 5_000);
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_pause_counts() {
-        let mut pace = Pace::NONE;
+        let mut pace = Pace::over(Duration::from_secs(1));
         pace.arrived(Instant::ZERO, 5_000);
         pace.arrived(Instant::ZERO + Duration::from_secs(4), 5_000);
         assert_eq!(pace.rate(), Some(Rate::from_kbps(10)));

@@ -174,12 +174,14 @@ fn a_stream_that_nothing_holds_up_stays_below_one_packet() {
 fn room_is_told_step_by_step_up_to_what_the_path_carries() {
     let mut tuner = tuner(Settings::default());
     let mut told = Vec::new();
+    let mut len = 1_000;
     for n in 1..=200 {
-        tuner.arrived(at(25 * n), 1_000, 1_000);
-        tuner.judge(at(25 * n), &dumbbell(), 1_000);
+        tuner.arrived(at(25 * n), len, len);
+        tuner.judge(at(25 * n), &dumbbell(), len);
         if let Some(advice) = tuner.poll_advice() {
             assert_eq!(advice.reason, Reason::Room);
             tuner.set_rate(advice.rate);
+            len = advice.rate.bytes_in(Duration::from_millis(25));
             told.push((advice.at, advice.rate.as_bps() / 1_000));
         }
     }
@@ -425,4 +427,29 @@ fn a_stream_that_does_not_say_its_rate_has_that_which_it_hands_over() {
     assert_eq!(dbat.state().stream, Some(Rate::from_kbps(32)));
     assert_eq!(dbat.state().thresholds, Some(Thresholds { min: 600, max: 1_200 }));
     assert_eq!(queue.left(), [], "and beyond that only marked packets go");
+}
+
+#[test]
+fn what_is_given_up_for_its_deadline_is_told_of_whatever_the_thresholds_say() {
+    let run = |settings| {
+        let mut chain = Chain::default().then(Deadlines).then(small(settings, Marking::default()));
+        let mut queue = waiting(4, &[]);
+        queue.meta_mut(0).deadline = Some(at(90));
+        chain.choose(at(100), &dumbbell(), &mut queue);
+        chain.adviser().and_then(|adviser| adviser.poll_advice())
+    };
+    let advice = run(Settings::default()).unwrap();
+    assert_eq!((advice.reason, advice.rate), (Reason::Late, Rate::from_kbps(24)), "three quarters");
+    assert!(advice.average < advice.thresholds.min);
+    assert_eq!(run(Settings::PAPER), None);
+}
+
+#[test]
+fn nobody_is_told_of_room_for_a_rate_that_is_not_used() {
+    let mut tuner = tuner(Settings::default());
+    for n in 1..=200 {
+        tuner.arrived(at(25 * n), 1_000, 700);
+        tuner.judge(at(25 * n), &dumbbell(), 1_000);
+    }
+    assert_eq!(tuner.poll_advice(), None, "224 of 320 kbit/s");
 }

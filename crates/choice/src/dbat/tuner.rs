@@ -17,6 +17,8 @@ const STRIDE: u64 = 2;
 const CAUTION: u64 = 8;
 /// Where nothing leaves, the queue is looked at so many times in an interval of feedback.
 const LOOKS: u64 = 4;
+/// Over so long it is looked whether a stream uses the rate that it says.
+const RECENT: Duration = Duration::from_millis(200);
 /// Before rate and delay are known, it is looked at after so long.
 const UNKNOWN: Duration = Duration::from_millis(100);
 
@@ -33,6 +35,8 @@ pub struct Settings {
     pub beyond: Beyond,
     /// Whether the source is told of room, too.
     pub tell_of_room: bool,
+    /// Whether the source is told, too, when packets are given up for their deadlines.
+    pub tell_of_lateness: bool,
     /// Whether the rate of a stream that says none is what it hands over.
     pub measure: bool,
 }
@@ -56,15 +60,22 @@ impl Settings {
         parts: 8,
         beyond: Beyond::OnlyMarked,
         tell_of_room: false,
+        tell_of_lateness: false,
         measure: false,
     };
 }
 
 impl Default for Settings {
     /// The paper's, with a delay of at least 100 ms, which is an I-frame's share of a stream, with feedback of room, and
-    /// for streams that do not say their rate, too.
+    /// for streams that do not say their rate, too, and of what is late.
     fn default() -> Self {
-        Self { least_delay: Duration::from_millis(100), tell_of_room: true, measure: true, ..Self::PAPER }
+        Self {
+            least_delay: Duration::from_millis(100),
+            tell_of_room: true,
+            tell_of_lateness: true,
+            measure: true,
+            ..Self::PAPER
+        }
     }
 }
 
@@ -97,6 +108,8 @@ pub struct Tuner {
     /// As the stream says; `None` where it has said nothing, or sends nothing.
     said: Option<Rate>,
     pace: Pace,
+    /// The same over a shorter time.
+    recent: Pace,
     average: Average,
     /// The largest packet seen.
     largest: u64,
@@ -115,6 +128,8 @@ pub struct Tuner {
     ceiling: Option<Rate>,
     /// When to look again.
     next_look: Instant,
+    /// Whether packets were given up for their deadlines since the source was told.
+    late: bool,
 }
 
 impl Tuner {
@@ -124,7 +139,8 @@ impl Tuner {
         Self {
             settings,
             said: None,
-            pace: Pace::NONE,
+            pace: Pace::over(Duration::from_secs(1)),
+            recent: Pace::over(RECENT),
             average: Average::new(settings.parts),
             largest: 0,
             busy: None,
@@ -136,6 +152,7 @@ impl Tuner {
             advised: None,
             ceiling: None,
             next_look: Instant::ZERO,
+            late: false,
         }
     }
 
@@ -172,9 +189,15 @@ impl Tuner {
         }
         self.average.arrival(queued);
         self.pace.arrived(at, len);
+        self.recent.arrived(at, len);
         self.largest = self.largest.max(len);
         self.busy = self.busy.max(Some(at));
         self.arrived = true;
+    }
+
+    /// A packet was given up that could not have arrived in time.
+    pub fn too_late(&mut self) {
+        self.late = self.settings.tell_of_lateness;
     }
 
     /// How full the queue is, in which `queued` bytes wait. Where packets have arrived since the last time, this is
@@ -194,10 +217,14 @@ impl Tuner {
         self.thresholds = Some(thresholds);
         let level = Level::of(self.average(), thresholds);
         let interval = path.srtt.unwrap_or(delay).max(delay);
-        if let Some(reason) = level.reason()
+        let reason = match level.reason() {
+            None | Some(Reason::Room) if self.late => Some(Reason::Late),
+            reason => reason,
+        };
+        if let Some(reason) = reason
             && arrived
             && self.may_tell(now, reason, interval)
-            && (reason != Reason::Room || is_short(path, delay))
+            && (reason != Reason::Room || (is_short(path, delay) && self.is_used(rate)))
         {
             self.tell(now, reason, path, queued, delay);
         }
@@ -260,6 +287,10 @@ impl Tuner {
                 self.ceiling = self.ceiling.filter(|ceiling| stream <= *ceiling);
                 higher(stream, path, near)
             }
+            Reason::Late => {
+                self.ceiling = Some(kept(stream, path));
+                Some(lower(stream, path, u64::MAX, delay))
+            }
             _ if self.goes_back(queued, thresholds) => Some(held(stream, path)),
             Reason::Filling | Reason::Overfull => {
                 self.ceiling = Some(kept(stream, path));
@@ -269,6 +300,12 @@ impl Tuner {
         let Some(rate) = rate else { return };
         self.pending = Some(Advice { at: now, reason, queued, average, thresholds, stream, rate, path });
         (self.told, self.last, self.advised) = (Some(now), Some((reason, queued)), Some(rate));
+        self.late = false;
+    }
+
+    /// Whether the stream hands over what it says, or nearly so: what is not used has not been tried.
+    fn is_used(&self, rate: Rate) -> bool {
+        self.recent.rate().is_none_or(|handed| handed.as_bps() >= rate.as_bps() / 4 * 3)
     }
 
     /// Whether little more would be what filled the queue before.

@@ -86,6 +86,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             parts,
             beyond,
             tell_of_room,
+            tell_of_lateness: measure,
             measure,
         },
     )
@@ -210,12 +211,13 @@ proptest! {
             prop_assert!(advice.at - before.at > rtt, "{before:?}, then {advice:?}");
         }
         for (advice, _) in &run.told {
-            use timeous_core::Reason::{Filling, Overfull, Room};
+            use timeous_core::Reason::{Filling, Late, Overfull, Room};
             let thresholds = advice.thresholds;
             prop_assert_eq!(thresholds.max, 2 * thresholds.min);
             match advice.reason {
                 Filling => prop_assert!((thresholds.middle() + 1..=thresholds.max).contains(&advice.average)),
                 Overfull => prop_assert!(advice.average > thresholds.max),
+                Late => prop_assert!(settings.tell_of_lateness),
                 Room => prop_assert!(advice.average < thresholds.min && settings.tell_of_room),
             }
             let stream = advice.stream.as_bps();

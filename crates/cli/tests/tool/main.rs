@@ -1,5 +1,6 @@
 //! The tool from outside: real processes, real sockets, other people's programs at both ends.
 
+mod adapt;
 mod deaths;
 mod input;
 mod native;

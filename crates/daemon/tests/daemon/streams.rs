@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use timeous_core::{AduMeta, AduSeq, Duration};
+use timeous_core::{AduMeta, AduSeq, Duration, Rate, Reason};
 use timeous_engine::{Received, Status, Stream, clock};
 use timeous_ipc::messages::{Failure, Policy, StreamSpec};
 use timeous_ipc::{Client, ClientError, Event};
@@ -87,6 +87,39 @@ fn data_go_both_ways() {
         Err(ClientError::Failed(Failure::UnknownListener(which))) if which == listener
     ));
     drop((here, elsewhere));
+}
+
+#[test]
+fn a_stream_that_the_daemon_runs_advises_its_source() {
+    let host = Host::start();
+    let mut client = host.client();
+    let spec = StreamSpec { policy: Policy::Dbat, ..spec() };
+    let (_, at) = client.listen(local(), spec).unwrap();
+    let [ring, socket] = client.connect_stream(at, spec).unwrap();
+    let mut stream = Stream::remote(ring, socket).unwrap();
+    host.until("the stream is open", || stream.status() == Status::Open);
+    let rate = Rate::from_kbps(100);
+    stream.sending().set_rate(rate);
+    let end = late();
+    for n in 0.. {
+        assert!(clock::now() < end, "nobody was told");
+        let meta = AduMeta { seq: AduSeq(n), enqueued: clock::now(), ..AduMeta::default() };
+        stream.sending().enqueue(&meta, &[0; 250]).unwrap();
+        if let Some(advice) = stream.sending().poll_advice() {
+            assert_eq!((advice.reason, advice.stream), (Reason::Room, rate));
+            assert!(advice.rate > rate, "{advice:?}");
+            break;
+        }
+        while stream.sending().poll_completion().is_some() {}
+        pause(Duration::from_millis(20));
+    }
+    host.until("it stands in the snapshot", || {
+        stream
+            .sending()
+            .snapshot()
+            .buffer
+            .is_some_and(|buffer| buffer.stream == Some(rate) && buffer.advised > Some(rate))
+    });
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use rustix::event::{PollFd, PollFlags};
-use timeous_core::{Duration, Instant};
+use timeous_core::{Duration, Instant, Rate};
 use timeous_dccp::{CloseReason, Event, ResetCode, ResetReason, Statistics};
 
 use super::receiving::Receiving;
@@ -106,6 +106,11 @@ impl Connection {
     /// To be closed when everything has its fate.
     pub(super) fn finish(&mut self) {
         self.session.finishing = true;
+    }
+
+    /// The source has this rate.
+    pub(super) fn set_rate(&mut self, rate: Rate) {
+        self.session.set_rate(rate);
     }
 
     /// The application has let go of it, or the engine ends.
@@ -241,6 +246,7 @@ impl Connection {
     pub(super) fn wake_application(&mut self, now: Instant) -> bool {
         let waits = !self.is_over() && self.session.pass_expired(now);
         self.report(now, false);
+        self.session.advise(now);
         self.session.wake();
         waits
     }
@@ -272,7 +278,7 @@ impl Connection {
     }
 
     /// When something is to be done at the latest.
-    pub(super) fn poll_timeout(&self, now: Instant, waits: bool) -> Option<Instant> {
+    pub(super) fn poll_timeout(&mut self, now: Instant, waits: bool) -> Option<Instant> {
         let own = match &self.state {
             State::Calling(call) => Some(call.again.unwrap_or(call.until)),
             State::Closing(until, _) => Some(*until),
@@ -281,7 +287,8 @@ impl Connection {
             }
             State::Over => None,
         };
-        own.into_iter().chain(waits.then_some(now + PASS_INTERVAL)).min()
+        let watch = self.session.poll_watch();
+        own.into_iter().chain(waits.then_some(now + PASS_INTERVAL)).chain(watch).min()
     }
 }
 

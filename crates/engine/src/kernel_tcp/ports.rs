@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 
 use rustix::event::{PollFd, PollFlags};
-use timeous_core::Instant;
+use timeous_core::{Instant, Rate};
 
 use super::call::Call;
 use super::connection::Connection;
@@ -132,6 +132,11 @@ impl KernelTcp {
         self.connection(id).map(|connection| connection.abandon(now)).is_some()
     }
 
+    /// `false` if it is none of these.
+    pub(crate) fn set_rate(&mut self, id: StreamId, rate: Rate) -> bool {
+        self.connection(id).map(|connection| connection.set_rate(rate)).is_some()
+    }
+
     /// Says goodbye to everybody.
     pub(crate) fn close_all(&mut self, now: Instant) {
         for connection in &mut self.connections {
@@ -175,8 +180,8 @@ impl KernelTcp {
         listeners.chain(newcomers).chain(self.connections.iter().filter_map(Connection::poll_fd))
     }
 
-    pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let connections = self.connections.iter().filter_map(|connection| connection.poll_timeout(now, self.waits));
+    pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
+        let connections = self.connections.iter_mut().filter_map(|connection| connection.poll_timeout(now, self.waits));
         connections.chain(self.newcomers.iter().map(Newcomer::poll_timeout)).min()
     }
 }

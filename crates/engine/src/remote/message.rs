@@ -1,6 +1,6 @@
 //! What the two sides of a remote stream say: bytes that are read with care, since a stranger may have written them.
 
-use timeous_core::{Duration, Instant, PathState, Rate};
+use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, Thresholds};
 use timeous_dccp::{CloseReason, ResetCode, ResetReason, Statistics};
 
 use crate::carrier::{Carrier, CarrierView, Reach};
@@ -18,15 +18,21 @@ pub(crate) enum Wish {
     Tell,
     /// Nobody reads any more what comes.
     Ignore,
+    /// The source has this rate.
+    Rate(Rate),
 }
 
 impl Wish {
-    pub(crate) const fn byte(self) -> u8 {
+    /// The longest there is.
+    pub(crate) const LONGEST: usize = 9;
+
+    pub(crate) fn write(self) -> Vec<u8> {
         match self {
-            Self::Notify => 1,
-            Self::Finish => 2,
-            Self::Tell => 3,
-            Self::Ignore => 4,
+            Self::Notify => vec![1],
+            Self::Finish => vec![2],
+            Self::Tell => vec![3],
+            Self::Ignore => vec![4],
+            Self::Rate(rate) => [[5].as_slice(), &rate.as_bps().to_le_bytes()].concat(),
         }
     }
 
@@ -37,6 +43,7 @@ impl Wish {
             [2] => Some(Self::Finish),
             [3] => Some(Self::Tell),
             [4] => Some(Self::Ignore),
+            [5, rate @ ..] => Some(Self::Rate(Rate::from_bps(u64::from_le_bytes(rate.try_into().ok()?)))),
             _ => None,
         }
     }
@@ -53,18 +60,23 @@ pub(crate) enum News {
     Writable,
     /// How it stands.
     Snapshot(Box<Snapshot>),
+    /// What the choice advises.
+    Advice(Advice),
 }
 
 const RECEIVED: u8 = 1;
 const STATUS: u8 = 2;
 const WRITABLE: u8 = 3;
 const SNAPSHOT: u8 = 4;
-/// A duration that is not there.
+const ADVICE: u8 = 5;
+/// A duration or a number that is not there.
 const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 23;
 const PATH: usize = 7;
 const QUEUE: usize = 4;
 const CARRIER: usize = 5;
+const BUFFER: usize = 5;
+const ADVISED: usize = 9;
 
 impl News {
     /// The longest there is: a datagram with its head.
@@ -85,6 +97,9 @@ impl News {
                 let words = snapshot_words(snapshot);
                 [SNAPSHOT].into_iter().chain(words.into_iter().flat_map(u64::to_le_bytes)).collect()
             }
+            Self::Advice(advice) => {
+                [ADVICE].into_iter().chain(advice_words(advice).into_iter().flat_map(u64::to_le_bytes)).collect()
+            }
         }
     }
 
@@ -99,6 +114,7 @@ impl News {
             STATUS => Self::Status(read_status(body.try_into().ok()?)?),
             WRITABLE if body.is_empty() => Self::Writable,
             SNAPSHOT => Self::Snapshot(Box::new(read_snapshot(body)?)),
+            ADVICE => Self::Advice(read_advice(*<&[u64; ADVISED]>::try_from(words(body)?.as_slice()).ok()?)?),
             _ => return None,
         })
     }
@@ -135,9 +151,10 @@ fn read_status([kind, code, a, b, c]: [u8; 5]) -> Option<Status> {
 }
 
 fn snapshot_words(snapshot: &Snapshot) -> Vec<u64> {
-    let Snapshot { transport, path, queued_packets, queued_bytes, repaired, unread, carrier } = *snapshot;
+    let Snapshot { transport, path, queued_packets, queued_bytes, buffer, repaired, unread, carrier } = *snapshot;
     let queue: [u64; QUEUE] = [queued_packets as u64, queued_bytes as u64, repaired, unread];
-    [statistics_words(transport).as_slice(), &path_words(path), &queue, &carrier_words(carrier)].concat()
+    [statistics_words(transport).as_slice(), &path_words(path), &queue, &carrier_words(carrier), &buffer_words(buffer)]
+        .concat()
 }
 
 fn carrier_words(view: CarrierView) -> [u64; CARRIER] {
@@ -173,19 +190,67 @@ fn read_carrier([carrier, reach, replaced, padded, stalled]: [u64; CARRIER]) -> 
 }
 
 fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
-    let (chunks, rest) = body.as_chunks::<8>();
-    let words: Vec<u64> = chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
-    let (statistics, words) = words.split_first_chunk::<STATISTICS>().filter(|_| rest.is_empty())?;
+    let words = words(body)?;
+    let (statistics, words) = words.split_first_chunk::<STATISTICS>()?;
     let (path, words) = words.split_first_chunk::<PATH>()?;
     let (&[packets, bytes, repaired, unread], words) = words.split_first_chunk::<QUEUE>()?;
+    let (carrier, words) = words.split_first_chunk::<CARRIER>()?;
+    let buffer = read_buffer(*<&[u64; BUFFER]>::try_from(words).ok()?);
     Some(Snapshot {
         transport: read_statistics(*statistics),
         path: read_path(*path),
         queued_packets: usize::try_from(packets).ok()?,
         queued_bytes: usize::try_from(bytes).ok()?,
+        buffer,
         repaired,
         unread,
-        carrier: read_carrier(*<&[u64; CARRIER]>::try_from(words).ok()?)?,
+        carrier: read_carrier(*carrier)?,
+    })
+}
+
+/// Whole words.
+fn words(body: &[u8]) -> Option<Vec<u64>> {
+    let (chunks, rest) = body.as_chunks::<8>();
+    rest.is_empty().then(|| chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect())
+}
+
+fn rate_word(rate: Option<Rate>) -> u64 {
+    rate.map_or(NONE, Rate::as_bps)
+}
+
+fn read_rate(word: u64) -> Option<Rate> {
+    (word != NONE).then(|| Rate::from_bps(word))
+}
+
+/// A buffer that is not there has an average that is not there.
+fn buffer_words(buffer: Option<BufferState>) -> [u64; BUFFER] {
+    let Some(BufferState { average, thresholds, stream, advised }) = buffer else { return [NONE; BUFFER] };
+    let [min, max] = thresholds.map_or([NONE; 2], |Thresholds { min, max }| [min, max]);
+    [average, min, max, rate_word(stream), rate_word(advised)]
+}
+
+fn read_buffer([average, min, max, stream, advised]: [u64; BUFFER]) -> Option<BufferState> {
+    let thresholds = (min != NONE).then_some(Thresholds { min, max });
+    let state = BufferState { average, thresholds, stream: read_rate(stream), advised: read_rate(advised) };
+    (average != NONE).then_some(state)
+}
+
+fn advice_words(advice: &Advice) -> [u64; ADVISED] {
+    let Advice { at, reason, queued, average, thresholds, stream, rate, path } = *advice;
+    let Thresholds { min, max } = thresholds;
+    [at.as_nanos(), reason as u64, queued, average, min, max, stream.as_bps(), rate.as_bps(), rate_word(path)]
+}
+
+fn read_advice([at, reason, queued, average, min, max, stream, rate, path]: [u64; ADVISED]) -> Option<Advice> {
+    Some(Advice {
+        at: Instant::from_nanos(at),
+        reason: *Reason::ALL.get(usize::try_from(reason).ok()?)?,
+        queued,
+        average,
+        thresholds: Thresholds { min, max },
+        stream: Rate::from_bps(stream),
+        rate: Rate::from_bps(rate),
+        path: read_rate(path),
     })
 }
 
@@ -310,6 +375,9 @@ mod tests {
         let words: [u64; STATISTICS] = std::array::from_fn(|n| n as u64 + 1);
         let path = PathState { srtt: Some(Duration::from_millis(3)), loss_ppm: 9, window: 77, ..PathState::default() };
         let transport = read_statistics(words);
+        let thresholds = Some(Thresholds { min: 10, max: 20 });
+        let buffer = BufferState { average: 9, thresholds, stream: Some(Rate::from_kbps(7)), advised: None };
+        let buffer = Some(buffer);
         let carrier = CarrierView {
             carrier: Carrier::Tcp,
             reach: Reach::Retransmissions,
@@ -318,12 +386,36 @@ mod tests {
             stalled: true,
         };
         let snapshot =
-            Snapshot { transport, path, queued_packets: 4, queued_bytes: 5, repaired: 6, unread: 8, carrier };
+            Snapshot { transport, path, queued_packets: 4, queued_bytes: 5, buffer, repaired: 6, unread: 8, carrier };
         let News::Snapshot(same) = again(&News::Snapshot(Box::new(snapshot))) else { panic!("another kind") };
         assert_eq!(same.transport, transport);
         assert_eq!(statistics_words(transport), words);
         assert_eq!(same.path, path);
         assert_eq!((same.queued_packets, same.queued_bytes, same.repaired, same.unread), (4, 5, 6, 8));
+        assert_eq!(same.buffer, buffer);
+        let News::Snapshot(none) = again(&News::Snapshot(Box::default())) else { panic!("another kind") };
+        assert_eq!(none.buffer, None);
+    }
+
+    #[test]
+    fn advice_keeps_each_of_its_numbers() {
+        for reason in Reason::ALL {
+            let advice = Advice {
+                at: Instant::from_nanos(1),
+                reason,
+                queued: 2,
+                average: 3,
+                thresholds: Thresholds { min: 4, max: 8 },
+                stream: Rate::from_bps(5),
+                rate: Rate::from_bps(6),
+                path: None,
+            };
+            let News::Advice(same) = again(&News::Advice(advice)) else { panic!("another kind") };
+            assert_eq!(same, advice);
+        }
+        let mut message = News::Advice(read_advice([0; ADVISED]).unwrap()).write();
+        message[9] = 4;
+        assert!(News::read(&message).is_none(), "there is no fifth reason");
     }
 
     #[test]
@@ -331,11 +423,13 @@ mod tests {
         for message in [&[][..], &[0], &[9], &[RECEIVED, 1], &[STATUS], &[STATUS, 8, 0, 0, 0, 0], &[WRITABLE, 0]] {
             assert!(News::read(message).is_none(), "{message:?}");
         }
-        assert!(News::read(&[SNAPSHOT; 8 * (STATISTICS + PATH + QUEUE)]).is_none());
+        assert!(News::read(&[SNAPSHOT; 8 * (STATISTICS + PATH + QUEUE + CARRIER + BUFFER)]).is_none());
         assert!(Wish::read(&[]).is_none());
         assert!(Wish::read(&[1, 1]).is_none());
-        for wish in [Wish::Notify, Wish::Finish, Wish::Tell, Wish::Ignore] {
-            assert_eq!(Wish::read(&[wish.byte()]), Some(wish));
+        assert!(Wish::read(&[5, 1, 2]).is_none());
+        for wish in [Wish::Notify, Wish::Finish, Wish::Tell, Wish::Ignore, Wish::Rate(Rate::from_kbps(900))] {
+            assert_eq!(Wish::read(&wish.write()), Some(wish));
+            assert!(wish.write().len() <= Wish::LONGEST);
         }
     }
 }

@@ -43,6 +43,10 @@ impl Reader {
             }
             News::Status(status) => self.shared.set_status(status),
             News::Writable => self.shared.writable.wake(),
+            News::Advice(advice) => {
+                self.shared.set_advice(advice);
+                self.shared.writable.wake();
+            }
             News::Snapshot(snapshot) => {
                 self.shared.set_snapshot(*snapshot);
                 // It may be asked for again.

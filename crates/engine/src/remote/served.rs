@@ -110,8 +110,9 @@ impl Served {
     }
 
     fn hear(&mut self) -> Result<(), Gone> {
-        let mut message = [0; 8];
+        let mut message = [0; Wish::LONGEST];
         let mut notify = false;
+        let mut rate = None;
         for _ in 0..WISHES {
             let length = match receive(&self.socket, &mut message, false) {
                 Ok(Some(length)) if length > 0 => length,
@@ -128,7 +129,12 @@ impl Served {
                     self.orders.send((self.id, Order::Ignore));
                 }
                 Wish::Tell => self.asked = true,
+                // Only the last matters.
+                Wish::Rate(said) => rate = Some(said),
             }
+        }
+        if let Some(rate) = rate {
+            self.orders.send((self.id, Order::Rate(rate)));
         }
         if notify {
             self.orders.send((self.id, Order::Notify));
@@ -152,6 +158,11 @@ impl Served {
             return Ok(false);
         }
         if std::mem::take(&mut self.asked) && !self.say(&News::Snapshot(Box::new(self.shared.snapshot())))? {
+            return Ok(false);
+        }
+        if let Some(advice) = self.shared.take_advice()
+            && !self.say(&News::Advice(advice))?
+        {
             return Ok(false);
         }
         for _ in 0..NEWS {

@@ -41,7 +41,7 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8], wait: bool) -> std::
 pub(crate) fn wish(socket: &OwnedFd, wish: Wish) {
     // What the engine has to know is waited for: it reads all the time. What can be asked again is not.
     let wait = if wish == Wish::Tell { SendFlags::DONTWAIT } else { SendFlags::empty() };
-    if let Err(error) = send(socket, &[wish.byte()], wait | SendFlags::NOSIGNAL) {
+    if let Err(error) = send(socket, &wish.write(), wait | SendFlags::NOSIGNAL) {
         tracing::trace!(%error, ?wish, "telling the engine");
     }
 }

@@ -66,6 +66,9 @@ pub enum Policy {
     Age(Nanos),
     /// What is worth least is given up first, by whole frames, beyond a limit of the queue.
     Frames(QueueLimit),
+    /// Beyond what the stream hands over within two delays of the path only marked packets go, and the source is told
+    /// before.
+    Dbat,
 }
 
 /// How much may wait in a queue.

@@ -16,7 +16,7 @@ use super::plan::{self, Files, Setting};
 use super::process::{Process, is_open};
 
 /// How long a program may take to get ready, or to end when its work is done.
-const SOON: Duration = Duration::from_secs(15);
+pub(crate) const SOON: Duration = Duration::from_secs(15);
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Stage<'_> {
 }
 
 /// The address that the emulator says it listens at.
-fn listening_at(said: &str) -> Option<SocketAddr> {
+pub(crate) fn listening_at(said: &str) -> Option<SocketAddr> {
     said.lines().find_map(|line| line.split_once(" -> ")?.0.trim().parse().ok())
 }
 

@@ -230,3 +230,33 @@ fn what_is_written_in_place_is_what_leaves() {
     producer.enqueue_with(&adu(7), 3, |bytes| bytes.fill(7)).expect("its buffers are free again");
     assert_eq!(pull(&mut source, Instant::ZERO).unwrap().0, 7);
 }
+
+/// Gives up all.
+struct Nothing;
+
+impl LateChoice for Nothing {
+    fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
+        for place in 0..queue.len() {
+            queue.drop_at(place, DropReason::Policy);
+        }
+    }
+}
+
+#[test]
+fn a_transport_that_went_away_empty_handed_is_woken_for_what_came_since() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let mut source = RingSource::with_choice(consumer, Box::new(Nothing));
+    let now = Instant::ZERO;
+    assert!(!source.has_queued(now));
+    producer.enqueue(&adu(1), b"one").unwrap();
+    assert!(source.stop_polling(), "it asked before this came");
+    assert!(!source.stop_polling(), "once is enough");
+    assert!(source.has_queued(now) && pull(&mut source, now).is_none());
+    producer.enqueue(&adu(2), b"two").unwrap();
+    assert!(!producer.needs_notify(), "nobody has asked to be told");
+    assert!(source.stop_polling(), "it was refused before this came");
+    assert!(source.has_queued(now) && !source.stop_polling(), "it knows, and waits for its turn");
+    assert!(pull(&mut source, now).is_none() && !source.stop_polling());
+    producer.enqueue(&adu(3), b"three").unwrap();
+    assert!(producer.needs_notify(), "there was nothing, and it had asked");
+}

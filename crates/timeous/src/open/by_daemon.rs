@@ -69,6 +69,7 @@ fn policy(options: &Options) -> Policy {
     match options.policy {
         PolicyName::Fifo => Policy::Fifo,
         PolicyName::Deadline => Policy::Deadline,
+        PolicyName::Dbat => Policy::Dbat,
         PolicyName::Age => Policy::Age(options.age.unwrap_or(options.latency).into()),
         PolicyName::Frames => Policy::Frames(match options.queue {
             None | Some(QueueLimit::Deadlines) => Limit::Deadlines,

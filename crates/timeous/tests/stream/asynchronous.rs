@@ -1,7 +1,7 @@
 //! The same streams for tokio.
 
-use timeous::core::{DropReason, Fate};
-use timeous::{AsyncReceiver, AsyncSender, CloseReason, Error, Hints, SendError, clock};
+use timeous::core::{DropReason, Fate, Rate, Reason};
+use timeous::{AsyncReceiver, AsyncSender, CloseReason, Error, Hints, SendError, SenderEvent, clock};
 
 use crate::support::{free_port, uri};
 
@@ -77,6 +77,26 @@ async fn too_large_and_nobody_there() {
         );
         let nobody = uri(&format!("timeous://127.0.0.1:{}?timeout=500ms", free_port()));
         assert!(matches!(AsyncSender::open(nobody).await, Err(Error::NoAnswer { .. })));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn advice_and_fates_as_they_come() {
+    bounded(async {
+        let (mut sender, _receiver) = pair("latency=5s&policy=dbat").await;
+        sender.get_mut().set_rate(Rate::from_kbps(100));
+        let mut fates = 0;
+        let advice = loop {
+            sender.send(&[0; 250], Hints::default()).await.unwrap();
+            match sender.event().await.unwrap() {
+                SenderEvent::Advice(advice) => break advice,
+                SenderEvent::Delivery(_) => fates += 1,
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        };
+        assert_eq!((advice.reason, advice.stream), (Reason::Room, Rate::from_kbps(100)));
+        assert!(advice.rate > advice.stream && fates > 0);
     })
     .await;
 }

@@ -1,5 +1,6 @@
 //! Streams over real sockets, both ends in this process.
 
+mod advice;
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod endings;

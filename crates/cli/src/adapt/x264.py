@@ -1,0 +1,87 @@
+"""Encodes for `timeous send --adapt x264`, by GStreamer: H.264 on standard output, as fast as it is captured.
+
+TIMEOUS_SOURCE is a file, a camera's device, or "test"; TIMEOUS_BITRATE the bitrate to begin with, in bit/s. On standard
+input come lines: "bitrate N" in bit/s, which holds from the next frame on, and "keyframe". Its end is ours.
+"""
+
+import os
+import sys
+import threading
+
+try:
+    import gi
+
+    gi.require_version("Gst", "1.0")
+    gi.require_version("GstVideo", "1.0")
+    from gi.repository import Gst, GstVideo
+except (ImportError, ValueError) as error:
+    sys.exit(f"--adapt x264 needs GStreamer for Python ({error}); "
+             "Debian: apt install python3-gi gir1.2-gst-plugins-base-1.0 gstreamer1.0-plugins-{base,good,ugly}")
+
+# What follows is another frame (H.264 §7.3.2.4): so nobody waits for the next one to know that this one is whole.
+DELIMITER = b"\x00\x00\x00\x01\x09\xf0"
+FPS = 25
+
+
+def source():
+    """The pipeline's beginning."""
+    name = os.environ["TIMEOUS_SOURCE"]
+    if name == "test":
+        # A moving picture that takes its bitrate, whatever that is.
+        return "videotestsrc is-live=true pattern=zone-plate kx2=12 ky2=12 kt=2 ! video/x-raw,width=640,height=360"
+    if name.startswith("/dev/"):
+        return f"v4l2src device={name}"
+    return f'filesrc location="{name}" ! decodebin ! identity sync=true'
+
+
+def kbps(bits):
+    """As the encoder takes it."""
+    return max(1, int(bits) // 1000)
+
+
+def main():
+    Gst.init(None)
+    # A frame takes at most an eighth of a second of the bitrate, so that no frame is a queue.
+    pipeline = Gst.parse_launch(
+        f"{source()} ! videoconvert ! videorate ! video/x-raw,format=I420,framerate={FPS}/1 "
+        "! x264enc name=encoder tune=zerolatency speed-preset=veryfast sliced-threads=false threads=1 bframes=0 "
+        f"vbv-buf-capacity=125 key-int-max={4 * FPS} byte-stream=true aud=false "
+        f"bitrate={kbps(os.environ['TIMEOUS_BITRATE'])} "
+        "! video/x-h264,stream-format=byte-stream,alignment=au ! appsink name=sink sync=false max-buffers=4")
+    encoder, sink = pipeline.get_by_name("encoder"), pipeline.get_by_name("sink")
+
+    def obey():
+        for line in sys.stdin:
+            words = line.split()
+            if words[:1] == ["bitrate"] and len(words) == 2:
+                encoder.set_property("bitrate", kbps(words[1]))
+            elif words == ["keyframe"]:
+                event = GstVideo.video_event_new_upstream_force_key_unit(Gst.CLOCK_TIME_NONE, True, 0)
+                encoder.get_static_pad("src").send_event(event)
+        os._exit(0)
+
+    threading.Thread(target=obey, daemon=True).start()
+    pipeline.set_state(Gst.State.PLAYING)
+    bus = pipeline.get_bus()
+    while True:
+        sample = sink.emit("try-pull-sample", 100 * Gst.MSECOND)
+        if sample is not None:
+            buffer = sample.get_buffer()
+            try:
+                sys.stdout.buffer.write(buffer.extract_dup(0, buffer.get_size()) + DELIMITER)
+                sys.stdout.buffer.flush()
+            except BrokenPipeError:
+                os._exit(0)
+            continue
+        message = bus.pop_filtered(Gst.MessageType.ERROR | Gst.MessageType.EOS)
+        if message is not None:
+            pipeline.set_state(Gst.State.NULL)
+            if message.type == Gst.MessageType.EOS:
+                return
+            sys.exit(f"--adapt x264: {message.parse_error()[0].message}")
+
+
+try:
+    main()
+except gi.repository.GLib.Error as error:
+    sys.exit(f"--adapt x264: {error.message}")

@@ -1,0 +1,174 @@
+//! Whether an encoder followed its link: in time, with nothing late, without a queue.
+
+use timeous::core::{Duration, Instant, Rate};
+
+use super::records::{Frame, Sample};
+
+/// What the link does, by the clock on the wall.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Course {
+    /// Its rate, and a third of it.
+    pub(super) full: Rate,
+    pub(super) low: Rate,
+    pub(super) begins: Instant,
+    pub(super) falls: Instant,
+    pub(super) returns: Instant,
+    pub(super) ends: Instant,
+    /// From the encoder to playout.
+    pub(super) latency: Duration,
+}
+
+/// A promise, and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Verdict {
+    pub(super) what: &'static str,
+    pub(super) found: String,
+    pub(super) bound: String,
+    pub(super) holds: bool,
+}
+
+/// An encoder has to follow within so long.
+const FOLLOWS: Duration = Duration::from_secs(2);
+/// Over so long the encoded rate is taken.
+const WINDOW: Duration = Duration::from_secs(1);
+/// The rate before a change is the mean of so long.
+const BEFORE: Duration = Duration::from_secs(5);
+
+/// The rate that came out of the encoder in the last second, at each frame.
+pub(super) fn encoded(frames: &[Frame]) -> Vec<(Instant, Rate)> {
+    let (mut first, mut bytes) = (0, 0);
+    let mut rates = Vec::with_capacity(frames.len());
+    for frame in frames {
+        bytes += frame.bytes;
+        while frame.captured.saturating_since(frames[first].captured) >= WINDOW {
+            bytes -= frames[first].bytes;
+            first += 1;
+        }
+        rates.push((frame.captured, Rate::from_bytes_in(bytes, WINDOW)));
+    }
+    rates
+}
+
+/// Holds what was seen against what was promised.
+pub(super) fn judge(course: &Course, samples: &[Sample], frames: &[Frame]) -> Vec<Verdict> {
+    let frames: Vec<Frame> = frames
+        .iter()
+        .copied()
+        .filter(|frame| frame.captured >= course.begins && frame.captured < course.ends)
+        .collect();
+    let before = mean(samples, course.falls.saturating_sub(BEFORE), course.falls);
+    let most = Rate::from_bps(before.as_bps() / 4 * 3);
+    let down = first(samples, course.falls, course.returns, |rate| rate <= course.low);
+    let up = first(samples, course.returns, course.ends, |rate| rate >= most);
+    let late: Vec<Duration> = frames
+        .iter()
+        .filter_map(|frame| Some(frame.completed?.saturating_since(frame.captured).saturating_sub(course.latency)))
+        .filter(|late| !late.is_zero())
+        .collect();
+    let shown = frames.iter().filter(|frame| frame.shown).count();
+    vec![
+        follows("the bitrate follows the fall", down, format!("at most {}", course.low)),
+        follows("the bitrate follows the return", up, format!("at least {most}, three quarters of before")),
+        Verdict {
+            what: "frames later than the latency asked for",
+            found: match late.iter().max() {
+                None => format!("none of {}, {shown} shown", frames.len()),
+                Some(worst) => format!("{} of {}, by up to {worst:?}", late.len(), frames.len()),
+            },
+            bound: "none".to_owned(),
+            holds: late.is_empty() && shown > 0,
+        },
+        queue(course, samples),
+    ]
+}
+
+fn follows(what: &'static str, after: Option<Duration>, to: String) -> Verdict {
+    let found = after.map_or_else(|| format!("never {to}"), |after| format!("{to} after {after:?}"));
+    Verdict { what, found, bound: format!("within {FOLLOWS:?}"), holds: after.is_some_and(|after| after <= FOLLOWS) }
+}
+
+/// The queue beside `Max_Th`, which all but one sample in twenty stay within.
+fn queue(course: &Course, samples: &[Sample]) -> Verdict {
+    let seen = samples.iter().filter(|sample| sample.at >= course.begins && sample.at < course.ends);
+    let mut shares: Vec<f64> = seen.filter_map(|sample| Some(sample.queued as f64 / sample.max? as f64)).collect();
+    shares.sort_by(f64::total_cmp);
+    let p95 = shares.get((shares.len() * 95).div_ceil(100).saturating_sub(1)).copied();
+    Verdict {
+        what: "95 % of the send buffer's lengths are within",
+        found: p95.map_or("nothing was seen".to_owned(), |p95| format!("{p95:.2} of Max_Th")),
+        bound: "at most 1".to_owned(),
+        holds: p95.is_some_and(|p95| p95 <= 1.0),
+    }
+}
+
+fn mean(samples: &[Sample], from: Instant, to: Instant) -> Rate {
+    let rates: Vec<u64> = samples
+        .iter()
+        .filter(|sample| sample.at >= from && sample.at < to)
+        .map(|sample| sample.asked.as_bps())
+        .collect();
+    Rate::from_bps(rates.iter().sum::<u64>() / (rates.len() as u64).max(1))
+}
+
+/// How long after `from`, and before `to`, the bitrate is first like this.
+fn first(samples: &[Sample], from: Instant, to: Instant, like: impl Fn(Rate) -> bool) -> Option<Duration> {
+    let found = samples.iter().find(|sample| sample.at >= from && sample.at < to && like(sample.asked))?;
+    Some(found.at - from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn course() -> Course {
+        let [full, low] = [1_200, 400].map(Rate::from_kbps);
+        let latency = Duration::from_millis(300);
+        Course { full, low, begins: at(0), falls: at(10_000), returns: at(20_000), ends: at(30_000), latency }
+    }
+
+    /// An encoder that follows so long after each change; its queue is half of `Max_Th` but for `full` samples.
+    fn samples(after: u64, full: usize) -> Vec<Sample> {
+        let rate = |millis| if (10_000 + after..20_000 + after).contains(&millis) { 380 } else { 1_100 };
+        let sample = |n: usize| Sample {
+            at: at(n as u64 * 100),
+            asked: Rate::from_kbps(rate(n as u64 * 100)),
+            queued: if n < full { 2_000 } else { 500 },
+            max: Some(1_000),
+        };
+        (0..300).map(sample).collect()
+    }
+
+    fn frames(delay: u64) -> Vec<Frame> {
+        let frame =
+            |n: u64| Frame { captured: at(n * 40), bytes: 2_000, completed: Some(at(n * 40 + delay)), shown: true };
+        (0..750).map(frame).collect()
+    }
+
+    fn holding(after: u64, full: usize, delay: u64) -> Vec<bool> {
+        judge(&course(), &samples(after, full), &frames(delay)).iter().map(|verdict| verdict.holds).collect()
+    }
+
+    #[test]
+    fn each_promise_holds_up_to_its_bound() {
+        assert_eq!(holding(2_000, 15, 300), [true; 4]);
+        assert_eq!(holding(2_100, 15, 300), [false, false, true, true]);
+        assert_eq!(holding(2_000, 15, 301), [true, true, false, true]);
+        assert_eq!(holding(2_000, 16, 300), [true, true, true, false]);
+        assert_eq!(
+            judge(&course(), &[], &[]).iter().filter(|verdict| verdict.holds).count(),
+            0,
+            "nothing shows nothing"
+        );
+    }
+
+    #[test]
+    fn the_encoded_rate_is_that_of_the_last_second() {
+        let rates = encoded(&frames(0));
+        assert_eq!(rates[100].1, Rate::from_kbps(400));
+        assert!(rates.iter().all(|(_, rate)| *rate <= Rate::from_kbps(400)));
+    }
+}
