@@ -98,7 +98,8 @@ fn a_stream_that_the_daemon_runs_advises_its_source() {
     let [ring, socket] = client.connect_stream(at, spec).unwrap();
     let mut stream = Stream::remote(ring, socket).unwrap();
     host.until("the stream is open", || stream.status() == Status::Open);
-    let rate = Rate::from_kbps(100);
+    // Less than what is sent below, however slowly.
+    let rate = Rate::from_kbps(5);
     stream.sending().set_rate(rate);
     let end = late();
     for n in 0.. {
