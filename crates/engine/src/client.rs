@@ -227,8 +227,8 @@ impl CmClient {
     /// poll; `None`, and no sleep, if there is already. It may be readable though there is nothing.
     pub fn sleep<T>(&self, how: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
         {
-            let cm = self.congestion.lock();
-            if cm.has_client_event(self.id) {
+            let mut cm = self.congestion.lock();
+            if self.has_event(&mut cm) {
                 return None;
             }
             self.bell.doze();
@@ -247,9 +247,21 @@ impl CmClient {
     /// The descriptor is readable from now on while there may be something to poll.
     pub fn show(&self) {
         if !self.bell.is_shown() {
-            let cm = self.congestion.lock();
-            self.bell.show(cm.has_client_event(self.id));
+            let mut cm = self.congestion.lock();
+            self.bell.show(self.has_event(&mut cm));
         }
+    }
+
+    /// Whether there is something to poll. If not, the next thing is announced, even if one before it was, which lapsed
+    /// before anybody looked.
+    fn has_event(&self, cm: &mut Manager) -> bool {
+        if cm.has_client_event(self.id) {
+            return true;
+        }
+        // Only who has polled in vain is told anew.
+        let nothing = cm.poll_client(self.id);
+        debug_assert_eq!(nothing, None);
+        false
     }
 
     /// Readable while there may be something to poll: [shows](Self::show) it.

@@ -70,6 +70,40 @@ fn what_one_client_gives_back_another_gets() {
 }
 
 #[test]
+fn a_grant_that_lapsed_before_anybody_looked_is_rung_for_when_it_comes_again() {
+    // Nobody but this test lets time pass.
+    let congestion = Congestion::default();
+    let (a, b) = (congestion.client(None).unwrap(), congestion.client(None).unwrap());
+    let (flow_a, flow_b) = (a.open(spec()).unwrap(), b.open(spec()).unwrap());
+    let has_grant = || congestion.lock().has_client_event(a.id());
+    // The other has the whole window, until one of its packets has arrived.
+    b.request(flow_b).unwrap();
+    while b.poll_event().is_some() {
+        b.notify(flow_b, 1_000).unwrap();
+        b.request(flow_b).unwrap();
+    }
+    a.request(flow_a).unwrap();
+    assert!(!has_grant(), "the window is full");
+    while !has_grant() {
+        b.update(flow_b, Update { acked: 1_000, ..Update::default() }).unwrap();
+    }
+    // Its client is busy for so long that it lapses, and the window is too small now to give it again.
+    let full = b.query(flow_b).unwrap().outstanding;
+    b.update(flow_b, Update { loss: Some((timeous_cm::Loss::Ecn, clock::now())), ..Update::default() }).unwrap();
+    b.wait(Some(clock::now() + Duration::from_millis(80)));
+    congestion.lock().handle_timeout(clock::now());
+    assert!(!has_grant(), "it lapsed");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| a.wait(Some(clock::now() + PATIENCE)));
+        // The bell has to ring also if its client sleeps already.
+        b.wait(Some(clock::now() + Duration::from_millis(50)));
+        b.update(flow_b, Update { acked: full, ..Update::default() }).unwrap();
+        assert!(waiting.join().unwrap(), "nobody rang");
+    });
+    assert_eq!(a.poll_event(), Some(ClientEvent::Granted(flow_a)));
+}
+
+#[test]
 fn a_flow_is_its_clients_own() {
     let engine = engine();
     let (a, b) = (engine.congestion().client(None).unwrap(), engine.congestion().client(None).unwrap());
