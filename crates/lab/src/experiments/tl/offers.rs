@@ -29,7 +29,7 @@ impl Cadence {
     }
 
     /// Begins with this number: what came before was sent by another connection.
-    pub(crate) fn from_number(mut self, number: u64) -> Self {
+    pub(crate) fn numbered_from(mut self, number: u64) -> Self {
         self.number = number;
         self
     }

@@ -245,7 +245,7 @@ impl Trial {
             let latency = self.protocol.latency();
             let feed = match &self.offers {
                 Offers::Cadence(count) => {
-                    self.feed(Cadence::new(count.saturating_sub(offered), latency).from_number(offered))
+                    self.feed(Cadence::new(count.saturating_sub(offered), latency).numbered_from(offered))
                 }
                 Offers::Pictures(lasting) => self.feed(offers::video(&offers::pictures(self.seed, *lasting), latency)),
             };
