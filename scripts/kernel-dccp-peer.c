@@ -303,6 +303,9 @@ static void up(int fd, const char *device, const char *address) {
   int bad = ioctl(fd, SIOCSIFADDR, &request);
   request.ifr_addr = internet("255.255.255.0");
   bad |= ioctl(fd, SIOCSIFNETMASK, &request);
+  // Nothing is lost for want of room here.
+  request.ifr_qlen = 20000;
+  bad |= ioctl(fd, SIOCSIFTXQLEN, &request);
   request.ifr_flags = IFF_UP | IFF_RUNNING;
   if (bad | ioctl(fd, SIOCSIFFLAGS, &request)) say("failed device %s %s", device, strerrorname_np(errno));
 }

@@ -148,6 +148,10 @@ impl Machine {
         config.capture = Some(capture::Capture::create(capture).unwrap());
         let mut router = Router::open(config).unwrap();
         self.left.ip(&["route", "replace", "10.78.0.0/24", "via", "10.77.0.2"]).unwrap();
+        // What waits for the router waits, however long it is held up: only the link loses anything.
+        for end in [&self.left, &self.right] {
+            end.ip(&["link", "set", "dev", "timeous0", "txqueuelen", "20000"]).unwrap();
+        }
         let stop = Stop::new().unwrap();
         let stopper = stop.stopper().unwrap();
         let run = move || {
