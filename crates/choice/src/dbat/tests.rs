@@ -57,6 +57,29 @@ fn two_packets_may_wait_where_rate_and_delay_say_less() {
     assert_eq!(tuner.thresholds(), Some(Thresholds { min: 4_800, max: 9_600 }));
 }
 
+/// At 960 kbit/s and 450 ms, `Max_Th` is 108 kB, and the paper's send buffer holds 64.
+#[test]
+fn the_thresholds_are_within_the_send_buffer_if_its_size_is_said() {
+    let rtt = Some(Duration::from_millis(450));
+    let path = PathState { srtt: rtt, min_rtt: rtt, ..dumbbell() };
+    let told = |most| {
+        let mut tuner = Tuner::new(Settings { most, ..Settings::PAPER });
+        tuner.set_rate(Rate::from_kbps(960));
+        // Nothing leaves, and the buffer is full from the 64th on.
+        let mut arrive = |n: u64| {
+            tuner.arrived(at(8 * n), 1_000 * n.min(64), 1_000);
+            tuner.judge(at(8 * n), &path, 1_000 * n.min(64))
+        };
+        (1..200).map(&mut arrive).position(|level| level >= Level::Filling)
+    };
+    assert_eq!(told(None), None, "the middle is at 81 kB");
+    assert_eq!(told(Some(48_000)), Some(42), "at an average of more than 36 kB, seven packets behind the queue");
+    let mut tuner = Tuner::new(Settings { most: Some(48_000), ..Settings::PAPER });
+    tuner.set_rate(Rate::from_kbps(80));
+    tuner.judge(at(0), &path, 0);
+    assert_eq!(tuner.thresholds(), Some(Thresholds { min: 4_500, max: 9_000 }), "what is less stays");
+}
+
 /// After `n` arrivals the average is `n - 7 + 7 (7/8)^n` packets.
 #[test]
 fn a_queue_from_which_nothing_leaves_passes_each_threshold_in_turn() {

@@ -29,6 +29,9 @@ pub struct Settings {
     pub delay: Delay,
     /// The delay is taken for no less than this. Media come a frame at a time, and large frames are no congestion.
     pub least_delay: Duration,
+    /// `Max_Th` is at most so many bytes, and `Min_Th` half of them; `None`: whatever rate and delay say. A send buffer
+    /// that holds less than `Max_Th` overflows before anybody is told: 64 packets of 1 kB at 960 kbit/s and 450 ms, say.
+    pub most: Option<u64>,
     /// Each arrival counts one part in so many for the average. Zero is taken for one.
     pub parts: u32,
     /// What goes beyond `Max_Th`.
@@ -57,6 +60,7 @@ impl Settings {
     pub const PAPER: Self = Self {
         delay: Delay::RoundTrip,
         least_delay: Duration::ZERO,
+        most: None,
         parts: 8,
         beyond: Beyond::OnlyMarked,
         tell_of_room: false,
@@ -213,7 +217,8 @@ impl Tuner {
             return Level::Unknown;
         };
         let delay = delay.max(self.settings.least_delay);
-        let thresholds = Thresholds::of(rate, delay, self.largest.saturating_mul(LEAST_PACKETS));
+        let least = self.largest.saturating_mul(LEAST_PACKETS);
+        let thresholds = within(Thresholds::of(rate, delay, least), self.settings.most);
         self.thresholds = Some(thresholds);
         let level = Level::of(self.average(), thresholds);
         let interval = path.srtt.unwrap_or(delay).max(delay);
@@ -320,4 +325,10 @@ impl Tuner {
         let less = |(reason, before)| reason != Reason::Room && queued < before;
         queued <= thresholds.min || self.last.is_some_and(less)
     }
+}
+
+/// These, as far as the send buffer is not smaller.
+fn within(thresholds: Thresholds, most: Option<u64>) -> Thresholds {
+    let max = most.map_or(thresholds.max, |most| thresholds.max.min(most));
+    if max < thresholds.max { Thresholds { min: max / 2, max } } else { thresholds }
 }

@@ -83,6 +83,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         |(delay, beyond, least, parts, (tell_of_room, measure))| Settings {
             delay,
             least_delay: Duration::from_millis(least),
+            most: None,
             parts,
             beyond,
             tell_of_room,
