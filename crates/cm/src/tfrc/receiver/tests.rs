@@ -1,4 +1,18 @@
 //! The numbered steps of RFC 5348 §5 and §6, scripted; and loss events against a plain reckoning.
+//!
+//! | RFC 5348 | what has a number | test, or where |
+//! |---|---|---|
+//! | §5.1 | NDUPACK: three later packets; marks; late packets | `section_5_1_…` (nine) |
+//! | §5.2 | `T_loss`, interpolated | `section_5_2_times_of_lost_packets_…` |
+//! | §5.2 | a round trip, the sender's | `section_5_2_losses_within_…`, `section_5_2_the_round_trip_…` |
+//! | §5.3 | an interval is from first loss to first loss | `section_5_3_…` |
+//! | §5.4 | eight intervals, weights 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2; the larger of two sums | `intervals/tests.rs` |
+//! | §5.4 | `p = 1/I_mean` | `section_5_4_…` |
+//! | §5.5 | `DF = 2 I_mean/I_0`, 0.25 at least; what was discounted stays so | `intervals/tests.rs` |
+//! | §6.1 | an increase of p is told at once | `section_6_1_…` |
+//! | §6.2 | once a round trip; R_m of then; nothing while nothing comes | `section_6_2_…` (four) |
+//! | §6.3 | the first packet; before there is a round trip | `section_6_3_…` (two) |
+//! | §6.3.1 | the first interval from X_recv; half a packet a round trip | `section_6_3_1_…` (two) |
 
 use proptest::prelude::*;
 

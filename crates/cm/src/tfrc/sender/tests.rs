@@ -1,4 +1,37 @@
-//! The numbered steps of RFC 5348 §4 and the examples of idle and data-limited senders, scripted.
+//! The numbered steps of RFC 5348 §4 and §8's examples of idle and data-limited senders, scripted.
+//!
+//! | RFC 5348 | what has a number | test, or where |
+//! |---|---|---|
+//! | §3.1, §8.1 | the equation, `b = 1`, `t_RTO = 4R` | `equation/tests.rs` |
+//! | §4.1 | s: the mean of four loss intervals and more | `section_4_1_the_segment_size_…` |
+//! | §4.2 | s a second, a timer of 2 s | `section_4_2_without_a_round_trip_…`, `section_4_4_before_a_round_trip_…` |
+//! | §4.2 | `W_init = min(4 MSS, max(2 MSS, 4380))`, in place of step 4 | `section_4_2_the_initial_rate_…` |
+//! | §4.2 | tld is the time of the first sample | `section_4_2_the_first_doubling_…` |
+//! | §4.3 step 1 | `R_sample = (t_now − t_recvdata) − t_delay` | `section_4_3_step_1_…` |
+//! | §4.3 step 2 | `q = 0.9` | `section_4_3_step_2_…` |
+//! | §4.3 step 3 | `RTO = max(4R, 2s/X)` | `section_4_3_step_3_…` |
+//! | §4.3 step 4 | slow start: `2X` once in R, `2 max(X_recv_set)`, `initial_rate` | `section_4_3_step_4_slow_start_…` |
+//! | §4.3 step 4 | Infinity for two round trips | `section_4_3_step_4_the_receive_rate_…` |
+//! | §4.3 step 4 | `p > 0`: the equation, `recv_limit` | `section_4_3_step_4_with_losses_…` |
+//! | §4.3 step 4 | `s/t_mbi`, 64 s | `section_4_3_step_4_one_packet_in_64_seconds_…` |
+//! | §4.3 step 4 | data-limited: the largest, twice | `section_8_2_a_data_limited_sender_…` |
+//! | §4.3 step 4 | data-limited with a loss: halves, 0.85, once | `section_4_3_a_loss_while_data_limited_…` |
+//! | §4.3 step 4 | `X_recv` of zero | `section_4_3_a_receive_rate_of_zero_…` |
+//! | §4.3 step 4 | two round trips in `X_recv_set`; the largest as of now | `recent.rs`, `section_4_3_a_sender_that_is_limited_…` |
+//! | §4.3 step 5, §4.5 | `q2 = 0.9`, `X_inst = X R_sqmean / √R_sample` | `section_4_5_the_rate_falls_…` |
+//! | §4.3 step 6 | the timer begins anew | `section_4_3_step_6_…` |
+//! | §4.4 step 1 | no round trip: `X/2` | `section_4_4_before_a_round_trip_…` |
+//! | §4.4 step 1 | idle, below `recover_rate` or twice of it: nothing | `section_4_4_an_idle_sender_…` (two) |
+//! | §4.4 step 1 | `p = 0`: `X/2` | `section_4_4_in_slow_start_…` |
+//! | §4.4 step 1 | `X_Bps > 2 X_recv`; else `X_Bps/2` | `section_4_4_where_the_receive_rate_…`, `section_4_4_where_the_equation_…` |
+//! | §4.4 | `s/t_mbi`, in `Update_Limits()`, too; step 2's `2s/X` | `section_4_4_silence_never_…` |
+//! | §4.5 | `X_inst` at least `s/t_mbi` | `section_4_5_what_leaves_…` |
+//! | §4.6 | `t_ipi = s/X_inst`, nominal times, bursts of a round trip | `pacing/tests.rs`, `section_4_6_…` |
+//! | §8.2.1 | NotLimited1, NotLimited2 | `limited.rs`, `section_8_2_…` (three) |
+//! | §8.2.2 | three members | `recent.rs` |
+//! | §8.3 | `t_delta`, both examples | `pacing/tests.rs` |
+//!
+//! §5 and §6 are the receiver's: `receiver/tests.rs`, `intervals/tests.rs`.
 
 use proptest::prelude::*;
 
@@ -91,6 +124,17 @@ fn section_4_2_the_initial_rate_is_the_initial_window_in_a_round_trip() {
 }
 
 #[test]
+fn section_4_2_the_first_doubling_waits_for_a_round_trip_from_the_first_sample() {
+    let mut sender = started();
+    send_all(&mut sender, at(100), at(150));
+    sender.on_feedback(at(150), report(at(150), 4_000, 0.0)).unwrap();
+    assert_eq!(sender.rate(), per_rtt(4_000), "tld is 100 ms");
+    send_all(&mut sender, at(150), at(200));
+    sender.on_feedback(at(200), report(at(200), 4_000, 0.0)).unwrap();
+    assert_eq!(sender.rate(), per_rtt(8_000));
+}
+
+#[test]
 fn section_4_3_step_1_the_sample_is_without_the_receiver_s_delay() {
     let mut sender = Sender::new(Settings::for_segment(S));
     sender.on_sent(at(0), S);
@@ -175,6 +219,27 @@ fn section_4_3_step_4_one_packet_in_64_seconds_is_the_least() {
     sender.on_sent(at(0), S);
     sender.on_feedback(at(10_000), Report { sent_at: at(0), ..report(at(10_000), 100, 1.0) }).unwrap();
     assert_eq!(sender.rate(), Rate::from_bps(125), "1000 bytes in 64 s");
+}
+
+#[test]
+fn section_4_3_a_receive_rate_of_zero_is_of_no_data_limited_interval() {
+    // Nothing was sent from 1 ms on: the interval is data-limited, were it not for what it reports.
+    let (mut some, mut none) = (started(), started());
+    some.on_feedback(at(200), report(at(200), 1_000, 0.0)).unwrap();
+    assert_eq!(some.rate(), per_rtt(4_000), "Infinity is gone, and twice 1000 is less than the initial rate");
+    none.on_feedback(at(200), report(at(200), 0, 0.0)).unwrap();
+    assert_eq!(none.rate(), per_rtt(8_000), "Infinity stays for its two round trips");
+}
+
+#[test]
+fn section_4_3_step_6_each_feedback_starts_the_timer_anew() {
+    let mut sender = started();
+    for end in [200, 300, 350] {
+        round(&mut sender, end, 4_000, 0.0);
+        assert_eq!(sender.poll_timeout(), Some(at(end + 400)));
+    }
+    sender.on_timeout(at(749));
+    assert_eq!(sender.rate(), per_rtt(16_000), "the timers of before are gone");
 }
 
 /// A sender at an X of 16000 bytes a round trip, which sends one packet a round trip from 400 ms on.
@@ -346,6 +411,44 @@ fn section_4_4_an_idle_sender_beyond_slow_start_is_left_alone_below_the_recover_
     busy.on_sent(at(601), S);
     busy.on_timeout(at(1_000));
     assert_eq!(busy.rate(), per_rtt(3_000), "but it was not idle");
+}
+
+/// Nothing ever comes back to a sender that goes on: the rate that is left, and the last timer.
+fn silent(mut sender: Sender, from: u64) -> (Rate, Duration) {
+    let mut now = at(from);
+    for _ in 0..40 {
+        sender.on_sent(now, S);
+        now = sender.poll_timeout().unwrap();
+        sender.on_timeout(now);
+    }
+    (sender.rate(), sender.poll_timeout().unwrap() - now)
+}
+
+#[test]
+fn section_4_4_silence_never_takes_the_rate_below_a_packet_in_64_seconds() {
+    let least = (Rate::from_bps(125), Duration::from_secs(128));
+    let mut slow_start = started();
+    round(&mut slow_start, 200, 4_000, 0.0);
+    assert_eq!(silent(slow_start, 200), least, "X/2, and a timer of 2s/X");
+    for (bytes, p) in [(10_000, 0.000_01), (100_000, 0.01)] {
+        let mut sender = started();
+        for end in (200..=600).step_by(100) {
+            round(&mut sender, end, bytes, p);
+        }
+        assert_eq!(silent(sender, 600), least, "Update_Limits, from {p}");
+    }
+}
+
+#[test]
+fn section_4_5_what_leaves_is_a_packet_in_64_seconds_at_least() {
+    let mut sender = Sender::new(Settings::for_segment(S));
+    for (now, sent) in [(10_000, 0), (20_000, 10_000), (60_000, 20_000)] {
+        sender.on_sent(at(sent), S);
+        sender.on_feedback(at(now), Report { sent_at: at(sent), ..report(at(now), 100, 1.0) }).unwrap();
+    }
+    assert_eq!(sender.rate(), Rate::from_bps(125));
+    // The round trip is four times as long as it was: X_inst would be little more than half of X.
+    assert_eq!(sender.instantaneous_rate(), Rate::from_bps(125));
 }
 
 #[test]
