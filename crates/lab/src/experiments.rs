@@ -10,6 +10,12 @@ mod cm_loss;
 mod cm_sharing;
 mod cm_trust;
 mod cm_vat;
+mod dbat;
+mod dbat_buffering;
+mod dbat_latency;
+mod dbat_loss;
+mod dbat_throughput;
+mod goddard;
 mod lai;
 mod lai_age;
 mod lai_iframes;
@@ -22,6 +28,9 @@ mod tcp_cubic;
 mod tcp_formula;
 mod tcp_kernel;
 mod tcp_sharing;
+mod tfrc;
+mod tfrc_fair;
+mod tfrc_step;
 mod tl;
 mod tl_datagrams;
 mod tl_dependencies;
@@ -52,6 +61,12 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &tl_dependencies::TlDependencies,
         &tl_fairness::TlFairness,
         &tl_middleboxes::TlMiddleboxes,
+        &dbat_buffering::DbatBuffering,
+        &dbat_throughput::DbatThroughput,
+        &dbat_latency::DbatLatency,
+        &dbat_loss::DbatLoss,
+        &tfrc_fair::TfrcFair,
+        &tfrc_step::TfrcStep,
         &tcp_formula::TcpFormula,
         &tcp_sharing::TcpSharing,
         &tcp_cubic::TcpCubic,

@@ -38,6 +38,12 @@ snapshots! {
     tl_dependencies: "tl-dependencies",
     tl_fairness: "tl-fairness",
     tl_middleboxes: "tl-middleboxes",
+    dbat_buffering: "dbat-buffering",
+    dbat_throughput: "dbat-throughput",
+    dbat_latency: "dbat-latency",
+    dbat_loss: "dbat-loss",
+    tfrc_fair: "tfrc-fair",
+    tfrc_step: "tfrc-step",
     tcp_formula: "tcp-formula",
     tcp_sharing: "tcp-sharing",
     tcp_cubic: "tcp-cubic",
@@ -46,7 +52,8 @@ snapshots! {
 /// What an experiment is called with: those that take long without optimisation, with one seed.
 fn arguments(name: &str) -> Vec<&str> {
     let mut arguments = vec![name, "--seed", "1"];
-    if ["cm-loss", "cm-ensemble", "cm-trust"].contains(&name) || name.starts_with("tl-") {
+    let long = ["cm-loss", "cm-ensemble", "cm-trust", "tfrc-fair", "tfrc-step"];
+    if long.contains(&name) || name.starts_with("dbat-") || name.starts_with("tl-") {
         arguments.extend(["--seeds", "1"]);
     }
     arguments

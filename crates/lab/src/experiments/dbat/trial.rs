@@ -1,0 +1,183 @@
+//! One run: the stream by one transport beside FTP and web traffic.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use timeous::core::{Duration, Instant, Rng};
+use timeous_choice::dbat::{Dbat, Marking};
+use timeous_cm::Kind;
+use timeous_dccp::{Ccid, Config as DccpConfig};
+use timeous_host::sources::{Bulk, Web};
+use timeous_host::{Agent, Dccp, DccpSettings, Feed, Handle, Machine, SendBuffer, Socket, Stream, Tcp, Udp};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit};
+use timeous_net::sim::{Dumbbell, Network, NodeId};
+use timeous_tcp::{Config as TcpConfig, EcnMode};
+
+use super::super::goddard::message::PACKET;
+use super::super::goddard::player::Player;
+use super::super::goddard::probe::{Answering, Asking, Probe};
+use super::super::goddard::server::{BUFFER, Server};
+use super::outcome::Outcome;
+use super::setup::{ACCESS, AFTER, FTP, RATE, STREAM, Way, queue, web};
+
+/// The stream's port at its streamer, and its player's.
+const STREAMER: u16 = 5_004;
+const PLAYER: u16 = 6_000;
+/// The packet pairs'.
+const PAIRS: u16 = 7_000;
+/// FTP's and the web's.
+const OTHERS: u16 = 8_000;
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trial {
+    pub(crate) way: Way,
+    /// In milliseconds.
+    pub(crate) rtt: u64,
+    pub(crate) seed: u64,
+}
+
+/// Both ends of the stream.
+enum Ends {
+    Tcp(Handle<Tcp>, Handle<Tcp>),
+    Dccp(Handle<Dccp>, Handle<Dccp>),
+}
+
+/// The network, with three pairs of machines: of the stream, of FTP, of the web.
+struct Bed {
+    network: Network<Machine>,
+    net: Dumbbell,
+    rng: Rng,
+}
+
+fn address(side: u8, pair: u8, port: u16) -> SocketAddr {
+    (Ipv4Addr::new(10, 0, side, pair + 1), port).into()
+}
+
+fn tcp_config() -> TcpConfig {
+    TcpConfig { mss: PACKET as u16, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() }
+}
+
+impl Bed {
+    fn new(seed: u64, rtt: u64) -> Self {
+        let mut rng = Rng::from_seed(seed);
+        let mut network = Network::new(rng.next_u64());
+        let side =
+            |n: u8| [1, 2, 3].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, n, host))).map(|at| (at, Machine::new(at)));
+        let access = LinkConfig { delay: ACCESS, ..LinkConfig::default() };
+        let forward = LinkConfig {
+            capacity: Capacity::Fixed(RATE),
+            queue: Limit::Packets(queue(rtt)),
+            delay: Duration::from_millis(rtt / 2).saturating_sub(ACCESS * 2),
+            ..LinkConfig::default()
+        };
+        let back = LinkConfig { queue: Limit::Packets(usize::MAX), ..forward.clone() };
+        let net = network.dumbbell(side(1), side(2), &access, forward, back);
+        Self { network, net, rng }
+    }
+
+    /// Puts an agent on a machine, under a Congestion Manager of its own.
+    fn add<A: Agent>(&mut self, node: NodeId, port: u16, kind: Kind, agent: A) -> Handle<A> {
+        self.network.with_host(node, |_, machine| {
+            let own = machine.add_manager(kind);
+            machine.add(port, own, agent)
+        })
+    }
+
+    /// The FTP flow; the end at which it arrives.
+    fn ftp(&mut self) -> (Handle<Tcp>, Handle<Tcp>) {
+        let (from, to) = (self.net.left[1], self.net.right[1]);
+        let source = Socket::new(Bulk::endless(PACKET));
+        let caller = Tcp::caller(address(2, 1, OTHERS), FTP[0], source, tcp_config(), self.rng.fork());
+        let listener = Tcp::listener(Feed::none, tcp_config(), self.rng.fork());
+        (self.add(from, OTHERS, Kind::NewReno, caller), self.add(to, OTHERS, Kind::NewReno, listener))
+    }
+
+    fn web(&mut self) {
+        let (from, to) = (self.net.left[2], self.net.right[2]);
+        let users = Web::new(web(), Instant::ZERO, PACKET, self.rng.fork());
+        let dialer = Tcp::dialer(address(2, 2, OTHERS), users, tcp_config(), self.rng.fork());
+        let listener = Tcp::listener(Feed::none, tcp_config(), self.rng.fork()).forgetting();
+        self.add(from, OTHERS, Kind::NewReno, dialer);
+        self.add(to, OTHERS, Kind::NewReno, listener);
+    }
+
+    /// Streamer and player, and the packet pairs between them.
+    fn stream(&mut self, way: Way) -> Ends {
+        let (from, to) = (self.net.left[0], self.net.right[0]);
+        let probe = Probe::default();
+        self.add(from, PAIRS, Kind::NewReno, Udp::sender(address(2, 0, PAIRS), Answering::default()));
+        self.add(to, PAIRS, Kind::NewReno, Udp::sender(address(1, 0, PAIRS), Asking::new(probe.clone())));
+        let (remote, player) = (address(1, 0, STREAMER), Player::new(probe));
+        if way == Way::Tcp {
+            let feed = || {
+                let buffer = SendBuffer::Fixed((BUFFER * PACKET) as u64);
+                Socket::new(Server::new(STREAM[1])).buffer(buffer).into()
+            };
+            let listener = Tcp::listener(feed, tcp_config(), self.rng.fork());
+            let caller = Tcp::caller(remote, STREAM[0], Socket::new(player), tcp_config(), self.rng.fork());
+            let streamer = self.add(from, STREAMER, Kind::NewReno, listener);
+            return Ends::Tcp(streamer, self.add(to, PLAYER, Kind::NewReno, caller));
+        }
+        let connection = DccpConfig { mps: PACKET + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
+        // The player's few requests are no stream: on a rate that silence halves, one could take a minute.
+        let (streams, asks) = (vec![Ccid::Ccid3], vec![Ccid::Ccid2]);
+        let settings = |ccids: &[Ccid], peer_ccids: &[Ccid]| {
+            let (ccids, peer_ccids) = (ccids.to_vec(), peer_ccids.to_vec());
+            let connection = DccpConfig { ccids, peer_ccids, ..connection.clone() };
+            DccpSettings { connection, start: STREAM[0], dccp_port: STREAMER, ..DccpSettings::default() }
+        };
+        let stream = move || {
+            // Of more slots than the buffer has places: how many may wait is the streamer's to see.
+            let stream = Stream::new(Server::new(STREAM[1])).slots(128);
+            match way.dbat() {
+                Some(settings) => stream.choice(Box::new(Dbat::new(settings, Marking::default()))),
+                None => stream,
+            }
+        };
+        let listener = Dccp::listener(stream, settings(&streams, &asks), self.rng.fork());
+        let caller = Dccp::caller(remote, Stream::new(player), settings(&asks, &streams), self.rng.fork());
+        let streamer = self.add(from, STREAMER, Kind::Tfrc, listener);
+        Ends::Dccp(streamer, self.add(to, PLAYER, Kind::NewReno, caller))
+    }
+
+    /// The streamer and the player as they are.
+    fn look(&self, ends: &Ends) -> (&Server, &Player) {
+        let (left, right) = (self.network.host(self.net.left[0]), self.network.host(self.net.right[0]));
+        let found = match *ends {
+            Ends::Tcp(streamer, player) => (
+                left.agent(streamer).session().and_then(|session| session.application()),
+                right.agent(player).session().and_then(|session| session.application()),
+            ),
+            Ends::Dccp(streamer, player) => (
+                left.agent(streamer).session().and_then(|session| session.application()),
+                right.agent(player).session().and_then(|session| session.application()),
+            ),
+        };
+        (found.0.expect("the player has called"), found.1.expect("the player has called"))
+    }
+}
+
+impl Trial {
+    pub(crate) fn run(&self) -> Outcome {
+        let mut bed = Bed::new(self.seed, self.rtt);
+        bed.web();
+        let ftp = bed.ftp();
+        let ends = bed.stream(self.way);
+        bed.network.run_until(FTP[1]);
+        let (from, to) = (bed.net.left[1], bed.net.right[1]);
+        bed.network.with_host(from, |now, machine| machine.agent_mut(ftp.0).abort(now));
+        bed.network.run_until(STREAM[1] + AFTER);
+        let (server, player) = bed.look(&ends);
+        let ftp = bed.network.host(to).agent(ftp.1).session().expect("FTP has called");
+        Outcome {
+            way: self.way,
+            rtt: self.rtt,
+            made: server.made().to_vec(),
+            switches: server.switches().to_vec(),
+            received: player.received().to_vec(),
+            pauses: player.pauses().to_vec(),
+            ftp: ftp.arrivals().list().iter().map(|arrival| (arrival.at, arrival.len as u64)).collect(),
+        }
+    }
+}

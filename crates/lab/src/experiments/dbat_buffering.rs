@@ -1,0 +1,144 @@
+//! dbat-buffering: the time that a live stream's player spends buffering (Hasan et al. §4.4, table 1).
+
+use serde_json::json;
+
+use super::dbat::setup::{RTTS, choices, notes};
+use super::dbat::{self, Outcome, Spread, Way};
+use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
+use crate::report::plot::{Lines, Series};
+
+/// Percent, as the paper has it: at 20, 150 and 450 ms.
+const PAPER: [(Way, [f64; 3]); 3] =
+    [(Way::Tcp, [0.39, 10.46, 37.80]), (Way::Tfrc, [0.84, 1.12, 4.44]), (Way::Dbat, [0.43, 1.01, 4.13])];
+/// The least that DBAT may show, in percent, by round trip.
+const PASS: [(u64, f64); 2] = [(150, 1.01), (450, 4.13)];
+/// Where we want it to be, at each.
+const AIM: f64 = 0.1;
+
+pub(crate) struct DbatBuffering;
+
+impl Experiment for DbatBuffering {
+    fn about(&self) -> About {
+        About {
+            name: "dbat-buffering",
+            title: "Time that a live stream spends buffering",
+            source: "Hasan et al. §4.4, table 1",
+            paper: "At round trips of 20, 150 and 450 ms, TCP spends 0.39, 10.46 and 37.80 % of the time buffering, TFRC 0.84, \
+                    1.12 and 4.44 %, and TFRC with DBAT 0.43, 1.01 and 4.13 %",
+            forms: Forms::Virtual,
+            seeds: 10,
+            takes: "20 s",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        let outcomes = dbat::run(run, &RTTS);
+        Ok(Findings {
+            setup: choices(&RTTS),
+            tables: vec![table(&outcomes)],
+            figures: vec![figure(&outcomes)?],
+            claims: claims(&outcomes),
+            notes: notes(),
+            data: data(&outcomes),
+        })
+    }
+}
+
+/// Percent of the time, all of it.
+fn all(outcome: &Outcome) -> f64 {
+    100.0 * outcome.buffering().0
+}
+
+/// Percent of the time, without the first.
+fn again(outcome: &Outcome) -> f64 {
+    100.0 * outcome.buffering().1
+}
+
+fn paper(way: Way, rtt: u64) -> Option<f64> {
+    let (_, at) = PAPER.iter().find(|(of, _)| *of == way)?;
+    at.get(RTTS.iter().position(|&of| of == rtt)?).copied()
+}
+
+fn table(outcomes: &[Outcome]) -> Table {
+    let head = [
+        "round trip, ms",
+        "way",
+        "buffering, %",
+        "paper, %",
+        "of it when the buffer ran empty, %",
+        "times it did",
+        "seeds in which it never did",
+    ];
+    let mut table = Table::new("Time spent buffering: mean of the seeds, least and most", &head);
+    for rtt in RTTS {
+        for way in Way::ALL {
+            let spread = |value: fn(&Outcome) -> f64| Spread::over(outcomes, way, rtt, value);
+            let of = outcomes.iter().filter(|outcome| outcome.way == way && outcome.rtt == rtt);
+            table.row([
+                rtt.to_string(),
+                way.name().to_owned(),
+                format!("{:.2}", spread(all)),
+                paper(way, rtt).map_or_else(|| "–".to_owned(), |paper| format!("{paper:.2}")),
+                format!("{:.2}", spread(again)),
+                format!("{:.1}", spread(|outcome| outcome.rebuffered() as f64)),
+                of.filter(|outcome| outcome.rebuffered() == 0).count().to_string(),
+            ]);
+        }
+    }
+    table
+}
+
+fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for rtt in [150, 450] {
+        let [tcp, tfrc, dbat] = [Way::Tcp, Way::Tfrc, Way::Dbat].map(|way| Spread::over(outcomes, way, rtt, all).mean);
+        let says = [Way::Tcp, Way::Tfrc, Way::Dbat].map(|way| paper(way, rtt).unwrap_or(f64::NAN));
+        claims.push(Claim::order(
+            &format!("{rtt} ms: TCP buffers most, then TFRC, then DBAT; %"),
+            &format!("{:.2} > {:.2} > {:.2}", says[0], says[1], says[2]),
+            format!("{tcp:.2}, {tfrc:.2}, {dbat:.2}"),
+            tcp > tfrc && tfrc > dbat,
+        ));
+    }
+    for rtt in RTTS {
+        let says = paper(Way::Dbat, rtt).map(|percent| format!("{percent:.2}")).unwrap_or_default();
+        let spread = Spread::over(outcomes, Way::Dbat, rtt, all);
+        let what = format!("{rtt} ms: DBAT's time buffering, %");
+        let mut claim = Claim::new(&what, &says, format!("{spread:.2}"), spread.mean).aim(Bound::AtMost(AIM));
+        if let Some(&(_, pass)) = PASS.iter().find(|(of, _)| *of == rtt) {
+            claim = claim.pass(Bound::AtMost(pass));
+        }
+        claims.push(claim);
+        let spread = Spread::over(outcomes, Way::Dbat, rtt, again);
+        let what = format!("{rtt} ms: of it because the buffer ran empty, %");
+        claims.push(Claim::new(&what, "", format!("{spread:.2}"), spread.mean).aim(Bound::AtMost(AIM)));
+    }
+    claims
+}
+
+fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
+    let ours = |way: Way| {
+        let at = |rtt: u64| (rtt as f64, Spread::over(outcomes, way, rtt, all).mean);
+        Series::new(way.name(), RTTS.map(at).to_vec())
+    };
+    let theirs = |(way, percent): &(Way, [f64; 3])| {
+        let points = RTTS.iter().map(|&rtt| rtt as f64).zip(percent.iter().copied()).collect();
+        Series::new(&format!("{}, the paper's", way.name()), points)
+    };
+    let series = [Way::Tcp, Way::Tfrc, Way::Dbat].map(ours).into_iter().chain(PAPER.iter().map(theirs)).collect();
+    let lines = Lines { title: "Time spent buffering", x: "round trip, ms", y: "% of 210 s", series };
+    Ok(Figure::new(lines.draw()?, "Means of the seeds, and table 1."))
+}
+
+fn data(outcomes: &[Outcome]) -> serde_json::Value {
+    let run = |outcome: &Outcome| {
+        json!({
+            "way": outcome.way,
+            "rtt_ms": outcome.rtt,
+            "buffering_percent": all(outcome),
+            "empty_percent": again(outcome),
+            "times_empty": outcome.rebuffered(),
+        })
+    };
+    json!({ "runs": outcomes.iter().map(run).collect::<Vec<_>>() })
+}

@@ -1,0 +1,119 @@
+//! dbat-latency: how long a live stream's packets are under way (Hasan et al. §4.2, figures 10 to 12).
+
+use serde_json::json;
+
+use super::dbat::setup::{RTT, choices, notes};
+use super::dbat::spread::quantile;
+use super::dbat::{self, Outcome, Spread, Way};
+use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
+use crate::report::plot::{Lines, Series};
+
+pub(crate) struct DbatLatency;
+
+impl Experiment for DbatLatency {
+    fn about(&self) -> About {
+        About {
+            name: "dbat-latency",
+            title: "How long a live stream's packets are under way",
+            source: "Hasan et al. §4.2, figures 10 to 12",
+            paper: "With TCP the latency \"sometimes varies almost by two seconds\"; with TFRC much less, and least with DBAT",
+            forms: Forms::Virtual,
+            seeds: 10,
+            takes: "7 s",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        let outcomes = dbat::run(run, &[RTT]);
+        Ok(Findings {
+            setup: choices(&[RTT]),
+            tables: vec![table(&outcomes)],
+            figures: vec![figure(&outcomes)?],
+            claims: claims(&outcomes),
+            notes: notes(),
+            data: data(&outcomes),
+        })
+    }
+}
+
+/// So much that a share of the packets is under way for less, in milliseconds.
+fn below(outcome: &Outcome, share: f64) -> f64 {
+    quantile(outcome.latencies().into_iter().map(|(_, latency)| latency).collect(), share)
+}
+
+/// The 99th percentile over the median, in milliseconds.
+fn swing(outcome: &Outcome) -> f64 {
+    below(outcome, 0.99) - below(outcome, 0.5)
+}
+
+/// The most that a packet is later than the one before it, or sooner, in milliseconds.
+fn leap(outcome: &Outcome) -> f64 {
+    let latencies = outcome.latencies();
+    latencies.windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()).fold(0.0, f64::max)
+}
+
+fn table(outcomes: &[Outcome]) -> Table {
+    let head = ["way", "packets", "p50, ms", "p95, ms", "p99, ms", "most, ms", "p99 − p50, ms", "greatest leap, ms"];
+    let mut table = Table::new("From the hand-over to the player: mean of the seeds, least and most", &head);
+    for way in Way::ALL {
+        let spread = |value: fn(&Outcome) -> f64| format!("{:.0}", Spread::over(outcomes, way, RTT, value));
+        table.row([
+            way.name().to_owned(),
+            spread(|outcome| outcome.received.len() as f64),
+            spread(|outcome| below(outcome, 0.5)),
+            spread(|outcome| below(outcome, 0.95)),
+            spread(|outcome| below(outcome, 0.99)),
+            spread(|outcome| below(outcome, 1.0)),
+            spread(swing),
+            spread(leap),
+        ]);
+    }
+    table
+}
+
+fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
+    let [tcp, tfrc, dbat] = [Way::Tcp, Way::Tfrc, Way::Dbat].map(|way| Spread::over(outcomes, way, RTT, swing));
+    let leaps = Spread::over(outcomes, Way::Tcp, RTT, leap);
+    vec![
+        Claim::order(
+            "p99 − p50: DBAT least, then TFRC, then TCP; ms",
+            "DBAT < TFRC < TCP",
+            format!("{:.0}, {:.0}, {:.0}", dbat.mean, tfrc.mean, tcp.mean),
+            dbat.mean < tfrc.mean && tfrc.mean < tcp.mean,
+        ),
+        Claim::new("DBAT's p99 over its median, ms", "", format!("{dbat:.0}"), dbat.mean)
+            .aim(Bound::AtMost(RTT as f64)),
+        Claim::new("TCP's greatest leap from packet to packet, ms", "almost 2000", format!("{leaps:.0}"), leaps.mean),
+    ]
+}
+
+/// The worst of each half second.
+fn worst(outcome: &Outcome) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for (at, latency) in outcome.latencies() {
+        let slot = (at * 2.0).floor() / 2.0 + 0.25;
+        match points.last_mut() {
+            Some(last) if last.0 == slot => last.1 = last.1.max(latency),
+            _ => points.push((slot, latency)),
+        }
+    }
+    points
+}
+
+fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
+    let line = |way: Way| {
+        let shown = outcomes.iter().find(|outcome| outcome.way == way);
+        Series::new(way.name(), shown.map(worst).unwrap_or_default())
+    };
+    let series = [Way::Tcp, Way::Tfrc, Way::Dbat].map(line).to_vec();
+    let lines = Lines { title: "Latency (figures 10 to 12)", x: "time, s", y: "latency, ms", series };
+    Ok(Figure::new(lines.draw()?, "The worst of each half second, the first seed."))
+}
+
+fn data(outcomes: &[Outcome]) -> serde_json::Value {
+    let run = |outcome: &Outcome| {
+        let at = |share| below(outcome, share);
+        json!({ "way": outcome.way, "p50_ms": at(0.5), "p95_ms": at(0.95), "p99_ms": at(0.99), "most_ms": at(1.0) })
+    };
+    json!({ "runs": outcomes.iter().map(run).collect::<Vec<_>>() })
+}

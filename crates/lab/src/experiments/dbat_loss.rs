@@ -1,0 +1,115 @@
+//! dbat-loss: what a live stream loses, and how much at a time (Hasan et al. §4.3, figures 13 to 15).
+
+use serde_json::json;
+
+use super::dbat::outcome::Lost;
+use super::dbat::setup::{RTT, choices, notes};
+use super::dbat::{self, Outcome, Spread, Way};
+use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
+use crate::report::plot::{Lines, Series};
+
+pub(crate) struct DbatLoss;
+
+impl Experiment for DbatLoss {
+    fn about(&self) -> About {
+        About {
+            name: "dbat-loss",
+            title: "What a live stream loses",
+            source: "Hasan et al. §4.3, figures 13 to 15",
+            paper: "With TCP a large number of packets is lost in bursts, with TFRC significantly fewer, with DBAT the fewest",
+            forms: Forms::Virtual,
+            seeds: 10,
+            takes: "7 s",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        let outcomes = dbat::run(run, &[RTT]);
+        Ok(Findings {
+            setup: choices(&[RTT]),
+            tables: vec![table(&outcomes)],
+            figures: vec![figure(&outcomes)?],
+            claims: claims(&outcomes),
+            notes: notes(),
+            data: data(&outcomes),
+        })
+    }
+}
+
+/// A count of all losses, of all runs of a way.
+fn spread(outcomes: &[Outcome], way: Way, count: fn(&Lost) -> u64) -> Spread {
+    Spread::over(outcomes, way, RTT, |outcome| count(&outcome.lost()) as f64)
+}
+
+fn table(outcomes: &[Outcome]) -> Table {
+    let head = [
+        "way",
+        "made",
+        "lost",
+        "of them: buffer full",
+        "given up",
+        "under way",
+        "runs of ten or more",
+        "longest run",
+        "marked, at the sender",
+    ];
+    let mut table = Table::new("Lost packets: mean of the seeds, least and most", &head);
+    for way in Way::ALL {
+        let count = |count: fn(&Lost) -> u64| format!("{:.0}", spread(outcomes, way, count));
+        table.row([
+            way.name().to_owned(),
+            format!("{:.0}", Spread::over(outcomes, way, RTT, |outcome| outcome.made.len() as f64)),
+            count(Lost::all),
+            count(|lost| lost.full),
+            count(|lost| lost.choice),
+            count(|lost| lost.network),
+            count(|lost| lost.bursts),
+            count(|lost| lost.longest),
+            count(|lost| lost.marked),
+        ]);
+    }
+    table
+}
+
+fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
+    let ways = [Way::Tcp, Way::Tfrc, Way::Dbat];
+    let [tcp, tfrc, dbat] = ways.map(|way| spread(outcomes, way, Lost::all).mean);
+    let bursts = ways.map(|way| spread(outcomes, way, |lost| lost.bursts).mean);
+    let marked = spread(outcomes, Way::Dbat, |lost| lost.marked);
+    vec![
+        Claim::order(
+            "lost packets: TCP most, then TFRC, then DBAT",
+            "TCP > TFRC > DBAT",
+            format!("{tcp:.0}, {tfrc:.0}, {dbat:.0}"),
+            tcp > tfrc && tfrc > dbat,
+        ),
+        Claim::order(
+            "runs of ten and more: TCP most, then TFRC, then DBAT",
+            "\"a large number of packets are lost in bursts\" with TCP",
+            format!("{:.1}, {:.1}, {:.1}", bursts[0], bursts[1], bursts[2]),
+            bursts[0] > bursts[1] && bursts[1] > bursts[2],
+        ),
+        Claim::new(
+            "marked packets that DBAT's sender lost, the most of the seeds",
+            "",
+            format!("{marked:.1}"),
+            marked.most,
+        )
+        .aim(Bound::AtMost(0.0)),
+    ]
+}
+
+fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
+    let line = |way: Way| {
+        let shown = outcomes.iter().find(|outcome| outcome.way == way);
+        Series::new(way.name(), shown.map(Outcome::lost_by_second).unwrap_or_default())
+    };
+    let series = [Way::Tcp, Way::Tfrc, Way::Dbat].map(line).to_vec();
+    let lines = Lines { title: "Lost packets (figures 13 to 15)", x: "time, s", y: "packets in a second", series };
+    Ok(Figure::new(lines.draw()?, "By when they were made, the first seed."))
+}
+
+fn data(outcomes: &[Outcome]) -> serde_json::Value {
+    let run = |outcome: &Outcome| json!({ "way": outcome.way, "made": outcome.made.len(), "lost": outcome.lost() });
+    json!({ "runs": outcomes.iter().map(run).collect::<Vec<_>>() })
+}

@@ -1,0 +1,148 @@
+//! dbat-throughput: what a live stream gets beside FTP and web traffic (Hasan et al. §4.1, figures 7 to 9).
+
+use serde_json::json;
+
+use super::dbat::setup::{RTT, STREAM, choices, notes};
+use super::dbat::{self, Outcome, Spread, Way};
+use super::goddard::RATES;
+use super::goddard::server::By;
+use crate::experiment::{About, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
+use crate::report::plot::{Lines, Series};
+
+pub(crate) struct DbatThroughput;
+
+impl Experiment for DbatThroughput {
+    fn about(&self) -> About {
+        About {
+            name: "dbat-throughput",
+            title: "What a live stream gets beside FTP and web traffic",
+            source: "Hasan et al. §4.1, figures 7 to 9",
+            paper: "Over TCP the stream gets less than its fair share; over TFRC it shares the link equally with FTP; with DBAT \
+                    it gets more",
+            forms: Forms::Virtual,
+            seeds: 10,
+            takes: "7 s",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        let outcomes = dbat::run(run, &[RTT]);
+        let mut figures = Vec::new();
+        for (way, number) in [(Way::Tcp, 7), (Way::Tfrc, 8), (Way::Dbat, 9)] {
+            figures.push(over_time(&outcomes, way, number)?);
+        }
+        figures.push(levels(&outcomes)?);
+        Ok(Findings {
+            setup: choices(&[RTT]),
+            tables: vec![table(&outcomes), switches(&outcomes)],
+            figures,
+            claims: claims(&outcomes),
+            notes: notes(),
+            data: data(&outcomes),
+        })
+    }
+}
+
+/// What the stream has of its fair share while FTP is there.
+fn share(outcome: &Outcome) -> f64 {
+    let (stream, ftp) = outcome.shares();
+    2.0 * stream / (stream + ftp)
+}
+
+fn stream(outcome: &Outcome) -> f64 {
+    outcome.shares().0
+}
+
+fn table(outcomes: &[Outcome]) -> Table {
+    let head = ["way", "stream, kbit/s", "FTP, kbit/s", "stream, of its fair share", "stream from 30 to 240 s, kbit/s"];
+    let mut table = Table::new("From 30 to 200 s: mean of the seeds, least and most", &head);
+    for way in Way::ALL {
+        let spread = |value: fn(&Outcome) -> f64| Spread::over(outcomes, way, RTT, value);
+        table.row([
+            way.name().to_owned(),
+            format!("{:.0}", spread(stream)),
+            format!("{:.0}", spread(|outcome| outcome.shares().1)),
+            format!("{:.2}", spread(share)),
+            format!("{:.0}", spread(Outcome::mean_rate)),
+        ]);
+    }
+    table
+}
+
+/// Who changed the rate, and how often.
+fn switches(outcomes: &[Outcome]) -> Table {
+    let head = ["way", "by the player", "told of a queue", "told of room", "media rate, kbit/s"];
+    let mut table = Table::new("Changes of the rate: mean of the seeds, least and most", &head);
+    for way in Way::ALL {
+        let count = |by: By| {
+            let of = move |outcome: &Outcome| outcome.switches.iter().filter(|switch| switch.by == by).count() as f64;
+            format!("{:.1}", Spread::over(outcomes, way, RTT, of))
+        };
+        let mean = Spread::over(outcomes, way, RTT, media_rate);
+        table.row([way.name().to_owned(), count(By::Player), count(By::Queue), count(By::Room), format!("{mean:.0}")]);
+    }
+    table
+}
+
+/// The rate of the media that were made, in the mean of the packets' playing time, in kbit/s.
+fn media_rate(outcome: &Outcome) -> f64 {
+    let seconds = |level: usize| 8e3 / RATES[level].as_bps() as f64;
+    let time: f64 = outcome.made.iter().map(|made| seconds(made.level)).sum();
+    outcome.made.len() as f64 * 8.0 / time
+}
+
+fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
+    let of = |way, value: fn(&Outcome) -> f64| Spread::over(outcomes, way, RTT, value);
+    let [tcp, tfrc, dbat] = [Way::Tcp, Way::Tfrc, Way::Dbat].map(|way| of(way, stream));
+    let fair = of(Way::Tcp, share);
+    let tfrcs = of(Way::Tfrc, share);
+    vec![
+        Claim::order(
+            "TCP gets least, TFRC more, DBAT most; kbit/s from 30 to 200 s",
+            "TCP < TFRC < DBAT",
+            format!("{:.0}, {:.0}, {:.0}", tcp.mean, tfrc.mean, dbat.mean),
+            tcp.mean < tfrc.mean && tfrc.mean < dbat.mean,
+        ),
+        Claim::order("TCP's stream is below its fair share", "below", format!("{fair:.2}"), fair.mean < 1.0),
+        Claim::new("TFRC's stream over its fair share", "about 1", format!("{tfrcs:.2}"), tfrcs.mean),
+    ]
+}
+
+fn first(outcomes: &[Outcome], way: Way) -> Option<&Outcome> {
+    outcomes.iter().find(|outcome| outcome.way == way)
+}
+
+fn over_time(outcomes: &[Outcome], way: Way, number: u32) -> Result<Figure, LabError> {
+    let shown = first(outcomes, way);
+    let series = shown.map(|outcome| {
+        vec![Series::new("stream", outcome.stream_by_second()), Series::new("FTP", outcome.ftp_by_second())]
+    });
+    let title = format!("Throughput with {} (figure {number})", way.name());
+    let lines = Lines { title: &title, x: "time, s", y: "kbit/s", series: series.unwrap_or_default() };
+    Ok(Figure::new(lines.draw()?, "A second at a time, the first seed."))
+}
+
+/// The media's rate over time.
+fn levels(outcomes: &[Outcome]) -> Result<Figure, LabError> {
+    let line = |way: Way| {
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for switch in first(outcomes, way).map(|outcome| outcome.switches.as_slice()).unwrap_or_default() {
+            let at = switch.at.as_nanos() as f64 / 1e9;
+            points.extend(points.last().map(|&(_, before)| (at, before)));
+            points.push((at, RATES[switch.level].as_bps() as f64 / 1e3));
+        }
+        points.extend(points.last().map(|&(_, last)| (STREAM[1].as_nanos() as f64 / 1e9, last)));
+        Series::new(way.name(), points)
+    };
+    let series = [Way::Tcp, Way::Tfrc, Way::Dbat].map(line).to_vec();
+    let lines = Lines { title: "The rate of the media", x: "time, s", y: "kbit/s", series };
+    Ok(Figure::new(lines.draw()?, "What streamer and player chose, the first seed."))
+}
+
+fn data(outcomes: &[Outcome]) -> serde_json::Value {
+    let run = |outcome: &Outcome| {
+        let (stream, ftp) = outcome.shares();
+        json!({ "way": outcome.way, "stream_kbps": stream, "ftp_kbps": ftp, "all_kbps": outcome.mean_rate() })
+    };
+    json!({ "runs": outcomes.iter().map(run).collect::<Vec<_>>() })
+}

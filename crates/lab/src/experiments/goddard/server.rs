@@ -1,0 +1,209 @@
+//! The streamer: makes packets of media at the rate that its player asks for, or that early feedback advises.
+
+use timeous::core::{AduMeta, AduSeq, Advice, DropReason, Duration, Fate, Instant, Priority, Rate, Reason};
+use timeous_host::{Application, Outlet};
+
+use super::message::{Media, Pieces, REQUEST, Request};
+use super::player::STEP;
+use super::{HASTE, RATES, fitting, interval};
+
+/// So many packets wait at most to be sent; what comes beyond is given up, since nobody waits in a call.
+pub(crate) const BUFFER: usize = 64;
+/// Each so manieth packet is marked: on it the others depend.
+pub(crate) const MARKED: u64 = 12;
+
+/// A packet that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) at: Instant,
+    pub(crate) level: usize,
+    pub(crate) marked: bool,
+    /// Why it never left the host.
+    pub(crate) gone: Option<Gone>,
+}
+
+/// Why a packet never left its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// It found the send buffer full.
+    Full,
+    /// Late choice gave it up.
+    Choice,
+}
+
+/// Who changed the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The player asked for it.
+    Player,
+    /// Early feedback told of a queue.
+    Queue,
+    /// Early feedback told of room.
+    Room,
+}
+
+/// A change of the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Switch {
+    pub(crate) at: Instant,
+    pub(crate) level: usize,
+    pub(crate) by: By,
+}
+
+/// The streamer.
+#[derive(Debug)]
+pub(crate) struct Server {
+    until: Instant,
+    pieces: Pieces,
+    request: Request,
+    level: usize,
+    /// When the next packet is due, while it sends.
+    next: Option<Instant>,
+    /// Where in the media it is.
+    media: Duration,
+    made: Vec<Made>,
+    /// Which of them the transport took, by its own numbers.
+    taken: Vec<usize>,
+    switches: Vec<Switch>,
+    /// What it was advised and has not followed yet.
+    advised: Option<Advice>,
+    /// When a queue was told of last, and at which level.
+    filled: Option<(Instant, usize)>,
+    /// The rate that it has said last.
+    said: Rate,
+    finished: bool,
+    packet: Vec<u8>,
+}
+
+impl Server {
+    /// One that ends at `until`.
+    pub(crate) fn new(until: Instant) -> Self {
+        Self {
+            until,
+            pieces: Pieces::of(REQUEST),
+            request: Request::default(),
+            level: RATES.len() - 1,
+            next: None,
+            media: Duration::ZERO,
+            made: Vec::new(),
+            taken: Vec::new(),
+            switches: Vec::new(),
+            advised: None,
+            filled: None,
+            said: Rate::ZERO,
+            finished: false,
+            packet: Vec::new(),
+        }
+    }
+
+    /// What it has made, by number.
+    pub(crate) fn made(&self) -> &[Made] {
+        &self.made
+    }
+
+    /// How its rate changed.
+    pub(crate) fn switches(&self) -> &[Switch] {
+        &self.switches
+    }
+
+    fn switch(&mut self, now: Instant, level: usize, by: By) {
+        if level != self.level || self.switches.is_empty() {
+            self.level = level;
+            self.switches.push(Switch { at: now, level, by });
+        }
+    }
+
+    /// What it sends.
+    fn rate(&self) -> Rate {
+        match (self.request.play, self.request.fast) {
+            (false, _) => Rate::ZERO,
+            (true, false) => RATES[self.level],
+            (true, true) => Rate::from_bps(RATES[self.level].as_bps() * HASTE.0 / HASTE.1),
+        }
+    }
+
+    fn take_advice(&mut self, now: Instant) {
+        let Some(advice) = self.advised.take().filter(|_| self.request.play) else { return };
+        let above = RATES.get(self.level + 1);
+        match advice.reason {
+            Reason::Room if above.is_some_and(|above| advice.path.is_some_and(|path| *above <= path)) => {
+                let filled =
+                    self.filled.is_some_and(|(at, level)| self.level + 1 >= level && now.saturating_since(at) < STEP);
+                if !filled {
+                    self.switch(now, self.level + 1, By::Room);
+                }
+            }
+            Reason::Filling | Reason::Overfull if fitting(advice.rate) < self.level => {
+                self.filled = Some((now, self.level));
+                self.switch(now, fitting(advice.rate), By::Queue);
+            }
+            _ => {}
+        }
+    }
+
+    fn send(&mut self, now: Instant, outlet: &mut dyn Outlet) {
+        let (number, level) = (self.made.len() as u64, self.level);
+        let marked = number.is_multiple_of(MARKED);
+        let media = Media { number, made: now, at: self.media, level, answers: self.request.number };
+        media.write(&mut self.packet);
+        self.media += interval(level);
+        let priority = if marked { Priority::HIGHEST } else { Priority::NORMAL };
+        let full = outlet.ring().is_some_and(|ring| ring.queued_len() >= BUFFER);
+        let meta = AduMeta { enqueued: now, priority, ..AduMeta::default() };
+        let taken = !full && outlet.send(meta, &self.packet).is_ok();
+        if taken {
+            self.taken.push(self.made.len());
+        }
+        self.made.push(Made { at: now, level, marked, gone: (!taken).then_some(Gone::Full) });
+    }
+}
+
+impl Application for Server {
+    fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
+        if now >= self.until {
+            if !std::mem::replace(&mut self.finished, true) {
+                self.next = None;
+                outlet.finish();
+            }
+            return;
+        }
+        self.take_advice(now);
+        if self.rate() != self.said {
+            self.said = self.rate();
+            outlet.set_rate(self.said);
+        }
+        while let Some(due) = self.next.filter(|due| *due <= now) {
+            self.send(now, outlet);
+            self.next = Some(due + self.rate().time_for(self.packet.len() as u64));
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.finished { None } else { Some(self.next.unwrap_or(self.until).min(self.until)) }
+    }
+
+    fn on_received(&mut self, now: Instant, bytes: &[u8]) {
+        for piece in self.pieces.push(bytes) {
+            let Some(request) = Request::read(&piece).filter(|request| request.number > self.request.number) else {
+                continue;
+            };
+            self.request = request;
+            self.next = request.play.then(|| self.next.unwrap_or(now));
+            let most = if request.up { RATES.len() - 1 } else { self.level };
+            self.switch(now, request.level.min(most), By::Player);
+        }
+    }
+
+    fn on_advice(&mut self, _: Instant, advice: &Advice) {
+        self.advised = Some(*advice);
+    }
+
+    fn on_fate(&mut self, _: Instant, seq: AduSeq, fate: Fate) {
+        if let Fate::Dropped(reason) = fate
+            && reason != DropReason::Closed
+            && let Some(made) = self.taken.get(seq.0 as usize).and_then(|&index| self.made.get_mut(index))
+        {
+            made.gone = Some(Gone::Choice);
+        }
+    }
+}

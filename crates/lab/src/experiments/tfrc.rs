@@ -1,0 +1,3 @@
+//! What the experiments with TFRC share: bulk flows of several transports over one bottleneck.
+
+pub(crate) mod bed;

@@ -1,0 +1,171 @@
+//! Bulk flows over a dumbbell: each between two machines of its own, with as much to send as it may.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use timeous::core::{Duration, Instant, Rng};
+use timeous_cm::Kind;
+use timeous_dccp::{Ccid, Config as DccpConfig};
+use timeous_host::sources::Bulk;
+use timeous_host::{Agent, Dccp, DccpSettings, Feed, Handle, Machine, Sink, Socket, Stream, Tcp};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Jitter, Limit};
+use timeous_net::sim::{Dumbbell, Network, NodeId};
+use timeous_tcp::{Config as TcpConfig, EcnMode};
+
+/// Bytes of data in a packet.
+pub(crate) const SIZE: usize = 1_000;
+/// Each way of a host's own link.
+pub(crate) const ACCESS: Duration = Duration::from_millis(1);
+/// Half of how much the delay there varies.
+pub(crate) const JITTER: Duration = Duration::from_millis(1);
+/// Flows begin within this time.
+const BEGINNING: Duration = Duration::from_secs(1);
+const FROM: u16 = 5_000;
+const TO: u16 = 6_000;
+
+/// What controls a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Flow {
+    /// DCCP with TFRC: CCID 3.
+    Tfrc,
+    /// DCCP with the Congestion Manager's TFRC, which finds loss events at the sender.
+    SenderTfrc,
+    /// DCCP with the Congestion Manager's own additive increase and multiplicative decrease.
+    Aimd,
+    /// TCP.
+    Tcp,
+}
+
+impl Flow {
+    /// For people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tfrc => "TFRC",
+            Self::SenderTfrc => "TFRC at the sender",
+            Self::Aimd => "AIMD",
+            Self::Tcp => "TCP",
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Ends {
+    Dccp(Handle<Dccp>, Handle<Dccp>),
+    Tcp(Handle<Tcp>, Handle<Tcp>),
+}
+
+/// The network with its flows.
+pub(crate) struct Bed {
+    pub(crate) network: Network<Machine>,
+    net: Dumbbell,
+    ends: Vec<Ends>,
+}
+
+/// What flows share.
+#[derive(Clone, Debug)]
+pub(crate) struct Bottleneck {
+    pub(crate) capacity: Capacity,
+    /// Without what waits.
+    pub(crate) rtt: Duration,
+    /// Packets.
+    pub(crate) queue: usize,
+}
+
+impl Bed {
+    pub(crate) fn new(seed: u64, bottleneck: &Bottleneck, flows: &[Flow]) -> Self {
+        let mut rng = Rng::from_seed(seed);
+        let mut network = Network::new(rng.next_u64());
+        let side = |n: u8| {
+            let hosts = (1..=flows.len() as u8).map(move |host| IpAddr::V4(Ipv4Addr::new(10, 0, n, host)));
+            hosts.map(|at| (at, Machine::new(at)))
+        };
+        let jitter = Jitter { spread: JITTER, ..Jitter::default() };
+        let access = LinkConfig { delay: ACCESS, jitter, queue: Limit::Packets(usize::MAX), ..LinkConfig::default() };
+        let forward = LinkConfig {
+            capacity: bottleneck.capacity.clone(),
+            queue: Limit::Packets(bottleneck.queue),
+            delay: (bottleneck.rtt / 2).saturating_sub(ACCESS * 2),
+            ..LinkConfig::default()
+        };
+        let back = LinkConfig { capacity: Capacity::Unlimited, queue: Limit::Packets(usize::MAX), ..forward.clone() };
+        let net = network.dumbbell(side(1), side(2), &access, forward, back);
+        let mut bed = Self { network, net, ends: Vec::new() };
+        for (number, &flow) in flows.iter().enumerate() {
+            let start = Instant::ZERO + Duration::from_nanos(rng.below(BEGINNING.as_nanos()));
+            let ends = bed.connect(number, flow, start, &mut rng);
+            bed.ends.push(ends);
+        }
+        bed
+    }
+
+    fn add<A: Agent>(&mut self, node: NodeId, port: u16, kind: Kind, agent: A) -> Handle<A> {
+        self.network.with_host(node, |_, machine| {
+            let own = machine.add_manager(kind);
+            machine.add(port, own, agent)
+        })
+    }
+
+    fn connect(&mut self, number: usize, flow: Flow, start: Instant, rng: &mut Rng) -> Ends {
+        let (from, to) = (self.net.left[number], self.net.right[number]);
+        let remote: SocketAddr = (Ipv4Addr::new(10, 0, 2, number as u8 + 1), TO).into();
+        if flow == Flow::Tcp {
+            let config = TcpConfig { mss: SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() };
+            let listener = Tcp::listener(Feed::none, config.clone(), rng.fork());
+            let caller = Tcp::caller(remote, start, Socket::new(Bulk::endless(SIZE)), config, rng.fork());
+            let caller = self.add(from, FROM, Kind::NewReno, caller);
+            return Ends::Tcp(caller, self.add(to, TO, Kind::NewReno, listener));
+        }
+        let kind = if flow == Flow::Aimd { Kind::Aimd } else { Kind::Tfrc };
+        let connection = DccpConfig { mps: SIZE + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
+        let ccid = if flow == Flow::Tfrc { Ccid::Ccid3 } else { Ccid::Ccid2 };
+        let connection = connection.with_ccids(&[ccid]);
+        let settings = DccpSettings { connection, start, ..DccpSettings::default() };
+        let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
+        let caller = Dccp::caller(remote, Stream::new(Bulk::endless(SIZE)).slots(64), settings, rng.fork());
+        let caller = self.add(from, FROM, kind, caller);
+        Ends::Dccp(caller, self.add(to, TO, kind, listener))
+    }
+
+    /// Bytes of data that have come, by flow.
+    pub(crate) fn received(&self) -> Vec<u64> {
+        let of = |(ends, &node): (&Ends, &NodeId)| {
+            let machine = self.network.host(node);
+            let arrivals = match *ends {
+                Ends::Dccp(_, end) => machine.agent(end).session().map(|session| session.arrivals()),
+                Ends::Tcp(_, end) => machine.agent(end).session().map(|session| session.arrivals()),
+            };
+            arrivals.map_or(0, |arrivals| arrivals.total())
+        };
+        self.ends.iter().zip(&self.net.right).map(of).collect()
+    }
+
+    /// Bytes of data that have left, by flow, those that left again among them.
+    pub(crate) fn sent(&self) -> Vec<u64> {
+        let of = |(ends, &node): (&Ends, &NodeId)| {
+            let machine = self.network.host(node);
+            let journal = match *ends {
+                Ends::Dccp(end, _) => machine.agent(end).session().map(|session| session.journal()),
+                Ends::Tcp(end, _) => machine.agent(end).session().map(|session| session.journal()),
+            };
+            journal.map_or(0, |journal| (journal.copies() * SIZE) as u64)
+        };
+        self.ends.iter().zip(&self.net.left).map(of).collect()
+    }
+
+    /// What `count` counts more in each of `slices` slices of `time` from now on, in kbit/s.
+    pub(crate) fn rates(&mut self, time: Duration, slices: u64, count: impl Fn(&Self) -> Vec<u64>) -> Vec<Vec<f64>> {
+        let begin = self.network.now();
+        let mut before = count(self);
+        let mut rates = vec![Vec::new(); before.len()];
+        for slice in 1..=slices {
+            self.network.run_until(begin + time / slices * slice);
+            let after = count(self);
+            for ((rates, before), after) in rates.iter_mut().zip(&before).zip(&after) {
+                rates.push((8 * (after - before)) as f64 / 1e3 / (time / slices).as_secs_f64());
+            }
+            before = after;
+        }
+        rates
+    }
+}

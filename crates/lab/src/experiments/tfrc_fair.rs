@@ -1,0 +1,236 @@
+//! tfrc-fair: TFRC flows beside as many TCP flows: their long-run share, and how much their rates vary (RFC 5348 §1).
+
+use serde_json::json;
+use timeous::core::{Duration, Instant, Rate};
+use timeous_net::link::Capacity;
+
+use super::dbat::Spread;
+use super::tfrc::bed::{Bed, Bottleneck, Flow, JITTER, SIZE};
+use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
+use crate::report::plot::{Lines, Series};
+
+/// Pairs of a TFRC flow and a TCP flow, and how long they are looked at: more flows show as much in less time.
+const PAIRS: [(usize, u64); 3] = [(1, 120), (4, 60), (16, 40)];
+/// Round trips in milliseconds.
+const RTTS: [u64; 3] = [20, 60, 200];
+/// A fair share.
+const SHARE: Rate = Rate::from_kbps(640);
+/// What waits at the bottleneck, in time.
+const QUEUE: Duration = Duration::from_millis(100);
+const WARM_UP: Duration = Duration::from_secs(15);
+/// TFRC's share of TCP's in the long run.
+const PASS: Bound = Bound::Within(0.5, 2.0);
+
+pub(crate) struct TfrcFair;
+
+/// One bottleneck.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    pairs: usize,
+    seconds: u64,
+    rtt: u64,
+    seed: u64,
+}
+
+/// Kbit/s in each second of each TFRC flow and of each TCP flow.
+struct Outcome {
+    cell: Cell,
+    tfrc: Vec<Vec<f64>>,
+    tcp: Vec<Vec<f64>>,
+}
+
+impl Experiment for TfrcFair {
+    fn about(&self) -> About {
+        About {
+            name: "tfrc-fair",
+            title: "TFRC flows beside as many TCP flows",
+            source: "RFC 5348 §1",
+            paper: "TFRC is \"reasonably fair when competing for bandwidth with TCP flows\", where that is within a factor of \
+                    two, \"but has a much lower variation of throughput over time\"",
+            forms: Forms::Virtual,
+            seeds: 5,
+            takes: "10 s",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        let mut cells = Vec::new();
+        for (pairs, seconds) in PAIRS {
+            for rtt in RTTS {
+                cells.extend(run.seeds().map(|seed| Cell { pairs, seconds, rtt, seed }));
+            }
+        }
+        let outcomes = run.each("bottlenecks", &cells, Cell::run);
+        Ok(Findings {
+            setup: choices(),
+            tables: vec![table(&outcomes)],
+            figures: vec![figure(&outcomes)?],
+            claims: claims(&outcomes),
+            notes: Vec::new(),
+            data: data(&outcomes),
+        })
+    }
+}
+
+impl Cell {
+    fn run(&self) -> Outcome {
+        let rate = Rate::from_bps(2 * self.pairs as u64 * SHARE.as_bps());
+        let bottleneck = Bottleneck {
+            capacity: Capacity::Fixed(rate),
+            rtt: Duration::from_millis(self.rtt),
+            queue: (rate.bytes_in(QUEUE) / SIZE as u64) as usize,
+        };
+        let flows = [vec![Flow::Tfrc; self.pairs], vec![Flow::Tcp; self.pairs]].concat();
+        let mut bed = Bed::new(self.seed, &bottleneck, &flows);
+        bed.network.run_until(Instant::ZERO + WARM_UP);
+        let mut tfrc = bed.rates(Duration::from_secs(self.seconds), self.seconds, Bed::received);
+        let tcp = tfrc.split_off(self.pairs);
+        Outcome { cell: *self, tfrc, tcp }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The mean rate of flows.
+fn rate(flows: &[Vec<f64>]) -> f64 {
+    mean(&flows.iter().map(|rates| mean(rates)).collect::<Vec<_>>())
+}
+
+/// The coefficient of variation of a flow's rate from second to second, in the mean of the flows.
+fn variation(flows: &[Vec<f64>]) -> f64 {
+    let of = |rates: &Vec<f64>| {
+        let middle = mean(rates);
+        let squares: Vec<f64> = rates.iter().map(|rate| (rate - middle) * (rate - middle)).collect();
+        mean(&squares).sqrt() / middle
+    };
+    mean(&flows.iter().map(of).collect::<Vec<_>>())
+}
+
+impl Outcome {
+    fn share(&self) -> f64 {
+        rate(&self.tfrc) / rate(&self.tcp)
+    }
+
+    fn smoothness(&self) -> f64 {
+        variation(&self.tfrc) / variation(&self.tcp)
+    }
+}
+
+fn over(outcomes: &[Outcome], pairs: usize, rtt: u64, value: impl Fn(&Outcome) -> f64) -> Spread {
+    Spread::of(outcomes.iter().filter(|o| o.cell.pairs == pairs && o.cell.rtt == rtt).map(value))
+}
+
+fn table(outcomes: &[Outcome]) -> Table {
+    let head = [
+        "flows of each",
+        "round trip, ms",
+        "TFRC, kbit/s",
+        "TCP, kbit/s",
+        "TFRC / TCP",
+        "variation of TFRC",
+        "variation of TCP",
+        "TFRC / TCP",
+    ];
+    let mut table =
+        Table::new("Rates and their variation from second to second: mean of the seeds, least and most", &head);
+    for (pairs, _) in PAIRS {
+        for rtt in RTTS {
+            let spread = |value: fn(&Outcome) -> f64| over(outcomes, pairs, rtt, value);
+            table.row([
+                pairs.to_string(),
+                rtt.to_string(),
+                format!("{:.0}", spread(|o| rate(&o.tfrc))),
+                format!("{:.0}", spread(|o| rate(&o.tcp))),
+                format!("{:.2}", spread(Outcome::share)),
+                format!("{:.2}", spread(|o| variation(&o.tfrc))),
+                format!("{:.2}", spread(|o| variation(&o.tcp))),
+                format!("{:.2}", spread(Outcome::smoothness)),
+            ]);
+        }
+    }
+    table
+}
+
+fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for (pairs, _) in PAIRS {
+        for rtt in RTTS {
+            let share = over(outcomes, pairs, rtt, Outcome::share);
+            let what = format!("{pairs} of each, {rtt} ms: TFRC's rate over TCP's");
+            claims.push(Claim::new(&what, "0.5 to 2", format!("{share:.2}"), share.mean).pass(PASS));
+            let (ours, theirs) = (
+                over(outcomes, pairs, rtt, |o| variation(&o.tfrc)).mean,
+                over(outcomes, pairs, rtt, |o| variation(&o.tcp)).mean,
+            );
+            let what = format!("{pairs} of each, {rtt} ms: TFRC's rate varies less than TCP's");
+            claims.push(Claim::order(&what, "\"much lower\"", format!("{ours:.2}, TCP {theirs:.2}"), ours < theirs));
+        }
+    }
+    claims
+}
+
+/// One pair of the first seed.
+fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
+    let shown = outcomes.iter().find(|o| o.cell.pairs == 1 && o.cell.rtt == RTTS[1]);
+    let line = |name: &str, rates: &[f64]| {
+        let points = rates.iter().enumerate().map(|(second, &rate)| (second as f64 + 0.5, rate)).collect();
+        Series::new(name, points)
+    };
+    let series = shown.map(|o| vec![line("TFRC", &o.tfrc[0]), line("TCP", &o.tcp[0])]).unwrap_or_default();
+    let title = format!("One TFRC beside one TCP, {} ms", RTTS[1]);
+    let lines = Lines { title: &title, x: "time, s", y: "kbit/s", series };
+    Ok(Figure::new(lines.draw()?, "A second at a time, the first seed. A fair share is 640 kbit/s."))
+}
+
+fn data(outcomes: &[Outcome]) -> serde_json::Value {
+    let cell = |o: &Outcome| {
+        json!({
+            "pairs": o.cell.pairs,
+            "rtt_ms": o.cell.rtt,
+            "seed": o.cell.seed,
+            "tfrc_kbps": rate(&o.tfrc),
+            "tcp_kbps": rate(&o.tcp),
+            "tfrc_variation": variation(&o.tfrc),
+            "tcp_variation": variation(&o.tcp),
+        })
+    };
+    json!({ "bottlenecks": outcomes.iter().map(cell).collect::<Vec<_>>() })
+}
+
+fn choices() -> Vec<Choice> {
+    vec![
+        Choice::ours(
+            "topology",
+            "dumbbell, a pair of machines for each flow",
+            "no two flows share a Congestion Manager",
+        ),
+        Choice::ours(
+            "bottleneck",
+            format!("{} kbit/s for each flow, drop-tail, a queue of {} ms", SHARE.as_bps() / 1_000, QUEUE.as_millis()),
+            "windows of ten to twenty packets at each round trip, however many flows there are",
+        ),
+        Choice::ours(
+            "flows",
+            "1, 4 and 16 of TFRC, and as many of TCP: 2 to 32; each with as much to send as it may",
+            "from two on a link to many",
+        ),
+        Choice::ours(
+            "jitter",
+            format!("± {} ms on each host's link", JITTER.as_millis()),
+            "without it the same flow meets the full queue each time",
+        ),
+        Choice::ours("packets", format!("{SIZE} bytes of data"), "the same for both"),
+        Choice::ours("TFRC", "DCCP's CCID 3", "loss events are found at the receiver, as the RFC has it"),
+        Choice::ours("TCP", "NewReno with SACK", "what the equation is a model of"),
+        Choice::ours(
+            "counted",
+            format!(
+                "after {} s: 120 s of one pair, 60 of four, 40 of sixteen; variation from second to second",
+                WARM_UP.as_secs_f64()
+            ),
+            "many flows tell as much in less time",
+        ),
+    ]
+}
