@@ -4,6 +4,7 @@ mod feedback;
 mod grants;
 mod held;
 mod restart;
+mod signs;
 mod watch;
 
 use std::collections::VecDeque;
@@ -21,7 +22,7 @@ use crate::grant::Grant;
 use crate::resumption::Resumption;
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Requests, Scheduling};
-use held::Signs;
+use signs::Signs;
 
 /// The congestion that a macroflow has answered since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
