@@ -55,29 +55,13 @@ mod ordered;
 mod seen;
 mod stretch;
 mod unordered;
+mod wire;
 
 pub use decode::{Counts, Datagram, Framing};
 pub use encode::{pad, plain, plain_len, plain_room, sealed, sealed_len, sealed_room};
 pub use ordered::Ordered;
 pub use unordered::{Limits, Unordered};
-
-/// The sub-stream of padding, which no receiver delivers.
-pub const PADDING: u8 = 1;
-/// The sub-stream of datagrams with a deadline.
-pub const TIMED: u8 = 2;
-/// The first of the sub-streams without deadlines, taken where an application names none.
-pub const UNTIMED: u8 = 3;
-/// The last of them: the bit above says that a record is sealed.
-pub const MAX_SUBSTREAM: u8 = 0x7f;
-
-/// The bit of a sealed record.
-const SEALED: u8 = 0x80;
-/// What stands before the data of a sealed record: sub-stream and number.
-const SEALED_HEAD: usize = 5;
-/// What stands after them.
-const CHECKSUM: usize = 4;
-/// The zeros around a record.
-const DELIMITERS: usize = 2;
+pub use wire::{MAX_SUBSTREAM, PADDING, TIMED, UNTIMED};
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use timeous_core::SubStream;
 
 use super::encode::is_for_data;
 use super::seen::Seen;
-use super::{CHECKSUM, PADDING, SEALED, SEALED_HEAD};
+use super::wire::{CHECKSUM, PADDING, SEALED, SEALED_HEAD};
 
 /// Which records are believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -1,6 +1,6 @@
 //! Writing records and padding, each of a length that is known beforehand.
 
-use super::{CHECKSUM, DELIMITERS, MAX_SUBSTREAM, PADDING, SEALED, SEALED_HEAD};
+use super::wire::{CHECKSUM, DELIMITERS, MAX_SUBSTREAM, PADDING, SEALED, SEALED_HEAD};
 
 /// The shortest padding that is a record; what is shorter is zeros only.
 const LEAST_PADDING: usize = DELIMITERS + 2;

@@ -1,8 +1,9 @@
 //! Records out of a stream that comes in order, as a plain socket gives it.
 
 use super::decode::{Counts, Datagram, Framing, Records};
+use super::encode::sealed_len;
 use super::stretch::Piece;
-use super::{Limits, sealed_len};
+use super::unordered::Limits;
 
 /// Finds the records of a stream that comes in order.
 ///

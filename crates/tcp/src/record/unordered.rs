@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::decode::{Counts, Datagram, Framing, Records};
-use super::sealed_len;
+use super::encode::sealed_len;
 use super::stretch::Stretch;
 
 /// How much an [`Unordered`] holds at most.
