@@ -12,6 +12,7 @@ pub mod dbat;
 pub mod deadline;
 pub mod dependencies;
 pub mod frames;
+pub mod layers;
 pub mod repair;
 pub mod timeline;
 
@@ -21,6 +22,7 @@ pub use dbat::Dbat;
 pub use deadline::Deadlines;
 pub use dependencies::Dependencies;
 pub use frames::{Frames, QueueLimit};
+pub use layers::Layers;
 pub use repair::Repair;
 pub use timeline::Timeline;
 pub use timeous_core::LateChoice;

@@ -21,6 +21,10 @@ mod lai_age;
 mod lai_iframes;
 mod lai_notify;
 mod lai_overhead;
+mod ldc;
+mod ldc_layers;
+mod ldc_playout;
+mod ldc_rate;
 mod managed;
 pub(crate) mod sending;
 mod tcp;
@@ -67,6 +71,9 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &dbat_loss::DbatLoss,
         &tfrc_fair::TfrcFair,
         &tfrc_step::TfrcStep,
+        &ldc_rate::LdcRate,
+        &ldc_layers::LdcLayers,
+        &ldc_playout::LdcPlayout,
         &tcp_formula::TcpFormula,
         &tcp_sharing::TcpSharing,
         &tcp_cubic::TcpCubic,

@@ -44,6 +44,9 @@ snapshots! {
     dbat_loss: "dbat-loss",
     tfrc_fair: "tfrc-fair",
     tfrc_step: "tfrc-step",
+    ldc_rate: "ldc-rate",
+    ldc_layers: "ldc-layers",
+    ldc_playout: "ldc-playout",
     tcp_formula: "tcp-formula",
     tcp_sharing: "tcp-sharing",
     tcp_cubic: "tcp-cubic",
@@ -53,7 +56,7 @@ snapshots! {
 fn arguments(name: &str) -> Vec<&str> {
     let mut arguments = vec![name, "--seed", "1"];
     let long = ["cm-loss", "cm-ensemble", "cm-trust", "tfrc-fair", "tfrc-step"];
-    if long.contains(&name) || name.starts_with("dbat-") || name.starts_with("tl-") {
+    if long.contains(&name) || ["dbat-", "tl-", "ldc-"].iter().any(|kind| name.starts_with(kind)) {
         arguments.extend(["--seeds", "1"]);
     }
     arguments

@@ -10,4 +10,5 @@ mod roles;
 mod seeing;
 mod statistics;
 mod support;
+mod tcp;
 mod tshark;

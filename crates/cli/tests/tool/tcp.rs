@@ -1,0 +1,58 @@
+//! Streams over TCP: between ends of ours, and to a stock receiver of RTP over TCP.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::{Files, Running, assert_is_beginning_of, clip, free_port, is_installed, skip, timeous, until};
+
+const FRAMES: usize = 60;
+
+#[test]
+fn a_clip_arrives_whole_whoever_calls() {
+    let files = Files::new();
+    let bytes = clip(FRAMES);
+    let source = files.write("clip.h264", &bytes);
+    for (name, transport) in [("tcp", "tcp"), ("auto", "auto")] {
+        for sender_calls in [true, false] {
+            let port = free_port();
+            let sink = files.path(&format!("{name}-{sender_calls}.h264"));
+            let caller = format!("timeous://127.0.0.1:{port}?transport={transport}&latency=3s");
+            let listener = format!("timeous://:{port}?transport={transport}&latency=3s");
+            let (to, from) = if sender_calls { (&caller, &listener) } else { (&listener, &caller) };
+            let mut receiver = timeous(&["recv", from, &sink]);
+            timeous(&["send", &source, to]).ends_with(0);
+            receiver.ends_with(0);
+            assert!(assert_is_beginning_of(Path::new(&sink), &bytes) >= FRAMES, "{name} {sender_calls}");
+        }
+    }
+}
+
+#[test]
+fn gstreamer_reads_rtp_over_tcp() {
+    if !is_installed("gst-launch-1.0") {
+        return skip("gstreamer_reads_rtp_over_tcp", "gst-launch-1.0");
+    }
+    let files = Files::new();
+    let bytes = clip(FRAMES);
+    let source = files.write("clip.h264", &bytes);
+    let (sink, port) = (files.path("received.h264"), free_port());
+    let mut receive = Command::new("gst-launch-1.0");
+    receive.args(["-q", "tcpserversrc", "host=127.0.0.1", &format!("port={port}"), "!"]);
+    receive.arg("application/x-rtp-stream,media=video,clock-rate=90000,encoding-name=H264,payload=96");
+    receive.args([
+        "!",
+        "rtpstreamdepay",
+        "!",
+        "rtph264depay",
+        "!",
+        "video/x-h264,stream-format=byte-stream,alignment=au",
+    ]);
+    receive.args(["!", "filesink", &format!("location={sink}")]);
+    receive.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut receiver = Running::start(receive);
+    until("the file is made", || Path::new(&sink).exists() || !receiver.is_alive());
+    let to = format!("timeous://127.0.0.1:{port}?transport=tcp&framing=rfc4571&latency=3s");
+    timeous(&["send", &source, &to]).ends_with(0);
+    receiver.ends_with(0);
+    assert_eq!(assert_is_beginning_of(Path::new(&sink), &bytes), FRAMES);
+}

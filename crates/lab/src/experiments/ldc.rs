@@ -1,0 +1,8 @@
+//! What the experiments with layered video over TCP share (Birkedal et al. §6): the stream, the link, what arrived.
+
+mod setup;
+mod source;
+mod trial;
+
+pub(crate) use setup::{BYTES, LAYERS, RATES, SECONDS, START_UPS, choices};
+pub(crate) use trial::{Sender, Trial, Viewed, run};
