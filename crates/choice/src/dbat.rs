@@ -22,8 +22,8 @@
 //! | how a stream gets faster again | the paper's client asks; here the source is told of room, too, unless [`Settings::tell_of_room`] is off |
 //!
 //! A marked packet is never given up here: what bounds a queue in which all are marked is their deadlines and the ring's
-//! size. Policies that come along in a [`Chain`](crate::Chain): [`Deadlines`](crate::Deadlines) before, so that what is
-//! expired does not count as queued, and [`Dependencies`](crate::Dependencies) after, so that what refers to a packet
+//! size. Policies that come along in a [`Chain`]: [`Deadlines`] before, so that what is
+//! expired does not count as queued, and [`Dependencies`] after, so that what refers to a packet
 //! given up here goes, too.
 
 mod average;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{Outcome, Way};
+use super::outcome::Outcome;
+use super::setup::Way;
 
 /// The mean of some values, the least and the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

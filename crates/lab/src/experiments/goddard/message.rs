@@ -103,8 +103,8 @@ impl Pieces {
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.begun.extend_from_slice(bytes);
         let whole = self.begun.len() / self.size * self.size;
-        let pieces = self.begun.drain(..whole).as_slice().chunks(self.size).map(<[u8]>::to_vec).collect();
-        pieces
+        let whole: Vec<u8> = self.begun.drain(..whole).collect();
+        whole.chunks(self.size).map(<[u8]>::to_vec).collect()
     }
 }
 
