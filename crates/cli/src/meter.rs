@@ -125,11 +125,20 @@ impl Meter {
                 let header =
                     (!self.header_written).then(|| record.keys().map(String::as_str).collect::<Vec<_>>().join(","));
                 self.header_written = true;
-                let row = record.values().map(Value::to_string).collect::<Vec<_>>().join(",");
+                let row = record.values().map(field).collect::<Vec<_>>().join(",");
                 header.map_or(Ok(()), |header| writeln!(out, "{header}")).and_then(|()| writeln!(out, "{row}"))
             }
         };
         written.and_then(|()| out.flush()).map_err(|error| Failure::file("statistics", &error))
+    }
+}
+
+/// A value in a row of CSV: empty where there is none.
+fn field(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(word) => word.clone(),
+        other => other.to_string(),
     }
 }
 

@@ -195,19 +195,3 @@ fn where_there_is_no_room_for_a_replacement_all_that_was_sent_arrives() {
     let bytes = received.join().unwrap();
     assert!((0..9).all(|seq| contains(&bytes, seq)));
 }
-
-#[test]
-fn what_cannot_be_changed_any_more_is_known_and_told() {
-    let Some(scene) = Scene::make("nosg") else { return };
-    // A device without scatter-gather: the kernel has to copy.
-    let off = || Command::new("ethtool").args(["-K", "lo", "sg", "off"]).output();
-    if !scene.0.within(off).unwrap().is_ok_and(|output| output.status.success()) {
-        return skip("what_cannot_be_changed_any_more_is_known_and_told", "ethtool");
-    }
-    let (_engine, mut stream, received) = cut_and_mended(&scene, TcpFraming::Records);
-    until(&mut stream, "the fresh arrive", |stream| stream.sending().snapshot().transport.acked == 9);
-    assert_eq!(stream.sending().snapshot().carrier.reach, Reach::Queue);
-    finish(&mut stream);
-    let bytes = received.join().unwrap();
-    assert!((0..9).all(|seq| contains(&bytes, seq)));
-}

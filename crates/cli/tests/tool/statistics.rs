@@ -91,6 +91,11 @@ fn csv_has_the_same_columns_in_every_row() {
         assert!(times.is_sorted(), "{times:?}");
         for row in &rows {
             for (name, field) in reader.headers().unwrap().iter().zip(row) {
+                // What is not known, and what is no number.
+                if field.is_empty() || ["lateChoice", "peerStalled"].contains(&name) {
+                    assert!(!field.contains(['"', ',']), "{name}={field}");
+                    continue;
+                }
                 let parsed: f64 = field.parse().unwrap_or_else(|error| panic!("{name}={field}: {error}"));
                 assert!(parsed.is_finite(), "{name}={field}");
             }

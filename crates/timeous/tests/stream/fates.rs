@@ -44,8 +44,9 @@ fn over_a_lossy_narrow_link_each_adu_has_one_fate_and_what_is_acked_has_come() {
         };
         let back = LinkConfig { delay: MS * 10, loss: Loss::Bernoulli { p: 0.02 }, ..LinkConfig::default() };
         let link = TestLink::to(port, forward, back);
+        // Other tests keep the engine of this process busy.
         let [(mut sender, _keep), (_other, receiver)] =
-            both_ends(link.near, port, &format!("latency=300ms&policy={policy}&slots=1024"));
+            both_ends(link.near, port, &format!("latency=300ms&policy={policy}&slots=1024&timeout=60s"));
         drop(_other);
         let received = collect(receiver);
         let mut next = clock::now();
