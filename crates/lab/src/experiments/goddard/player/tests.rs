@@ -86,12 +86,12 @@ fn the_rate_fits_the_link_and_the_buffer_fills_before_it_plays() {
 fn an_empty_buffer_stops_the_stream_until_the_link_is_probed() {
     let mut played = Played::begun();
     (0..31).for_each(|_| played.packet(false));
-    let empty = played.player.poll_timeout().unwrap();
-    played.player.run(played.now + PLAYOUT, &mut played.said);
-    assert_eq!(played.player.pauses()[1], Pause { from: played.now + PLAYOUT, to: None });
-    assert!(empty <= played.now + PLAYOUT && !played.last().play, "{empty:?}");
+    let (due, empty) = (played.player.poll_timeout().unwrap(), played.now + interval(2) * 31);
+    played.player.run(empty, &mut played.said);
+    assert_eq!(played.player.pauses()[1], Pause { from: empty, to: None });
+    assert!(due <= empty && !played.last().play, "{due:?}");
     played.player.probe.found(Rate::from_kbps(100));
-    played.player.run(played.now + PLAYOUT * 2, &mut played.said);
+    played.player.run(empty + PLAYOUT, &mut played.said);
     assert_eq!((played.last().play, played.last().fast, played.last().level), (true, true, 0));
 }
 
