@@ -71,6 +71,10 @@ impl Queue for Recording<'_> {
         self.queue.get(index)
     }
 
+    fn was_sent(&self, index: usize) -> bool {
+        self.queue.was_sent(index)
+    }
+
     fn drop_at(&mut self, index: usize, reason: DropReason) {
         if let Some((meta, _)) = self.queue.get(index) {
             self.dropped.push((*meta, reason));

@@ -64,7 +64,10 @@ impl LateChoice for Frames {
         while let Some(victim) = self.victim(now, path, &frames) {
             give_up(queue, &mut frames, victim);
         }
-        self.started = frames.first().map_or(FrameId::NONE, |frame| frame.id);
+        // What leaves again interrupts no frame.
+        if !(0..queue.len()).find(|&at| queue.get(at).is_some()).is_some_and(|first| queue.was_sent(first)) {
+            self.started = frames.first().map_or(FrameId::NONE, |frame| frame.id);
+        }
         self.waiting = frames;
     }
 }
@@ -112,8 +115,10 @@ fn gather(queue: &dyn Queue, started: FrameId, frames: &mut Vec<Waiting>) {
         let Some((meta, len)) = queue.get(at) else { continue };
         let same = frames.iter_mut().rev().find(|frame| frame.id == meta.frame && frame.id != FrameId::NONE);
         let deadline = meta.deadline.unwrap_or(Instant::FAR_FUTURE);
+        let was_sent = queue.was_sent(at);
         match same {
             Some(frame) => {
+                frame.started |= was_sent;
                 frame.packets += 1;
                 frame.bytes += len as u64;
                 frame.priority = frame.priority.max(meta.priority);
@@ -127,7 +132,7 @@ fn gather(queue: &dyn Queue, started: FrameId, frames: &mut Vec<Waiting>) {
                 priority: meta.priority,
                 enqueued: meta.enqueued,
                 deadline,
-                started: meta.frame == started && started != FrameId::NONE,
+                started: was_sent || meta.frame == started && started != FrameId::NONE,
             }),
         }
     }

@@ -17,9 +17,9 @@ pub mod units;
 
 pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, References, SubStream};
 pub use advice::{Advice, BufferState, Reason, Thresholds};
-pub use queue::{Adviser, LateChoice, Queue};
+pub use queue::{Adviser, Joined, LateChoice, Queue};
 pub use rate_limit::RateLimit;
 pub use rng::Rng;
 pub use schedule::Schedule;
 pub use time::{Duration, Instant, Rate};
-pub use transport::{AduSource, DriveOrder, Ecn, Misuse, NoAdus, PathState, PulledAdu, Transmit, Transport};
+pub use transport::{AduSource, Copied, DriveOrder, Ecn, Misuse, NoAdus, PathState, PulledAdu, Transmit, Transport};

@@ -1,6 +1,7 @@
 //! The contract of a transport: one vocabulary, one driving order, one typed error for its misuse.
 
 use crate::adu::{AduMeta, DropReason};
+use crate::queue::Queue;
 use crate::time::{Duration, Instant, Rate};
 
 /// A sans-IO transport connection.
@@ -163,15 +164,27 @@ pub struct PulledAdu {
     /// source for that, gathers it by the token when it sends. A transport that has to read what it sends (to keep it,
     /// to sum it up) asks for it by [`gather`](Self::gather).
     pub apart: bool,
+    /// What of it leaves.
+    pub copy: Copied,
+}
+
+/// Which copy of an ADU leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Copied {
+    /// The first.
+    #[default]
+    First,
+    /// Another one: the receiver has to know it from a new ADU.
+    Again,
 }
 
 impl PulledAdu {
     /// Puts its payload at the end of `packet`, unless `source` has done so already.
     ///
     /// ```
-    /// use timeous_core::{AduMeta, NoAdus, PulledAdu};
+    /// use timeous_core::{AduMeta, Copied, NoAdus, PulledAdu};
     /// let mut packet = b"header, ".to_vec();
-    /// let mut pulled = PulledAdu { token: 0, len: 0, meta: AduMeta::default(), apart: true };
+    /// let mut pulled = PulledAdu { token: 0, len: 0, meta: AduMeta::default(), apart: true, copy: Copied::First };
     /// pulled.gather(&mut NoAdus, &mut packet);
     /// assert!(!pulled.apart);
     /// ```
@@ -192,6 +205,22 @@ pub trait AduSource {
     /// [apart](PulledAdu::apart) if the driver has asked the source for that. What is expired, dead or too large is
     /// passed over and never seen. `path` is what the transport knows at this instant.
     fn pull(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu>;
+
+    /// Gives up what of `ahead`, which has left before and could leave again, is not worth it beside what is queued, and what
+    /// is queued for what is ahead. A [`pull_chosen`](Self::pull_chosen) may follow at the same instant.
+    fn choose(&mut self, now: Instant, path: &PathState, ahead: &mut dyn Queue) {
+        for index in 0..ahead.len() {
+            let Some((&meta, _)) = ahead.get(index) else { continue };
+            if !self.is_worth_repeating(now, path, &meta) {
+                ahead.drop_at(index, DropReason::TooLate);
+            }
+        }
+    }
+
+    /// As [`pull`](Self::pull), right after [`choose`](Self::choose): nothing is chosen a second time.
+    fn pull_chosen(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        self.pull(now, path, room, packet)
+    }
 
     /// The transport will pull so many ADUs at this very instant, if there are as many: what comes from another processor
     /// may be fetched together. A hint.

@@ -5,6 +5,7 @@ mod asked;
 mod closing;
 mod config;
 mod control;
+mod delivered;
 mod delivery;
 mod drops;
 mod events;
@@ -15,6 +16,7 @@ mod rates;
 mod receive;
 mod reception;
 pub(crate) mod refusal;
+mod repeats;
 mod restraint;
 mod round;
 mod seal;
@@ -47,6 +49,7 @@ use crate::service::ServiceCode;
 use asked::Handshake;
 use control::Control;
 use reception::Reception;
+use repeats::Repeats;
 use restraint::Restraint;
 use round::{PeerPace, Round};
 use sequence::Sequence;
@@ -78,7 +81,7 @@ pub struct Target {
 /// A DCCP connection, sans-IO. Each direction has the congestion control that was negotiated for it.
 ///
 /// The driving order is that of [`Transport`]. Every ADU that is pulled is told of by exactly one
-/// [`Event::Acked`] or [`Event::Lost`], at the latest before [`Event::Closed`].
+/// [`Event::Acked`] or [`Event::Lost`] for each time that it was pulled, at the latest before [`Event::Closed`].
 ///
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
@@ -160,6 +163,7 @@ pub struct Connection {
     received: ToAnswer,
     reception: Reception,
     restraint: Restraint,
+    repeats: Repeats,
     /// Whether the source, in this round of polling, had something and then gave nothing.
     barren: bool,
     /// How many ADUs the source was told to expect a pull for at this instant, and that were not pulled yet.
@@ -243,6 +247,7 @@ impl Connection {
             received: ToAnswer::default(),
             reception: Reception::default(),
             restraint: Restraint::default(),
+            repeats: Repeats::default(),
             barren: false,
             expected: 0,
             expected_at: Instant::ZERO,

@@ -16,7 +16,9 @@ use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
 use timeous_cm::Manager;
-use timeous_core::{AduMeta, AduSource, DropReason, Duration, Ecn, Instant, PathState, PulledAdu, Rng, Transport};
+use timeous_core::{
+    AduMeta, AduSource, Copied, DropReason, Duration, Ecn, Instant, PathState, PulledAdu, Rng, Transport,
+};
 use timeous_dccp::{
     Body, Config, Connection, Encapsulation, Header, Packet, PacketType, ResetCode, Seq, ServiceCode, State, Target,
     packet,
@@ -38,7 +40,7 @@ impl AduSource for Queue {
     fn pull(&mut self, _: Instant, _: &PathState, _: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         let bytes = self.0.pop_front()?;
         packet.extend_from_slice(&bytes);
-        Some(PulledAdu { token: 0, len: bytes.len(), meta: AduMeta::default(), apart: false })
+        Some(PulledAdu { token: 0, len: bytes.len(), meta: AduMeta::default(), apart: false, copy: Copied::First })
     }
     fn sent(&mut self, _: u64) {}
     fn acked(&mut self, _: u64) {}

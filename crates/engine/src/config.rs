@@ -39,6 +39,13 @@ impl StreamConfig {
     }
 }
 
+impl StreamConfig {
+    /// The settings of its DCCP connections: what is repaired has to be told from what is new.
+    pub(crate) fn dccp(&self) -> timeous_dccp::Config {
+        timeous_dccp::Config { repeats: self.repair.is_some(), ..self.dccp.clone() }
+    }
+}
+
 impl fmt::Debug for StreamConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { carrier, dccp, tcp, service, dccp_port, slots, choice: _, repair } = self;

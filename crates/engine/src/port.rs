@@ -143,7 +143,7 @@ impl Port {
         // A raw socket is there for others, too.
         let life = if self.native().is_some() { Arc::new(()) } else { self.life.clone() };
         let (session, stream) = streams.make(user, config, PortLife::of(&life))?;
-        let settings = config.dccp.clone();
+        let settings = config.dccp();
         let id = self.endpoint.connect_with(now, route, config.dccp_port, config.service, settings)?;
         self.sessions.by_connection.insert(id, session);
         self.lives.insert(id, life);
@@ -157,7 +157,7 @@ impl Port {
 
     pub(crate) fn listen(&mut self, listening: Listening, reservation: Option<Reservation>) {
         let config = &listening.config;
-        self.endpoint.listen_with(config.dccp_port, &[config.service], config.dccp.clone());
+        self.endpoint.listen_with(config.dccp_port, &[config.service], config.dccp());
         self.listening.insert(config.dccp_port, (listening, reservation));
     }
 
@@ -384,7 +384,7 @@ impl Port {
             _ => {}
         }
         // What was lost may leave again.
-        if let Event::Lost { .. } = event {
+        if let Event::Lost { .. } | Event::Overdue { .. } = event {
             self.endpoint.wake(connection);
         }
         if let Some(session) = self.sessions.by_connection.get_mut(&connection) {

@@ -82,6 +82,8 @@ impl Session {
                 self.source.lost(token);
                 self.writable = true;
             }
+            Event::Overdue { token } => self.source.overdue(token),
+            Event::TakesRepeats => self.source.allow(),
             Event::Closed { reason } => self.close(reason),
         }
     }
@@ -140,6 +142,7 @@ impl Session {
 
     /// Frees the places of what has expired while nothing may be sent; `true` if something still waits.
     pub(crate) fn pass_expired(&mut self, now: Instant) -> bool {
+        self.writable |= self.source.pass_expired(now);
         let ring = self.source.inner_mut();
         let waits = ring.consumer().has_queued();
         if waits && now >= self.next_pass {

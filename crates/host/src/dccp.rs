@@ -85,7 +85,8 @@ impl Dccp {
     }
 
     /// An agent that calls `remote`.
-    pub fn caller(remote: SocketAddr, stream: Stream, settings: DccpSettings, rng: Rng) -> Self {
+    pub fn caller(remote: SocketAddr, stream: Stream, mut settings: DccpSettings, rng: Rng) -> Self {
+        settings.connection.repeats |= stream.repair.is_some();
         Self { call: Some((remote, stream)), ..Self::new(settings, rng) }
     }
 
@@ -172,7 +173,7 @@ impl Dccp {
                 self.add(id, stream);
             }
             // What was lost may leave again.
-            if let Event::Lost { .. } = event {
+            if let Event::Lost { .. } | Event::Overdue { .. } = event {
                 self.endpoint.wake(id);
             }
             if let Some(session) = self.sessions.by_connection.get_mut(&id) {

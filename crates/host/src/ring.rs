@@ -36,7 +36,8 @@ impl Stream {
         self
     }
 
-    /// Sends again what was lost and has at least this priority, if it can still arrive in time.
+    /// Sends again what was lost and has at least this priority, if it can still arrive in time. A DCCP caller asks its peer
+    /// for that; a listener's settings have to.
     #[must_use]
     pub fn repair(mut self, least: Priority) -> Self {
         self.repair = Some(least);
@@ -100,6 +101,16 @@ impl RingSide {
         self.source.sent(adu.token);
         self.journal.left(now, adu.meta.seq);
         self.stirred = true;
+    }
+
+    /// Something should have arrived by now.
+    pub(crate) fn overdue(&mut self, token: u64) {
+        self.source.overdue(token);
+    }
+
+    /// The peer tells what is sent again from what is new.
+    pub(crate) fn allow_repairs(&mut self) {
+        self.source.allow();
     }
 
     /// How many lost packets were sent again.

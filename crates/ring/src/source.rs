@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use timeous_core::{AduMeta, AduSource, Adviser, DropReason, Fate, Instant, LateChoice, PathState, PulledAdu, Queue};
+use timeous_core::{
+    AduMeta, AduSource, Adviser, Copied, DropReason, Fate, Instant, Joined, LateChoice, PathState, PulledAdu, Queue,
+};
 
 use crate::consumer::Consumer;
 use crate::error::Violation;
@@ -175,7 +177,7 @@ impl RingSource {
         }
     }
 
-    fn choose(&mut self, now: Instant, path: &PathState) {
+    fn choose_queued(&mut self, now: Instant, path: &PathState) {
         let Some(choice) = &mut self.choice else { return };
         if let Ok(mut queue) = self.consumer.queued()
             && !queue.is_empty()
@@ -195,11 +197,25 @@ impl AduSource for RingSource {
     }
 
     fn pull(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        if !self.closed {
+            self.choose_queued(now, path);
+        }
+        self.pull_chosen(now, path, room, packet)
+    }
+
+    fn choose(&mut self, now: Instant, path: &PathState, ahead: &mut dyn Queue) {
+        let Some(choice) = &mut self.choice else { return };
+        match self.consumer.queued() {
+            Ok(mut queue) if !self.closed => choice.choose(now, path, &mut Joined::new(ahead, &mut queue)),
+            _ => choice.choose(now, path, ahead),
+        }
+    }
+
+    fn pull_chosen(&mut self, now: Instant, _: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         if self.closed {
             self.drain();
             return None;
         }
-        self.choose(now, path);
         let claimed = self.consumer.claim_within(now, room);
         self.tell_of_passed();
         let claimed = claimed.ok().flatten();
@@ -208,7 +224,13 @@ impl AduSource for RingSource {
         if !self.apart {
             self.consumer.copy_payload(claimed.token, packet);
         }
-        Some(PulledAdu { token: claimed.token, len: claimed.len, meta: claimed.meta, apart: self.apart })
+        Some(PulledAdu {
+            token: claimed.token,
+            len: claimed.len,
+            meta: claimed.meta,
+            apart: self.apart,
+            copy: Copied::First,
+        })
     }
 
     fn will_pull(&mut self, packets: u32) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use timeous_core::{AduMeta, AduSource, DropReason, Instant, PathState, PulledAdu};
+use timeous_core::{AduMeta, AduSource, Copied, DropReason, Instant, PathState, PulledAdu};
 
 /// Bytes that wait to be sent, at most so many, without boundaries: a pull gives as much as there is room for.
 ///
@@ -66,7 +66,7 @@ impl AduSource for StreamBuffer {
         self.bytes.drain(..len);
         let token = self.next_token;
         self.next_token += 1;
-        Some(PulledAdu { token, len, meta: AduMeta::default(), apart: false })
+        Some(PulledAdu { token, len, meta: AduMeta::default(), apart: false, copy: Copied::First })
     }
 
     fn sent(&mut self, _: u64) {}

@@ -18,6 +18,8 @@ struct Sent {
     /// What it carries for the application; `None` for an Ack and the like, which counts for the order only.
     data: Option<Data>,
     arrived: bool,
+    /// Whether it was told that it is overdue.
+    told: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,9 +45,11 @@ pub(crate) enum PacketFate {
     /// It arrived, and did not reach the application (RFC 4340 §11.7).
     Dropped {
         token: u64,
+        seq: Seq,
     },
     Lost {
         token: u64,
+        seq: Seq,
     },
 }
 
@@ -75,7 +79,7 @@ impl Feedback {
     ///
     /// All but Drop Code 0 "MUST react as if each Data Dropped packet was marked" (RFC 4340 §11.7). A full buffer ends
     /// slow start and takes one packet off the window (RFC 4341 §5.2); a mark does both, and is never less.
-    fn count_arrived(&mut self, at: Instant, data: Data, marked: bool, code: Option<DropCode>) {
+    fn count_arrived(&mut self, (seq, at): (Seq, Instant), data: Data, marked: bool, code: Option<DropCode>) {
         self.acked += data.bytes;
         self.constrained |= code == Some(DropCode::ProtocolConstraints);
         self.not_listening |= code == Some(DropCode::NotListening);
@@ -84,9 +88,20 @@ impl Feedback {
         }
         self.fates.push(match code {
             None | Some(DropCode::DeliveredCorrupt) => PacketFate::Acked { token: data.token, marked },
-            Some(_) => PacketFate::Dropped { token: data.token },
+            Some(_) => PacketFate::Dropped { token: data.token, seq },
         });
     }
+}
+
+/// A packet of which nothing is known, and of whose lateness nothing was told.
+#[derive(Debug)]
+pub(crate) struct Untold<'a> {
+    pub(crate) seq: Seq,
+    pub(crate) token: u64,
+    pub(crate) at: Instant,
+    /// Whether a later packet has arrived.
+    pub(crate) is_passed: bool,
+    pub(crate) told: &'a mut bool,
 }
 
 /// The scoreboard of one half-connection.
@@ -136,7 +151,7 @@ impl Sender {
 
     /// The packet `seq` was sent with data. Every packet must be told, in order.
     pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, token: u64, bytes: u64) {
-        self.push(seq, Sent { at: now, data: Some(Data { token, bytes }), arrived: false });
+        self.push(seq, Sent { at: now, data: Some(Data { token, bytes }), arrived: false, told: false });
         self.outstanding += 1;
     }
 
@@ -144,7 +159,7 @@ impl Sender {
     pub(crate) fn sent_other(&mut self, now: Instant, seq: Seq) {
         // Before the first open packet it would tell nothing.
         if self.outstanding > 0 {
-            self.push(seq, Sent { at: now, data: None, arrived: false });
+            self.push(seq, Sent { at: now, data: None, arrived: false, told: false });
         }
     }
 
@@ -180,6 +195,23 @@ impl Sender {
         feedback
     }
 
+    /// The oldest packet with data of whose lateness nothing was told: its number, what it carries, when it was sent, and
+    /// whether anything that was sent after it has arrived.
+    pub(crate) fn first_untold(&mut self) -> Option<Untold<'_>> {
+        let (first, newest) = (self.first, self.arrived[0]);
+        let (index, sent) =
+            self.sent.iter_mut().enumerate().find(|(_, sent)| !sent.told && sent.outstanding().is_some())?;
+        let seq = first + index as u64;
+        let (token, at) = (sent.data?.token, sent.at);
+        Some(Untold {
+            seq,
+            token,
+            at,
+            is_passed: newest.is_some_and(|newest| newest.is_after(seq)),
+            told: &mut sent.told,
+        })
+    }
+
     fn get(&self, seq: Seq) -> Option<&Sent> {
         self.sent.get(usize::try_from(seq.distance_from(self.first)).ok()?)
     }
@@ -205,7 +237,7 @@ impl Sender {
                 self.outstanding -= 1;
                 let block = dropped.iter().find(|block| seq.is_in_window(block.oldest, block.newest));
                 let code = block.and_then(|block| block.code);
-                feedback.count_arrived(at, data, report.state == PacketState::Marked, code);
+                feedback.count_arrived((seq, at), data, report.state == PacketState::Marked, code);
             }
         }
     }
@@ -235,12 +267,13 @@ impl Sender {
     /// Takes the first packet off the board; if it was open, it is lost.
     fn decide_first(&mut self, feedback: &mut Feedback) {
         let Some(sent) = self.sent.pop_front() else { return };
-        self.first = self.first.next();
+        let seq = self.first;
+        self.first = seq.next();
         if let Some(data) = sent.outstanding() {
             self.outstanding -= 1;
             feedback.lost += data.bytes;
             feedback.newest_lost = feedback.newest_lost.max(Some(sent.at));
-            feedback.fates.push(PacketFate::Lost { token: data.token });
+            feedback.fates.push(PacketFate::Lost { token: data.token, seq });
         }
     }
 

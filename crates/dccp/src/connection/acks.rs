@@ -65,6 +65,7 @@ impl Connection {
             self.apply(now, cm, &feedback, Loss::Transient);
             self.heed_drops(now, &feedback);
             self.silences = 0;
+            self.watch_overdue(now, cm);
             if self.sender.outstanding() > 0 {
                 self.set_feedback_timer(now, cm);
             }
@@ -100,14 +101,17 @@ impl Connection {
                 PacketFate::Acked { token, marked } => {
                     self.statistics.acked += 1;
                     self.statistics.ce_acked += u64::from(marked);
+                    self.repeats.forget(token);
                     self.events.push_back(Event::Acked { token });
                 }
-                PacketFate::Dropped { token } => {
+                PacketFate::Dropped { token, seq } => {
                     self.statistics.data_dropped += 1;
+                    self.repeats.remember(token, seq);
                     self.events.push_back(Event::Lost { token });
                 }
-                PacketFate::Lost { token } => {
+                PacketFate::Lost { token, seq } => {
                     self.statistics.lost += 1;
+                    self.repeats.remember(token, seq);
                     self.events.push_back(Event::Lost { token });
                 }
             }

@@ -61,6 +61,9 @@ pub struct Config {
     pub grows_in_lossy_windows: bool,
     /// Whether a server that closes keeps the TIMEWAIT state itself, instead of asking its client to (§8.3).
     pub server_holds_timewait: bool,
+    /// Whether the peer is asked to take data that are sent again, and to deliver them once. One of ours always does; with
+    /// another, what is lost stays lost.
+    pub repeats: bool,
     /// The first sequence number; `None`, as it should be outside of tests, takes a random one (§7.2).
     pub initial_seq: Option<Seq>,
 }
@@ -113,6 +116,7 @@ impl Default for Config {
             min_checksum_coverage: 0,
             grows_in_lossy_windows: true,
             server_holds_timewait: false,
+            repeats: false,
             initial_seq: None,
         }
     }

@@ -1,5 +1,6 @@
 //! What becomes of application data that arrive: whether they are wanted, whole, and have room (RFC 4340 §9, §11.6, §11.7).
 
+use super::options::Heard;
 use super::{Connection, Event};
 use crate::features::{Feature, Location};
 use crate::options::DropCode;
@@ -19,12 +20,18 @@ impl Connection {
         self.reception.listens = false;
     }
 
-    /// Delivers a packet's data, or notes why not. `corrupt`: they are not what their checksum says.
-    pub(super) fn deliver(&mut self, packet: &Packet<'_>, header: &Header, corrupt: bool) {
+    /// Delivers a packet's data, or notes why not.
+    pub(super) fn deliver(&mut self, packet: &Packet<'_>, header: &Header, heard: &Heard) {
         let bytes = packet.payload.len();
-        if let Some(code) = self.objection(bytes, header.cscov, corrupt) {
+        let first_sent = header.seq - u64::from(heard.repeat.unwrap_or(0));
+        if self.has_delivered(first_sent) {
+            self.statistics.repeats_dropped += 1;
+            return;
+        }
+        if let Some(code) = self.objection(bytes, header.cscov, heard.corrupt) {
             return self.refuse_data(header, code);
         }
+        self.note_delivered(first_sent);
         self.reception.room = self.reception.room.saturating_sub(bytes);
         self.statistics.data_received += 1;
         self.statistics.bytes_received += bytes as u64;

@@ -27,6 +27,15 @@ pub enum Event {
         /// The source's name for it.
         token: u64,
     },
+    /// The ADU that was pulled as `token` should have been acknowledged by now. What became of it is told in time; who can
+    /// use it may offer it again already, if the peer takes that.
+    Overdue {
+        /// The source's name for it.
+        token: u64,
+    },
+    /// The peer tells what is sent again from what is new: lost ADUs may be offered once more, by their token. Before this,
+    /// and with a peer that never says so, they must not.
+    TakesRepeats,
     /// The peer's application does not listen any more: nothing further is pulled (RFC 4340 §11.7.2).
     NotListening,
     /// The connection has ended. Every ADU that was under way has had its `Acked` or `Lost`.
@@ -82,6 +91,10 @@ pub struct Statistics {
     pub data_refused: u64,
     /// Data packets that arrived at the peer, and whose data did not reach its application.
     pub data_dropped: u64,
+    /// Of the data packets sent, those with data that were sent before.
+    pub repeats_sent: u64,
+    /// Data packets that came again, and were not delivered a second time: of what had been thought lost.
+    pub repeats_dropped: u64,
     /// Packets that arrived with a congestion mark.
     pub ce_received: u64,
     /// Acknowledged data packets that the peer saw marked.

@@ -22,6 +22,8 @@ pub(super) struct Heard {
     pub(super) corrupt: bool,
     /// Whether the peer asks not to be sent more than now (§11.6).
     pub(super) slow_receiver: bool,
+    /// How many numbers ago its data were sent first, if they are sent again.
+    pub(super) repeat: Option<u16>,
 }
 
 impl Connection {
@@ -86,14 +88,15 @@ impl Connection {
                     return Err(item.refusal());
                 }
             }
+            Opt::Repeat(back) if self.features.local(Feature::TakeRepeats) == 1 => heard.repeat = Some(back),
             Opt::SlowReceiver => heard.slow_receiver = true,
             // Read with the acknowledgement that they belong to; the echo of a Timestamp that we never send is idle.
             Opt::AckVector { .. } | Opt::DataDropped(_) | Opt::TimestampEcho { .. } | Opt::DataChecksum(_) => {}
             // Not understood here: an error only if the peer insists (§5.8.2).
-            Opt::CcidSpecific { .. } | Opt::Padding | Opt::Mandatory if item.mandatory => {
+            Opt::CcidSpecific { .. } | Opt::Repeat(_) | Opt::Padding | Opt::Mandatory if item.mandatory => {
                 return Err(item.refusal());
             }
-            Opt::CcidSpecific { .. } | Opt::Padding | Opt::Mandatory => {}
+            Opt::CcidSpecific { .. } | Opt::Repeat(_) | Opt::Padding | Opt::Mandatory => {}
         }
         Ok(())
     }

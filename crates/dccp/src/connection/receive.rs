@@ -128,7 +128,8 @@ impl Connection {
         self.mind_ccid(now, cm);
         if self.state.is_alive() {
             self.confirm_open(header);
-            self.process_data(now, packet, header, ecn, (order, heard.corrupt));
+            self.mind_repeats();
+            self.process_data(now, packet, header, ecn, (order, &heard));
             self.watch_silence(now);
         }
     }
@@ -204,8 +205,9 @@ impl Connection {
         packet: &Packet<'_>,
         header: &Header,
         ecn: Ecn,
-        (order, corrupt): (Order, bool),
+        (order, heard): (Order, &Heard),
     ) {
+        let corrupt = heard.corrupt;
         match header.packet_type() {
             PacketType::Data | PacketType::DataAck => {}
             PacketType::Response if !packet.payload.is_empty() => {
@@ -226,6 +228,6 @@ impl Connection {
         if !by_rate && !self.receiver.is_due() && !self.timers.is_set(Timer::AckDelay) {
             self.timers.set(Timer::AckDelay, now + self.config.ack_delay);
         }
-        self.deliver(packet, header, corrupt);
+        self.deliver(packet, header, heard);
     }
 }

@@ -30,6 +30,7 @@ impl Connection {
                 self.reset(ResetReason::plain(ResetCode::Aborted), CloseReason::Timeout);
             }
             Timer::Feedback => self.feedback_timeout(now, cm),
+            Timer::Overdue => self.watch_overdue(now, cm),
             Timer::KeepAlive => {
                 self.queue(Control::Sync { ack: self.sequence.gsr() });
                 self.watch_for_feedback(now, cm);

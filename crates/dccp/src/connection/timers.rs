@@ -12,6 +12,8 @@ pub(crate) enum Timer {
     GiveUp,
     /// No feedback came for what was sent (RFC 4341 §5), or the peer owes a sign of life.
     Feedback,
+    /// What was sent should have been acknowledged by now.
+    Overdue,
     /// The peer has been silent for too long.
     Silence,
     /// Nothing has come for so long that the peer is asked whether it still lives.
@@ -31,10 +33,11 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Resend,
         Self::GiveUp,
         Self::Feedback,
+        Self::Overdue,
         Self::Silence,
         Self::KeepAlive,
         Self::AckDelay,

@@ -1,13 +1,13 @@
 //! What leaves, and in which order: control packets, then data, chosen at this instant, then acknowledgements.
 
 use timeous_cm::Manager;
-use timeous_core::{AduSource, Ecn, Instant, PulledAdu, Transmit};
+use timeous_core::{AduSource, Copied, Ecn, Instant, PulledAdu, Transmit};
 
 use super::Timer;
 use super::control::Control;
 use super::refusal::write_bare;
 use super::seal::DATA_CHECKSUM_LEN;
-use super::{Config, Connection, State, told};
+use super::{Config, Connection, Event, State, told};
 use crate::features::{Feature, Location};
 use crate::options::{Opt, OptionList, Ticks};
 use crate::packet::{Body, Header, PacketType, begin_encoded, finish};
@@ -113,9 +113,10 @@ impl Connection {
             Plan::Wait => return None,
         };
         let timestamp = self.received.timestamp;
-        self.write_options(now, &body, Config::OPTION_ROOM);
+        let reserve = self.repeat_room();
+        self.write_options(now, &body, Config::OPTION_ROOM - reserve);
         let start = self.write_header(now, body, packet);
-        let room = self.config.mps.saturating_sub(packet.len());
+        let room = self.config.mps.saturating_sub(packet.len() + reserve);
         // What was expected earlier, and not polled for, says nothing of this instant.
         if self.expected == 0 || self.expected_at != now {
             self.expected = cm.burst(now, flow).min(MOST_EXPECTED);
@@ -124,6 +125,15 @@ impl Connection {
         }
         self.expected = self.expected.saturating_sub(1);
         let mut pulled = source.pull(now, path, room, packet);
+        if let Some(adu) = pulled.as_mut().filter(|adu| adu.copy == Copied::Again)
+            && !self.name_repeat(now, body, adu.token, (start, adu.len), packet)
+        {
+            told(cm.notify(now, flow, 0));
+            packet.clear();
+            self.received.timestamp = timestamp;
+            self.events.push_back(Event::Lost { token: adu.token });
+            return None;
+        }
         match &mut pulled {
             Some(adu) => {
                 // In UDP the checksum is zero (RFC 6773 §3.3), and as a rule nobody here has to read the payload.
@@ -136,6 +146,7 @@ impl Connection {
                 told(cm.notify(now, flow, bytes));
                 self.complete_data(now, body.packet_type(), start, adu, bytes, packet);
                 self.watch_for_feedback(now, cm);
+                self.watch_sent(now);
                 Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: pulled })
             }
             None => {
@@ -180,7 +191,7 @@ impl Connection {
         }
         // What was agreed upon rides along if it can: waiting for a packet of its own takes up to a round trip.
         let more = if negotiates { OPTION_OF_FEATURE } else { 0 };
-        if self.acknowledgement_len() + more <= Config::OPTION_ROOM {
+        if self.acknowledgement_len() + more + self.repeat_room() <= Config::OPTION_ROOM {
             Plan::DataAck
         } else if negotiates && self.must_negotiate(now) {
             Plan::AckFirst
@@ -279,7 +290,7 @@ impl Connection {
         }
     }
 
-    fn write_header(&self, now: Instant, body: Body, packet: &mut Vec<u8>) -> usize {
+    pub(super) fn write_header(&self, now: Instant, body: Body, packet: &mut Vec<u8>) -> usize {
         let seq = self.sequence.upcoming();
         let mut header = Header::new(self.target.local_port, self.target.remote_port, seq, body);
         if let (Body::Data | Body::DataAck { .. }, Some(sender)) = (body, &self.rate_sender) {
@@ -318,6 +329,7 @@ impl Connection {
         }
         self.round.on_data_sent(seq);
         self.statistics.data_sent += 1;
+        self.statistics.repeats_sent += u64::from(adu.copy == Copied::Again);
         self.statistics.bytes_sent += adu.len as u64;
     }
 

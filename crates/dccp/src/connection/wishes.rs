@@ -25,6 +25,10 @@ pub(super) fn features(role: Role, config: &Config) -> Features {
     }
     features.prefer(Feature::EcnIncapable, Location::Remote, &[0, 1]).expect("both are legal");
     ask_for_checksums(&mut features, config);
+    features.prefer(Feature::TakeRepeats, Location::Local, &[1, 0]).expect("both are legal");
+    if config.repeats {
+        features.propose(Feature::TakeRepeats, Location::Remote, &[1, 0], false).expect("both are legal");
+    }
     features
 }
 

@@ -26,6 +26,9 @@ pub enum Feature {
     ///
     /// Unknown until [`Features::prefer`](super::Features::prefer) or `propose` names it, as no other CCID has it.
     SendLossEventRate = 192,
+    /// 125, of those reserved for experiments (§19.4): whether the location takes data that were sent before, with the option
+    /// [`Repeat`](crate::Opt::Repeat), and delivers them once.
+    TakeRepeats = 125,
 }
 
 /// How two ends' wishes become one value (§6.3).
@@ -39,7 +42,7 @@ pub enum Rule {
 
 impl Feature {
     /// All features, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ccid,
         Self::AllowShortSeqnos,
         Self::SequenceWindow,
@@ -50,12 +53,14 @@ impl Feature {
         Self::MinChecksumCoverage,
         Self::CheckDataChecksum,
         Self::SendLossEventRate,
+        Self::TakeRepeats,
     ];
 
     /// Its place in [`ALL`](Self::ALL).
     pub(super) const fn place(self) -> usize {
         match self {
-            Self::SendLossEventRate => Self::ALL.len() - 1,
+            Self::SendLossEventRate => 9,
+            Self::TakeRepeats => 10,
             // The others are numbered from one.
             _ => self as usize - 1,
         }

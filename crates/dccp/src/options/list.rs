@@ -55,6 +55,11 @@ impl OptionList {
         &self.bytes
     }
 
+    /// Makes room for `bytes` more.
+    pub(crate) fn widen(&mut self, bytes: usize) {
+        self.limit = (self.limit + bytes).min(Self::MAX_BYTES);
+    }
+
     /// How many bytes more fit in.
     pub fn room(&self) -> usize {
         self.limit - self.bytes.len()
@@ -136,6 +141,7 @@ pub(super) fn encode(opt: &Opt<'_>, out: &mut Vec<u8>) -> bool {
             let elapsed = elapsed.get().to_be_bytes();
             put(kind, &[if let [0, 0, ..] = elapsed { &elapsed[2..] } else { &elapsed }], out)
         }
+        Opt::Repeat(back) => put(kind, &[&back.to_be_bytes()], out),
         Opt::DataChecksum(crc) => put(kind, &[&crc.to_be_bytes()], out),
     }
 }

@@ -70,6 +70,9 @@ pub enum Opt<'a> {
     ElapsedTime(Ticks),
     /// 44: the CRC-32c of the application data (§9.3).
     DataChecksum(u32),
+    /// 125, ours: the data of this packet are those of the packet sent so many numbers before it, which is thought to be
+    /// lost. Sent only to who said that he takes it: [`Feature::TakeRepeats`](crate::Feature::TakeRepeats).
+    Repeat(u16),
     /// 128 to 255: the CCID's; up to 191 sent by the HC-Sender, from 192 by the HC-Receiver (§10.3).
     CcidSpecific {
         /// The option type.
@@ -99,6 +102,7 @@ impl Opt<'_> {
             Self::TimestampEcho { .. } => kind::TIMESTAMP_ECHO,
             Self::ElapsedTime(_) => kind::ELAPSED_TIME,
             Self::DataChecksum(_) => kind::DATA_CHECKSUM,
+            Self::Repeat(_) => kind::REPEAT,
             Self::CcidSpecific { kind, .. } => kind,
         }
     }

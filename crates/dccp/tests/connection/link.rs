@@ -38,6 +38,7 @@ pub(crate) struct Link {
     config: LinkConfig,
     rng: Rng,
     free_at: Instant,
+    loses_next: bool,
     order: u64,
     in_flight: BTreeMap<(Instant, u64), (Vec<u8>, Ecn)>,
     pub(crate) sent: u64,
@@ -51,6 +52,7 @@ impl Link {
             config,
             rng: Rng::from_seed(seed),
             free_at: Instant::ZERO,
+            loses_next: false,
             order: 0,
             in_flight: BTreeMap::new(),
             sent: 0,
@@ -62,7 +64,8 @@ impl Link {
     pub(crate) fn send(&mut self, now: Instant, packet: &[u8], mut ecn: Ecn) {
         self.sent += 1;
         let start = self.free_at.max(now);
-        if start - now > self.config.queue || self.rng.chance(self.config.loss) {
+        if std::mem::take(&mut self.loses_next) || start - now > self.config.queue || self.rng.chance(self.config.loss)
+        {
             self.dropped += 1;
             return;
         }
@@ -82,6 +85,11 @@ impl Link {
             self.order += 1;
             self.in_flight.insert((at, self.order), (packet.to_vec(), ecn));
         }
+    }
+
+    /// The next packet does not arrive.
+    pub(crate) fn lose_next(&mut self) {
+        self.loses_next = true;
     }
 
     /// Nothing arrives any more.

@@ -7,6 +7,7 @@ mod link;
 mod pair;
 mod rates;
 mod reception;
+mod repeats;
 mod script;
 mod source;
 mod timeline;

@@ -44,6 +44,8 @@ impl End {
                 Event::Acked { token } => self.source.acked(token),
                 Event::Lost { token } => self.source.lost(token),
                 Event::Closed { reason } => self.closed = Some(reason),
+                Event::Overdue { token } => self.source.overdue(token),
+                Event::TakesRepeats => self.source.repeats = true,
                 Event::NotListening => self.told_deaf += 1,
                 Event::Incoming { .. } => unreachable!("an endpoint's event"),
             }
@@ -90,6 +92,7 @@ impl Pair {
         for (from, link) in [(&mut self.client, 0), (&mut self.server, 1)] {
             from.cm.handle_timeout(self.now);
             from.connection.handle_timeout(self.now, &mut from.cm).unwrap();
+            from.hear(self.now);
             let mut packet = Vec::new();
             while let Some(transmit) =
                 from.connection.poll_transmit(self.now, &mut from.cm, &mut from.source, &mut packet).unwrap()

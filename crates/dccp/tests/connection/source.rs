@@ -1,8 +1,8 @@
 //! A scripted send queue that keeps books on every ADU.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use timeous_core::{AduMeta, AduSource, DropReason, Instant, PathState, PulledAdu};
+use timeous_core::{AduMeta, AduSource, Copied, DropReason, Instant, PathState, PulledAdu};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -23,6 +23,10 @@ pub(crate) struct Script {
     /// Whether payloads are left apart.
     pub(crate) leaves_apart: bool,
     left: BTreeMap<u64, Vec<u8>>,
+    /// Whether what is lost or overdue leaves again, until it is acknowledged.
+    pub(crate) repeats: bool,
+    kept: BTreeMap<u64, Vec<u8>>,
+    again: BTreeSet<u64>,
     /// How many of those the transport asked for.
     pub(crate) appended: u64,
 }
@@ -37,6 +41,13 @@ impl Script {
 
     pub(crate) fn next_ready(&self) -> Option<Instant> {
         self.queue.front().map(|entry| entry.0)
+    }
+
+    /// Something should have arrived by now.
+    pub(crate) fn overdue(&mut self, token: u64) {
+        if self.kept.contains_key(&token) {
+            self.again.insert(token);
+        }
     }
 
     /// How many ADUs wait.
@@ -92,13 +103,19 @@ impl Script {
 
 impl AduSource for Script {
     fn has_queued(&mut self, now: Instant) -> bool {
-        self.false_promises > 0 || self.queue.front().is_some_and(|entry| entry.0 <= now)
+        self.false_promises > 0 || !self.again.is_empty() || self.queue.front().is_some_and(|entry| entry.0 <= now)
     }
 
     fn pull(&mut self, now: Instant, _: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         if self.false_promises > 0 {
             self.false_promises -= 1;
             return None;
+        }
+        if let Some(token) = self.again.pop_first() {
+            let bytes = &self.kept[&token];
+            packet.extend_from_slice(bytes);
+            let meta = AduMeta::default();
+            return Some(PulledAdu { token, len: bytes.len(), meta, apart: false, copy: Copied::Again });
         }
         loop {
             self.queue.front().filter(|entry| entry.0 <= now)?;
@@ -108,13 +125,16 @@ impl AduSource for Script {
                 continue;
             }
             self.note(token, Step::Pulled);
+            if self.repeats {
+                self.kept.insert(token, bytes.clone());
+            }
             let (len, apart) = (bytes.len(), self.leaves_apart);
             if apart {
                 self.left.insert(token, bytes);
             } else {
                 packet.extend_from_slice(&bytes);
             }
-            return Some(PulledAdu { token, len, meta: AduMeta::default(), apart });
+            return Some(PulledAdu { token, len, meta: AduMeta::default(), apart, copy: Copied::First });
         }
     }
 
@@ -129,10 +149,13 @@ impl AduSource for Script {
 
     fn acked(&mut self, token: u64) {
         self.note(token, Step::Acked);
+        self.kept.remove(&token);
+        self.again.remove(&token);
     }
 
     fn lost(&mut self, token: u64) {
         self.note(token, Step::Lost);
+        self.overdue(token);
     }
 
     fn dropped(&mut self, token: u64, reason: DropReason) {

@@ -45,7 +45,7 @@ impl Host {
             let heard = self.heard.entry(id).or_default();
             assert!(heard.closed.is_none(), "{event:?} after the end of {id:?}");
             match event {
-                Event::NotListening => {}
+                Event::NotListening | Event::Overdue { .. } | Event::TakesRepeats => {}
                 Event::Incoming { .. } => heard.incoming = true,
                 Event::Connected => heard.connected = true,
                 Event::Received(bytes) => heard.received.push(bytes),

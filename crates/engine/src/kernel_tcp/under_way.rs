@@ -156,7 +156,7 @@ impl UnderWay {
 
 #[cfg(test)]
 mod tests {
-    use timeous_core::{AduMeta, Duration};
+    use timeous_core::{AduMeta, Copied, Duration};
 
     use super::super::zone::Zone;
     use super::*;
@@ -167,7 +167,7 @@ mod tests {
 
     fn pulled(token: u64, deadline: u64) -> PulledAdu {
         let meta = AduMeta { deadline: Some(at(deadline)), ..AduMeta::default() };
-        PulledAdu { token, len: 0, meta, apart: false }
+        PulledAdu { token, len: 0, meta, apart: false, copy: Copied::First }
     }
 
     #[test]

@@ -71,7 +71,7 @@ const SNAPSHOT: u8 = 4;
 const ADVICE: u8 = 5;
 /// A duration or a number that is not there.
 const NONE: u64 = u64::MAX;
-const STATISTICS: usize = 23;
+const STATISTICS: usize = 25;
 const PATH: usize = 7;
 const QUEUE: usize = 4;
 const CARRIER: usize = 5;
@@ -298,15 +298,18 @@ fn statistics_words(statistics: Statistics) -> [u64; STATISTICS] {
         unexpected,
         syncs_sent,
         syncs_received,
+        repeats_sent,
+        repeats_dropped,
     } = statistics;
     let sent = [packets_sent, data_sent, bytes_sent, packets_received, data_received, bytes_received];
     let path = [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver];
     let feedback = [data_refused, data_dropped, implausible, rates_capped];
     let odd = [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received];
+    let again = [repeats_sent, repeats_dropped];
     let mut words = [0; STATISTICS];
     words
         .iter_mut()
-        .zip(sent.into_iter().chain(path).chain(feedback).chain(odd))
+        .zip(sent.into_iter().chain(path).chain(feedback).chain(odd).chain(again))
         .for_each(|(word, value)| *word = value);
     words
 }
@@ -315,7 +318,8 @@ fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
     let [packets_sent, data_sent, bytes_sent, packets_received, data_received, bytes_received, rest @ ..] = words;
     let [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver, rest @ ..] = rest;
     let [data_refused, data_dropped, implausible, rates_capped, odd @ ..] = rest;
-    let [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received] = odd;
+    let [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received, again @ ..] = odd;
+    let [repeats_sent, repeats_dropped] = again;
     Statistics {
         packets_sent,
         data_sent,
@@ -340,6 +344,8 @@ fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
         unexpected,
         syncs_sent,
         syncs_received,
+        repeats_sent,
+        repeats_dropped,
     }
 }
 

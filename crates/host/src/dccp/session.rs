@@ -104,6 +104,8 @@ impl Session {
             }
             Event::Acked { token } => self.side.source().acked(token),
             Event::Lost { token } => self.side.source().lost(token),
+            Event::Overdue { token } => self.side.overdue(token),
+            Event::TakesRepeats => self.side.allow_repairs(),
             Event::Closed { reason } => {
                 self.status = Status::Closed(reason);
                 self.side.close(now);

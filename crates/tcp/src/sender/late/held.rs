@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use timeous_core::{AduMeta, AduSource, Instant, PathState, PulledAdu};
+use timeous_core::{AduMeta, AduSource, Copied, Instant, PathState, PulledAdu};
 
 /// So many buffers are kept for later ones.
 const MOST_SPARE: usize = 64;
@@ -75,7 +75,7 @@ impl Held {
         let datagram = self.datagrams.get_mut(&number)?;
         let Datagram { token, meta, ref payload, .. } = *datagram;
         let is_first = !std::mem::replace(&mut datagram.has_left, true);
-        is_first.then_some(PulledAdu { token, len: payload.len(), meta, apart: false })
+        is_first.then_some(PulledAdu { token, len: payload.len(), meta, apart: false, copy: Copied::First })
     }
 
     /// It has its fate, which its source is told of by the token.

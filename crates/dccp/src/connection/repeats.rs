@@ -1,0 +1,152 @@
+//! Data that are sent again: under which number they were sent first, when it is time, and how the receiver knows them.
+//!
+//! DCCP has no name for a datagram but the number of its packet. Data that leave again say under which number they left
+//! first, in an option of four bytes; what leaves once says nothing, and costs nothing. Feature and option are of those that
+//! RFC 4340 §19.3 and §19.4 reserve for experiments, so that every other DCCP ignores them.
+
+use std::collections::BTreeMap;
+
+use timeous_cm::Manager;
+use timeous_core::{Duration, Instant};
+
+use super::delivered::{Delivered, WINDOW};
+use super::{Connection, Event, Timer, told};
+use crate::features::Feature;
+use crate::options::Opt;
+use crate::packet::Body;
+use crate::seq::Seq;
+
+/// The option, which changes no padding.
+const OPTION_LEN: usize = 4;
+/// As many ADUs are remembered that may be sent again.
+const MOST: usize = 2_048;
+/// Data that were sent first so many numbers ago are not sent again: the receiver has to remember them for certain.
+const FARTHEST: u64 = WINDOW / 2;
+/// A round trip that hardly varies varies by so much.
+const LEAST_MARGIN: Duration = Duration::from_millis(2);
+
+/// What is known of data that were lost, or come again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Repeats {
+    /// The number of the first packet with an ADU, by its token: of those that are lost or overdue.
+    first: BTreeMap<u64, Seq>,
+    /// Whether the driver was told that the peer takes what is sent again.
+    is_told: bool,
+    /// What was delivered here, once the peer has asked.
+    delivered: Option<Delivered>,
+}
+
+impl Repeats {
+    /// An ADU may be sent again that was sent as `seq`, if not under a smaller number before.
+    pub(super) fn remember(&mut self, token: u64, seq: Seq) {
+        if self.is_told {
+            self.first.entry(token).or_insert(seq);
+            if self.first.len() > MOST {
+                self.first.pop_first();
+            }
+        }
+    }
+
+    /// It has arrived.
+    pub(super) fn forget(&mut self, token: u64) {
+        self.first.remove(&token);
+    }
+}
+
+impl Connection {
+    /// Whether the peer takes data that are sent again.
+    pub fn takes_repeats(&self) -> bool {
+        self.repeats.is_told
+    }
+
+    /// Tells the driver once that the peer takes data again, and begins to remember what is delivered here.
+    pub(super) fn mind_repeats(&mut self) {
+        if !self.repeats.is_told && self.flow.is_some() && self.features.remote(Feature::TakeRepeats) == 1 {
+            self.repeats.is_told = true;
+            self.events.push_back(Event::TakesRepeats);
+        }
+        if self.repeats.delivered.is_none() && self.features.local(Feature::TakeRepeats) == 1 {
+            self.repeats.delivered = Some(Delivered::new(self.sequence.gsr()));
+        }
+    }
+
+    /// Whether the data that were sent first as `seq` must not be delivered (again).
+    pub(super) fn has_delivered(&self, seq: Seq) -> bool {
+        self.repeats.delivered.as_ref().is_some_and(|delivered| delivered.has(seq))
+    }
+
+    pub(super) fn note_delivered(&mut self, seq: Seq) {
+        if let Some(delivered) = &mut self.repeats.delivered {
+            delivered.add(seq);
+        }
+    }
+
+    /// What a data packet has to leave room for.
+    pub(super) fn repeat_room(&self) -> usize {
+        if self.repeats.is_told { OPTION_LEN } else { 0 }
+    }
+
+    /// Says in the header of the packet that begins at `start` under which number its `len` bytes of data were sent first.
+    /// `false`: nobody knows any more, and it must not leave.
+    pub(super) fn name_repeat(
+        &mut self,
+        now: Instant,
+        body: Body,
+        token: u64,
+        (start, len): (usize, usize),
+        packet: &mut Vec<u8>,
+    ) -> bool {
+        let back = self.repeats.first.get(&token).map(|&first| self.sequence.upcoming().distance_from(first));
+        let Some(back) = back.filter(|&back| back <= FARTHEST).and_then(|back| u16::try_from(back).ok()) else {
+            return false;
+        };
+        self.options.widen(OPTION_LEN);
+        if self.options.push(&Opt::Repeat(back)).is_err() {
+            return false;
+        }
+        let payload = packet.split_off(packet.len() - len);
+        packet.truncate(start);
+        self.write_header(now, body, packet);
+        packet.extend_from_slice(&payload);
+        true
+    }
+
+    /// Data left: should nothing be heard of them in time, it will be said.
+    pub(super) fn watch_sent(&mut self, now: Instant) {
+        if self.repeats.is_told && !self.timers.is_set(Timer::Overdue) {
+            self.timers.set(Timer::Overdue, now + self.patience(Duration::ZERO, false));
+        }
+    }
+
+    /// Tells what should have been acknowledged by now, and when to look again.
+    pub(super) fn watch_overdue(&mut self, now: Instant, cm: &Manager) {
+        if !self.repeats.is_told {
+            return;
+        }
+        let rttvar = self.flow.and_then(|flow| told(cm.query(flow))).map_or(Duration::ZERO, |path| path.rttvar);
+        let patience = [false, true].map(|is_passed| self.patience(rttvar, is_passed));
+        while let Some(untold) = self.sender.first_untold() {
+            let due = untold.at + patience[usize::from(untold.is_passed)];
+            if due > now {
+                self.timers.set(Timer::Overdue, due);
+                return;
+            }
+            *untold.told = true;
+            self.repeats.remember(untold.token, untold.seq);
+            self.events.push_back(Event::Overdue { token: untold.token });
+        }
+        self.timers.stop(Timer::Overdue);
+    }
+
+    /// How long after its sending a packet is overdue: a quarter of a round trip is granted to reordering, as RFC 8985
+    /// §6.2 does, or what round trips vary by, and if nothing later has arrived either (`is_passed`), the time for which
+    /// the peer may hold an acknowledgement.
+    fn patience(&self, rttvar: Duration, is_passed: bool) -> Duration {
+        let margin = (self.rtt / 4).max(LEAST_MARGIN);
+        if is_passed {
+            self.rtt + margin.max(rttvar)
+        } else {
+            self.rtt + margin.max(rttvar * 2) + self.peer_delay.max(self.config.ack_delay)
+        }
+    }
+}
