@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use timeous_cm::Manager;
-use timeous_core::{AduMeta, AduSource, DropReason, Duration, Ecn, Instant, PathState, PulledAdu, Rng};
+use timeous_core::{AduMeta, AduSource, Copied, DropReason, Duration, Ecn, Instant, PathState, PulledAdu, Rng};
 use timeous_dccp::{
     Body, Ccid, CloseReason, Config, ConnectionId, Encapsulation, Endpoint, EndpointConfig, Event, Header, ResetCode, Seq,
     ServiceCode, Sources, packet,
@@ -64,7 +64,7 @@ impl AduSource for Queue {
         assert!(bytes.len() <= room, "every data packet leaves so much room");
         packet.extend_from_slice(&bytes);
         self.pulled += 1;
-        Some(PulledAdu { token: self.pulled, len: bytes.len(), meta: AduMeta::default(), apart: false })
+        Some(PulledAdu { token: self.pulled, len: bytes.len(), meta: AduMeta::default(), apart: false, copy: Copied::First })
     }
     fn sent(&mut self, _: u64) {}
     fn acked(&mut self, _: u64) {
@@ -118,7 +118,7 @@ impl Host {
             let heard = self.heard.entry(id).or_default();
             assert!(heard.closed.is_none(), "{event:?} after the end of {id:?}");
             match event {
-                Event::Incoming { .. } | Event::NotListening => {}
+                Event::Incoming { .. } | Event::NotListening | Event::Overdue { .. } | Event::TakesRepeats => {}
                 Event::Connected => heard.connected = true,
                 Event::Received(_) => heard.received += 1,
                 Event::Acked { token } => self.queues.source(id).acked(token),

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use timeous_cm::Manager;
-use timeous_core::{AduMeta, AduSource, DropReason, Duration, Ecn, Instant, PathState, PulledAdu, Rng, Transport};
+use timeous_core::{AduMeta, AduSource, Copied, DropReason, Duration, Ecn, Instant, PathState, PulledAdu, Rng, Transport};
 use timeous_dccp::ccid3::options::{
     LOSS_EVENT_RATE, LOSS_INTERVALS, LossInterval, RECEIVE_RATE, encode_loss_intervals, loss_intervals,
 };
@@ -79,7 +79,7 @@ impl AduSource for Queue {
         let len = usize::from(self.waiting.pop()?).min(room);
         packet.extend(std::iter::repeat_n(1, len));
         self.pulled += 1;
-        Some(PulledAdu { token: self.pulled, len, meta: AduMeta::default(), apart: false })
+        Some(PulledAdu { token: self.pulled, len, meta: AduMeta::default(), apart: false, copy: Copied::First })
     }
     fn sent(&mut self, _: u64) {}
     fn acked(&mut self, token: u64) {

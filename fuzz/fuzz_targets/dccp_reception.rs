@@ -5,7 +5,7 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use timeous_cm::Manager;
-use timeous_core::{AduMeta, AduSource, DropReason, Duration, Ecn, Instant, PathState, PulledAdu, Rng, Transport};
+use timeous_core::{AduMeta, AduSource, Copied, DropReason, Duration, Ecn, Instant, PathState, PulledAdu, Rng, Transport};
 use timeous_dccp::{
     Body, Config, Connection, Encapsulation, Event, Feature, Header, Opt, Packet, Seq, ServiceCode, Side, State, packet,
 };
@@ -43,7 +43,7 @@ impl AduSource for Queue {
         assert!(len <= room, "every data packet leaves so much room");
         packet.resize(packet.len() + len, 7);
         self.pulled += 1;
-        Some(PulledAdu { token: self.pulled, len, meta: AduMeta::default(), apart: false })
+        Some(PulledAdu { token: self.pulled, len, meta: AduMeta::default(), apart: false, copy: Copied::First })
     }
     fn sent(&mut self, _: u64) {}
     fn acked(&mut self, _: u64) {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use timeous::core::{AduMeta, AduSource, DropReason, Instant, NoAdus, PathState, PulledAdu, Rng, Transport};
+use timeous::core::{AduMeta, AduSource, Copied, DropReason, Instant, NoAdus, PathState, PulledAdu, Rng, Transport};
 use timeous_cm::Kind;
 use timeous_cm::{Answered, FlowId, Manager};
 use timeous_net::sim::{Host, Packet, Protocol};
