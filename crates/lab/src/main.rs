@@ -4,6 +4,7 @@ mod demo;
 mod experiment;
 mod experiments;
 mod report;
+mod soak;
 mod whole;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ struct Lab {
 enum Task {
     Demo(demo::DemoArgs),
     Adapt(demo::adapt::AdaptArgs),
+    Soak(soak::SoakArgs),
     /// Lists what can be run
     List,
     All(AllArgs),
@@ -111,6 +113,10 @@ fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
             Ok(held) => u8::from(!held),
             Err(error) => failed(&error, error.exit_code()),
         },
+        Task::Soak(args) => match soak::run(&args) {
+            Ok(held) => u8::from(!held),
+            Err(error) => failed(&error, error.exit_code()),
+        },
         Task::CrowdMember(args) => match crowd::member(&args) {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
@@ -136,6 +142,7 @@ fn list(experiments: &[&dyn Experiment]) {
         "demo", "real"
     );
     println!("{:<16}{:<16}a live encoder over a link whose rate falls to a third and comes back", "adapt", "real");
+    println!("{:<16}{:<16}kernel TCP through loss and reordering, every byte checked", "soak", "real");
     for about in experiments.iter().map(|experiment| experiment.about()) {
         let forms: Vec<_> =
             [(false, "virtual"), (true, "real")].into_iter().filter(|f| about.forms.include(f.0)).collect();

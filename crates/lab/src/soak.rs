@@ -1,0 +1,166 @@
+//! A stream over the kernel's TCP through loss and reordering, for as long as one likes, of which every byte is checked.
+
+mod content;
+mod scene;
+mod sender;
+mod tally;
+
+use std::thread;
+
+use clap::Args;
+use serde::Serialize;
+use timeous::core::units::{parse_duration, parse_rate, parse_share};
+use timeous::core::{Duration, Rate, Rng};
+use timeous_engine::{Reach, ReceiveHalf, Status, clock};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit, Loss, Reorder};
+
+use crate::experiment::LabError;
+use scene::Scene;
+use tally::{Counts, Faults, Received};
+
+/// Each way.
+const DELAY: Duration = Duration::from_millis(20);
+/// How much later a packet is that others overtake.
+const OVERTAKEN: Duration = Duration::from_millis(5);
+/// What the link carries beside what is offered: losses, not the link, are what slows TCP down.
+const SPARE: u64 = 2;
+
+/// Streams over the kernel's TCP through loss and reordering, and checks every byte that is delivered
+///
+/// Datagrams have random lengths and deadlines, and are written anew while they wait; late choice reaches into
+/// retransmissions. Exit code 1: one that was delivered is none that was offered, came twice, or has a wrong fate.
+/// Needs root and iproute2.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SoakArgs {
+    /// How long, such as 60min
+    #[arg(long = "for", value_name = "TIME", default_value = "60min", value_parser = parse_duration)]
+    lasting: Duration,
+    /// How much is offered, in the mean
+    #[arg(long, value_name = "RATE", default_value = "2M", value_parser = parse_rate)]
+    rate: Rate,
+    /// The share of the packets that the link loses
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = parse_share)]
+    loss: f64,
+    /// The share of the packets that others overtake
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = parse_share)]
+    reorder: f64,
+    /// The seed of what is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print what was found as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    seconds: f64,
+    seed: u64,
+    counts: Counts,
+    /// Records whose checksum was wrong, and that came a second time: what the receiver kept from its application.
+    refused: u64,
+    duplicates: u64,
+    /// Datagrams that the kernel had already and that a fresh one took the place of, or padding.
+    replaced: u64,
+    padded: u64,
+    /// Whether late choice reached the kernel's retransmissions all the time.
+    into_retransmissions: bool,
+    /// Of the link.
+    link_packets: u64,
+    link_losses: u64,
+    link_reordered: u64,
+    faults: Faults,
+}
+
+/// Streams; whether there was no fault.
+pub(crate) fn run(args: &SoakArgs) -> Result<bool, LabError> {
+    let outcome = soak(args)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcome).expect("numbers can be written"));
+    } else {
+        print(&outcome);
+    }
+    Ok(!outcome.faults.any())
+}
+
+fn soak(args: &SoakArgs) -> Result<Outcome, LabError> {
+    let forward = LinkConfig {
+        capacity: Capacity::Fixed(Rate::from_bps(args.rate.as_bps() * SPARE)),
+        queue: Limit::Packets(50),
+        delay: DELAY,
+        loss: Loss::Bernoulli { p: args.loss },
+        reorder: Reorder { share: args.reorder, by: Some(OVERTAKEN) },
+        ..LinkConfig::default()
+    };
+    let back = LinkConfig { delay: DELAY, loss: Loss::Bernoulli { p: args.loss }, ..LinkConfig::default() };
+    let mut rng = Rng::from_seed(args.seed);
+    let began = clock::now();
+    let (scene, ends) = Scene::make(forward, back, rng.next_u64())?;
+    let (mut sending, mut receiving, _held) = ends.split();
+    let (offered, view, (received, arrived)) = thread::scope(|scope| {
+        let receiver = scope.spawn(move || (receive(&mut receiving), receiving.snapshot().transport));
+        let offered = sender::run(&mut sending, args.rate, args.lasting, &mut rng);
+        let view = sending.snapshot().carrier;
+        // Whatever happened, the receiver is to hear of the end.
+        drop(sending);
+        (offered, view, receiver.join().expect("the receiver does not panic"))
+    });
+    let (counts, faults) = tally::judge(&offered?, &received);
+    let link = scene.end()?;
+    Ok(Outcome {
+        seconds: (clock::now() - began).as_secs_f64(),
+        seed: args.seed,
+        counts,
+        refused: arrived.malformed,
+        duplicates: arrived.duplicates,
+        replaced: view.replaced,
+        padded: view.padded,
+        into_retransmissions: view.reach == Reach::Retransmissions,
+        link_packets: link.packets_in,
+        link_losses: link.losses,
+        link_reordered: link.reordered,
+        faults,
+    })
+}
+
+/// Checks all that comes, until nothing will come any more.
+fn receive(receiving: &mut ReceiveHalf) -> Received {
+    let mut received = Received::default();
+    loop {
+        // Read first: what came before the end is read below.
+        let status = receiving.status();
+        while let Some(datagram) = receiving.poll_received() {
+            match content::check(&datagram.bytes) {
+                Some(name) => received.names.push(name),
+                None => received.damaged += 1,
+            }
+        }
+        if matches!(status, Status::Closed(_)) {
+            return received;
+        }
+        receiving.wait(None);
+    }
+}
+
+fn print(outcome: &Outcome) {
+    let Outcome { counts, faults, .. } = outcome;
+    println!("{:.0} s, seed {}", outcome.seconds, outcome.seed);
+    println!("offered    {:>9}, {} of them written anew while they waited", counts.offered, counts.rewritten);
+    println!("fates      {:>9} acked, {} lost, {} dropped", counts.acked, counts.lost, counts.dropped);
+    println!("delivered  {:>9}, every byte checked", counts.delivered);
+    println!(
+        "in the kernel {:>6} replaced by a fresh one, {} by padding; into retransmissions: {}",
+        outcome.replaced, outcome.padded, outcome.into_retransmissions
+    );
+    println!("kept back  {:>9} damaged records, {} duplicates", outcome.refused, outcome.duplicates);
+    println!(
+        "link       {:>9} packets, {} lost, {} overtaken",
+        outcome.link_packets, outcome.link_losses, outcome.link_reordered
+    );
+    println!(
+        "faults     {:>9} damaged, {} unknown, {} twice, {} missing, {} delivered and told as dropped, {} wrong fates",
+        faults.damaged, faults.unknown, faults.twice, faults.missing, faults.ghosts, faults.fates
+    );
+}

@@ -1,0 +1,127 @@
+//! Two network namespaces with the emulated link between them, and a stream over the kernel's TCP from one to the other.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use timeous::core::{Duration, Instant};
+use timeous_choice::Deadlines;
+use timeous_engine::{
+    Carrier, DccpConfig, Engine, EngineError, ReceiveHalf, SendHalf, ServiceCode, Status, Stream, StreamConfig,
+    TcpConfig, clock,
+};
+use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
+use timeous_net::{Counters, Direction, LinkConfig};
+
+use super::content::MOST;
+use crate::experiment::LabError;
+
+const THERE: &str = "10.77.0.2:6000";
+/// How long anything is waited for that has to come.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The link, which runs in a thread of its own, and the engines of both ends.
+pub(super) struct Scene {
+    // Before the link, which is all the way they have.
+    _engines: [Engine; 2],
+    stopper: Stopper,
+    router: Option<JoinHandle<Result<Router, EmulatorError>>>,
+}
+
+/// What the link did to packets on their way there.
+pub(super) type Link = Counters;
+
+impl Scene {
+    /// Makes it, and opens the stream.
+    pub(super) fn make(forward: LinkConfig, back: LinkConfig, seed: u64) -> Result<(Self, Ends), LabError> {
+        let [left, right] = ["l", "r"].map(|side| format!("timeous-soak-{}{side}", std::process::id()));
+        let mut config = RouterConfig::new(&left, &right);
+        (config.forward, config.back, config.seed) = (forward, back, seed);
+        let mut router = Router::open(config).map_err(machine)?;
+        let stop = Stop::new().map_err(LabError::system("make a socket pair"))?;
+        let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
+        let engine = |name: &str| {
+            let started = Namespace::open_or_make(name).and_then(|namespace| namespace.within(Engine::start));
+            started.map_err(machine)?.map_err(unusable)
+        };
+        // A thread is in the namespace of the one that starts it, and so are the sockets that it opens.
+        let engines = [engine(&left)?, engine(&right)?];
+        let router = thread::spawn(move || {
+            router.run_until(Instant::FAR_FUTURE, &stop)?;
+            Ok(router)
+        });
+        let scene = Self { _engines: engines, stopper, router: Some(router) };
+        let ends = scene.connect()?;
+        Ok((scene, ends))
+    }
+
+    fn connect(&self) -> Result<Ends, LabError> {
+        let there: SocketAddr = THERE.parse().expect("an address and a port");
+        let [near, far] = &self._engines;
+        let mut listener = far.listen(there, config()).map_err(unusable)?;
+        let mut sending = near.connect(there, config()).map_err(unusable)?;
+        let end = clock::now() + PATIENCE;
+        let receiving = listener.accept(Some(end)).ok_or_else(nobody)?;
+        while sending.status() == Status::Connecting && clock::now() < end {
+            sending.sending().wait(Some(end));
+        }
+        if sending.status() == Status::Open { Ok(Ends { sending, receiving }) } else { Err(nobody()) }
+    }
+
+    /// Takes the link down, and gives what it counted.
+    pub(super) fn end(mut self) -> Result<Link, LabError> {
+        self.stopper.stop();
+        let router = self.router.take().expect("it ends once").join().expect("the router does not panic");
+        Ok(router.map_err(machine)?.snapshot(Direction::Forward).counters)
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(router) = self.router.take() {
+            // It is taken down because something else went wrong, which is what is told.
+            let _ = router.join();
+        }
+    }
+}
+
+/// Both ends of the stream.
+pub(super) struct Ends {
+    sending: Stream,
+    receiving: Stream,
+}
+
+impl Ends {
+    /// The halves that are used, and those that are only held.
+    pub(super) fn split(self) -> (SendHalf, ReceiveHalf, impl Sized) {
+        let (sending, heard) = self.sending.split();
+        let (said, receiving) = self.receiving.split();
+        (sending, receiving, (heard, said))
+    }
+}
+
+fn config() -> StreamConfig {
+    StreamConfig {
+        carrier: Carrier::Tcp,
+        dccp: DccpConfig::default(),
+        tcp: TcpConfig { longest: MOST, connect_timeout: PATIENCE, ..TcpConfig::default() },
+        service: ServiceCode::from_bytes(*b"SOAK"),
+        dccp_port: 5_004,
+        slots: 512,
+        choice: Arc::new(|| Box::new(Deadlines)),
+        repair: None,
+    }
+}
+
+fn machine(error: EmulatorError) -> LabError {
+    LabError::Machine(error.to_string())
+}
+
+fn unusable(error: EngineError) -> LabError {
+    LabError::Machine(error.to_string())
+}
+
+fn nobody() -> LabError {
+    LabError::Machine("nobody answers at the other end of the link: is a firewall between the namespaces?".to_owned())
+}

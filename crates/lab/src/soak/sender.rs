@@ -1,0 +1,86 @@
+//! The sending side: datagrams of random length with random deadlines, some of them pulled back and written anew.
+
+use timeous::core::{AduMeta, AduSeq, Duration, Instant, Rate, Rng};
+use timeous_engine::{EnqueueError, SendHalf, Status, clock};
+
+use super::content::{self, LEAST, MOST, Name};
+use super::scene::PATIENCE;
+use super::tally::Offered;
+use crate::experiment::LabError;
+
+/// From the hand-over to the deadline: some have no time for a retransmission.
+const LATENCIES: [u64; 2] = [30, 400];
+/// How often the newest are pulled back and written anew.
+const REWRITE: f64 = 0.1;
+
+/// Offers datagrams for so long at this rate, and waits for all their fates.
+pub(super) fn run(ring: &mut SendHalf, rate: Rate, lasting: Duration, rng: &mut Rng) -> Result<Offered, LabError> {
+    let mut offered = Offered::default();
+    let mut due = clock::now();
+    let end = due + lasting;
+    while due < end {
+        while clock::now() < due {
+            ring.wait(Some(due));
+        }
+        offer(ring, &mut offered, rng)?;
+        if rng.chance(REWRITE) {
+            rewrite(ring, &mut offered, 1 + rng.below(4) as usize)?;
+        }
+        hear(ring, &mut offered);
+        if let Status::Closed(reason) = ring.status() {
+            return Err(LabError::Machine(format!("the stream ended before its time: {reason:?}")));
+        }
+        let mean = rate.time_for(((LEAST + MOST) / 2) as u64);
+        due += Duration::from_secs_f64(mean.as_secs_f64() * 2.0 * rng.unit());
+    }
+    ring.finish();
+    let end = clock::now() + PATIENCE;
+    while !matches!(ring.status(), Status::Closed(_)) && clock::now() < end {
+        hear(ring, &mut offered);
+        ring.wait(Some(clock::now() + Duration::from_millis(50)));
+    }
+    hear(ring, &mut offered);
+    Ok(offered)
+}
+
+fn meta(seq: u64, deadline: Instant) -> AduMeta {
+    AduMeta { seq: AduSeq(seq), deadline: Some(deadline), enqueued: clock::now(), ..AduMeta::default() }
+}
+
+fn offer(ring: &mut SendHalf, offered: &mut Offered, rng: &mut Rng) -> Result<(), LabError> {
+    let seq = offered.next();
+    let latency = LATENCIES[0] + rng.below(LATENCIES[1] - LATENCIES[0]);
+    let bytes = content::of(Name { seq, version: 0 });
+    match ring.enqueue(&meta(seq, clock::now() + Duration::from_millis(latency)), &bytes) {
+        Ok(_) => offered.offer(),
+        // A full ring is a choice of its own: what does not fit is not offered.
+        Err(EnqueueError::Full) => {}
+        Err(error) => return Err(LabError::Machine(error.to_string())),
+    }
+    Ok(())
+}
+
+/// The newest that have not left get another version.
+fn rewrite(ring: &mut SendHalf, offered: &mut Offered, newest: usize) -> Result<(), LabError> {
+    let broken = |error: &dyn std::fmt::Display| LabError::Machine(error.to_string());
+    let mut pulled = ring.ring().pull_back(newest).map_err(|error| broken(&error))?;
+    for place in 0..pulled.places() {
+        let Some(queued) = pulled.queued(place).filter(|queued| queued.dead.is_none()) else { continue };
+        let seq = queued.meta.seq.0;
+        let name = Name { seq, version: offered.next_version(seq) };
+        match pulled.rewrite(place, &queued.meta, &content::of(name)) {
+            Ok(()) => offered.rewritten(name),
+            Err(EnqueueError::Full) => {}
+            Err(error) => return Err(broken(&error)),
+        }
+    }
+    pulled.release();
+    ring.notify_if_asked();
+    Ok(())
+}
+
+fn hear(ring: &mut SendHalf, offered: &mut Offered) {
+    while let Some(done) = ring.poll_completion() {
+        offered.fate(done.seq.0, done.fate);
+    }
+}
