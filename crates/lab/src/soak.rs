@@ -23,8 +23,6 @@ use tally::{Counts, Faults, Received};
 const DELAY: Duration = Duration::from_millis(20);
 /// How much later a packet is that others overtake.
 const OVERTAKEN: Duration = Duration::from_millis(5);
-/// What the link carries beside what is offered: losses, not the link, are what slows TCP down.
-const SPARE: u64 = 2;
 
 /// Streams over the kernel's TCP through loss and reordering, and checks every byte that is delivered
 ///
@@ -36,7 +34,7 @@ pub(crate) struct SoakArgs {
     /// How long, such as 60min
     #[arg(long = "for", value_name = "TIME", default_value = "60min", value_parser = parse_duration)]
     lasting: Duration,
-    /// How much is offered, in the mean
+    /// How much is offered, in the mean, and how fast the link is: headers and repairs make that a little too much for it
     #[arg(long, value_name = "RATE", default_value = "2M", value_parser = parse_rate)]
     rate: Rate,
     /// The share of the packets that the link loses
@@ -87,8 +85,8 @@ pub(crate) fn run(args: &SoakArgs) -> Result<bool, LabError> {
 
 fn soak(args: &SoakArgs) -> Result<Outcome, LabError> {
     let forward = LinkConfig {
-        capacity: Capacity::Fixed(Rate::from_bps(args.rate.as_bps() * SPARE)),
-        queue: Limit::Packets(50),
+        capacity: Capacity::Fixed(args.rate),
+        queue: Limit::Packets(20),
         delay: DELAY,
         loss: Loss::Bernoulli { p: args.loss },
         reorder: Reorder { share: args.reorder, by: Some(OVERTAKEN) },

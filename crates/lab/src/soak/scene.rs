@@ -41,8 +41,10 @@ impl Scene {
         let stop = Stop::new().map_err(LabError::system("make a socket pair"))?;
         let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
         let engine = |name: &str| {
-            let started = Namespace::open_or_make(name).and_then(|namespace| namespace.within(Engine::start));
-            started.map_err(machine)?.map_err(unusable)
+            let namespace = Namespace::open_or_make(name).map_err(machine)?;
+            // One that every kernel has, and that takes a loss for congestion.
+            namespace.set_sysctl("net/ipv4/tcp_congestion_control", "reno").map_err(machine)?;
+            namespace.within(Engine::start).map_err(machine)?.map_err(unusable)
         };
         // A thread is in the namespace of the one that starts it, and so are the sockets that it opens.
         let engines = [engine(&left)?, engine(&right)?];
