@@ -57,6 +57,12 @@ impl Scene {
         assert!(self.nft(&format!("add rule inet t input tcp dport {port} drop")));
     }
 
+    /// What the peer says does not pass; what goes there does.
+    fn silence(&self, port: u16) {
+        self.mend();
+        assert!(self.nft(&format!("add rule inet t input tcp sport {port} drop")));
+    }
+
     fn mend(&self) {
         assert!(self.nft("flush chain inet t input"));
     }
@@ -194,4 +200,30 @@ fn where_there_is_no_room_for_a_replacement_all_that_was_sent_arrives() {
     finish(&mut stream);
     let bytes = received.join().unwrap();
     assert!((0..9).all(|seq| contains(&bytes, seq)));
+}
+
+/// Found by `timeous-lab soak`: it was told of as dropped, which means that it never left.
+#[test]
+fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
+    let Some(scene) = Scene::make("copy") else { return };
+    let (_engine, mut stream, peer) = scene.stream(TcpFraming::Records);
+    let port = peer.local_addr().unwrap().port();
+    let received = collect(peer);
+    let long = clock::now() + PATIENCE;
+    send(&mut stream, 0, long);
+    until(&mut stream, "the first one arrives", |stream| stream.sending().poll_completion().is_some());
+    scene.cut(port);
+    let began = clock::now();
+    let after = |millis| began + Duration::from_millis(millis);
+    // Sent and lost at once, and again after 200 and 600 ms: the next is at 1400 ms, and one at 3000 ms.
+    send(&mut stream, 1, after(700));
+    until(&mut stream, "a retransmission is lost", |_| clock::now() > after(500));
+    send(&mut stream, 2, after(2_200));
+    until(&mut stream, "1 makes way for a copy of 2", |stream| stream.sending().snapshot().carrier.replaced == 1);
+    scene.silence(port);
+    until(&mut stream, "2 goes stale where it waits", |stream| stream.sending().snapshot().carrier.padded == 1);
+    scene.mend();
+    let fates = finish(&mut stream);
+    assert!(contains(&received.join().unwrap(), 2), "its copy arrived");
+    assert_eq!(fates, [(1, Fate::Lost), (2, Fate::Lost)]);
 }

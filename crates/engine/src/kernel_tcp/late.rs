@@ -59,18 +59,20 @@ impl Sending {
                 continue;
             }
             let fresh = if self.is_unsent(place, socket)? {
-                self.replace_unsent(now, place, socket, source)?
+                self.replace_unsent(now, place, socket, source, counts)?
             } else {
                 // What the peer waits for leaves next, if there is a hole.
                 let head = holes && place == 0 && self.again.is_none();
                 let fresh = head && (self.copy_unsent(place, socket)? || self.place_copy(now, place, source));
+                if !fresh {
+                    self.write_padding(place);
+                }
                 self.retire(place, source, counts);
                 fresh
             };
             if fresh {
                 self.replaced += 1;
             } else {
-                self.write_padding(place);
                 self.padded += 1;
             }
         }
@@ -90,34 +92,38 @@ impl Sending {
         }
     }
 
-    /// The record has not left: a fresh datagram takes its place for good, if the kernel has not sent it meanwhile.
+    /// The record has not left: a fresh datagram takes its place for good, or padding, if the kernel has not sent it meanwhile.
     fn replace_unsent(
         &mut self,
         now: Instant,
         place: usize,
         socket: &Socket,
         source: &mut dyn AduSource,
+        counts: &mut Statistics,
     ) -> io::Result<bool> {
         let fresh = self.pull_for(now, place, source);
-        let Some((pulled, number)) = fresh else {
-            if let Some(token) = self.under_way.replace(place, None) {
-                source.dropped(token, DropReason::Expired);
-            }
-            return Ok(false);
-        };
-        self.write_record(place);
-        if self.is_unsent(place, socket)? {
-            if let Some(token) = self.under_way.replace(place, Some(&pulled)) {
-                source.dropped(token, DropReason::Expired);
-            }
-            source.sent(pulled.token);
-        } else {
-            if let Some(token) = self.under_way.replace(place, None) {
-                source.lost(token);
-            }
-            self.again = Some(Again { pulled, number, payload: self.payload.clone() });
+        match &fresh {
+            Some(_) => self.write_record(place),
+            None => self.write_padding(place),
         }
-        Ok(true)
+        if !self.is_unsent(place, socket)? {
+            self.retire(place, source, counts);
+            let fresh = fresh.map(|(pulled, number)| Again { pulled, number, payload: self.payload.clone() });
+            let is_fresh = fresh.is_some();
+            self.again = fresh.or(self.again.take());
+            return Ok(is_fresh);
+        }
+        if self.under_way.is_copied(place) {
+            self.retire(place, source, counts);
+        }
+        let pulled = fresh.map(|(pulled, _)| pulled);
+        if let Some(token) = self.under_way.replace(place, pulled.as_ref()) {
+            source.dropped(token, DropReason::Expired);
+        }
+        if let Some(pulled) = &pulled {
+            source.sent(pulled.token);
+        }
+        Ok(pulled.is_some())
     }
 
     /// A copy of what waits first in the kernel's queue goes with the retransmission, if there is something.
@@ -125,7 +131,7 @@ impl Sending {
         let sent = self.under_way.end().saturating_sub(socket.unsent()?.into());
         let len = self.under_way.record(place).len();
         let Some(zone) = &self.zone else { return Ok(false) };
-        let Some((slot, fresh_len)) = self.under_way.first_fresh(sent, len) else { return Ok(false) };
+        let Some((slot, fresh_len)) = self.under_way.copy_first_fresh(sent, len) else { return Ok(false) };
         self.scratch.clear();
         zone.read(slot, fresh_len, &mut self.scratch);
         record::pad(len - fresh_len, &mut self.scratch);

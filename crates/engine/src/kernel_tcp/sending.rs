@@ -179,29 +179,29 @@ impl Sending {
         source: &mut dyn AduSource,
         counts: &mut Statistics,
     ) -> io::Result<bool> {
-        let Some((pulled, number)) = self.next(now, source) else { return Ok(false) };
+        let Some((pulled, number, copied)) = self.next(now, source) else { return Ok(false) };
         self.scratch.clear();
         self.writer.write(&pulled.meta, number, &self.payload, &mut self.scratch);
         let slot = self.send_record(socket)?;
-        self.under_way.push(&pulled, self.scratch.len(), slot);
+        self.under_way.push(&pulled, self.scratch.len(), slot, copied);
         source.sent(pulled.token);
         counts.data_sent += 1;
         counts.bytes_sent += self.payload.len() as u64;
         Ok(true)
     }
 
-    /// The next datagram, in `payload`, and its number.
-    fn next(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
+    /// The next datagram, in `payload`, its number, and whether it may have left from another place.
+    fn next(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32, bool)> {
         if let Some(again) = self.again.take() {
             if !again.pulled.meta.is_expired(now) {
                 self.payload = again.payload;
-                return Some((again.pulled, again.number));
+                return Some((again.pulled, again.number, true));
             }
             // It may have arrived in another's place; nobody can tell.
             source.lost(again.pulled.token);
         }
         let pulled = self.pull(now, self.longest, source)?;
-        Some((pulled, self.writer.number()))
+        Some((pulled, self.writer.number(), false))
     }
 
     /// A fresh datagram of at most `room` bytes, in `payload`.

@@ -18,6 +18,8 @@ pub(super) struct Record {
     pub(super) end: u64,
     /// Where it lies, if the kernel sends it from there, and the number of the send.
     pub(super) slot: Option<(u32, Slot)>,
+    /// A copy of its datagram lies where something was sent, and may have left from there.
+    copied: bool,
 }
 
 impl Record {
@@ -39,7 +41,8 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    pub(super) fn push(&mut self, pulled: &PulledAdu, len: usize, slot: Option<(u32, Slot)>) {
+    /// The kernel was given a datagram, which may lie in another place as well.
+    pub(super) fn push(&mut self, pulled: &PulledAdu, len: usize, slot: Option<(u32, Slot)>, copied: bool) {
         let start = self.end;
         self.end += len as u64;
         let deadline = pulled.meta.deadline;
@@ -47,7 +50,7 @@ impl UnderWay {
         if slot.is_some() {
             self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
         }
-        self.records.push_back(Record { token: Some(pulled.token), deadline, start, end: self.end, slot });
+        self.records.push_back(Record { token: Some(pulled.token), deadline, start, end: self.end, slot, copied });
     }
 
     /// The kernel may still read from a place whose record is not to be written anew.
@@ -129,20 +132,28 @@ impl UnderWay {
     }
 
     /// Where the first datagram lies that has not left, since it lies beyond `sent`, and takes at most `room` bytes; and how
-    /// many it takes. What has gone stale has given up its place by now.
-    pub(super) fn first_fresh(&self, sent: u64, room: usize) -> Option<(&Slot, usize)> {
-        let unsent = self.records.iter().skip_while(|record| record.start < sent);
+    /// many it takes. It is copied from there. What has gone stale has given up its place by now.
+    pub(super) fn copy_first_fresh(&mut self, sent: u64, room: usize) -> Option<(&Slot, usize)> {
+        let unsent = self.records.iter_mut().skip_while(|record| record.start < sent);
         let mut fitting = unsent.filter(|record| record.token.is_some() && record.len() <= room);
-        fitting.find_map(|record| record.slot.as_ref().map(|(_, slot)| (slot, record.len())))
+        let fresh = fitting.find(|record| record.slot.is_some())?;
+        fresh.copied = true;
+        fresh.slot.as_ref().map(|(_, slot)| (slot, (fresh.end - fresh.start) as usize))
     }
 
     pub(super) fn record(&self, place: usize) -> &Record {
         &self.records[place]
     }
 
+    /// Whether the datagram that is there may have left from another place.
+    pub(super) fn is_copied(&self, place: usize) -> bool {
+        self.records[place].copied
+    }
+
     /// Another datagram, or none, takes the place of the one that was there.
     pub(super) fn replace(&mut self, place: usize, by: Option<&PulledAdu>) -> Option<u64> {
         let record = &mut self.records[place];
+        record.copied = false;
         record.deadline = by.and_then(|pulled| pulled.meta.deadline);
         self.next_deadline = self.next_deadline.into_iter().chain(record.deadline).min();
         std::mem::replace(&mut record.token, by.map(|pulled| pulled.token))
@@ -174,7 +185,7 @@ mod tests {
     fn what_lies_below_the_acknowledgement_is_acked_whole_records_only() {
         let mut records = UnderWay::default();
         for token in 0..3 {
-            records.push(&pulled(token, 0), 100, None);
+            records.push(&pulled(token, 0), 100, None, false);
         }
         assert_eq!(records.pop_acked(199), Some(Some(0)));
         assert_eq!(records.pop_acked(199), None);
@@ -187,7 +198,7 @@ mod tests {
         let mut zone = Zone::new(100).unwrap();
         let mut records = UnderWay::default();
         for send in 0..3 {
-            records.push(&pulled(send.into(), 0), 100, zone.take().map(|slot| (send, slot)));
+            records.push(&pulled(send.into(), 0), 100, zone.take().map(|slot| (send, slot)), false);
         }
         records.pop_acked(100);
         let mut free = 0;
@@ -203,7 +214,7 @@ mod tests {
         let mut zone = Zone::new(100).unwrap();
         let mut records = UnderWay::default();
         for (token, deadline) in [(0, 30), (1, 10), (2, 20)] {
-            records.push(&pulled(token, deadline), 100, zone.take().map(|slot| (token as u32, slot)));
+            records.push(&pulled(token, deadline), 100, zone.take().map(|slot| (token as u32, slot)), false);
         }
         assert_eq!(records.next_deadline(), Some(at(10)));
         assert_eq!(records.take_expired(at(20)), [1]);
@@ -212,5 +223,18 @@ mod tests {
         assert_eq!(records.replace(1, Some(&pulled(7, 40))), Some(1));
         assert_eq!(records.take_expired(at(90)), [0, 1, 2]);
         assert_eq!(records.next_deadline(), None);
+    }
+    /// Found by `timeous-lab soak`: such a one was told of as dropped when it went stale.
+    #[test]
+    fn what_lies_in_another_place_as_well_may_have_left_from_there_until_another_takes_its_own() {
+        let mut zone = Zone::new(100).unwrap();
+        let mut records = UnderWay::default();
+        records.push(&pulled(0, 0), 100, None, true);
+        records.push(&pulled(1, 0), 100, zone.take().map(|slot| (0, slot)), false);
+        records.push(&pulled(2, 0), 100, zone.take().map(|slot| (1, slot)), false);
+        assert!(records.copy_first_fresh(100, 100).is_some());
+        assert_eq!([0, 1, 2].map(|place| records.is_copied(place)), [true, true, false]);
+        records.replace(1, Some(&pulled(3, 0)));
+        assert!(!records.is_copied(1));
     }
 }
