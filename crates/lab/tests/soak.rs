@@ -5,7 +5,7 @@ use std::process::Command;
 #[test]
 fn five_seconds_over_a_bad_link_and_every_byte_is_as_it_was_offered() {
     let lab = Command::new(env!("CARGO_BIN_EXE_timeous-lab"))
-        .args(["soak", "--for", "5s", "--loss", "4%", "--json"])
+        .args(["soak", "--for", "5s", "--loss", "4%", "--reorder", "10%", "--json"])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&lab.stderr);
@@ -17,8 +17,8 @@ fn five_seconds_over_a_bad_link_and_every_byte_is_as_it_was_offered() {
     assert!(lab.status.success(), "{outcome:#}");
     let number = |at: &str| outcome.pointer(at).and_then(serde_json::Value::as_u64).unwrap();
     // Something was at stake: packets were lost, and late choice wrote over what was too late.
-    assert!(number("/link_losses") > 10 && number("/link_reordered") > 10, "{outcome:#}");
-    assert!(number("/counts/rewritten") > 10 && number("/counts/delivered") > 500, "{outcome:#}");
+    assert!(number("/link_losses") > 5 && number("/link_reordered") > 5, "{outcome:#}");
+    assert!(number("/counts/rewritten") > 10 && number("/counts/delivered") > 100, "{outcome:#}");
     assert!(number("/replaced") + number("/padded") > 0, "{outcome:#}");
     assert_eq!(outcome["into_retransmissions"], true, "{outcome:#}");
 }
