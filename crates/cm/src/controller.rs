@@ -1,11 +1,17 @@
 //! What a congestion controller is: it turns acknowledgements and losses into a window and a pace.
 
 pub mod aimd;
+#[cfg(test)]
+mod closed_loop;
+pub mod copa;
 pub mod cubic;
+mod extreme;
 mod hystart;
 pub mod initial;
 pub mod newreno;
 mod pace;
+mod queueing;
+pub mod scream;
 pub(crate) mod steered;
 pub mod tfrc;
 
@@ -54,8 +60,17 @@ pub trait Controller: Send + std::fmt::Debug {
     /// How many bytes may be outstanding.
     fn window(&self) -> u64;
 
-    /// Bytes arrived, and their flow is not repairing a loss.
+    /// Bytes arrived, and their flow is not repairing a loss, unless it wants to know nevertheless.
     fn on_acked(&mut self, now: Instant, acked: Acked);
+
+    /// Whether it is to hear of no acknowledgement while its flow repairs a loss, as TCP's window does not grow then (RFC
+    /// 6675 §5). One that goes by what waits in the path has to.
+    fn heeds_recovery(&self) -> bool {
+        true
+    }
+
+    /// Bytes were lost: all of them, where [`on_congestion`](Self::on_congestion) tells of one loss a round trip.
+    fn on_lost(&mut self, _now: Instant, _bytes: u64) {}
 
     /// A loss or a mark, at most once a round trip.
     fn on_congestion(&mut self, now: Instant, congestion: Congestion);

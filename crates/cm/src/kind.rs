@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::controller::{Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno, tfrc::Tfrc};
+use crate::controller::{
+    Controller, aimd::Aimd, copa::Copa, cubic::Cubic, newreno::NewReno, scream::Scream, tfrc::Tfrc,
+};
 
 /// The controllers there are, each with its defaults.
 ///
@@ -16,7 +18,11 @@ use crate::controller::{Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno, 
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// [`Aimd`], for live streams.
+    /// [`Copa`], for live streams: it keeps queues short.
+    Copa,
+    /// [`Scream`], for live streams: it keeps queues short where little is lost.
+    Scream,
+    /// [`Aimd`], the papers' own.
     Aimd,
     /// [`NewReno`], the TCP of RFC 5681.
     NewReno,
@@ -28,11 +34,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Aimd, Self::NewReno, Self::Cubic, Self::Tfrc];
+    pub const ALL: [Self; 6] = [Self::Copa, Self::Scream, Self::Aimd, Self::NewReno, Self::Cubic, Self::Tfrc];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Copa => "copa",
+            Self::Scream => "scream",
             Self::Aimd => "aimd",
             Self::NewReno => "newreno",
             Self::Cubic => "cubic",
@@ -43,6 +51,8 @@ impl Kind {
     /// What a [`Manager`](crate::Manager) makes its controllers with.
     pub fn constructor(self) -> fn(u64) -> Box<dyn Controller> {
         match self {
+            Self::Copa => |mtu| Box::new(Copa::new(mtu)),
+            Self::Scream => |mtu| Box::new(Scream::new(mtu)),
             Self::Aimd => |mtu| Box::new(Aimd::new(mtu)),
             Self::NewReno => |mtu| Box::new(NewReno::new(mtu)),
             Self::Cubic => |mtu| Box::new(Cubic::new(mtu)),
@@ -67,7 +77,7 @@ impl FromStr for Kind {
 
 /// A name that no controller has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {0:?}: take aimd, newreno, cubic or tfrc")]
+#[error("there is no controller {0:?}: take copa, scream, aimd, newreno, cubic or tfrc")]
 pub struct UnknownController(String);
 
 #[cfg(test)]

@@ -32,7 +32,9 @@ pub mod trace;
 pub mod view;
 
 pub use client::ClientEvent;
-pub use controller::{Acked, Controller, aimd::Aimd, cubic::Cubic, newreno::NewReno, tfrc::Tfrc};
+pub use controller::{
+    Acked, Controller, aimd::Aimd, copa::Copa, cubic::Cubic, newreno::NewReno, scream::Scream, tfrc::Tfrc,
+};
 pub use destination::{Destination, User};
 pub use error::{CmError, Implausible};
 pub use flow::{ClientId, FlowId, FlowSpec, Loss, MacroflowId, Steering, Update};

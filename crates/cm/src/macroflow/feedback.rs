@@ -25,7 +25,7 @@ impl Macroflow {
         self.totals.acked += bytes;
         self.goodput.arrived(now, bytes);
         self.count_loss(bytes, 0);
-        if !recovering {
+        if !recovering || !self.controller.heeds_recovery() {
             self.controller.on_acked(now, Acked { bytes, outstanding: self.outstanding, rtt, srtt, window_limited });
         }
         self.heard_of(bytes);
@@ -48,6 +48,7 @@ impl Macroflow {
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.totals.lost += bytes;
         self.count_loss(0, bytes);
+        self.controller.on_lost(now, bytes);
         self.heard_of(bytes);
         self.reckon();
     }

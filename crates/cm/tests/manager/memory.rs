@@ -19,6 +19,11 @@ fn learnt(window: u64) -> Learnt {
     }
 }
 
+/// All but SCReAM, which has no slow start: what it learns in a few round trips is a few packets.
+fn with_slow_start() -> impl Iterator<Item = Kind> {
+    Kind::ALL.into_iter().filter(|kind| *kind != Kind::Scream)
+}
+
 #[test]
 fn a_fetch_half_a_second_after_another_starts_from_the_known_window() {
     for kind in Kind::ALL {
@@ -58,7 +63,7 @@ fn after_a_short_pause_the_window_is_there_but_does_not_burst() {
 
 #[test]
 fn after_a_longer_absence_half_is_tried_at_a_pace() {
-    for kind in Kind::ALL {
+    for kind in with_slow_start() {
         for gap in [2_000, 60_000, 500_000] {
             let mut cm = Manager::new(kind.constructor());
             let flow = cm.open(host(), MTU);
@@ -103,7 +108,7 @@ fn a_loss_in_the_first_round_takes_back_what_was_tried() {
 
 #[test]
 fn what_was_tried_and_all_acknowledged_is_the_window() {
-    for kind in Kind::ALL {
+    for kind in with_slow_start() {
         let mut cm = Manager::new(kind.constructor());
         cm.recall(host(), learnt(200 * MTU), Duration::ZERO);
         let flow = cm.open(host(), MTU);

@@ -1,0 +1,101 @@
+//! A controller over a link whose queue follows from what it lets leave: one packet after the other, in virtual time.
+
+use std::collections::VecDeque;
+
+use timeous_core::{Duration, Instant, Rng};
+
+use super::{Acked, Congestion, Controller};
+use crate::rtt::RttEstimator;
+
+/// A link with a drop-tail queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bottleneck {
+    /// Packets that it carries in a second.
+    pub(super) packets: f64,
+    /// The round trip without a queue, but for the packet's own time.
+    pub(super) rtt: Duration,
+    /// Packets that may wait.
+    pub(super) queue: usize,
+    /// Share that is lost on the way to it.
+    pub(super) loss: f64,
+}
+
+/// What came of it in the second half of the time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// Share of what the link can carry.
+    pub(super) used: f64,
+    /// Packets that waited, in the mean of all that came.
+    pub(super) mean_queue: f64,
+    /// Share for which there was no room.
+    pub(super) dropped: f64,
+}
+
+/// A packet on its way: when it left, when the news of it come, and whether it was lost.
+struct UnderWay {
+    left: Instant,
+    news: Instant,
+    lost: bool,
+}
+
+impl Run {
+    /// There is always something to send.
+    pub(super) fn of(mut controller: Box<dyn Controller>, mtu: u64, link: Bottleneck, seconds: u64) -> Self {
+        let service = Duration::from_secs_f64(1.0 / link.packets);
+        let end = Instant::ZERO + Duration::from_secs(seconds);
+        let half = Instant::ZERO + Duration::from_secs(seconds) / 2;
+        let (mut rng, mut rtt) = (Rng::from_seed(1), RttEstimator::default());
+        let (mut now, mut free_at, mut next_release) = (Instant::ZERO, Instant::ZERO, Instant::ZERO);
+        let mut under_way: VecDeque<UnderWay> = VecDeque::new();
+        let mut reduced_at = None;
+        let (mut carried, mut waited, mut dropped, mut sent) = (0_u64, 0.0, 0_u64, 0_u64);
+        while now < end {
+            let outstanding = under_way.len() as u64 * mtu;
+            let has_room = outstanding == 0 || outstanding + mtu <= controller.window();
+            if has_room && next_release <= now {
+                let waiting = free_at.saturating_since(now).as_secs_f64() * link.packets;
+                let is_full = waiting > link.queue as f64 + 1.0;
+                let lost = is_full || rng.chance(link.loss);
+                if !lost {
+                    free_at = free_at.max(now) + service;
+                }
+                if now >= half {
+                    sent += 1;
+                    dropped += u64::from(is_full);
+                    carried += u64::from(!lost);
+                    waited += waiting;
+                }
+                // A loss is heard of with the packet behind it, about.
+                let arrives = free_at.max(now) + link.rtt;
+                let news = under_way.back().map_or(arrives, |before| before.news.max(arrives));
+                under_way.push_back(UnderWay { left: now, news, lost });
+                let pace = rtt.smoothed().map_or(Duration::ZERO, |srtt| controller.pace(srtt).time_for(mtu));
+                next_release = now + pace;
+                continue;
+            }
+            let heard = under_way.front().map(|packet| packet.news);
+            let released = has_room.then_some(next_release);
+            let Some(next) = heard.into_iter().chain(released).min() else { break };
+            now = now.max(next);
+            while let Some(packet) = under_way.pop_front_if(|packet| packet.news <= now) {
+                let outstanding = under_way.len() as u64 * mtu;
+                if packet.lost {
+                    controller.on_lost(now, mtu);
+                    if reduced_at.is_none_or(|at| packet.left >= at) {
+                        controller.on_congestion(now, Congestion { outstanding: outstanding + mtu, marked: false });
+                        reduced_at = Some(now);
+                    }
+                    continue;
+                }
+                let sample = now.saturating_since(packet.left);
+                rtt.sample(sample);
+                let window_limited = controller.is_used(outstanding + 2 * mtu);
+                let acked = Acked { bytes: mtu, outstanding, rtt: Some(sample), srtt: rtt.smoothed(), window_limited };
+                controller.on_acked(now, acked);
+            }
+        }
+        let could = link.packets * seconds as f64 / 2.0;
+        let all = sent.max(1) as f64;
+        Self { used: carried as f64 / could, mean_queue: waited / all, dropped: dropped as f64 / all }
+    }
+}

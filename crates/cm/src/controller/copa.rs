@@ -1,0 +1,414 @@
+//! Copa (Arun & Balakrishnan, NSDI 2018): a window that keeps a few packets in the bottleneck's queue, and no more.
+//!
+//! - It aims at `room` packets that wait (the paper's `1/δ`, two). While fewer do, the window grows by `velocity × room`
+//!   packets a round trip, while more do it shrinks so. The velocity doubles for each round trip that goes on in the
+//!   direction of three before it. So the queue runs empty every few round trips, and the base round trip is seen.
+//! - A queue that has not been nearly empty for five round trips is others': they fill it (mode switching, §2.2). Then
+//!   `room` is increased and halved as by AIMD, and never below two, until the queue runs empty again.
+//!
+//! What is ours, each for a live stream's sake:
+//!
+//! - Far above its aim the window goes at once to what the path holds without a queue, once a round trip, while nobody
+//!   else fills it: when a link slows down, a queue that lasts ten round trips is frames too late.
+//! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each ten round trips as
+//!   long as it does: with windows of a few packets its own swing does not always empty the queue, and who fills a queue
+//!   since it takes it for others' would never find out.
+//! - A step is a quarter of the window at most, a round trip: two packets are half of a small one.
+//! - A packet's own time on the link is no queue: on slow links it is longer than most queues.
+//! - A loss says nothing by itself: on lossy links a third of the window would go for nothing. It is a sign of congestion
+//!   if about as much waits as the path was ever seen to hold of late. Then the window goes to what is delivered, and
+//!   for ten seconds `room` is what fits into such a queue. And it is one, whatever waits, if more than a tenth of a
+//!   hundred packets and more is lost: a policer, or a path worn out. That halves the window at most, each hundred
+//!   packets as long as it lasts, so that persistent loss makes it slower and slower (RFC 8085 §3.1). A mark takes a fifth
+//!   (RFC 8511), once a round trip; silence all but one packet (RFC 5681 §3.1).
+
+use timeous_core::{Duration, Instant, Rate};
+
+use super::queueing::{Look, Queueing};
+use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
+
+/// The least round trip counts for so long: routes change (§2.1).
+const BASE_WINDOW: Duration = Duration::from_secs(10);
+/// Packets that are to wait: the paper's `1/δ`.
+const ROOM: f64 = 2.0;
+/// As many may wait as need this long: what timers and jitter do to a fast path is no queue.
+const LEAST_AIM: Duration = Duration::from_millis(4);
+/// The window is never smaller but after silence, in packets.
+const MIN_WINDOW: f64 = 2.0;
+/// So many round trips in one direction, and the velocity doubles with the next.
+const STEADY: u32 = 3;
+/// So many round trips without a nearly empty queue, and it is others' (§2.2).
+const EMPTY_WITHIN: u64 = 5;
+/// After so many it makes sure that the queue is not its own, and then each so many.
+const DRAIN_AFTER: u64 = 3;
+const DRAIN_EVERY: u64 = 10;
+/// What it leaves itself meanwhile of what the path holds without a queue.
+const DRAINED: f64 = 0.75;
+/// What a step is at most of the window.
+const STEP: f64 = 0.25;
+/// A queue is nearly empty below this share of the most that waited of late (§2.2).
+const NEARLY_EMPTY: f64 = 0.1;
+/// This much of what the path was seen to hold waits: it is full.
+const FULL: f64 = 0.75;
+/// At its peak two and a half times `room` waits (§3.1): what fits into a queue that holds less.
+const PEAK: f64 = 2.5;
+/// What was learnt of a full queue counts for so long.
+const FULL_FOR: Duration = Duration::from_secs(10);
+/// More than this share lost is congestion, whatever waits.
+const MAX_LOSS: f64 = 0.1;
+/// What a mark leaves of the window (RFC 8511 §3), and a loss at least.
+const MARKED: f64 = 0.8;
+const LOST: f64 = 0.7;
+/// So many acknowledgements in a row that tell of a queue end the start.
+const START_SAMPLES: u32 = 3;
+
+/// The controller that live streams have unless told otherwise.
+///
+/// ```
+/// use timeous_cm::{Acked, Controller, Copa};
+/// use timeous_core::{Duration, Instant};
+/// let mut copa = Copa::new(1_000);
+/// let start = copa.window();
+/// let rtt = Some(Duration::from_millis(50));
+/// copa.on_acked(Instant::ZERO, Acked { bytes: 1_000, outstanding: 0, rtt, srtt: rtt, window_limited: true });
+/// assert_eq!(copa.window(), start + 1_000, "nothing waits");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Copa {
+    mtu: f64,
+    /// In packets, as all below.
+    window: f64,
+    path: Queueing,
+    start: Option<Start>,
+    pace: Velocity,
+    mode: Mode,
+    emptied_at: Option<Instant>,
+    /// Its own packets were last taken out of the queue then, since that was last empty.
+    drained_at: Option<Instant>,
+    drain: Option<Drain>,
+    /// A queue that was full, and until when that counts.
+    full: Option<(Instant, f64)>,
+    reduced_at: Option<Instant>,
+}
+
+/// The window doubles each round trip, until something waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Start {
+    /// Where it ends at the latest.
+    threshold: Option<f64>,
+    in_a_row: u32,
+}
+
+/// How fast the window goes, and where.
+#[derive(Clone, Copy, Debug)]
+struct Velocity {
+    factor: f64,
+    grows: bool,
+    /// Round trips in that direction.
+    rounds: u32,
+    /// When the round trip began, and with which window.
+    began: Option<(Instant, f64)>,
+}
+
+/// Its own packets are being taken out of the queue.
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    until: Instant,
+    /// The window afterwards.
+    then: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    /// Nobody else fills the queue.
+    Short,
+    /// Others do; so many packets are to wait. When that was last increased.
+    Among { room: f64, grown_at: Instant },
+}
+
+impl Velocity {
+    const STILL: Self = Self { factor: 1.0, grows: true, rounds: 0, began: None };
+
+    /// The window is to grow, or shrink: a change of mind begins anew, and a round trip in one direction counts.
+    fn towards(&mut self, now: Instant, grows: bool, window: f64, round: Duration, most: f64) -> f64 {
+        if grows != self.grows {
+            *self = Self { grows, ..Self::STILL };
+        }
+        let (began, before) = *self.began.get_or_insert((now, window));
+        if now.saturating_since(began) >= round {
+            self.began = Some((now, window));
+            let went = if grows { window > before } else { window < before };
+            self.rounds = if went { self.rounds + 1 } else { 0 };
+            self.factor = if self.rounds > STEADY { self.factor * 2.0 } else { 1.0 };
+        }
+        self.factor = self.factor.min(most).max(1.0);
+        self.factor
+    }
+}
+
+impl Copa {
+    /// A controller for packets of at most `mtu` bytes, with the initial window of RFC 3390.
+    pub fn new(mtu: u64) -> Self {
+        Self {
+            mtu: mtu as f64,
+            window: initial::rfc3390(mtu) as f64 / mtu as f64,
+            path: Queueing::new(mtu, BASE_WINDOW),
+            start: Some(Start::default()),
+            pace: Velocity::STILL,
+            mode: Mode::Short,
+            emptied_at: None,
+            drained_at: None,
+            drain: None,
+            full: None,
+            reduced_at: None,
+        }
+    }
+
+    /// How many packets are to wait.
+    fn room(&self, now: Instant) -> f64 {
+        match (self.mode, self.full) {
+            (Mode::Among { room, .. }, _) => room,
+            (Mode::Short, Some((until, held))) if now < until => (held / PEAK).clamp(0.5, ROOM),
+            (Mode::Short, _) => ROOM,
+        }
+    }
+
+    /// How many packets may wait before the window shrinks.
+    fn aim(&self, now: Instant, look: &Look) -> f64 {
+        self.room(now).max(self.in_time(LEAST_AIM, look.standing))
+    }
+
+    /// How many packets leave in so long, a window in each round trip.
+    fn in_time(&self, time: Duration, round: Duration) -> f64 {
+        if round.is_zero() { 0.0 } else { self.window * time.as_secs_f64() / round.as_secs_f64() }
+    }
+
+    fn begin(&mut self, mut start: Start, acked: &Acked, look: &Look) {
+        let waits = self.in_time(look.waited.saturating_sub(look.packet_time), look.base + look.waited);
+        start.in_a_row = if waits > ROOM { start.in_a_row + 1 } else { 0 };
+        if start.in_a_row >= START_SAMPLES {
+            self.start = None;
+            // What the path holds without a queue, since the round trip grew with what was sent beyond that.
+            self.window *= share(look.base, look.base + look.waited);
+            self.window = self.window.max(MIN_WINDOW);
+            return;
+        }
+        if acked.window_limited {
+            self.window += acked.bytes as f64 / self.mtu;
+        }
+        let is_over = start.threshold.is_some_and(|threshold| self.window >= threshold);
+        self.start = Some(start).filter(|_| !is_over);
+    }
+
+    fn steer(&mut self, now: Instant, acked: &Acked, look: &Look) {
+        let (room, aim) = (self.room(now), self.aim(now, look));
+        let waits = self.in_time(look.queued, look.standing);
+        let grows = waits <= aim;
+        if waits > 2.0 * aim + 1.0
+            && self.mode == Mode::Short
+            && self.reduce_to(now, look, share(look.base, look.standing))
+        {
+            return;
+        }
+        let unit = room.min(STEP * self.window);
+        let velocity = self.pace.towards(now, grows, self.window, look.srtt, self.window / unit);
+        let step = velocity * unit * (acked.bytes as f64 / self.mtu).min(self.window) / self.window;
+        if !grows {
+            self.window = (self.window - step).max(MIN_WINDOW);
+        } else if acked.window_limited {
+            self.window += step;
+        }
+    }
+
+    /// A share of the window is left, once a round trip; says whether that has been done.
+    fn reduce_to(&mut self, now: Instant, look: &Look, share: f64) -> bool {
+        if self.reduced_at.is_some_and(|at| now.saturating_since(at) < look.srtt) {
+            return false;
+        }
+        self.window = (self.window * share).max(MIN_WINDOW);
+        (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::STILL);
+        true
+    }
+
+    /// Whose the queue is. Says whether the window is to stay as it is.
+    fn judge(&mut self, now: Instant, look: &Look) -> bool {
+        let nearly = look.most.as_secs_f64() * NEARLY_EMPTY;
+        let emptied = look.queued.saturating_sub(look.packet_time).as_secs_f64() <= nearly;
+        let without = now.saturating_since(*self.emptied_at.get_or_insert(now));
+        let undrained = self.drained_at.map(|at| now.saturating_since(at));
+        if emptied {
+            (self.emptied_at, self.drained_at) = (Some(now), None);
+            self.mode = Mode::Short;
+            self.end_drain(true);
+        } else if let Some(drain) = self.drain {
+            if now < drain.until {
+                return true;
+            }
+            self.end_drain(false);
+            self.drained_at = Some(now);
+        } else if undrained.map_or(without > look.srtt * DRAIN_AFTER, |since| since > look.srtt * DRAIN_EVERY) {
+            self.drain = Some(Drain { until: now + look.standing + look.base, then: self.window });
+            self.window = (self.window * share(look.base, look.standing) * DRAINED).max(MIN_WINDOW.min(self.window));
+            return true;
+        } else if without > look.srtt * EMPTY_WITHIN {
+            self.grow_among(now, look);
+        }
+        false
+    }
+
+    /// One packet more, a round trip, is to wait among others'.
+    fn grow_among(&mut self, now: Instant, look: &Look) {
+        match &mut self.mode {
+            Mode::Among { room, grown_at } if now.saturating_since(*grown_at) >= look.srtt => {
+                (*room, *grown_at) = (*room + 1.0, now);
+            }
+            Mode::Among { .. } => {}
+            Mode::Short => self.mode = Mode::Among { room: ROOM, grown_at: now },
+        }
+    }
+
+    /// The window is what it was; or, if the queue was its own, what the path holds without one.
+    fn end_drain(&mut self, was_own: bool) {
+        if let Some(drain) = self.drain.take() {
+            let own = if was_own { self.window / DRAINED } else { drain.then };
+            self.window = own.min(drain.then).max(MIN_WINDOW);
+            self.pace = Velocity::STILL;
+        }
+    }
+
+    /// More is lost than a path may lose that is not too busy.
+    fn mind_losses(&mut self, now: Instant, look: &Look) {
+        let lost = self.path.take_loss_share().unwrap_or(0.0);
+        if lost > MAX_LOSS {
+            self.reduce_to(now, look, (1.0 - lost).clamp(0.5, LOST));
+        }
+    }
+
+    /// A loss while about as much waits as ever did: the queue is full.
+    fn overflowed(&mut self, now: Instant, look: &Look) {
+        let held = self.path.rate().unwrap_or(0.0) / self.mtu * look.waited.as_secs_f64();
+        self.full = Some((now + FULL_FOR, held));
+        let delivered = self.path.rate().unwrap_or(0.0) / self.mtu * look.base.as_secs_f64();
+        let left = (delivered / self.window).clamp(LOST, 1.0);
+        self.reduce_to(now, look, left);
+    }
+
+    /// After silence nobody knows what waits.
+    fn forget_queue(&mut self) {
+        (self.pace, self.mode) = (Velocity::STILL, Mode::Short);
+        (self.emptied_at, self.drained_at, self.drain) = (None, None, None);
+        self.path.after_silence();
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.window * self.mtu) as u64
+    }
+}
+
+/// A round trip as a share of another.
+fn share(of: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 1.0 } else { (of.as_secs_f64() / whole.as_secs_f64()).min(1.0) }
+}
+
+impl Controller for Copa {
+    fn name(&self) -> &'static str {
+        "copa"
+    }
+
+    fn window(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn adopt(&mut self, window: u64, threshold: Option<u64>) {
+        let threshold = threshold.map(|threshold| threshold as f64 / self.mtu);
+        self.window = (window as f64 / self.mtu).max(1.0);
+        self.start =
+            Some(Start { threshold, in_a_row: 0 }).filter(|_| threshold.is_none_or(|least| self.window < least));
+        self.pace = Velocity::STILL;
+    }
+
+    fn end_slow_start(&mut self) {
+        self.start = None;
+    }
+
+    fn heeds_recovery(&self) -> bool {
+        false
+    }
+
+    fn on_acked(&mut self, now: Instant, acked: Acked) {
+        let Some(look) = self.path.acked(now, &acked) else {
+            if self.start.is_some() && acked.window_limited {
+                self.window += acked.bytes as f64 / self.mtu;
+            }
+            return;
+        };
+        self.mind_losses(now, &look);
+        if let Some(start) = self.start {
+            self.emptied_at = Some(now);
+            self.begin(start, &acked, &look);
+        } else {
+            if !self.judge(now, &look) {
+                self.steer(now, &acked, &look);
+            }
+        }
+    }
+
+    fn on_lost(&mut self, _: Instant, bytes: u64) {
+        self.path.lost(bytes);
+    }
+
+    fn on_congestion(&mut self, now: Instant, congestion: Congestion) {
+        if let Mode::Among { room, .. } = &mut self.mode {
+            *room = (*room / 2.0).max(ROOM);
+        }
+        let look = self.path.look();
+        if congestion.marked {
+            self.window = (self.window * MARKED).max(MIN_WINDOW.min(self.window));
+            (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::STILL);
+        } else if let Some(look) = look.filter(|_| self.mode == Mode::Short) {
+            let is_full = look.waited.as_secs_f64() >= FULL * look.peak.as_secs_f64();
+            if is_full && look.waited > look.packet_time / 2 && !look.waited.is_zero() {
+                self.overflowed(now, &look);
+            }
+        }
+    }
+
+    /// One packet, and from there at doubling speed to what was, or until something waits.
+    fn on_timeout(&mut self, _: Instant, timed_out: TimedOut) {
+        if timed_out.outstanding > 0 {
+            let before = self.start.and_then(|start| start.threshold).unwrap_or(self.window);
+            let threshold = if timed_out.again { before } else { self.window.max(before / 2.0) };
+            self.start = Some(Start { threshold: Some(threshold.max(MIN_WINDOW)), in_a_row: 0 });
+        }
+        self.window = 1.0;
+        self.forget_queue();
+    }
+
+    /// The window decays by half each timeout (RFC 2861 §3.2), and grows again at doubling speed until something waits.
+    fn on_idle(&mut self, _: Instant, timeouts: u32) {
+        if timeouts == 0 {
+            return;
+        }
+        let least = self.window.min(initial::rfc3390(self.mtu as u64) as f64 / self.mtu);
+        let decayed = (0..timeouts.min(64)).fold(self.window, |window, _| window / 2.0);
+        (self.window, self.start) = (decayed.max(least), Some(Start::default()));
+        self.forget_queue();
+    }
+
+    /// A stream that is paced by its own clock never fills its window, and still has to learn whether there is room for
+    /// more: half of it is use enough (RFC 7661 §4.3).
+    fn is_used(&self, under_way: u64) -> bool {
+        under_way.saturating_mul(2) >= self.bytes()
+    }
+
+    fn rate(&self, srtt: Duration) -> Rate {
+        pace::expected(self.bytes(), self.start.is_some(), srtt)
+    }
+
+    fn pace(&self, srtt: Duration) -> Rate {
+        pace::above(self.bytes(), self.start.is_some(), srtt)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! What Copa does on scripted paths, and on a link whose queue follows from what it does.
+
+use proptest::prelude::*;
+
+use super::super::closed_loop::{Bottleneck, Run};
+use super::*;
+
+const MTU: u64 = 1_000;
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A controller, and the acknowledgements that come to it.
+struct Script {
+    copa: Copa,
+    now: Instant,
+}
+
+impl Script {
+    /// Past its start, with a window of so many packets, and a base round trip of 100 ms.
+    fn steady(packets: f64) -> Self {
+        let mut script = Self { copa: Copa::new(MTU), now: Instant::ZERO };
+        script.copa.end_slow_start();
+        script.copa.window = packets;
+        script.acks(1, 100);
+        script.copa.window = packets;
+        script
+    }
+
+    fn ack(&mut self, bytes: u64, rtt: u64, window_limited: bool) {
+        let rtt = Some(millis(rtt));
+        self.copa.on_acked(self.now, Acked { bytes, outstanding: 0, rtt, srtt: rtt, window_limited });
+    }
+
+    /// So many packets are acknowledged, 10 ms from each to the next.
+    fn acks(&mut self, count: u32, rtt: u64) {
+        for _ in 0..count {
+            self.now += millis(10);
+            self.ack(MTU, rtt, true);
+        }
+    }
+
+    fn lose(&mut self, marked: bool) {
+        let outstanding = self.copa.window();
+        self.copa.on_congestion(self.now, Congestion { outstanding, marked });
+    }
+}
+
+#[track_caller]
+fn close(value: f64, expected: f64, by: f64) {
+    assert!((value - expected).abs() <= by, "{value} is not {expected} within {by}");
+}
+
+#[test]
+fn two_packets_a_round_trip_while_less_than_two_wait() {
+    let mut script = Script::steady(10.0);
+    script.acks(10, 100);
+    close(script.copa.window, 12.0, 0.2);
+}
+
+#[test]
+fn the_velocity_doubles_after_three_round_trips_in_one_direction() {
+    let mut script = Script::steady(50.0);
+    let mut grown = Vec::new();
+    for _ in 0..6 {
+        let before = script.copa.window;
+        for _ in 0..10 {
+            script.now += millis(10);
+            script.ack(5 * MTU, 100, true);
+        }
+        grown.push(script.copa.window - before);
+    }
+    for early in &grown[..3] {
+        close(*early, 2.0, 0.3);
+    }
+    assert!(grown[4] > 3.0 && grown[5] > 6.0, "{grown:?}");
+}
+
+#[test]
+fn more_than_two_that_wait_take_packets_back() {
+    let mut script = Script::steady(20.0);
+    // The standing round trip is known after half of one.
+    script.acks(7, 125);
+    let before = script.copa.window;
+    script.acks(10, 125);
+    // 4 of 20 wait; half of a window of acknowledgements takes half of two packets.
+    close(before - script.copa.window, 1.0, 0.1);
+}
+
+#[test]
+fn far_above_its_aim_it_goes_at_once_to_what_fits_without_a_queue() {
+    let mut script = Script::steady(20.0);
+    // The link is at half of its rate: half of the window waits. The standing round trip is known after half of one.
+    script.acks(12, 200);
+    close(script.copa.window, 10.0, 1.0);
+}
+
+#[test]
+fn the_start_doubles_the_window_and_ends_with_three_that_met_a_queue() {
+    let mut script = Script { copa: Copa::new(MTU), now: Instant::ZERO };
+    let start = script.copa.window;
+    script.acks(16, 100);
+    close(script.copa.window, start + 16.0, 1e-9);
+    script.acks(2, 150);
+    assert!(script.copa.start.is_some());
+    script.acks(1, 150);
+    assert!(script.copa.start.is_none());
+    close(script.copa.window, (start + 18.0) / 1.5, 1e-6);
+}
+
+#[test]
+fn a_loss_without_a_queue_changes_nothing_and_one_with_a_full_queue_leaves_what_is_delivered() {
+    let mut script = Script::steady(20.0);
+    script.acks(40, 100);
+    let before = script.copa.window;
+    script.lose(false);
+    assert_eq!(script.copa.window, before);
+    script.acks(20, 130);
+    let before = script.copa.window;
+    script.lose(false);
+    assert!(script.copa.window < before, "most of what the path holds waited");
+    assert!(script.copa.window >= LOST * before);
+}
+
+#[test]
+fn after_a_full_queue_no_more_is_to_wait_than_fits_into_it_for_ten_seconds() {
+    let mut script = Script::steady(10.0);
+    script.acks(30, 100);
+    script.acks(10, 120);
+    script.lose(false);
+    // Ten packets in 100 ms were delivered, two in the 20 ms of queue.
+    close(script.copa.room(script.now), 2.0 / PEAK, 0.05);
+    assert_eq!(script.copa.room(script.now + FULL_FOR), ROOM);
+}
+
+#[test]
+fn a_mark_takes_a_fifth() {
+    let mut script = Script::steady(20.0);
+    let before = script.copa.window;
+    script.lose(true);
+    close(script.copa.window, before * MARKED, 1e-9);
+}
+
+#[test]
+fn persistent_heavy_loss_makes_it_slower_and_slower() {
+    let mut script = Script::steady(40.0);
+    for (block, expected) in [(1, 0.7), (2, 0.49), (3, 0.343)] {
+        script.copa.window = script.copa.window.min(40.0 * expected / LOST);
+        for _ in 0..80 {
+            script.now += millis(10);
+            script.copa.on_lost(script.now, MTU / 4);
+            // Limited by the application, so that nothing else changes the window.
+            script.ack(MTU, 100, false);
+        }
+        assert!(script.copa.window <= 40.0 * expected + 0.01, "{block}: {}", script.copa.window);
+    }
+    for _ in 0..1_000 {
+        script.now += millis(10);
+        script.copa.on_lost(script.now, MTU);
+        script.ack(MTU, 100, false);
+    }
+    assert_eq!(script.copa.window, MIN_WINDOW);
+}
+
+#[test]
+fn a_queue_that_never_empties_is_others_and_room_grows_by_one_a_round_trip_and_halves_with_losses() {
+    let mut script = Script::steady(20.0);
+    script.acks(5, 300);
+    assert_eq!(script.copa.mode, Mode::Short);
+    // It has taken its own packets away meanwhile. Five round trips of 300 ms later.
+    script.acks(180, 300);
+    let Mode::Among { room, .. } = script.copa.mode else { panic!("it is others' queue by now") };
+    script.acks(90, 300);
+    let Mode::Among { room: later, .. } = script.copa.mode else { panic!("it still is") };
+    close(later, room + 3.0, 1.01);
+    script.lose(false);
+    assert_eq!(script.copa.room(script.now), (later / 2.0).max(ROOM));
+    // It runs empty.
+    script.acks(40, 100);
+    assert_eq!((script.copa.mode, script.copa.room(script.now)), (Mode::Short, ROOM));
+}
+
+#[test]
+fn what_the_application_limits_does_not_grow_the_window() {
+    let mut script = Script::steady(10.0);
+    for _ in 0..6_000 {
+        script.now += millis(10);
+        script.ack(MTU, 100, false);
+    }
+    assert_eq!(script.copa.window, 10.0, "a minute later");
+}
+
+#[test]
+fn silence_leaves_one_packet_and_the_way_back_doubles_to_what_was() {
+    let mut script = Script::steady(32.0);
+    let outstanding = script.copa.window();
+    let before = script.copa.window;
+    script.copa.on_timeout(script.now, TimedOut { outstanding, again: false });
+    assert_eq!(script.copa.window(), MTU);
+    script.copa.on_timeout(script.now, TimedOut { outstanding: MTU, again: true });
+    script.acks(15, 100);
+    close(script.copa.window, 16.0, 1e-9);
+    script.acks(17, 100);
+    close(script.copa.window, before, 1.0);
+    assert!(script.copa.start.is_none(), "from there on it goes as before");
+}
+
+#[test]
+fn an_idle_path_halves_the_window_each_timeout() {
+    let mut copa = Copa::new(MTU);
+    copa.adopt(40 * MTU, Some(20 * MTU));
+    copa.on_idle(Instant::ZERO, 0);
+    assert_eq!(copa.window(), 40 * MTU);
+    copa.on_idle(Instant::ZERO, 2);
+    assert_eq!(copa.window(), 10 * MTU);
+    copa.on_idle(Instant::ZERO, u32::MAX);
+    assert_eq!(copa.window(), initial::rfc3390(MTU));
+}
+
+/// A second's worth of packets a hundred a second, 100 ms away.
+const LINK: Bottleneck = Bottleneck { packets: 100.0, rtt: millis_const(100), queue: 400, loss: 0.0 };
+
+const fn millis_const(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn over(link: Bottleneck, seconds: u64) -> Run {
+    Run::of(Box::new(Copa::new(MTU)), MTU, link, seconds)
+}
+
+#[test]
+fn with_windows_of_a_few_packets_it_does_not_take_its_own_queue_for_others() {
+    // Once it did: its swing never emptied the queue, and among others it filled it for good.
+    let run = over(Bottleneck { packets: 30.0, rtt: millis(20), ..LINK }, 60);
+    assert!(run.used >= 0.9 && run.mean_queue <= 4.0, "{run:?}");
+}
+
+#[test]
+fn alone_on_a_link_it_fills_it_with_a_few_packets_in_the_queue() {
+    for (packets, rtt) in [(30.0, 20), (100.0, 100), (500.0, 200), (500.0, 20)] {
+        let run = over(Bottleneck { packets, rtt: millis(rtt), ..LINK }, 30);
+        assert!(run.used >= 0.9, "{packets} packets/s, {rtt} ms: {} used", run.used);
+        assert!(run.mean_queue <= 5.0, "{packets} packets/s, {rtt} ms: {} wait", run.mean_queue);
+    }
+}
+
+#[test]
+fn one_packet_lost_in_twenty_leaves_nine_tenths_of_the_link() {
+    let run = over(Bottleneck { loss: 0.05, ..LINK }, 60);
+    assert!(run.used >= 0.85 && run.mean_queue <= 5.0, "{run:?}");
+}
+
+#[test]
+fn a_queue_of_two_packets_loses_little() {
+    let run = over(Bottleneck { queue: 2, ..LINK }, 60);
+    assert!(run.used >= 0.8, "{run:?}");
+    assert!(run.dropped <= 0.05, "{run:?}");
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_heard_the_window_is_a_number_within_bounds(
+        news in prop::collection::vec((0_u8..6, 0_u64..3_000, 0_u64..20_000), 1..300),
+    ) {
+        let (mut copa, mut now, mut acked) = (Copa::new(MTU), Instant::ZERO, 0);
+        let start = copa.window();
+        for (kind, millis, bytes) in news {
+            now += Duration::from_millis(millis);
+            let rtt = Some(Duration::from_millis(millis % 700));
+            match kind {
+                0 => copa.on_congestion(now, Congestion { outstanding: bytes, marked: millis % 2 == 0 }),
+                1 => copa.on_timeout(now, TimedOut { outstanding: bytes, again: millis % 2 == 0 }),
+                2 => copa.on_idle(now, (millis % 5) as u32),
+                3 => copa.on_lost(now, bytes),
+                _ => {
+                    acked += bytes;
+                    let window_limited = millis % 3 != 0;
+                    copa.on_acked(now, Acked { bytes, outstanding: bytes, rtt, srtt: rtt, window_limited });
+                }
+            }
+            prop_assert!(copa.window.is_finite() && copa.window >= 1.0, "{}", copa.window);
+            // At most it doubles with what is acknowledged.
+            prop_assert!(copa.window() <= start + 2 * acked + MTU);
+        }
+    }
+}

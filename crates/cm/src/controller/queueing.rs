@@ -1,0 +1,162 @@
+//! What a controller by delay sees of its path: round trips without a queue, with what always waits and with the most
+//! that waited; what is delivered; what is lost.
+
+use timeous_core::{Duration, Instant};
+
+use super::Acked;
+use super::extreme::{Greatest, Least};
+
+/// So long the most that waited counts as what the queue holds.
+const PEAK_WINDOW: Duration = Duration::from_secs(5);
+/// The best rate counts for so long.
+const RATE_WINDOW: Duration = Duration::from_secs(10);
+/// A round lasts a round trip, but not less than this: acknowledgements come in lumps.
+const MIN_ROUND: Duration = Duration::from_millis(40);
+/// The share of lost packets is reckoned of so many at least.
+const COUNTED_PACKETS: u64 = 100;
+
+/// What is seen of a path. It counts in bytes and seconds.
+#[derive(Clone, Debug)]
+pub(super) struct Queueing {
+    mtu: u64,
+    /// For so long the least round trip counts.
+    base_window: Duration,
+    base: Least<Duration>,
+    standing: Least<Duration>,
+    highest: Greatest<Duration>,
+    peak: Greatest<Duration>,
+    fastest: Greatest<f64>,
+    latest: Duration,
+    srtt: Duration,
+    round: Option<Round>,
+    rate: Option<f64>,
+    counted: Counted,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    began: Instant,
+    acked: u64,
+}
+
+/// Bytes since the share of the lost was last reckoned.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    acked: u64,
+    lost: u64,
+}
+
+/// The path as it is now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Look {
+    /// The round trip without a queue.
+    pub(super) base: Duration,
+    /// The least round trip of the last half: without what only bursts and late acknowledgements add.
+    pub(super) standing: Duration,
+    /// The smoothed round trip.
+    pub(super) srtt: Duration,
+    /// What always waited of late.
+    pub(super) queued: Duration,
+    /// What the newest packet waited.
+    pub(super) waited: Duration,
+    /// The most that one waited in the last four round trips.
+    pub(super) most: Duration,
+    /// The most that one waited in the last seconds.
+    pub(super) peak: Duration,
+    /// How long the path needs for a packet at the best rate of late; nothing, as long as none is known.
+    pub(super) packet_time: Duration,
+}
+
+impl Queueing {
+    pub(super) fn new(mtu: u64, base_window: Duration) -> Self {
+        Self {
+            mtu,
+            base_window,
+            base: Least::default(),
+            standing: Least::default(),
+            highest: Greatest::default(),
+            peak: Greatest::default(),
+            fastest: Greatest::default(),
+            latest: Duration::ZERO,
+            srtt: Duration::ZERO,
+            round: None,
+            rate: None,
+            counted: Counted::default(),
+        }
+    }
+
+    /// Takes in an acknowledgement; the path as it is, if any round trip was ever measured.
+    pub(super) fn acked(&mut self, now: Instant, acked: &Acked) -> Option<Look> {
+        self.counted.acked += acked.bytes;
+        if let Some(srtt) = acked.srtt {
+            self.srtt = srtt;
+        }
+        if let Some(rtt) = acked.rtt {
+            self.latest = rtt;
+            self.base.measured(now, self.base_window, rtt);
+            self.standing.measured(now, self.srtt / 2, rtt);
+            self.highest.measured(now, self.srtt * 4, rtt);
+            self.peak.measured(now, PEAK_WINDOW, rtt);
+        }
+        self.count_round(now, acked.bytes);
+        self.look()
+    }
+
+    fn count_round(&mut self, now: Instant, bytes: u64) {
+        let Some(round) = &mut self.round else {
+            // What came with the first acknowledgement was sent before the measurement began.
+            self.round = Some(Round { began: now, acked: 0 });
+            return;
+        };
+        round.acked += bytes;
+        let lasted = now.saturating_since(round.began);
+        if lasted >= self.srtt.max(MIN_ROUND) {
+            let rate = round.acked as f64 / lasted.as_secs_f64();
+            self.rate = Some(rate);
+            self.fastest.measured(now, RATE_WINDOW, rate);
+            self.round = Some(Round { began: now, acked: 0 });
+        }
+    }
+
+    /// Bytes were lost.
+    pub(super) fn lost(&mut self, bytes: u64) {
+        self.counted.lost += bytes;
+    }
+
+    /// The share that was lost of the last hundred packets or more, once for each of these.
+    pub(super) fn take_loss_share(&mut self) -> Option<f64> {
+        let Counted { acked, lost } = self.counted;
+        if acked + lost < COUNTED_PACKETS * self.mtu {
+            return None;
+        }
+        self.counted = Counted::default();
+        Some(lost as f64 / (acked + lost) as f64)
+    }
+
+    /// What was delivered in a second of the last round.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    /// After silence: what was measured before it says little of what waits now.
+    pub(super) fn after_silence(&mut self) {
+        (self.standing, self.highest, self.peak) = (Least::default(), Greatest::default(), Greatest::default());
+        (self.round, self.counted) = (None, Counted::default());
+    }
+
+    pub(super) fn look(&self) -> Option<Look> {
+        let (base, standing) = (self.base.get()?, self.standing.get()?);
+        let beyond = |rtt: Option<Duration>| rtt.unwrap_or(standing).saturating_sub(base);
+        let fastest = self.fastest.get().filter(|&rate| rate > 0.0);
+        Some(Look {
+            base,
+            standing,
+            srtt: self.srtt,
+            queued: standing.saturating_sub(base),
+            waited: self.latest.saturating_sub(base),
+            most: beyond(self.highest.get()),
+            peak: beyond(self.peak.get()),
+            packet_time: fastest.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(self.mtu as f64 / rate)),
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! SCReAMv2's network congestion control (draft-johansson-ccwg-rfc8298bis-screamv2-06, the successor of RFC 8298).
+//!
+//! A reference window that grows by a packet a round trip and a fiftieth more, slowly near the window at which congestion
+//! last came, and shrinks by how much the queue is longer than half of its target; by 0.7 with losses and 0.8 with marks.
+//!
+//! What is ours: there are no receiver's time stamps, so that the delay is that of a round trip beyond the least of the last
+//! ten minutes. The reference window itself is the limit, without the overhead of a half for large frames: what waits for
+//! room waits in the ring, where it can still be given up. Marks are classic ones, since packets leave as ECT(0). And the
+//! target is raised for others who fill the queue as RFC 8298 §4.1.2.3 (Competing Flows Compensation) has it, which the
+//! draft names and does not repeat.
+
+use timeous_core::{Duration, Instant, Rate};
+
+use super::queueing::{Look, Queueing};
+use super::{Acked, Congestion, Controller, TimedOut};
+
+/// The least round trip counts for so long (RFC 6817 §3.4.2).
+const BASE_WINDOW: Duration = Duration::from_secs(600);
+/// `QDELAY_TARGET_LO` and `_HI`, in seconds.
+const TARGET_LO: f64 = 0.06;
+const TARGET_HI: f64 = 0.4;
+/// `MIN_REF_WND`, in bytes.
+const MIN_WINDOW: f64 = 3_000.0;
+const BETA_LOSS: f64 = 0.7;
+const BETA_ECN: f64 = 0.8;
+const QDELAY_AVG_G: f64 = 0.25;
+/// `POST_CONGESTION_DELAY`, in seconds.
+const POST_CONGESTION_DELAY: f64 = 4.0;
+const MUL_INCREASE_FACTOR: f64 = 0.02;
+const VIRTUAL_RTT: Duration = Duration::from_millis(25);
+const PACKET_PACING_HEADROOM: f64 = 1.5;
+const BYTES_IN_FLIGHT_HEAD_ROOM: f64 = 2.0;
+/// How long the inflection point stands.
+const INFLECTION_STANDS: Duration = Duration::from_millis(250);
+/// Samples of the delay over which others' queue is found, their variance and their mean (RFC 8298 §4.1.2.3, which does not
+/// say how often they are taken).
+const NORMS: usize = 200;
+const RECENT_NORMS: usize = 50;
+const NORM_EVERY: Duration = Duration::from_millis(50);
+
+/// The controller of SCReAMv2. Names are the draft's.
+///
+/// ```
+/// use timeous_cm::{Controller, Scream, controller::Congestion};
+/// use timeous_core::Instant;
+/// let mut scream = Scream::new(1_000);
+/// scream.adopt(20_000, None);
+/// scream.on_congestion(Instant::ZERO, Congestion { outstanding: 20_000, marked: true });
+/// assert_eq!(scream.window(), 16_000);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scream {
+    mss: f64,
+    ref_wnd: f64,
+    ref_wnd_i: f64,
+    inflected_at: Option<Instant>,
+    congested_at: Option<Instant>,
+    path: Queueing,
+    qdelay_avg: f64,
+    averaged_at: Option<Instant>,
+    qdelay_target: f64,
+    norms: Norms,
+    /// The most in flight in this round trip and in the one before.
+    flight: [f64; 2],
+    round_began: Option<Instant>,
+}
+
+/// Delays beside the target, of the last seconds.
+#[derive(Clone, Debug, Default)]
+struct Norms {
+    values: std::collections::VecDeque<f64>,
+    taken_at: Option<Instant>,
+    loss_rate: f64,
+}
+
+impl Norms {
+    /// Mean of the last fifty, and variance of all.
+    fn moments(&self) -> (f64, f64) {
+        let mean = |values: &mut dyn Iterator<Item = f64>| {
+            let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+            if count > 0.0 { sum / count } else { 0.0 }
+        };
+        let of_all = mean(&mut self.values.iter().copied());
+        let short = mean(&mut self.values.iter().rev().take(RECENT_NORMS).copied());
+        (short, mean(&mut self.values.iter().map(|value| (value - of_all) * (value - of_all))))
+    }
+}
+
+impl Scream {
+    /// A controller for packets of at most `mtu` bytes.
+    pub fn new(mtu: u64) -> Self {
+        Self {
+            mss: mtu as f64,
+            ref_wnd: MIN_WINDOW.max(mtu as f64),
+            ref_wnd_i: 1.0,
+            inflected_at: None,
+            congested_at: None,
+            path: Queueing::new(mtu, BASE_WINDOW),
+            qdelay_avg: 0.0,
+            averaged_at: None,
+            qdelay_target: TARGET_LO,
+            norms: Norms::default(),
+            flight: [0.0; 2],
+            round_began: None,
+        }
+    }
+
+    fn least(&self) -> f64 {
+        MIN_WINDOW.max(self.mss)
+    }
+
+    fn average(&mut self, now: Instant, look: &Look) {
+        if self.averaged_at.is_some_and(|at| now.saturating_since(at) < look.srtt) {
+            return;
+        }
+        self.averaged_at = Some(now);
+        let qdelay = look.waited.as_secs_f64();
+        self.qdelay_avg = if qdelay < self.qdelay_avg {
+            qdelay
+        } else {
+            QDELAY_AVG_G * qdelay + (1.0 - QDELAY_AVG_G) * self.qdelay_avg
+        };
+    }
+
+    /// RFC 8298 §4.1.2.3: with a queue that others fill, the target rises to what waits.
+    fn mind_others(&mut self, now: Instant, look: &Look) {
+        if self.norms.taken_at.is_some_and(|at| now.saturating_since(at) < NORM_EVERY) {
+            return;
+        }
+        self.norms.taken_at = Some(now);
+        self.norms.values.push_back(look.waited.as_secs_f64() / TARGET_LO);
+        if self.norms.values.len() > NORMS {
+            self.norms.values.pop_front();
+        }
+        let (short, variance) = self.norms.moments();
+        let target = (short + variance.sqrt()) * TARGET_LO;
+        self.qdelay_target = if self.norms.loss_rate > 0.002 {
+            1.5 * target
+        } else if variance < 0.2 {
+            target
+        } else if target < TARGET_LO {
+            // Down fast when the delays are low, slowly otherwise.
+            (self.qdelay_target * 0.5).max(target)
+        } else {
+            self.qdelay_target * 0.9
+        }
+        .clamp(TARGET_LO, TARGET_HI);
+    }
+
+    fn note_flight(&mut self, now: Instant, acked: &Acked, look: &Look) {
+        let began = *self.round_began.get_or_insert(now);
+        if now.saturating_since(began) >= look.srtt {
+            self.round_began = Some(now);
+            self.flight = [0.0, self.flight[0]];
+            self.norms.loss_rate *= 0.9;
+        }
+        self.flight[0] = self.flight[0].max((acked.outstanding + acked.bytes) as f64);
+    }
+
+    /// A congestion event, of whatever kind.
+    fn congested(&mut self, now: Instant, left: f64) {
+        if self.inflected_at.is_none_or(|at| now.saturating_since(at) > INFLECTION_STANDS) {
+            (self.inflected_at, self.ref_wnd_i) = (Some(now), self.ref_wnd);
+        }
+        self.ref_wnd = (self.ref_wnd * left).max(self.least());
+        self.congested_at = Some(now);
+    }
+
+    /// A queue beyond half of its target is a mark, once a round trip.
+    fn mark_virtually(&mut self, now: Instant, look: &Look) {
+        let half = self.qdelay_target / 2.0;
+        let recent = self.congested_at.is_some_and(|at| now.saturating_since(at) < VIRTUAL_RTT.min(look.srtt));
+        if look.waited.as_secs_f64() > half && !recent {
+            let alpha = ((self.qdelay_avg - half) / half).clamp(0.0, 1.0);
+            self.congested(now, 1.0 - alpha / 2.0);
+        }
+    }
+
+    fn grow(&mut self, now: Instant, acked: &Acked, look: &Look) {
+        let since = self.congested_at.map_or(POST_CONGESTION_DELAY, |at| now.saturating_since(at).as_secs_f64());
+        let post_congestion_scale = (since / POST_CONGESTION_DELAY).clamp(0.0, 1.0);
+        let short = (look.srtt.as_secs_f64() / VIRTUAL_RTT.as_secs_f64()).min(1.0);
+        let mut increment = acked.bytes as f64 * self.mss / self.ref_wnd * short * short;
+        let from_inflection = (self.ref_wnd - self.ref_wnd_i) / self.ref_wnd_i * 4.0;
+        let scale = (from_inflection * from_inflection).clamp(0.1, 1.0);
+        increment *= scale;
+        increment *= 1.0 + MUL_INCREASE_FACTOR * self.ref_wnd / self.mss * post_congestion_scale * scale;
+        let most = self.mss + self.flight[0].max(self.flight[1]) * BYTES_IN_FLIGHT_HEAD_ROOM;
+        if self.ref_wnd + increment <= most {
+            self.ref_wnd += increment;
+        }
+    }
+}
+
+impl Controller for Scream {
+    fn name(&self) -> &'static str {
+        "scream"
+    }
+
+    fn window(&self) -> u64 {
+        self.ref_wnd as u64
+    }
+
+    fn adopt(&mut self, window: u64, _: Option<u64>) {
+        self.ref_wnd = (window as f64).max(self.least());
+        self.ref_wnd_i = 1.0;
+    }
+
+    fn heeds_recovery(&self) -> bool {
+        false
+    }
+
+    fn on_acked(&mut self, now: Instant, acked: Acked) {
+        let Some(look) = self.path.acked(now, &acked) else { return };
+        self.average(now, &look);
+        self.mind_others(now, &look);
+        self.note_flight(now, &acked, &look);
+        self.mark_virtually(now, &look);
+        self.grow(now, &acked, &look);
+    }
+
+    fn on_congestion(&mut self, now: Instant, congestion: Congestion) {
+        if !congestion.marked {
+            self.norms.loss_rate = 0.9 * self.norms.loss_rate + 0.1;
+        }
+        self.congested(now, if congestion.marked { BETA_ECN } else { BETA_LOSS });
+    }
+
+    fn on_timeout(&mut self, now: Instant, _: TimedOut) {
+        self.congested(now, 0.0);
+        self.path.after_silence();
+        self.qdelay_avg = 0.0;
+    }
+
+    /// A window is limited by what was in flight; after a pause it is what it was, or half for each timeout.
+    fn on_idle(&mut self, _: Instant, timeouts: u32) {
+        self.ref_wnd = (0..timeouts.min(64)).fold(self.ref_wnd, |window, _| window / 2.0).max(self.least());
+        if timeouts > 0 {
+            self.path.after_silence();
+        }
+    }
+
+    fn is_used(&self, under_way: u64) -> bool {
+        under_way.saturating_mul(2) >= self.window()
+    }
+
+    fn rate(&self, srtt: Duration) -> Rate {
+        Rate::from_bytes_in(self.window(), srtt)
+    }
+
+    fn pace(&self, srtt: Duration) -> Rate {
+        Rate::from_bytes_in((self.ref_wnd * PACKET_PACING_HEADROOM) as u64, srtt)
+    }
+}
+
+#[cfg(test)]
+mod tests;
