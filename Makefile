@@ -17,7 +17,7 @@ PROFILE ?= release
 all:
 	$(CARGO) build --release
 
-# The tool, and libcm for C: shared and static library, header, pkg-config file and manual.
+# The tool, and libcm for C: shared and static library, headers, pkg-config files and manuals.
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 BUILT = $(or $(CARGO_TARGET_DIR),target)/$(PROFILE:dev=debug)
 install: install-tool install-libcm
@@ -34,12 +34,13 @@ install-libcm:
 	ln -sf libcm.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libcm.so.$(firstword $(subst ., ,$(VERSION)))
 	ln -sf libcm.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libcm.so
 	install -m 644 $(BUILT)/libcm.a $(DESTDIR)$(LIBDIR)
-	install -m 644 bindings/c/include/cm.h $(DESTDIR)$(INCLUDEDIR)
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-		-e 's|@VERSION@|$(VERSION)|' bindings/c/cm.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/cm.pc
-	install -m 644 bindings/c/man/cm.3 $(DESTDIR)$(MANDIR)/man3
-	for function in $$(sed -n 's/^[a-z].*[ *]\(cm[a-z]*_[a-z_]*\)(.*/\1/p' bindings/c/include/cm.h); do \
-		ln -sf cm.3 $(DESTDIR)$(MANDIR)/man3/$$function.3; done
+	install -m 644 bindings/c/include/cm.h bindings/c/include/utl.h $(DESTDIR)$(INCLUDEDIR)
+	for part in cm utl; do \
+		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+			-e 's|@VERSION@|$(VERSION)|' bindings/c/$$part.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$$part.pc && \
+		install -m 644 bindings/c/man/$$part.3 $(DESTDIR)$(MANDIR)/man3 && \
+		for function in $$(sed -n 's/^[a-z].*[ *]\('$$part'[a-z]*_[a-z_]*\)(.*/\1/p' bindings/c/include/$$part.h); do \
+			ln -sf $$part.3 $(DESTDIR)$(MANDIR)/man3/$$function.3 || exit 1; done || exit 1; done
 
 # The main job: a live H.264 stream over a congested link, three times; a table, and a page with plots and video.
 demo:

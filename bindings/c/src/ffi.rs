@@ -1,13 +1,15 @@
-//! The functions of `cm.h`, in its order. `cm.h` says what each does; all that is here is C's arguments checked and passed on.
+//! The functions of `cm.h`, in its order, and those of `utl.h`. The headers say what each does; all that is here is C's
+//! arguments checked and passed on.
 
 #![allow(unsafe_code, reason = "C's pointers, and names that the linker sees")]
 #![allow(
     clippy::missing_safety_doc,
-    reason = "what a caller promises is cm(3): pointers are null or what they are said to be"
+    reason = "what a caller promises is cm(3) and utl(3): pointers are null or what they are said to be"
 )]
 
 pub mod buffered;
 pub mod callbacks;
+pub mod datagrams;
 pub mod errors;
 pub mod feedback;
 pub mod macroflows;

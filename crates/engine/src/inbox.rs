@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use timeous_core::Instant;
+use timeous_core::{Instant, SubStream};
 
 /// A datagram that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub struct Received {
     pub bytes: Vec<u8>,
     /// When it came in.
     pub at: Instant,
+    /// Over TCP, the sub-stream on which it came; else zero.
+    pub substream: SubStream,
 }
 
 /// How many bytes may wait to be read.
@@ -81,7 +83,8 @@ mod tests {
     #[test]
     fn more_than_half_full_it_says_so() {
         let inbox = Inbox::new(100);
-        let push = |len| inbox.push(Received { bytes: vec![0; len], at: Instant::ZERO });
+        let push =
+            |len| inbox.push(Received { bytes: vec![0; len], at: Instant::ZERO, substream: SubStream::default() });
         assert_eq!(inbox.room(), (100, false));
         push(50);
         assert_eq!(inbox.room(), (50, false));
@@ -94,7 +97,8 @@ mod tests {
     #[test]
     fn the_oldest_goes_when_nobody_reads() {
         let inbox = Inbox::default();
-        let chunk = |n: u8| Received { bytes: vec![n; CAPACITY / 4], at: Instant::ZERO };
+        let chunk =
+            |n: u8| Received { bytes: vec![n; CAPACITY / 4], at: Instant::ZERO, substream: SubStream::default() };
         for n in 0..4 {
             assert_eq!(inbox.push(chunk(n)), 0);
         }

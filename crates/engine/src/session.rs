@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use timeous_choice::Repair;
-use timeous_core::{AduSource, Duration, Instant, PathState, Rate};
+use timeous_core::{AduSource, Duration, Instant, PathState, Rate, SubStream};
 use timeous_dccp::{CloseReason, Event, Statistics};
 use timeous_ring::{Consumer, Payload, RingSource};
 
@@ -71,8 +71,7 @@ impl Session {
             Event::NotListening => self.source.close(),
             Event::Connected => self.shared.set_status(Status::Open),
             Event::Received(bytes) => {
-                self.unread += self.shared.inbox.push(Received { bytes, at: now });
-                self.readable = true;
+                self.received(Received { bytes, at: now, substream: SubStream::default() });
             }
             Event::Acked { token } => {
                 self.source.acked(token);
@@ -86,6 +85,12 @@ impl Session {
             Event::TakesRepeats => self.source.allow(),
             Event::Closed { reason } => self.close(reason),
         }
+    }
+
+    /// A datagram has come.
+    pub(crate) fn received(&mut self, received: Received) {
+        self.unread += self.shared.inbox.push(received);
+        self.readable = true;
     }
 
     pub(crate) fn close(&mut self, reason: CloseReason) {

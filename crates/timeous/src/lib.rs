@@ -51,6 +51,7 @@ pub use options::{Daemon, Encapsulation, Options, PolicyName, Role, TransportNam
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
 pub use stats::{Fates, Stats};
+pub use timeous_choice::Timeline;
 pub use timeous_core as core;
 pub use timeous_engine::{Ccid, CloseReason, Received, Status, TcpFraming, Waker, clock};
 pub use uri::{Uri, UriError};

@@ -37,7 +37,7 @@ impl Way {
 pub(crate) fn pkg_config(arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
     command.env("PKG_CONFIG_PATH", destdir().join(&PREFIX[1..]).join("lib/pkgconfig"));
-    command.env("PKG_CONFIG_SYSROOT_DIR", destdir()).args(arguments).arg("cm");
+    command.env("PKG_CONFIG_SYSROOT_DIR", destdir()).args(arguments).args(["cm", "utl"]);
     run(&mut command).split_whitespace().map(str::to_owned).collect()
 }
 

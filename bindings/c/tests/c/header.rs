@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cm::ffi::CmPath;
+use cm::ffi::datagrams::UtlCounts;
 use cm::ffi::feedback::{CmQueryEntry, CmUpdateEntry};
 use cm::ffi::sending::{CmNotifyEntry, CmRequestEntry};
 use cm::ffi::state::CmOptions;
@@ -14,9 +15,12 @@ use cm::ffi::state::CmOptions;
 use crate::build::{Way, command, pkg_config, program};
 use crate::installed::{file, run};
 
-/// Functions that the header declares: its lines that begin with a type.
-pub(crate) fn declared() -> BTreeSet<String> {
-    let header = fs::read_to_string(file("include/cm.h")).unwrap();
+/// Headers and their pages.
+pub(crate) const PARTS: [&str; 2] = ["cm", "utl"];
+
+/// Functions that a header declares: its lines that begin with a type.
+pub(crate) fn declared(part: &str) -> BTreeSet<String> {
+    let header = fs::read_to_string(file(&format!("include/{part}.h"))).unwrap();
     let lines = header.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
     let names = lines.filter_map(|line| line.split_once('(')?.0.rsplit([' ', '*']).next());
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -31,11 +35,11 @@ fn the_library_exports_what_the_header_declares_and_nothing_else() {
         words.filter(|words| words[1] == wanted).map(|words| words[0].to_owned()).collect()
     };
     let (application, library): (BTreeSet<_>, BTreeSet<_>) =
-        declared().into_iter().partition(|name| name.starts_with("cmapp_"));
+        PARTS.iter().flat_map(|part| declared(part)).partition(|name| name.starts_with("cmapp_"));
     assert_eq!(kinds("T"), library);
     let weak: BTreeSet<_> = kinds("w").into_iter().filter(|name| name.starts_with("cm")).collect();
     assert_eq!(weak, application, "what the application defines, if it likes");
-    assert!(library.len() >= 30, "the test reads the header: {library:?}");
+    assert!(library.len() >= 45, "the test reads the header: {library:?}");
 }
 
 /// C's idea of a structure and Rust's, as `name size alignment offset…`.
@@ -69,10 +73,11 @@ fn structures_are_the_same_on_both_sides() {
         layout!("cm_notify_entry", CmNotifyEntry: flow, nsent, error),
         layout!("cm_update_entry", CmUpdateEntry: flow, nsent, nrecd, rtt_ns, sent_ns, lossmode, error),
         layout!("cm_query_entry", CmQueryEntry: flow, path, error),
+        layout!("utl_counts", UtlCounts: acked, lost, dropped, pending, replaced),
     ];
     let prints: String = layouts.iter().map(|(print, _)| format!("\t{print}\n")).collect();
     let source = format!(
-        "#include <cm.h>\n#include <stdio.h>\n#define ALIGN(type) (offsetof(struct {{ char c; type t; }}, t))\n\
+        "#include <cm.h>\n#include <utl.h>\n#include <stdio.h>\n#define ALIGN(type) (offsetof(struct {{ char c; type t; }}, t))\n\
          int main(void)\n{{\n{prints}\treturn 0;\n}}\n"
     );
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("layout.c");
@@ -81,12 +86,18 @@ fn structures_are_the_same_on_both_sides() {
     assert_eq!(said.lines().collect::<Vec<_>>(), layouts.iter().map(|(_, rust)| rust).collect::<Vec<_>>());
 }
 
-/// The header alone, first and twice, in old C and new C++.
+/// Each header alone, first and twice, in old C and new C++.
 #[test]
-fn the_header_stands_alone() {
+fn the_headers_stand_alone() {
     needs_toolchain!();
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone.c");
-    fs::write(&path, "#include <cm.h>\n#include <cm.h>\nextern cm_flowid flow;\n").unwrap();
+    stands_alone("#include <cm.h>\n#include <cm.h>\nextern cm_flowid flow;\n", "alone.c");
+    stands_alone("#include <utl.h>\n#include <utl.h>\nextern struct utl_counts counts;\n", "alone-utl.c");
+}
+
+#[track_caller]
+fn stands_alone(source: &str, name: &str) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, source).unwrap();
     for (compiler, standard, language) in
         [("cc", "-std=c99", "c"), ("cc", "-std=c17", "c"), ("c++", "-std=c++98", "c++"), ("c++", "-std=c++20", "c++")]
     {

@@ -11,6 +11,7 @@ macro_rules! needs_toolchain {
 
 mod build;
 mod daemon;
+mod datagrams;
 mod examples;
 mod header;
 mod installed;

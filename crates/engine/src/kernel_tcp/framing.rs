@@ -1,6 +1,6 @@
 //! How datagrams lie in the stream: as records, or each behind its length (RFC 4571).
 
-use timeous_core::AduMeta;
+use timeous_core::{AduMeta, SubStream};
 use timeous_tcp::record::{self, Framing, Ordered};
 
 use crate::carrier::{TcpConfig, TcpFraming};
@@ -83,15 +83,15 @@ impl Reader {
         }
     }
 
-    /// Takes in what comes next in the stream, and gives each datagram that is complete.
-    pub(super) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(&[u8])) {
+    /// Takes in what comes next in the stream, and gives each datagram that is complete, with its sub-stream.
+    pub(super) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(SubStream, &[u8])) {
         match self {
             Self::Records(records) => records.push(bytes, |datagram| {
                 if datagram.substream.0 != CONTROL {
-                    deliver(datagram.payload);
+                    deliver(datagram.substream, datagram.payload);
                 }
             }),
-            Self::Rfc4571(lengths) => lengths.push(bytes, deliver),
+            Self::Rfc4571(lengths) => lengths.push(bytes, |datagram| deliver(SubStream::default(), datagram)),
         }
     }
 
@@ -139,7 +139,7 @@ impl Lengths {
 
 #[cfg(test)]
 mod tests {
-    use timeous_core::{Instant, SubStream};
+    use timeous_core::Instant;
 
     use super::*;
 
@@ -154,7 +154,7 @@ mod tests {
         }
         let mut got = Vec::new();
         for chunk in wire.chunks(step) {
-            reader.push(chunk, |datagram| got.push(datagram.to_vec()));
+            reader.push(chunk, |_, datagram| got.push(datagram.to_vec()));
         }
         assert_eq!(got, sent, "in steps of {step}");
     }

@@ -3,11 +3,12 @@
 use std::io;
 
 use timeous_core::Instant;
-use timeous_dccp::{Event, Statistics};
+use timeous_dccp::Statistics;
 
 use super::framing::Reader;
 use super::socket::Socket;
 use crate::carrier::TcpConfig;
+use crate::inbox::Received;
 use crate::session::Session;
 
 /// As much is read in one call.
@@ -53,10 +54,10 @@ impl Receiving {
 
 fn read(reader: &mut Reader, now: Instant, bytes: &[u8], session: &mut Session, counts: &mut Statistics) {
     counts.packets_received += 1;
-    reader.push(bytes, |datagram| {
+    reader.push(bytes, |substream, datagram| {
         counts.data_received += 1;
         counts.bytes_received += datagram.len() as u64;
-        session.handle_event(now, Event::Received(datagram.to_vec()));
+        session.received(Received { bytes: datagram.to_vec(), at: now, substream });
     });
     (counts.malformed, counts.duplicates) = reader.refused();
 }

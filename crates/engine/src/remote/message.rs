@@ -1,6 +1,6 @@
 //! What the two sides of a remote stream say: bytes that are read with care, since a stranger may have written them.
 
-use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, Thresholds};
+use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, SubStream, Thresholds};
 use timeous_dccp::{CloseReason, ResetCode, ResetReason, Statistics};
 
 use crate::carrier::{Carrier, CarrierView, Reach};
@@ -84,7 +84,7 @@ impl News {
 
     pub(crate) fn write(&self) -> Vec<u8> {
         match self {
-            Self::Received(Received { bytes, at }) => {
+            Self::Received(Received { bytes, at, substream: _ }) => {
                 let mut message = Vec::with_capacity(9 + bytes.len());
                 message.push(RECEIVED);
                 message.extend(at.as_nanos().to_le_bytes());
@@ -109,7 +109,9 @@ impl News {
         Some(match kind {
             RECEIVED => {
                 let (at, bytes) = body.split_first_chunk()?;
-                Self::Received(Received { bytes: bytes.to_vec(), at: Instant::from_nanos(u64::from_le_bytes(*at)) })
+                let at = Instant::from_nanos(u64::from_le_bytes(*at));
+                // Other processes' streams go over DCCP, which has none.
+                Self::Received(Received { bytes: bytes.to_vec(), at, substream: SubStream::default() })
             }
             STATUS => Self::Status(read_status(body.try_into().ok()?)?),
             WRITABLE if body.is_empty() => Self::Writable,
@@ -359,7 +361,8 @@ mod tests {
 
     #[test]
     fn news_are_read_as_they_were_written() {
-        let received = Received { bytes: b"frame".to_vec(), at: Instant::from_nanos(7) };
+        let received =
+            Received { bytes: b"frame".to_vec(), at: Instant::from_nanos(7), substream: SubStream::default() };
         assert!(matches!(again(&News::Received(received.clone())), News::Received(same) if same == received));
         let reset = ResetReason { code: ResetCode::OptionError, data: [1, 2, 3] };
         let reasons = [

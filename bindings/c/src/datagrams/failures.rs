@@ -1,0 +1,45 @@
+//! What goes wrong with a stream, as C hears of it.
+
+use std::ffi::c_int;
+
+use timeous::{CloseReason, Culprit, Error, SendError};
+
+use crate::failure::Failure;
+
+impl Failure {
+    pub(super) fn no_stream(fd: c_int) -> Self {
+        let words = format!("{fd} is no stream: utl_open() one, and do not use it after utl_close()");
+        Self::new(libc::EBADF, words)
+    }
+
+    pub(super) fn finished() -> Self {
+        Self::new(libc::EPIPE, "the stream is finished: open another to send more")
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::Uri(_) => libc::EINVAL,
+            Error::UnknownHost { .. } => libc::EHOSTUNREACH,
+            Error::NoAnswer { .. } | Error::Closed(CloseReason::Timeout) => libc::ETIMEDOUT,
+            Error::NoDaemon(_) => libc::ECONNREFUSED,
+            Error::Closed(CloseReason::Local) => libc::EPIPE,
+            Error::Closed(_) => libc::ECONNRESET,
+            other if other.culprit() == Culprit::Environment => libc::EIO,
+            _ => libc::EPROTO,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Self {
+        let code = match &error {
+            SendError::Full => libc::EAGAIN,
+            SendError::TooLarge { .. } => libc::EMSGSIZE,
+            SendError::Closed(_) => libc::EPIPE,
+        };
+        Self::new(code, error.to_string())
+    }
+}

@@ -1,0 +1,50 @@
+//! Opening a stream: a URI that means TCP unless it says otherwise.
+
+use std::ffi::c_int;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::thread;
+
+use timeous::{Error, Uri, open_both};
+
+use super::{STREAMS, Stream};
+use crate::failure::Failure;
+use crate::sys::{fork, signal};
+
+/// Calls, or waits to be called; the descriptor.
+pub(crate) fn open(uri: &str) -> Result<c_int, Failure> {
+    fork::check()?;
+    let uri = parse(uri)?;
+    let latency = uri.options.latency;
+    fork::watch()?;
+    // The library's threads get no signals, and this one, which only waits, goes on getting them.
+    let opening = signal::blocked(|| thread::Builder::new().name("utl-open".to_owned()).spawn(move || open_both(&uri)));
+    let opening = opening.map_err(|error| Failure::new(libc::EAGAIN, format!("no thread: {error}")))?;
+    let (sender, receiver) = opening.join().expect("opening does not panic")?;
+    let fd = receiver.waker().as_raw_fd();
+    STREAMS.lock().insert(fd, Arc::new(Stream::new(sender, receiver, latency)));
+    Ok(fd)
+}
+
+/// What the URI does not say is as in the paper: TCP, and what expires or refers to what has is given up, nothing else.
+fn parse(text: &str) -> Result<Uri, Failure> {
+    let (place, query) = text.split_once('?').unwrap_or((text, ""));
+    let uri = format!("{place}?transport=tcp&policy=deadline&{query}");
+    uri.parse().map_err(|error| Error::Uri(error).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use timeous::{PolicyName, TransportName};
+
+    use super::*;
+
+    #[test]
+    fn what_the_uri_says_goes_before_what_the_paper_has() {
+        let options = |text: &str| parse(text).unwrap().options;
+        assert_eq!(options("timeous://h:1").transport, TransportName::Tcp);
+        assert_eq!(options("timeous://h:1?latency=1s").policy, PolicyName::Deadline);
+        assert_eq!(options("timeous://h:1?policy=fifo").policy, PolicyName::Fifo);
+        assert_eq!(parse("http://h").unwrap_err().code(), libc::EINVAL);
+    }
+}
