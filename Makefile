@@ -12,7 +12,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 PROFILE ?= release
 
-.PHONY: all install install-tool install-libcm demo report test bench fuzz lint unit bpf loom sanitize tools deny
+.PHONY: all install install-tool install-libcm demo report peers peers-lint test bench fuzz lint unit bpf loom sanitize tools deny
 
 all:
 	$(CARGO) build --release
@@ -51,6 +51,16 @@ demo:
 report:
 	$(CARGO) build --release -p timeous-cli -p timeous-lab $(if $(REAL),--features timeous-lab/bpf)
 	target/release/timeous-lab all --out report $(REAL)
+
+# Timeous beside real peers over emulated links (root): a page in peers-out/. Installs the peers.
+peers:
+	@scripts/peers.sh
+	$(CARGO) build --release -p timeous-lab
+	target/release/timeous-lab peers --real --out peers-out
+
+# Our own programs around other people's transports are no part of `make lint`: it would build what only they need.
+peers-lint:
+	@scripts/peers.sh lint
 
 test: tools lint unit bpf loom sanitize
 

@@ -30,7 +30,7 @@ pub(crate) mod sending;
 mod tcp;
 mod tcp_cubic;
 mod tcp_formula;
-mod tcp_kernel;
+pub(crate) mod tcp_kernel;
 mod tcp_sharing;
 mod tfrc;
 mod tfrc_fair;

@@ -3,6 +3,7 @@
 mod demo;
 mod experiment;
 mod experiments;
+mod peers;
 mod report;
 mod soak;
 mod whole;
@@ -35,6 +36,9 @@ enum Task {
     /// Lists what can be run
     List,
     All(AllArgs),
+    Peers(peers::PeersArgs),
+    #[command(name = peers::COMMAND, hide = true)]
+    PeersMember(peers::MemberArgs),
     #[command(name = crowd::COMMAND, hide = true)]
     CrowdMember(crowd::MemberArgs),
     #[command(name = cm_host::COMMAND, hide = true)]
@@ -117,6 +121,14 @@ fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
             Ok(held) => u8::from(!held),
             Err(error) => failed(&error, error.exit_code()),
         },
+        Task::Peers(args) => match peers::run(&args, &Progress::new()) {
+            Ok(held) => u8::from(!held),
+            Err(error) => failed(&error, error.exit_code()),
+        },
+        Task::PeersMember(args) => match peers::member(&args) {
+            Ok(()) => 0,
+            Err(error) => failed(&error, error.exit_code()),
+        },
         Task::CrowdMember(args) => match crowd::member(&args) {
             Ok(()) => 0,
             Err(error) => failed(&error, error.exit_code()),
@@ -143,6 +155,10 @@ fn list(experiments: &[&dyn Experiment]) {
     );
     println!("{:<16}{:<16}a live encoder over a link whose rate falls to a third and comes back", "adapt", "real");
     println!("{:<16}{:<16}kernel TCP through loss and reordering, every byte checked", "soak", "real");
+    println!(
+        "{:<16}{:<16}one trace over one link by Timeous, UDP, TCP, SRT, RIST, SCTP, QUIC, WebRTC",
+        "peers", "real"
+    );
     for about in experiments.iter().map(|experiment| experiment.about()) {
         let forms: Vec<_> =
             [(false, "virtual"), (true, "real")].into_iter().filter(|f| about.forms.include(f.0)).collect();

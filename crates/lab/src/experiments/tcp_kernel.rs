@@ -1,6 +1,6 @@
 //! Our TCP against the kernel's: the same bytes, and as fast as the kernel's against itself.
 
-pub(super) mod bed;
+pub(crate) mod bed;
 mod conditions;
 mod counted;
 mod kernel;

@@ -16,10 +16,10 @@ use crate::experiment::LabError;
 const LEFT: &str = "10.77.0.1";
 
 /// Our stack's address, behind the left.
-pub(in crate::experiments) const OURS: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
+pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 
 /// What is set, for both ends alike. The rest is as the kernel has it by default.
-pub(in crate::experiments) const SYSCTLS: [(&str, &str); 2] = [
+pub(crate) const SYSCTLS: [(&str, &str); 2] = [
     ("net/ipv4/tcp_congestion_control", "reno"),
     // Otherwise a connection begins with the window at which the one before it ended.
     ("net/ipv4/tcp_no_metrics_save", "1"),
@@ -27,31 +27,26 @@ pub(in crate::experiments) const SYSCTLS: [(&str, &str); 2] = [
 
 /// Both links of a path.
 #[derive(Clone, Debug)]
-pub(in crate::experiments) struct Links {
+pub(crate) struct Links {
     /// From the left, where our stack is if there is one.
-    pub(in crate::experiments) forward: LinkConfig,
+    pub(crate) forward: LinkConfig,
     /// From the right.
-    pub(in crate::experiments) back: LinkConfig,
+    pub(crate) back: LinkConfig,
 }
 
 /// A link with a namespace at either end, and a router that runs in a thread of its own.
-pub(in crate::experiments) struct Bed {
+pub(crate) struct Bed {
     /// 10.77.0.1.
-    pub(in crate::experiments) left: Namespace,
+    pub(crate) left: Namespace,
     /// 10.77.0.2.
-    pub(in crate::experiments) right: Namespace,
+    pub(crate) right: Namespace,
     stopper: Stopper,
     router: Option<JoinHandle<Result<Router, EmulatorError>>>,
 }
 
 impl Bed {
     /// Makes it. `name` tells it from others of this process.
-    pub(in crate::experiments) fn make(
-        name: &str,
-        links: &Links,
-        seed: u64,
-        capture: Option<&Path>,
-    ) -> Result<Self, LabError> {
+    pub(crate) fn make(name: &str, links: &Links, seed: u64, capture: Option<&Path>) -> Result<Self, LabError> {
         let [left, right] = ["l", "r"].map(|side| format!("timeous-{name}-{}{side}", std::process::id()));
         let mut config = RouterConfig::new(&left, &right);
         (config.forward, config.back) = (links.forward.clone(), links.back.clone());
@@ -76,17 +71,17 @@ impl Bed {
     }
 
     /// Both kernels ask for ECN, which by default they only agree to.
-    pub(in crate::experiments) fn request_ecn(&self) -> Result<(), LabError> {
+    pub(crate) fn request_ecn(&self) -> Result<(), LabError> {
         [&self.left, &self.right].iter().try_for_each(|end| end.set_sysctl("net/ipv4/tcp_ecn", "1")).map_err(machine)
     }
 
     /// A variable of the kernel, as it is for both ends.
-    pub(in crate::experiments) fn sysctl(&self, name: &str) -> Result<String, LabError> {
+    pub(crate) fn sysctl(&self, name: &str) -> Result<String, LabError> {
         self.right.sysctl(name).map_err(machine)
     }
 
     /// Our stack behind the left: the namespace there passes on what goes between it and the link.
-    pub(in crate::experiments) fn host(&self, tcp: TcpConfig, seed: u64) -> Result<TunHost, LabError> {
+    pub(crate) fn host(&self, tcp: TcpConfig, seed: u64) -> Result<TunHost, LabError> {
         let config = TunConfig { tcp, address: OURS, ..TunConfig::default() };
         let host = TunHost::open(&self.left, config, Rng::from_seed(seed)).map_err(machine)?;
         self.left.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
@@ -95,7 +90,7 @@ impl Bed {
     }
 
     /// Takes the link down, and gives what it counted each way.
-    pub(in crate::experiments) fn end(mut self) -> Result<[Counters; 2], LabError> {
+    pub(crate) fn end(mut self) -> Result<[Counters; 2], LabError> {
         self.stopper.stop();
         let router = self.router.take().expect("it ends once").join().expect("the router does not panic");
         let router = router.map_err(machine)?;
@@ -114,6 +109,6 @@ impl Drop for Bed {
 }
 
 /// What the emulator says of the machine, it says with what to do.
-pub(in crate::experiments) fn machine(error: impl std::fmt::Display) -> LabError {
+pub(crate) fn machine(error: impl std::fmt::Display) -> LabError {
     LabError::Machine(error.to_string())
 }

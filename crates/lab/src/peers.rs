@@ -1,0 +1,179 @@
+//! Side by side with real peers: one trace over one link by each of them, and one judge for all.
+
+mod beside;
+mod datagram;
+mod far;
+mod judge;
+mod links;
+mod member;
+mod near;
+mod peer;
+mod programs;
+mod summary;
+mod trace;
+mod trial;
+mod wire;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use clap::Args;
+use timeous::core::Duration;
+use timeous::core::units::parse_duration;
+
+use crate::experiment::{LabError, Progress};
+use links::{LinkName, Setting};
+pub(crate) use member::{COMMAND, MemberArgs, run as member};
+use peer::Peer;
+use summary::{Row, Summary};
+use trace::Trace;
+use trial::{Outcome, Plan};
+
+/// Sends one trace over one link by each of Timeous and its peers, and counts the frames that are decodable in time
+///
+/// Peers are other people's programs: `scripts/peers.sh` installs them, and one that is missing is told of in its row. Exit
+/// code 1: Timeous is not ahead everywhere, or sent something after its deadline.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PeersArgs {
+    /// On this machine's kernel, which is the only form that it has (root and `iproute2`)
+    #[arg(long)]
+    real: bool,
+    /// Where the page, the captures and the journeys go
+    #[arg(long, value_name = "DIR", default_value = "peers-out")]
+    out: PathBuf,
+    /// The video whose frames are sent, as raw H.264
+    #[arg(long, value_name = "FILE", default_value = "assets/clip.h264")]
+    clip: PathBuf,
+    /// How long each run lasts
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// Which links, such as bloat,room; all unless given
+    #[arg(long, value_name = "LINKS", value_delimiter = ',', value_enum)]
+    links: Vec<LinkName>,
+    /// Which peers, such as timeous,udp,srt; all unless given
+    #[arg(long, value_name = "PEERS", value_delimiter = ',')]
+    peers: Vec<String>,
+    /// One more Timeous, by keys of its URI, such as eager:policy=deadline&repair=off; may be given again
+    #[arg(long, value_name = "NAME:KEYS", value_parser = parse_own)]
+    timeous: Vec<(String, String)>,
+    /// The first seed of the links' randomness
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many seeds
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    seeds: u64,
+    /// From handing over to playout
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = parse_duration)]
+    deadline: Duration,
+    /// The links' round trip, without queues
+    #[arg(long, value_name = "TIME", default_value = "60ms", value_parser = parse_duration)]
+    rtt: Duration,
+    /// How many runs at once, each in namespaces of its own
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=200))]
+    at_once: u16,
+    /// Where `scripts/peers.sh` puts what it builds; `peers` beside this program's directory unless given
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+    /// Print the outcome as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_own(text: &str) -> Result<(String, String), String> {
+    let (name, keys) = text.split_once(':').ok_or("a name, a colon and keys such as eager:policy=deadline")?;
+    if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+        return Err("a name of letters, digits and hyphens before the colon".to_owned());
+    }
+    // A mistake should be told of before anything runs.
+    format!("timeous://:1?{keys}").parse::<timeous::Uri>().map_err(|error| error.to_string())?;
+    Ok((name.to_owned(), keys.to_owned()))
+}
+
+/// Runs all. Gives whether Timeous is ahead on every link and left nothing late.
+///
+/// # Errors
+/// What the machine lacks.
+pub(crate) fn run(args: &PeersArgs, progress: &Progress) -> Result<bool, LabError> {
+    if !args.real {
+        return Err(LabError::OnlyReal { name: "peers" });
+    }
+    let trace = Trace::of_clip(&args.clip, Duration::from_secs(args.seconds))?;
+    let setting = Setting { rate: trace.rate(), length: trace.length(), deadline: args.deadline, rtt: args.rtt };
+    let peers = peers(args, &setting)?;
+    let raw = args.out.join("raw");
+    fs::create_dir_all(&raw).map_err(LabError::file(&raw))?;
+    let links = if args.links.is_empty() { LinkName::ALL.to_vec() } else { args.links.clone() };
+    let seeds = (0..args.seeds).map(|i| args.seed.wrapping_add(i));
+    let wishes = links.iter().flat_map(|&link| seeds.clone().map(move |seed| (link, seed)));
+    let wishes: Vec<_> = wishes.flat_map(|(link, seed)| peers.iter().map(move |peer| (link, seed, peer))).collect();
+    let plan = |link, seed| Plan { setting: &setting, trace: &trace, link, seed, out: &raw };
+    let rows = all(&wishes, args.at_once, progress, |index, &(link, seed, peer)| {
+        let plan = plan(link, seed);
+        let outcome = plan.run(&format!("peer{index}"), peer)?;
+        if let Outcome::Ran(ran) = &outcome {
+            let path = plan.file(peer, ".csv");
+            fs::write(&path, summary::journeys(&trace, ran)).map_err(LabError::file(&path))?;
+        }
+        Ok(Row::new(link, seed, peer, &trace, &outcome, &setting))
+    })?;
+    let summary = Summary { setting, seeds: args.seeds, links: &links, peers: &peers, rows: &rows };
+    let page = args.out.join("index.html");
+    fs::write(&page, summary.page()?).map_err(LabError::file(&page))?;
+    let json = summary.json();
+    let path = args.out.join("peers.json");
+    fs::write(&path, &json).map_err(LabError::file(&path))?;
+    if args.json {
+        print!("{json}");
+    } else {
+        print!("{}\nThe page: {}\n", summary.text(), page.display());
+    }
+    let broken = summary.broken();
+    broken.iter().for_each(|what| eprintln!("does not hold: {what}"));
+    Ok(broken.is_empty())
+}
+
+fn peers(args: &PeersArgs, setting: &Setting) -> Result<Vec<Peer>, LabError> {
+    let lab = std::env::current_exe().map_err(LabError::file(Path::new("timeous-lab")))?;
+    let built = lab.parent().and_then(Path::parent).map(|target| target.join("peers")).unwrap_or_default();
+    let programs = args.programs.as_ref().unwrap_or(&built);
+    let known = peer::all(setting, &lab, programs, &args.timeous);
+    let names = || known.iter().map(|peer| peer.name.as_str()).collect::<Vec<_>>().join(", ");
+    if let Some(unknown) = args.peers.iter().find(|name| known.iter().all(|peer| peer.name != **name)) {
+        return Err(LabError::Machine(format!("there is no peer {unknown}: known are {}", names())));
+    }
+    // What was asked for by keys is wanted.
+    let own = |peer: &Peer| args.timeous.iter().any(|(name, _)| peer.name == format!("timeous-{name}"));
+    let wanted = |peer: &Peer| args.peers.is_empty() || args.peers.contains(&peer.name) || own(peer);
+    Ok(known.iter().filter(|peer| wanted(peer)).cloned().collect())
+}
+
+/// Does `work` for each item, so many at once. Results are in the order of the items.
+fn all<I: Sync, T: Send>(
+    items: &[I],
+    at_once: u16,
+    progress: &Progress,
+    work: impl Fn(usize, &I) -> Result<T, LabError> + Sync,
+) -> Result<Vec<T>, LabError> {
+    let task = progress.task(&format!("{} runs, {at_once} at once", items.len()), items.len() as u64);
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
+    let worker = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { break };
+            let result = work(index, item);
+            if result.is_err() {
+                // The first that the machine refuses ends the rest.
+                next.store(items.len(), Ordering::Relaxed);
+            }
+            done.lock().expect("no worker panics while it holds the results").push((index, result));
+            task.step();
+        }
+    };
+    thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(worker))));
+    let mut done = done.into_inner().expect("no worker panics while it holds the results");
+    done.sort_unstable_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,51 @@
+//! A flow beside the stream: kernel TCP, CUBIC, sending all that it can.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration as StdDuration;
+
+use timeous_net::emulator::Namespace;
+
+use super::near;
+use crate::experiment::LabError;
+use crate::experiments::tcp_kernel::bed::machine;
+
+/// How long a socket may be blocked before somebody asks whether it is still wanted.
+const LOOK: StdDuration = StdDuration::from_millis(200);
+
+/// A connection from left to right.
+pub(crate) fn connect(left: &Namespace, right: &Namespace, there: SocketAddr) -> Result<[TcpStream; 2], LabError> {
+    let failed = LabError::system;
+    let listener = right.within(|| TcpListener::bind(there)).map_err(machine)?;
+    let listener = listener.map_err(failed("listen in a namespace"))?;
+    let sending = left.within(|| near::call(there, "cubic")).map_err(machine)?;
+    let sending = sending.map_err(failed("connect across the link"))?;
+    let (receiving, _) = listener.accept().map_err(failed("accept across the link"))?;
+    sending.set_write_timeout(Some(LOOK)).map_err(failed("set a socket's patience"))?;
+    Ok([sending, receiving])
+}
+
+/// Sends until `stop`.
+pub(crate) fn send(mut stream: &TcpStream, stop: &AtomicBool) {
+    let block = [0; 16 * 1024];
+    while !stop.load(Ordering::Relaxed) {
+        match stream.write(&block) {
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => return,
+        }
+    }
+    // What is still on its way is of no interest to anybody.
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+/// Counts what comes while `counting`.
+pub(crate) fn drain(mut stream: &TcpStream, counting: &AtomicBool, came: &AtomicU64) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(len @ 1..) = stream.read(&mut buffer) {
+        if counting.load(Ordering::Relaxed) {
+            came.fetch_add(len as u64, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The one judge of all peers: which frames came whole and in time, and which of them could be decoded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use timeous::core::{Duration, Instant};
+
+use super::datagram::Header;
+use super::trace::Trace;
+
+/// A datagram that came to the application at the far end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Came {
+    /// What it says of itself.
+    pub(crate) header: Header,
+    /// When.
+    pub(crate) at: Instant,
+}
+
+/// What became of a trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Judgement {
+    /// Frames that were handed over.
+    pub(crate) frames: usize,
+    /// Frames of which all came within the deadline.
+    pub(crate) in_time: usize,
+    /// Those of them all of whose references, and theirs, came within their own deadlines.
+    pub(crate) decodable: usize,
+    /// From handing over to the last piece, in milliseconds, of the frames that came whole, in time or not; in order.
+    pub(crate) delays: Vec<f64>,
+    /// Datagrams that the application got more than once.
+    pub(crate) duplicates: usize,
+    /// For each frame of the trace whether it could be decoded in time.
+    pub(crate) shown: Vec<bool>,
+}
+
+/// Judges what came by one deadline for all, counted from the handing over.
+pub(crate) fn judge(trace: &Trace, deadline: Duration, came: &[Came]) -> Judgement {
+    let mut pieces: BTreeMap<u32, BTreeMap<u16, Came>> = BTreeMap::new();
+    let mut duplicates = 0;
+    for one in came {
+        let of_frame = pieces.entry(one.header.frame).or_default();
+        match of_frame.get(&one.header.piece) {
+            Some(known) => {
+                duplicates += 1;
+                if one.at < known.at {
+                    of_frame.insert(one.header.piece, *one);
+                }
+            }
+            None => drop(of_frame.insert(one.header.piece, *one)),
+        }
+    }
+    let delay = |id: u32| {
+        let of_frame = pieces.get(&id)?;
+        let (_, any) = of_frame.first_key_value()?;
+        let whole = of_frame.len() == usize::from(any.header.pieces);
+        let last = of_frame.values().map(|one| one.at).max()?;
+        whole.then(|| last.saturating_since(any.header.at))
+    };
+    let mut judgement = Judgement { frames: trace.frames.len(), duplicates, ..Judgement::default() };
+    let mut decodable = BTreeSet::new();
+    for frame in &trace.frames {
+        let delay = delay(frame.id);
+        let in_time = delay.is_some_and(|delay| delay <= deadline);
+        let shown = in_time && frame.references.iter().all(|id| decodable.contains(id));
+        if shown {
+            decodable.insert(frame.id);
+        }
+        judgement.delays.extend(delay.map(|delay| delay.as_secs_f64() * 1e3));
+        judgement.in_time += usize::from(in_time);
+        judgement.decodable += usize::from(shown);
+        judgement.shown.push(shown);
+    }
+    judgement.delays.sort_unstable_by(f64::total_cmp);
+    judgement
+}
+
+impl Judgement {
+    /// A quantile of the delays, in milliseconds; `None` if nothing came whole.
+    pub(crate) fn delay(&self, quantile: f64) -> Option<f64> {
+        let last = self.delays.len().checked_sub(1)?;
+        self.delays.get((quantile * last as f64).round() as usize).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trace::TraceFrame;
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn frame(id: u32, size: usize, references: &[u32]) -> TraceFrame {
+        let at = MS * 40 * u64::from(id - 1);
+        TraceFrame { id, at, size, kind: b'P', priority: 0, references: references.to_vec() }
+    }
+
+    /// What comes when each piece of each frame takes so many milliseconds; `None` is lost.
+    fn came(trace: &Trace, delays: &[&[Option<u64>]]) -> Vec<Came> {
+        let of_frame = |(frame, delays): (&TraceFrame, &&[Option<u64>])| {
+            let at = Instant::ZERO + frame.at;
+            let one = |(datagram, delay): (Vec<u8>, &Option<u64>)| {
+                delay.map(|delay| Came { header: Header::read(&datagram).unwrap(), at: at + MS * delay })
+            };
+            frame.datagrams(at).into_iter().zip(*delays).filter_map(one).collect::<Vec<_>>()
+        };
+        trace.frames.iter().zip(delays).flat_map(of_frame).collect()
+    }
+
+    #[test]
+    fn a_frame_counts_when_all_of_it_and_all_it_refers_to_came_in_time() {
+        let frames = vec![
+            frame(1, 2_000, &[]),
+            frame(2, 900, &[1]),
+            frame(3, 900, &[2]),
+            frame(4, 2_000, &[1]),
+            frame(5, 900, &[4]),
+        ];
+        let trace = Trace { frames };
+        let (exact, late) = (Some(100), Some(101));
+        let delays: [&[Option<u64>]; 5] = [&[Some(20), exact], &[late], &[Some(5)], &[Some(5), None], &[Some(5)]];
+        let judged = judge(&trace, MS * 100, &came(&trace, &delays));
+        assert_eq!((judged.frames, judged.in_time, judged.decodable), (5, 3, 1));
+        assert_eq!(judged.shown, [true, false, false, false, false]);
+        assert_eq!(judged.delays, [5.0, 5.0, 100.0, 101.0], "of whole frames, late ones included");
+        assert_eq!((judged.delay(0.0), judged.delay(1.0)), (Some(5.0), Some(101.0)));
+    }
+
+    #[test]
+    fn the_first_copy_of_a_datagram_counts() {
+        let trace = Trace { frames: vec![frame(1, 900, &[])] };
+        let one = came(&trace, &[&[Some(50)]])[0];
+        let again = Came { at: one.at + MS * 500, ..one };
+        let judged = judge(&trace, MS * 100, &[again, one, again]);
+        assert_eq!((judged.decodable, judged.duplicates), (1, 2));
+        assert_eq!(judge(&trace, MS * 100, &[again]).decodable, 0, "the judge can say no");
+        assert_eq!(judge(&trace, MS * 100, &[]).delay(0.5), None);
+    }
+}

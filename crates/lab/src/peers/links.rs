@@ -1,0 +1,100 @@
+//! The links over which peers are compared, as multiples of the stream's rate and of the deadline.
+
+use timeous::core::{Duration, Rate};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
+
+/// What all peers are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    /// The stream's mean rate, payload alone.
+    pub(crate) rate: Rate,
+    /// How long it lasts.
+    pub(crate) length: Duration,
+    /// From handing over to playout.
+    pub(crate) deadline: Duration,
+    /// The link's round trip, without queues.
+    pub(crate) rtt: Duration,
+}
+
+/// A link by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LinkName {
+    /// Half of the stream's rate, a queue of four deadlines
+    Bloat,
+    /// Nine tenths of the stream's rate, a queue of one deadline, 2 % loss
+    Short,
+    /// One and a half times the stream's rate, a queue of one deadline, 2 % loss
+    Room,
+    /// Twice the stream's rate, a queue of four deadlines, one CUBIC flow beside
+    Beside,
+    /// Twice the stream's rate, a queue of one deadline, one CUBIC flow beside
+    Share,
+    /// One and a half times the stream's rate, in the middle third two fifths of it; a queue of two deadlines
+    Fall,
+}
+
+impl LinkName {
+    /// All of them.
+    pub(crate) const ALL: [Self; 6] = [Self::Bloat, Self::Short, Self::Room, Self::Beside, Self::Share, Self::Fall];
+
+    /// In short.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bloat => "bloat",
+            Self::Short => "short",
+            Self::Room => "room",
+            Self::Beside => "beside",
+            Self::Share => "share",
+            Self::Fall => "fall",
+        }
+    }
+
+    /// In full.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::Bloat => "half of the stream's rate, a queue of four deadlines",
+            Self::Short => "nine tenths of the stream's rate, a queue of one deadline, 2 % loss",
+            Self::Room => "1.5 times the stream's rate, a queue of one deadline, 2 % loss",
+            Self::Beside => "twice the stream's rate, a queue of four deadlines, one CUBIC flow beside",
+            Self::Share => "twice the stream's rate, a queue of one deadline, one CUBIC flow beside",
+            Self::Fall => "1.5 times the stream's rate, in the middle third 0.4 times; a queue of two deadlines",
+        }
+    }
+
+    /// Whether a CUBIC flow goes beside the stream.
+    pub(crate) fn has_flow_beside(self) -> bool {
+        matches!(self, Self::Beside | Self::Share)
+    }
+
+    /// The way there; the trace begins `lead` after the link does.
+    pub(crate) fn forward(self, setting: &Setting, lead: Duration) -> LinkConfig {
+        let times = |share: f64| Rate::from_bps((setting.rate.as_bps() as f64 * share) as u64);
+        let (capacity, deadlines, loss) = match self {
+            Self::Bloat => (Capacity::Fixed(times(0.5)), 4, Loss::None),
+            Self::Short => (Capacity::Fixed(times(0.9)), 1, Loss::Bernoulli { p: 0.02 }),
+            Self::Room => (Capacity::Fixed(times(1.5)), 1, Loss::Bernoulli { p: 0.02 }),
+            Self::Beside => (Capacity::Fixed(times(2.0)), 4, Loss::None),
+            Self::Share => (Capacity::Fixed(times(2.0)), 1, Loss::None),
+            Self::Fall => {
+                let third = setting.length / 3;
+                let steps = [(Duration::ZERO, 1.5), (lead + third, 0.4), (lead + third * 2, 1.5)];
+                let steps = steps.map(|(from, share)| (from, times(share))).to_vec();
+                (Capacity::Trace(RateTrace::new(steps).expect("times increase from zero")), 2, Loss::None)
+            }
+        };
+        // In bytes, by the rate that it has at first: a device's memory does not change with what it can send.
+        let first = match &capacity {
+            Capacity::Fixed(rate) => *rate,
+            _ => times(1.5),
+        };
+        let queue = Limit::Bytes(first.bytes_in(setting.deadline * deadlines));
+        LinkConfig { capacity, queue, loss, delay: setting.rtt / 2, ..LinkConfig::default() }
+    }
+
+    /// The way back: nothing but the delay, and the same loss.
+    pub(crate) fn back(self, setting: &Setting) -> LinkConfig {
+        let loss = if matches!(self, Self::Short | Self::Room) { Loss::Bernoulli { p: 0.02 } } else { Loss::None };
+        LinkConfig { loss, delay: setting.rtt / 2, ..LinkConfig::default() }
+    }
+}

@@ -1,0 +1,106 @@
+//! Timeous as one of the peers: a program at each end, which takes datagrams from loopback and gives them to it.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration as StdDuration;
+
+use clap::{Args, Subcommand};
+use timeous::core::{Duration, FrameId, Priority, References};
+use timeous::{Arrival, Hints, Receiver, Sender, Uri};
+
+use super::datagram::{END, Header};
+use crate::experiment::LabError;
+
+/// The hidden command.
+pub(crate) const COMMAND: &str = "peers-member";
+/// How often the sender looks for fates when no datagram comes.
+const LOOK: StdDuration = StdDuration::from_millis(50);
+
+/// One end of a stream.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct MemberArgs {
+    #[command(subcommand)]
+    end: End,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum End {
+    /// Sends what comes at an address
+    Send(Ends),
+    /// Gives what it receives to an address
+    Receive(Ends),
+}
+
+#[derive(Args, Clone, Debug)]
+struct Ends {
+    uri: Uri,
+    local: SocketAddr,
+}
+
+/// Runs one end until the stream is over.
+///
+/// # Errors
+/// What the machine lacks.
+pub(crate) fn run(args: &MemberArgs) -> Result<(), LabError> {
+    match &args.end {
+        End::Send(ends) => send(ends),
+        End::Receive(ends) => receive(ends),
+    }
+}
+
+fn failed(error: timeous::Error) -> LabError {
+    LabError::Machine(error.to_string())
+}
+
+fn send(Ends { uri, local }: &Ends) -> Result<(), LabError> {
+    let mut sender = Sender::open(uri).map_err(failed)?;
+    let socket = UdpSocket::bind(local).map_err(LabError::system("open a UDP socket"))?;
+    socket.set_read_timeout(Some(LOOK)).map_err(LabError::system("set a socket's patience"))?;
+    let latency = uri.options.latency;
+    let mut bytes = vec![0; 1 << 16];
+    let mut refused = 0;
+    loop {
+        if let Ok(len) = socket.recv(&mut bytes) {
+            let datagram = &bytes[..len];
+            if datagram.starts_with(END) {
+                break;
+            }
+            // A full ring: one more that does not leave.
+            refused += u64::from(sender.send(datagram, hints(datagram, latency)).is_err());
+        }
+        while sender.poll_delivery().is_some() {}
+    }
+    let stats = serde_json::to_string(&sender.stats()).expect("numbers are JSON");
+    println!("{{\"refused\":{refused},\"stats\":{stats}}}");
+    // The rest has its fate, or is past its deadline soon.
+    sender.finish().map(drop).map_err(failed)
+}
+
+/// What its header says of a datagram.
+fn hints(datagram: &[u8], latency: Duration) -> Hints {
+    let Some(header) = Header::read(datagram) else { return Hints::default() };
+    let mut references = References::NONE;
+    for id in header.references.into_iter().filter(|id| *id != 0) {
+        let held = references.push(FrameId(id));
+        debug_assert!(held, "a header has no more references than an ADU");
+    }
+    Hints {
+        deadline: Some(header.at + latency),
+        priority: Priority(header.priority),
+        frame: FrameId(header.frame),
+        references,
+        ..Hints::default()
+    }
+}
+
+fn receive(Ends { uri, local }: &Ends) -> Result<(), LabError> {
+    let mut receiver = Receiver::open(uri).map_err(failed)?;
+    let socket = UdpSocket::bind("127.0.0.1:0").map_err(LabError::system("open a UDP socket"))?;
+    loop {
+        match receiver.receive(None).map_err(failed)? {
+            // Nobody listens any more: the run is over.
+            Arrival::Data(datagram) => drop(socket.send_to(&datagram.bytes, local)),
+            Arrival::Nothing => {}
+            Arrival::End => return Ok(()),
+        }
+    }
+}

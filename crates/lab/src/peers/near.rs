@@ -1,0 +1,138 @@
+//! What leaves at the near end: the source, and the kernel's TCP with and without an application that drops.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::Receiver;
+
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpCongestion;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketType, connect, socket};
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use timeous::core::{Duration, Instant};
+use timeous_engine::clock;
+
+use super::datagram::Header;
+use super::trace::Trace;
+
+/// Unsent bytes below which the kernel asks an application that drops for more: a datagram and its length. A variable of
+/// the namespace is what `TCP_NOTSENT_LOWAT` is to a socket.
+pub(crate) const LOWAT: (&str, &str) = ("net/ipv4/tcp_notsent_lowat", "1002");
+
+/// Waits.
+pub(crate) fn sleep_until(at: Instant) {
+    let nanos = at.as_nanos();
+    let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
+    // Interrupted or not, what is sent a little early says so itself.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
+}
+
+/// Hands over each frame at its time, as `send` takes its datagrams.
+///
+/// # Errors
+/// The first of `send`.
+pub(crate) fn play(trace: &Trace, begin: Instant, mut send: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    for frame in &trace.frames {
+        sleep_until(begin + frame.at);
+        frame.datagrams(clock::now()).iter().try_for_each(|datagram| send(datagram))?;
+    }
+    Ok(())
+}
+
+/// Calls over TCP.
+pub(crate) fn call(there: SocketAddr, congestion: &str) -> io::Result<TcpStream> {
+    let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    setsockopt(&fd, TcpCongestion, &congestion.into())?;
+    connect(&fd, &there)?;
+    let stream = TcpStream::from(fd);
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+fn write(mut stream: &TcpStream, datagram: &[u8]) -> io::Result<()> {
+    let len = (datagram.len() as u16).to_be_bytes();
+    stream.write_all(&[&len, datagram].concat())
+}
+
+/// Sends what comes over the channel, all of it and in order, until the connection or the channel ends.
+pub(crate) fn send_all(stream: &TcpStream, datagrams: &Receiver<Vec<u8>>) {
+    while let Ok(datagram) = datagrams.recv() {
+        if write(stream, &datagram).is_err() {
+            return;
+        }
+    }
+}
+
+/// The same, but for what is expired or undecodable when the kernel asks for more.
+pub(crate) fn send_useful(stream: &TcpStream, datagrams: &Receiver<Vec<u8>>, deadline: Duration) {
+    let mut waiting = Waiting { queue: VecDeque::new(), broken: BTreeSet::new(), deadline };
+    loop {
+        if waiting.queue.is_empty() {
+            match datagrams.recv() {
+                Ok(datagram) => waiting.queue.push_back(datagram),
+                Err(_) => return,
+            }
+        }
+        let wanted = PollFlags::OUT | PollFlags::HUP | PollFlags::ERR;
+        let Ok(_) = poll(&mut [PollFd::new(stream, wanted)], None) else { return };
+        waiting.queue.extend(datagrams.try_iter());
+        if let Some(datagram) = waiting.next(clock::now())
+            && write(stream, &datagram).is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// What an application holds back while the kernel has enough.
+struct Waiting {
+    queue: VecDeque<Vec<u8>>,
+    /// Frames of which something was dropped, or something that they refer to.
+    broken: BTreeSet<u32>,
+    deadline: Duration,
+}
+
+impl Waiting {
+    /// The next that is still of use; what is not is dropped.
+    fn next(&mut self, now: Instant) -> Option<Vec<u8>> {
+        while let Some(datagram) = self.queue.pop_front() {
+            let Some(header) = Header::read(&datagram) else { return Some(datagram) };
+            let useless = now > header.at + self.deadline
+                || self.broken.contains(&header.frame)
+                || header.references.iter().any(|id| self.broken.contains(id));
+            if !useless {
+                return Some(datagram);
+            }
+            self.broken.insert(header.frame);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_that_drops_sends_nothing_expired_and_nothing_that_refers_to_it() {
+        let ms = Duration::from_millis;
+        let datagram = |frame: u32, piece, at, reference| {
+            let at = Instant::ZERO + ms(at);
+            let references = [reference, 0, 0, 0];
+            Header { frame, piece, pieces: 2, kind: b'P', priority: 0, at, references }.datagram(100)
+        };
+        let sent = [
+            datagram(1, 0, 0, 0),
+            datagram(1, 1, 50, 0),
+            datagram(2, 0, 60, 1),
+            datagram(3, 0, 70, 2),
+            datagram(4, 0, 80, 0),
+        ];
+        let mut waiting = Waiting { queue: sent.clone().into(), broken: BTreeSet::new(), deadline: ms(100) };
+        assert_eq!(waiting.next(Instant::ZERO + ms(101)).as_ref(), Some(&sent[4]), "the only one of use");
+        assert_eq!(waiting.next(Instant::ZERO + ms(101)), None);
+        let mut waiting = Waiting { queue: sent.clone().into(), broken: BTreeSet::new(), deadline: ms(100) };
+        assert_eq!(waiting.next(Instant::ZERO + ms(100)).as_ref(), Some(&sent[0]), "at its deadline it may go");
+    }
+}

@@ -1,0 +1,293 @@
+//! What was found, as tables, plots and data.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use timeous::core::{Duration, Instant};
+
+use super::judge::Came;
+use super::links::{LinkName, Setting};
+use super::peer::Peer;
+use super::trace::Trace;
+use super::trial::{Outcome, Ran};
+use super::wire::Left;
+use crate::experiment::LabError;
+use crate::report::Page;
+use crate::report::columns::columns;
+use crate::report::plot::{Bar, Bars};
+
+/// A run's outcome, for people and programs.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    link: &'static str,
+    seed: u64,
+    peer: String,
+    timeous: bool,
+    /// Why it is not one, if it is none.
+    problem: Option<String>,
+    frames: usize,
+    in_time: usize,
+    decodable: usize,
+    /// Quantiles of the frames that came whole: 50, 95, 99 %.
+    delay_ms: Option<[f64; 3]>,
+    /// Bytes that came to the link for each byte of the trace.
+    wire_share: f64,
+    back_bytes: u64,
+    /// None: its headers could not be read.
+    left_late: Option<usize>,
+    /// The longest that a datagram left after its deadline.
+    latest_ms: f64,
+    duplicates: usize,
+    beside_bps: Option<u64>,
+}
+
+impl Row {
+    /// Of a run.
+    pub(crate) fn new(link: LinkName, seed: u64, peer: &Peer, trace: &Trace, outcome: &Outcome, of: &Setting) -> Self {
+        let bytes = of.rate.bytes_in(of.length).max(1);
+        let mut row = Self {
+            link: link.name(),
+            seed,
+            peer: peer.name.clone(),
+            timeous: peer.is_timeous(),
+            problem: None,
+            frames: trace.frames.len(),
+            in_time: 0,
+            decodable: 0,
+            delay_ms: None,
+            wire_share: 0.0,
+            back_bytes: 0,
+            left_late: None,
+            latest_ms: 0.0,
+            duplicates: 0,
+            beside_bps: None,
+        };
+        match outcome {
+            Outcome::Missing(path) => row.problem = Some(format!("not installed: {}", path.display())),
+            Outcome::NoConnection => row.problem = Some("no connection".to_owned()),
+            Outcome::Ran(ran) => row.fill(ran, bytes, of.deadline),
+        }
+        row
+    }
+
+    fn fill(&mut self, ran: &Ran, bytes: u64, deadline: Duration) {
+        let Ran { judgement, seen, beside, broke, .. } = ran;
+        let delay = |quantile| judgement.delay(quantile);
+        self.problem = broke.then(|| "a program ended before the run did".to_owned());
+        (self.in_time, self.decodable) = (judgement.in_time, judgement.decodable);
+        self.delay_ms = (|| Some([delay(0.5)?, delay(0.95)?, delay(0.99)?]))();
+        (self.wire_share, self.back_bytes) = (seen.forward as f64 / bytes as f64, seen.back);
+        self.left_late = (!seen.left.is_empty()).then_some(seen.late);
+        let over = |left: &Left| left.at.saturating_since(left.header.at + deadline).as_secs_f64() * 1e3;
+        self.latest_ms = seen.left.iter().map(over).fold(0.0, f64::max);
+        self.duplicates = judgement.duplicates;
+        self.beside_bps = beside.map(|rate| rate.as_bps());
+    }
+
+    fn share(&self) -> f64 {
+        self.decodable as f64 / self.frames.max(1) as f64
+    }
+}
+
+/// All that was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Summary<'a> {
+    /// What all were asked for.
+    pub(crate) setting: Setting,
+    /// How many seeds.
+    pub(crate) seeds: u64,
+    /// The links, in order.
+    pub(crate) links: &'a [LinkName],
+    /// The peers, in order.
+    pub(crate) peers: &'a [Peer],
+    /// Every run.
+    pub(crate) rows: &'a [Row],
+}
+
+const HEAD: [&str; 9] = [
+    "peer",
+    "decodable in time",
+    "least … most",
+    "whole in time",
+    "p50, ms",
+    "p95, ms",
+    "bytes sent / trace",
+    "left after deadline",
+    "beside it",
+];
+
+impl Summary<'_> {
+    fn of(&self, link: LinkName, peer: &Peer) -> Vec<&Row> {
+        self.rows.iter().filter(|row| row.link == link.name() && row.peer == peer.name).collect()
+    }
+
+    /// The mean share of decodable frames, if it ran at all.
+    fn share(&self, link: LinkName, peer: &Peer) -> Option<f64> {
+        let rows = self.of(link, peer);
+        let ran = rows.iter().any(|row| row.delay_ms.is_some() || row.problem.is_none());
+        ran.then(|| mean(rows.iter().map(|row| row.share())))
+    }
+
+    fn table(&self, link: LinkName) -> Vec<Vec<String>> {
+        let mut peers: Vec<&Peer> = self.peers.iter().collect();
+        let share = |peer: &Peer| self.share(link, peer).unwrap_or(-1.0);
+        peers.sort_by(|a, b| share(b).total_cmp(&share(a)));
+        peers.into_iter().map(|peer| cells(&peer.title, &self.of(link, peer))).collect()
+    }
+
+    fn setup(&self) -> String {
+        let Setting { rate, length, deadline, rtt } = self.setting;
+        format!(
+            "Stream {rate} for {:.1} s, deadline {} ms, round trip {} ms, {} seed(s); means over them.",
+            length.as_secs_f64(),
+            deadline.as_millis(),
+            rtt.as_millis(),
+            self.seeds
+        )
+    }
+
+    /// As lines of text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.setup() + "\n";
+        for &link in self.links {
+            let _ = write!(text, "\n{}: {}\n{}", link.name(), link.what(), columns(&HEAD, &self.table(link)));
+        }
+        let _ = writeln!(text, "\nSetup");
+        for peer in self.peers {
+            let _ = writeln!(text, "  {}: {} ({})", peer.name, peer.title, peer.advice);
+        }
+        text
+    }
+
+    /// As a page.
+    ///
+    /// # Errors
+    /// A plot that fails.
+    pub(crate) fn page(&self) -> Result<String, LabError> {
+        let mut page = Page::new("Timeous beside real peers");
+        page.paragraph(&self.setup());
+        for &link in self.links {
+            page.heading(&format!("{}: {}", link.name(), link.what()));
+            let bar = |peer: &Peer| {
+                let value = self.share(link, peer)? * 100.0;
+                Some(Bar { name: peer.name.clone(), value })
+            };
+            let bars: Vec<Bar> = self.peers.iter().filter_map(bar).collect();
+            if !bars.is_empty() {
+                let plot = Bars { title: link.name(), y: "frames decodable in time, %", bars };
+                page.figure(&plot.draw()?, "The mean over the seeds.");
+            }
+            page.table(&HEAD, &self.table(link));
+        }
+        page.heading("Setup");
+        let row = |peer: &Peer| [&peer.name, &peer.title, &peer.advice].map(Clone::clone).to_vec();
+        page.table(&["name", "peer", "setup by"], &self.peers.iter().map(row).collect::<Vec<_>>());
+        page.link("peers.json", "Every run as JSON");
+        page.paragraph(
+            "raw/: each run's capture (pcapng), journeys of its datagrams (CSV), and what its programs said.",
+        );
+        Ok(page.html())
+    }
+
+    /// For programs.
+    pub(crate) fn json(&self) -> String {
+        let Setting { rate, length, deadline, rtt } = self.setting;
+        let whole = serde_json::json!({
+            "stream_bps": rate.as_bps(),
+            "seconds": length.as_secs_f64(),
+            "deadline_ms": deadline.as_secs_f64() * 1e3,
+            "rtt_ms": rtt.as_secs_f64() * 1e3,
+            "runs": self.rows,
+        });
+        serde_json::to_string_pretty(&whole).expect("names, numbers and texts are JSON") + "\n"
+    }
+
+    /// What Timeous does not keep: ahead of every peer on every link, and nothing left late.
+    pub(crate) fn broken(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        for row in self.rows.iter().filter(|row| row.timeous) {
+            if let Some(late @ 1..) = row.left_late {
+                let Row { peer, link, seed, latest_ms, .. } = row;
+                broken.push(format!(
+                    "{link}, seed {seed}: {late} of {peer} left after the deadline, by {latest_ms:.1} ms"
+                ));
+            }
+        }
+        let Some(own) = self.peers.iter().find(|peer| peer.name == "timeous") else { return broken };
+        for &link in self.links {
+            let Some(share) = self.share(link, own) else { continue };
+            for peer in self.peers.iter().filter(|peer| !peer.is_timeous()) {
+                if let Some(other) = self.share(link, peer).filter(|other| *other > share) {
+                    let percent = [share, other].map(|share| share * 100.0);
+                    let [own, other] = percent;
+                    broken.push(format!("{}: ahead of {}: {own:.1} % against {other:.1} %", link.name(), peer.title));
+                }
+            }
+        }
+        broken
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    sum / f64::from(count.max(1))
+}
+
+fn cells(title: &str, rows: &[&Row]) -> Vec<String> {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let ran: Vec<&&Row> = rows.iter().filter(|row| row.delay_ms.is_some() || row.problem.is_none()).collect();
+    let mut problems = rows.iter().filter_map(|row| row.problem.as_deref());
+    let name = problems.next_back().map_or_else(|| title.to_owned(), |problem| format!("{title}: {problem}"));
+    if ran.is_empty() {
+        return [vec![name], vec!["–".to_owned(); HEAD.len() - 1]].concat();
+    }
+    let of = |value: fn(&Row) -> f64| mean(ran.iter().map(|row| value(row)));
+    let shares = || ran.iter().map(|row| row.share());
+    let delay = |index: usize| {
+        let known: Vec<f64> = ran.iter().filter_map(|row| Some(row.delay_ms?[index])).collect();
+        if known.is_empty() { "–".to_owned() } else { format!("{:.0}", mean(known.into_iter())) }
+    };
+    let late: Option<usize> = ran.iter().map(|row| row.left_late).sum();
+    let beside: Option<u64> = ran.iter().map(|row| row.beside_bps).sum();
+    vec![
+        name,
+        percent(mean(shares())),
+        format!("{} … {}", percent(shares().fold(1.0, f64::min)), percent(shares().fold(0.0, f64::max))),
+        percent(of(|row| row.in_time as f64 / row.frames.max(1) as f64)),
+        delay(0),
+        delay(1),
+        format!("{:.2}", of(|row| row.wire_share)),
+        late.map_or_else(|| "encrypted".to_owned(), |late| late.to_string()),
+        beside.map_or_else(String::new, |bps| format!("{:.2} Mbit/s", bps as f64 / 1e6 / ran.len() as f64)),
+    ]
+}
+
+/// The journey of each datagram as CSV: times in microseconds from the beginning of the trace.
+pub(crate) fn journeys(trace: &Trace, ran: &Ran) -> String {
+    use std::collections::BTreeMap;
+    let mut left: BTreeMap<(u32, u16), (Instant, u32, u32)> = BTreeMap::new();
+    for one in &ran.seen.left {
+        let entry = left.entry((one.header.frame, one.header.piece)).or_insert((one.at, 0, 0));
+        (entry.1, entry.2) = (entry.1 + 1, entry.2 + u32::from(one.dropped));
+    }
+    let mut came: BTreeMap<(u32, u16), Instant> = BTreeMap::new();
+    for Came { header, at } in &ran.came {
+        came.entry((header.frame, header.piece)).or_insert(*at);
+    }
+    let since = |at: Instant| at.saturating_since(ran.begin).as_micros().to_string();
+    let mut text =
+        "frame,kind,references,piece,bytes,handed_over,left,times_sent,times_dropped,came,frame_decodable\n".to_owned();
+    for (frame, shown) in trace.frames.iter().zip(&ran.judgement.shown) {
+        let references = frame.references.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+        for (piece, bytes) in frame.pieces() {
+            let (left, came) = (left.get(&(frame.id, piece)), came.get(&(frame.id, piece)));
+            let (sent, dropped) = left.map_or((0, 0), |left| (left.1, left.2));
+            let (left, came) = (left.map(|left| since(left.0)), came.map(|at| since(*at)));
+            let (id, kind, at) = (frame.id, char::from(frame.kind), frame.at.as_micros());
+            let [left, came] = [left, came].map(Option::unwrap_or_default);
+            let _ =
+                writeln!(text, "{id},{kind},{references},{piece},{bytes},{at},{left},{sent},{dropped},{came},{shown}");
+        }
+    }
+    text
+}
