@@ -59,7 +59,7 @@ fn work(channel: &mut Channel, step: &Step) -> Result<(), Violation> {
         Step::Rest => channel.rest().map(drop),
         Step::Starve => channel.starve().map(drop),
         Step::Wake => {
-            channel.must_wake();
+            let _ = channel.must_wake();
             Ok(())
         }
         _ => Ok(()),
