@@ -128,6 +128,12 @@ impl Allowed {
         }
     }
 
+    /// The receiver has trouble of its own: no more than `limit` until it tells of a receive rate again (RFC 4342 §5.2).
+    pub(crate) fn restrain(&mut self, now: Instant, limit: f64) {
+        self.rates.only(now, limit / 2.0);
+        self.x = self.x.min(limit);
+    }
+
     /// The nofeedback timer expired, before there is a round trip: step 1 of RFC 5348 §4.4.
     pub(crate) fn on_silence_at_first(&mut self, segment: f64, idle: bool) {
         if !idle {

@@ -111,6 +111,8 @@ pub struct Sender {
     allowed: Allowed,
     segment: MeanSegment,
     rtt: Option<Duration>,
+    /// X_recv as it was told last, if it measured anything.
+    received: Option<f64>,
     /// Whether there was feedback, not only a round trip.
     heard: bool,
     square_root: f64,
@@ -131,6 +133,7 @@ impl Sender {
             settings,
             segment,
             rtt: None,
+            received: None,
             heard: false,
             square_root: 0.0,
             share: 1.0,
@@ -187,13 +190,15 @@ impl Sender {
         let rtt = self.sample(sample);
         let before = self.allowed.rate();
         let path = self.path(rtt);
+        let receive_rate = equation::to_bytes(report.receive_rate) / self.payload_share();
+        self.received = Some(receive_rate).filter(|rate| *rate > 0.0);
         if self.heard || self.rtt.is_some() {
             let limited = self.limited.on_feedback(now, report.sent_at, rtt);
             self.allowed.on_feedback(
                 now,
                 &path,
                 Heard {
-                    receive_rate: equation::to_bytes(report.receive_rate) / self.payload_share(),
+                    receive_rate,
                     p,
                     new_loss_event: report.new_loss_event || p > self.allowed.p(),
                     // The first feedback measures nothing, so that it tells of no interval.
@@ -208,6 +213,20 @@ impl Sender {
         // Step 3 reckons with the rate as it was.
         self.set_timer_by(now, before);
         Ok(())
+    }
+
+    /// The receiver says that it is slow, or that its buffer had no room for `overflowed` packets of which nothing was told
+    /// before: RFC 4342 §5.2. To be called after the feedback that came along.
+    ///
+    /// X is at most what was received, less a packet a round trip for each that was dropped, and not below one for that.
+    /// With the next feedback most of it is over.
+    pub fn on_slow_receiver(&mut self, now: Instant, overflowed: u64) {
+        let (Some(rtt), Some(received)) = (self.rtt, self.received) else { return };
+        let one = self.path(rtt).segment / rtt.as_secs_f64();
+        let fewer = |rate: f64| (rate - overflowed as f64 * one).max(rate.min(one));
+        let before = self.allowed.rate();
+        let limit = fewer(before).min(fewer(received)).max(before.min(one));
+        self.allowed.restrain(now, limit);
     }
 
     /// Time has passed: the nofeedback timer may have expired (RFC 5348 §4.4).

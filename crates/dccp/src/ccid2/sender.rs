@@ -68,6 +68,8 @@ pub(crate) struct Feedback {
     pub(crate) constrained: bool,
     /// Whether the peer's application does not listen any more: Drop Code 1.
     pub(crate) not_listening: bool,
+    /// How many packets of data found no room: Drop Code 2.
+    pub(crate) overflowed: u64,
     /// A round-trip time, if the packet that the peer acknowledges is newly so.
     pub(crate) rtt: Option<Duration>,
     /// In the order in which they were found out.
@@ -83,6 +85,7 @@ impl Feedback {
         self.acked += data.bytes;
         self.constrained |= code == Some(DropCode::ProtocolConstraints);
         self.not_listening |= code == Some(DropCode::NotListening);
+        self.overflowed += u64::from(code == Some(DropCode::ReceiveBuffer));
         if marked || code.is_some_and(|code| code != DropCode::ProtocolConstraints) {
             self.newest_marked = self.newest_marked.max(Some(at));
         }

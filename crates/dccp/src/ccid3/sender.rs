@@ -185,6 +185,11 @@ impl Sender {
         Ok(true)
     }
 
+    /// The peer is slow, or its buffer had no room for `overflowed` packets of which it has just told (RFC 4342 §5.2).
+    pub(crate) fn on_slow_receiver(&mut self, now: Instant, overflowed: u64) {
+        self.tfrc.on_slow_receiver(now, overflowed);
+    }
+
     /// How long the peer had a packet, as far as that is believed: it leaves half of the shortest time in which any was
     /// acknowledged, since a shorter round trip would mean a higher rate.
     fn believed(&self, now: Instant, sent_at: Instant, elapsed: Duration) -> Result<Duration, Implausible> {

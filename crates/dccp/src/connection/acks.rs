@@ -64,6 +64,9 @@ impl Connection {
         if !feedback.fates.is_empty() {
             self.apply(now, cm, &feedback, Loss::Transient);
             self.heed_drops(now, &feedback);
+            if feedback.overflowed > 0 {
+                self.restrain_rate(now, cm, feedback.overflowed);
+            }
             self.silences = 0;
             self.watch_overdue(now, cm);
             if self.sender.outstanding() > 0 {

@@ -1,4 +1,4 @@
-//! What a sender makes of its receiver's trouble (RFC 4340 §11.6, §11.7.2; RFC 4341 §5.2).
+//! What a sender makes of its receiver's trouble (RFC 4340 §11.6, §11.7.2; RFC 4341 §5.2; RFC 4342 §5.2).
 
 use timeous_cm::{Manager, Update};
 use timeous_core::Instant;
@@ -14,6 +14,15 @@ impl Connection {
         self.restraint.level_until = Some(now + self.rtt);
         if let Some(flow) = self.flow {
             told(cm.update(now, flow, Update { slow_receiver: true, ..Update::default() }));
+        }
+    }
+
+    /// The same for a rate, and for `overflowed` packets that the peer had no room for: what was received limits it, after the
+    /// feedback that came along was heard (RFC 4342 §5.2).
+    pub(super) fn restrain_rate(&mut self, now: Instant, cm: &mut Manager, overflowed: u64) {
+        if let Some(sender) = &mut self.rate_sender {
+            sender.on_slow_receiver(now, overflowed);
+            self.steer(now, cm);
         }
     }
 

@@ -124,6 +124,9 @@ impl Connection {
             self.heed_slow_receiver(now, cm);
         }
         self.process_acknowledgement(now, cm, packet, header, &heard);
+        if heard.slow_receiver {
+            self.restrain_rate(now, cm, 0);
+        }
         self.process_type(now, cm, packet, header);
         self.mind_ccid(now, cm);
         if self.state.is_alive() {

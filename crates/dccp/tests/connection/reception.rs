@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use timeous_core::Duration;
-use timeous_dccp::{Body, Config, Encapsulation, Event, Feature, Opt, PacketType, Seq, State};
+use timeous_core::{Duration, Rate};
+use timeous_dccp::{Body, Ccid, Config, Encapsulation, Event, Feature, Opt, PacketType, Seq, State};
 
 use crate::link::LinkConfig;
 use crate::pair::Pair;
@@ -134,9 +134,9 @@ fn what_a_receiver_says_of_packets_that_did_not_arrive_is_no_news() {
 
 /// A client that has much to send, to a server that asks for no more after a second if `slow`; what it has sent after
 /// three.
-fn sent_to(slow: bool) -> u64 {
+fn sent_to(ccid: Ccid, slow: bool) -> u64 {
     let link = LinkConfig { delay: MS * 50, ..LinkConfig::default() };
-    let config = Config { keep_alive: None, ..Config::default() };
+    let config = Config { keep_alive: None, ..Config::default() }.with_ccids(&[ccid]);
     let mut pair = Pair::with(config.clone(), config, [link.clone(), link], 5);
     pair.connect();
     for n in 0..30 {
@@ -156,9 +156,11 @@ fn sent_to(slow: bool) -> u64 {
 
 #[test]
 fn a_sender_goes_no_faster_while_its_receiver_is_slow() {
-    let (free, held) = (sent_to(false), sent_to(true));
-    // The window of the fifth round trip, twenty-five times: slow start would have doubled it each time.
-    assert!(held < free / 4, "{held} and {free}");
+    for ccid in [Ccid::Ccid2, Ccid::Ccid3] {
+        let (free, held) = (sent_to(ccid, false), sent_to(ccid, true));
+        // The window of the fifth round trip, twenty-five times: slow start would have doubled it each time.
+        assert!(held < free / 4, "{ccid}: {held} and {free}");
+    }
 }
 
 #[test]
@@ -183,6 +185,39 @@ fn an_overrun_receiver_slows_its_sender_down_and_nothing_counts_as_arrived_that_
     let lost = steps.filter(|steps| steps.contains(&Step::Lost)).count() as u64;
     assert_eq!(lost, client.data_dropped + client.lost);
     pair.client.source.assert_one_fate_each();
+}
+
+/// A client whose rate is CCID 3's and that has much to send; the server is slow if `slow`, and from the third second on has
+/// room for so many bytes in each tenth of a second.
+fn rated(slow: bool, room: usize) -> (u64, u64) {
+    let link = LinkConfig { delay: MS * 50, rate: Some(Rate::from_kbps(4_000)), ..LinkConfig::default() };
+    let config = Config { keep_alive: None, ..Config::default() }.with_ccids(&[Ccid::Ccid3]);
+    let mut pair = Pair::with(config.clone(), config, [link.clone(), link], 5);
+    pair.connect();
+    let mut before = 0;
+    for n in 0..60 {
+        if n >= 30 {
+            pair.server.connection.set_receive_room(room, slow);
+        }
+        if n == 30 {
+            before = pair.client.connection.statistics().data_sent;
+        }
+        while pair.client.source.waiting() < 500 {
+            pair.client.source.push(pair.now, vec![7; 1_000]);
+        }
+        pair.run_for(MS * 100);
+    }
+    let statistics = pair.client.connection.statistics();
+    assert_eq!(statistics.slow_receiver > 0, slow);
+    (statistics.data_sent - before, statistics.data_dropped)
+}
+
+#[test]
+fn a_rate_follows_its_receivers_trouble() {
+    let (free, _) = rated(false, usize::MAX);
+    // Twenty packets find room in each round trip, where forty come.
+    let (overrun, dropped) = rated(false, 20_000);
+    assert!(dropped > 0 && overrun < free * 3 / 4, "{overrun} and {free}, {dropped} dropped");
 }
 
 /// An open pair with data from the client: the packet with the last of them is corrupt.

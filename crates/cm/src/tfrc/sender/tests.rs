@@ -33,6 +33,8 @@
 //!
 //! §5 and §6 are the receiver's: `receiver/tests.rs`, `intervals/tests.rs`.
 
+mod slow;
+
 use proptest::prelude::*;
 
 use super::*;
