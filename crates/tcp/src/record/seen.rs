@@ -63,6 +63,15 @@ mod tests {
         assert!(!numbers.clone().any(|number| seen.insert(number)));
     }
 
+    /// Found by the fuzz target `tcp_record`, which took them for new in any order.
+    #[test]
+    fn of_numbers_further_apart_than_the_window_the_newer_counts_in_each_order() {
+        let [older, newer] = [1_426_380_885, 1_431_635_160];
+        let (mut seen, mut turned) = (Seen::default(), Seen::default());
+        assert!(seen.insert(older) && seen.insert(newer));
+        assert!(turned.insert(newer) && !turned.insert(older));
+    }
+
     #[test]
     fn what_is_older_than_the_window_counts_as_seen() {
         let mut seen = Seen::default();
