@@ -5,10 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-use timeous_core::{AduMeta, Duration, Fate, Instant, LateChoice, PathState, Priority, Queue};
+use timeous_core::{AduMeta, Duration, Fate, Instant, LateChoice, PathState, Priority, Queue, Rate};
 use timeous_engine::{
-    Carrier, CloseReason, Engine, EngineError, Listener, ServiceCode, Status, Stream, StreamConfig, clock,
+    Carrier, Ccid, CloseReason, Engine, EngineError, Listener, ServiceCode, Status, Stream, StreamConfig, clock,
 };
+use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop};
+use timeous_net::link::{Capacity, CodelConfig, QueueKind};
+use timeous_net::{Direction, LinkConfig};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -184,4 +187,76 @@ fn without_the_right_the_error_says_what_to_do() {
         }
     });
     thread.join().unwrap();
+}
+
+/// A wire of 2 Mbit/s and 10 ms each way between two hosts, whose queue marks what has waited for 5 ms; `None`, and a line that
+/// says so, where that is not allowed.
+fn marking(test: &str, short: &str) -> Option<Router> {
+    let [left, right] = ["l", "r"].map(|end| format!("t-{short}-{}{end}", std::process::id()));
+    let delay = Duration::from_millis(10);
+    let forward = LinkConfig {
+        capacity: Capacity::Fixed(Rate::from_kbps(2_000)),
+        kind: QueueKind::Codel(CodelConfig::default()),
+        delay,
+        ..LinkConfig::default()
+    };
+    let back = LinkConfig { delay, ..LinkConfig::default() };
+    match Router::open(RouterConfig { forward, back, ..RouterConfig::new(&left, &right) }) {
+        Ok(router) => Some(router),
+        Err(error @ (EmulatorError::NoRights { .. } | EmulatorError::NoIpTool)) => {
+            let all = std::env::var("TIMEOUS_REQUIRE_ALL");
+            assert_ne!(all.as_deref(), Ok("1"), "{test} may not be skipped: it needs root and iproute2 ({error})");
+            eprintln!("SKIPPED {test}: needs root and iproute2 ({error})");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// An engine whose sockets are of this host.
+fn engine_in(namespace: &Namespace) -> Engine {
+    namespace.within(|| Engine::start().unwrap()).unwrap()
+}
+
+/// Marks that a router sets in an IP header are counted by who receives, told in Ack Vectors or loss intervals, and heeded by
+/// who sends: nothing is lost (RFC 4340 §12, RFC 4341 §5, RFC 4342 §5).
+#[test]
+fn a_queue_that_marks_slows_a_stream_down_and_nothing_is_lost() {
+    let name = "a_queue_that_marks_slows_a_stream_down_and_nothing_is_lost";
+    for (ccid, short) in [(Ccid::Ccid2, "ce2"), (Ccid::Ccid3, "ce3")] {
+        let Some(mut router) = marking(name, short) else { return };
+        let there = engine_in(router.namespace(Direction::Back));
+        let here = engine_in(router.namespace(Direction::Forward));
+        let stop = Stop::new().unwrap();
+        let stopper = stop.stopper().unwrap();
+        let (received, acked, lost) = std::thread::scope(|scope| {
+            let running = scope.spawn(|| {
+                let end = router.now() + PATIENCE;
+                router.run_until(end, &stop).unwrap();
+            });
+            let config = || {
+                let plain = config(4_051);
+                StreamConfig { dccp: plain.dccp.clone().with_ccids(&[ccid]), ..plain }
+            };
+            let mut listener = there.listen(at("0.0.0.0"), config()).unwrap();
+            let mut client = here.connect(at("10.77.0.2"), config()).unwrap();
+            let mut server = listener.accept(Some(clock::now() + PATIENCE)).expect("a caller");
+            transfer(&mut client, &mut server, 1_500);
+            let mut known = (0, 0, 0);
+            for count in [10, 10] {
+                // It is written down after it was asked for, when there is something to do.
+                transfer(&mut client, &mut server, count);
+                let (sent, got) = (client.sending().snapshot().transport, server.receiving().snapshot().transport);
+                known = (got.ce_received, sent.ce_acked, sent.lost);
+            }
+            let (received, acked, lost) = known;
+            stopper.stop();
+            running.join().unwrap();
+            (received, acked, lost)
+        });
+        let counters = router.snapshot(Direction::Forward).counters;
+        assert!(received > 0, "{ccid}: no mark came: {counters:?}");
+        assert!(acked > 0 && acked <= received, "{ccid}: {acked} of {received} marks are known to the sender");
+        assert_eq!((lost, counters.queue_drops), (0, 0), "{ccid}: all could be marked");
+    }
 }
