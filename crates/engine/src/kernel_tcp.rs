@@ -1,5 +1,6 @@
 //! Streams over the kernel's TCP: the packet ring behind a plain socket, and late choice through its send queue.
 
+mod bearing;
 mod call;
 mod connection;
 mod framing;

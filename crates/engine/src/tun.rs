@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use timeous_cm::{Controller, Manager, NewReno};
-use timeous_core::{Instant, Rng};
+use timeous_core::{AduSource, Instant, Rng};
 use timeous_net::emulator::{Ipv4Interface, Namespace, Tun};
 use timeous_tcp::{Endpoint, EndpointConfig};
 
@@ -17,7 +17,9 @@ pub use error::TunError;
 use packet::{Arrival, Writer};
 use streams::Streams;
 pub use streams::Unknown;
-pub use timeous_tcp::{CloseReason, Config as TcpConfig, ConnectionId, EcnMode, Event, Statistics as TcpStatistics};
+pub use timeous_tcp::{
+    CloseReason, Config as TcpConfig, ConnectionId, EcnMode, Event, Sending, Statistics as TcpStatistics,
+};
 
 use crate::clock;
 
@@ -130,6 +132,26 @@ impl TunHost {
         let id = self.endpoint.connect(clock::now(), self.address.into(), remote.into())?;
         self.streams.add(id);
         Ok(id)
+    }
+
+    /// Calls `remote`, to send what `source` gives at each instant of sending rather than what is written. Whoever fills
+    /// the source calls [`wake`](Self::wake).
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect)'s.
+    pub fn connect_from(
+        &mut self,
+        remote: SocketAddrV4,
+        source: Box<dyn AduSource + Send>,
+    ) -> Result<ConnectionId, TunError> {
+        let id = self.endpoint.connect(clock::now(), self.address.into(), remote.into())?;
+        self.streams.add_source(id, source);
+        Ok(id)
+    }
+
+    /// The connection's source has something to send.
+    pub fn wake(&mut self, id: ConnectionId) {
+        self.endpoint.wake(id);
     }
 
     /// Queues as much of `bytes` as there is room for; how much.

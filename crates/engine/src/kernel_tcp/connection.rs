@@ -191,7 +191,7 @@ impl Connection {
             }
             State::Closing(_, both) => {
                 // The kernel's last notes: unread, they would wake us for ever.
-                let heard = both.sending.settle(&self.socket, &mut self.session.source, &mut self.counts);
+                let heard = both.sending.settle(now, &self.socket, &mut self.session.source, &mut self.counts);
                 if heard.is_err() {
                     self.close(now, CloseReason::Local);
                 }

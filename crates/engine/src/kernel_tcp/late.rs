@@ -11,6 +11,7 @@ use timeous_core::{AduSource, DropReason, Instant};
 use timeous_dccp::Statistics;
 use timeous_tcp::record;
 
+use super::bearing::is_stuck;
 use super::sending::{Again, Sending};
 use super::socket::Socket;
 use crate::session::Session;
@@ -25,8 +26,9 @@ impl Sending {
         counts: &mut Statistics,
     ) -> io::Result<bool> {
         let source = &mut session.source;
-        let settled = self.settle(socket, source, counts)?;
+        let settled = self.settle(now, socket, source, counts)?;
         self.measure(now, socket)?;
+        self.go_back_if_stuck();
         let replaced = self.replace_expired(now, socket, source, counts)?;
         let sent = self.transmit(now, socket, source, counts)?;
         if settled || sent || replaced {
@@ -60,9 +62,13 @@ impl Sending {
             }
             let fresh = if self.is_unsent(place, socket)? {
                 self.replace_unsent(now, place, socket, source, counts)?
+            } else if !self.bearing.allows(now) {
+                // It leaves again as it was, however late.
+                continue;
             } else {
                 // What the peer waits for leaves next, if there is a hole.
                 let head = holes && place == 0 && self.again.is_none();
+                self.keep_first(place, (holes && place == 0).then_some(now));
                 let fresh = head && (self.copy_unsent(place, socket)? || self.place_copy(now, place, source));
                 if !fresh {
                     self.write_padding(place);
@@ -77,6 +83,36 @@ impl Sending {
             }
         }
         Ok(!expired.is_empty())
+    }
+
+    /// What the record is now, it was when it left. If the peer waits for it: now.
+    fn keep_first(&mut self, place: usize, awaited: Option<Instant>) {
+        let record = self.under_way.record(place);
+        if let (Some(zone), Some((_, slot))) = (&self.zone, &record.slot) {
+            let mut first = Vec::with_capacity(record.len());
+            zone.read(slot, record.len(), &mut first);
+            // A copy of what it was may be on its way.
+            let round_trip = self.meter.path().srtt.unwrap_or_default();
+            self.under_way.change(place, first, awaited.map(|at| at + round_trip * 2));
+        }
+    }
+
+    /// What the peer waits for and does not get since it was changed goes back to what it was; everything does where the path
+    /// was found not to bear changes.
+    fn go_back_if_stuck(&mut self) {
+        let stuck = self.meter.info().is_some_and(|info| is_stuck(info.timeouts(), info.sacked()));
+        let concerned = match (self.bearing.is_refused(), stuck) {
+            (true, _) => self.under_way.len(),
+            (false, true) => 1,
+            (false, false) => 0,
+        };
+        for place in 0..concerned {
+            if let Some(first) = self.under_way.go_back(place) {
+                tracing::debug!("a changed record does not arrive: it is sent as it was");
+                self.scratch = first;
+                self.write_record(place);
+            }
+        }
     }
 
     fn is_unsent(&self, place: usize, socket: &Socket) -> io::Result<bool> {

@@ -5,6 +5,7 @@ use std::io;
 use timeous_core::{AduSource, Duration, Instant, PathState, PulledAdu};
 use timeous_dccp::Statistics;
 
+use super::bearing::Bearing;
 use super::framing::{Writer, longest_payload, longest_record};
 use super::meter::Meter;
 use super::socket::Socket;
@@ -29,6 +30,8 @@ pub(super) struct Sending {
     sends: u32,
     /// What the kernel has let go of showed that late choice does reach retransmissions.
     proven: bool,
+    /// Whether the path bears that what has left is changed.
+    pub(super) bearing: Bearing,
     /// A record that the kernel took in part only.
     rest: Option<Rest>,
     /// A datagram that was put in the place of one under way and may have left so, or not: it goes at its turn all the same.
@@ -71,6 +74,7 @@ impl Sending {
             zone,
             sends: 0,
             proven: false,
+            bearing: Bearing::default(),
             rest: None,
             again: None,
             told_limit: 1,
@@ -89,7 +93,11 @@ impl Sending {
 
     /// How far late choice reaches, as far as is known by now.
     pub(super) fn reach(&self) -> Reach {
-        if self.zone.is_some() && self.proven { Reach::Retransmissions } else { Reach::Queue }
+        if self.zone.is_some() && self.proven && !self.bearing.is_refused() {
+            Reach::Retransmissions
+        } else {
+            Reach::Queue
+        }
     }
 
     pub(super) fn path(&self) -> PathState {
@@ -247,6 +255,7 @@ impl Sending {
     /// Hears what the peer has acknowledged, and which memory the kernel has let go of.
     pub(super) fn settle(
         &mut self,
+        now: Instant,
         socket: &Socket,
         source: &mut dyn AduSource,
         counts: &mut Statistics,
@@ -259,7 +268,9 @@ impl Sending {
         let acked = self.under_way.end() - left as u64;
         let acked = acked.saturating_sub(socket.unacknowledged()?.into());
         let mut progress = !released.is_empty();
-        while let Some(token) = self.under_way.pop_acked(acked) {
+        while let Some(version) = self.under_way.next_version(acked) {
+            self.bearing.learn(now, version);
+            let Some(token) = self.under_way.pop_acked(acked) else { break };
             progress = true;
             if let Some(token) = token {
                 source.acked(token);

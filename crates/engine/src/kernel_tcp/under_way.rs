@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use timeous_core::{Instant, PulledAdu};
 
+use super::bearing::Version;
 use super::zone::Slot;
 
 /// A record that the kernel has and the peer has not acknowledged.
@@ -20,6 +21,7 @@ pub(super) struct Record {
     pub(super) slot: Option<(u32, Slot)>,
     /// A copy of its datagram lies where something was sent, and may have left from there.
     copied: bool,
+    version: Version,
 }
 
 impl Record {
@@ -50,7 +52,15 @@ impl UnderWay {
         if slot.is_some() {
             self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
         }
-        self.records.push_back(Record { token: Some(pulled.token), deadline, start, end: self.end, slot, copied });
+        self.records.push_back(Record {
+            token: Some(pulled.token),
+            deadline,
+            start,
+            end: self.end,
+            slot,
+            copied,
+            version: Version::First,
+        });
     }
 
     /// The kernel may still read from a place whose record is not to be written anew.
@@ -139,6 +149,36 @@ impl UnderWay {
         let fresh = fitting.find(|record| record.slot.is_some())?;
         fresh.copied = true;
         fresh.slot.as_ref().map(|(_, slot)| (slot, (fresh.end - fresh.start) as usize))
+    }
+
+    /// Whether the record that is acknowledged next is among what the peer has, and what became of its bytes.
+    pub(super) fn next_version(&self, up_to: u64) -> Option<&Version> {
+        self.records.front().filter(|record| record.end <= up_to).map(|record| &record.version)
+    }
+
+    /// The bytes of a record are written over, after they have left as these.
+    pub(super) fn change(&mut self, place: usize, first: Vec<u8>, telling_from: Option<Instant>) {
+        self.records[place].version = Version::Changed { first, telling_from };
+    }
+
+    /// The bytes that a record had when it left first, if others took their place: it has them again.
+    pub(super) fn go_back(&mut self, place: usize) -> Option<Vec<u8>> {
+        let version = &mut self.records.get_mut(place)?.version;
+        match std::mem::take(version) {
+            Version::Changed { first, .. } => {
+                *version = Version::Restored;
+                Some(first)
+            }
+            other => {
+                *version = other;
+                None
+            }
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
     }
 
     pub(super) fn record(&self, place: usize) -> &Record {

@@ -5,15 +5,22 @@ use std::collections::BTreeMap;
 use timeous_core::{AduSource, NoAdus};
 use timeous_tcp::{ConnectionId, Event, Outgoing, Sources, StreamBuffer};
 
-/// There is no such connection.
+/// There is no such connection, or nothing is written into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such connection: it has ended")]
+#[error("there is no such connection to write into: it has ended, or has a source of its own")]
 pub struct Unknown;
 
-/// The send buffers, by connection.
-#[derive(Debug)]
+/// What a connection has to send, and from where.
+enum Feed {
+    /// What was written.
+    Buffer(StreamBuffer),
+    /// What the caller's source gives at the instant of sending.
+    Source(Box<dyn AduSource + Send>),
+}
+
+/// What there is to send, by connection.
 pub(super) struct Streams {
-    buffers: BTreeMap<ConnectionId, StreamBuffer>,
+    feeds: BTreeMap<ConnectionId, Feed>,
     capacity: usize,
     nothing: NoAdus,
 }
@@ -21,15 +28,22 @@ pub(super) struct Streams {
 impl Streams {
     /// Each buffer is to hold `capacity` bytes.
     pub(super) fn new(capacity: usize) -> Self {
-        Self { buffers: BTreeMap::new(), capacity, nothing: NoAdus }
+        Self { feeds: BTreeMap::new(), capacity, nothing: NoAdus }
     }
 
     pub(super) fn add(&mut self, id: ConnectionId) {
-        self.buffers.entry(id).or_insert_with(|| StreamBuffer::new(self.capacity));
+        self.feeds.entry(id).or_insert_with(|| Feed::Buffer(StreamBuffer::new(self.capacity)));
+    }
+
+    pub(super) fn add_source(&mut self, id: ConnectionId, source: Box<dyn AduSource + Send>) {
+        self.feeds.insert(id, Feed::Source(source));
     }
 
     pub(super) fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Unknown> {
-        self.buffers.get_mut(&id).map(|buffer| buffer.write(bytes)).ok_or(Unknown)
+        match self.feeds.get_mut(&id) {
+            Some(Feed::Buffer(buffer)) => Ok(buffer.write(bytes)),
+            Some(Feed::Source(_)) | None => Err(Unknown),
+        }
     }
 
     /// Passes on what a source is to know.
@@ -38,7 +52,7 @@ impl Streams {
             Event::Incoming { .. } => self.add(id),
             Event::Acked { token } => self.source(id).acked(*token),
             Event::Lost { token } => self.source(id).lost(*token),
-            Event::Closed { .. } => drop(self.buffers.remove(&id)),
+            Event::Closed { .. } => drop(self.feeds.remove(&id)),
             _ => {}
         }
     }
@@ -53,8 +67,9 @@ impl Streams {
 
 impl Sources for Streams {
     fn source(&mut self, id: ConnectionId) -> &mut dyn AduSource {
-        match self.buffers.get_mut(&id) {
-            Some(buffer) => buffer,
+        match self.feeds.get_mut(&id) {
+            Some(Feed::Buffer(buffer)) => buffer,
+            Some(Feed::Source(source)) => source.as_mut(),
             None => &mut self.nothing,
         }
     }

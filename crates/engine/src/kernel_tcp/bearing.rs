@@ -1,0 +1,112 @@
+//! Whether the path bears it that what is sent again is not what was sent. Middleboxes were seen that swallow such segments
+//! (Honda et al.; McQuistin §4.2): what then does not arrive goes back to what it was, and if that helps, nothing that has
+//! left is changed for a while, and in the end nothing any more.
+
+use timeous_core::{Duration, Instant};
+
+/// As many timeouts in a row of a changed record that the peer waits for, and it goes back: if the peer has heard what came
+/// behind it, and if not. Then the path itself may be cut, and what is stale had better wait.
+const TIMEOUTS: (u8, u8) = (2, 4);
+/// So long nothing is changed after the first record that arrived only when it had gone back; twice as long after the second.
+const PAUSE: Duration = Duration::from_secs(2);
+/// As many such records, and none between them that arrived changed, tell of a path that does not bear it.
+const MOST_REFUSALS: u32 = 3;
+
+/// What became of a record's bytes after they had left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Version {
+    /// Nothing.
+    #[default]
+    First,
+    /// Others took their place. If the peer waited for it by then: what arrives from this instant on is not what was sent
+    /// before.
+    Changed { first: Vec<u8>, telling_from: Option<Instant> },
+    /// They came back.
+    Restored,
+}
+
+/// Whether a changed record that the peer waits for has to go back, after so many timeouts in a row, and with so many
+/// segments heard behind it.
+pub(super) fn is_stuck(timeouts: u8, sacked: u32) -> bool {
+    timeouts >= if sacked > 0 { TIMEOUTS.0 } else { TIMEOUTS.1 }
+}
+
+/// What is known of the path.
+#[derive(Debug, Default)]
+pub(super) struct Bearing {
+    refusals: u32,
+    paused_until: Instant,
+}
+
+impl Bearing {
+    /// Whether what has left may be changed now.
+    pub(super) fn allows(&self, now: Instant) -> bool {
+        !self.is_refused() && now >= self.paused_until
+    }
+
+    /// Whether the path was found not to bear it.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refusals >= MOST_REFUSALS
+    }
+
+    /// A record has arrived.
+    pub(super) fn learn(&mut self, now: Instant, version: &Version) {
+        match version {
+            Version::Changed { telling_from: Some(from), .. } if now >= *from && !self.is_refused() => {
+                self.refusals = 0
+            }
+            Version::Restored if now >= self.paused_until => {
+                self.refusals += 1;
+                self.paused_until = now + PAUSE * u64::from(self.refusals);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn changed(telling_from: Option<Instant>) -> Version {
+        Version::Changed { first: Vec::new(), telling_from }
+    }
+
+    #[test]
+    fn a_path_that_is_cut_is_told_from_one_that_swallows() {
+        assert!(is_stuck(2, 1) && !is_stuck(1, 1));
+        assert!(is_stuck(4, 0) && !is_stuck(3, 0));
+    }
+
+    #[test]
+    fn three_records_that_came_only_as_they_were_end_all_changes() {
+        let mut bearing = Bearing::default();
+        assert!(bearing.allows(at(0)));
+        bearing.learn(at(10), &Version::Restored);
+        assert!(!bearing.allows(at(11)) && bearing.allows(at(12)));
+        bearing.learn(at(11), &Version::Restored);
+        assert!(bearing.allows(at(12)), "those of one pause are one");
+        bearing.learn(at(20), &Version::Restored);
+        assert!(!bearing.allows(at(23)) && bearing.allows(at(24)) && !bearing.is_refused());
+        bearing.learn(at(30), &Version::Restored);
+        assert!(bearing.is_refused() && !bearing.allows(at(1_000)));
+        bearing.learn(at(40), &changed(Some(at(0))));
+        assert!(bearing.is_refused(), "for good");
+    }
+
+    #[test]
+    fn a_change_that_came_speaks_for_the_path_if_nothing_else_can_have_come() {
+        for (from, refused) in [(Some(at(25)), false), (Some(at(26)), true), (None, true)] {
+            let mut bearing = Bearing::default();
+            bearing.learn(at(10), &Version::Restored);
+            bearing.learn(at(20), &Version::Restored);
+            bearing.learn(at(25), &changed(from));
+            bearing.learn(at(30), &Version::Restored);
+            assert_eq!(bearing.is_refused(), refused);
+        }
+    }
+}
