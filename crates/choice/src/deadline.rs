@@ -1,7 +1,9 @@
 //! By deadline: what cannot arrive in time does not leave.
 
 use timeous_core::LateChoice;
-use timeous_core::{DropReason, Instant, PathState, Queue};
+use timeous_core::{AduMeta, DropReason, Instant, PathState, Queue};
+
+use crate::way::optimistic;
 
 /// Gives up what is expired, and what would expire on its way.
 ///
@@ -13,7 +15,7 @@ pub struct Deadlines;
 
 impl LateChoice for Deadlines {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        let arrival = if path.outstanding > 0 { now + path.one_way() } else { now };
+        let arrival = if path.outstanding > 0 { now + optimistic(path) } else { now };
         for index in 0..queue.len() {
             let Some((meta, _)) = queue.get(index) else { continue };
             if meta.is_expired(now) {
@@ -22,6 +24,10 @@ impl LateChoice for Deadlines {
                 queue.drop_at(index, DropReason::TooLate);
             }
         }
+    }
+
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        !meta.is_expired(now + optimistic(path))
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Fate, FrameId, Instant, PathState, Queue};
 
+use crate::way::optimistic;
+
 /// How many broken frames are remembered; older ones have no dependents that still wait.
 const REMEMBERED: usize = 1024;
 
@@ -47,7 +49,7 @@ impl LateChoice for Dependencies {
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + path.one_way()) && !self.is_useless(meta)
+        !meta.is_expired(now + optimistic(path)) && !self.is_useless(meta)
     }
 
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {

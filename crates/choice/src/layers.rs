@@ -18,7 +18,6 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// behind it would gain by what is given up.
 #[derive(Debug, Default)]
 pub struct Layers {
-    in_order: bool,
     /// What left, and when.
     left: VecDeque<(Instant, usize)>,
     begin: Option<Instant>,
@@ -26,21 +25,14 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// For a transport that delivers in order, such as TCP: a packet that is lost delays those behind it by a round trip,
-    /// which is kept in reserve.
-    #[must_use]
-    pub fn in_order() -> Self {
-        Self { in_order: true, ..Self::default() }
-    }
-
     /// How long a packet that leaves now may take. The smoothed round trip remembers queues that are gone, and while nothing
     /// is sent it does not forget them: it takes no longer than what is under way does at the path's rate.
-    fn way(&self, path: &PathState) -> Duration {
+    ///
+    /// Nothing is kept in reserve for a loss ahead of it, which delays it by a round trip where order is kept: most packets
+    /// meet none, and those that do are of the top layers, since each deadline's lowest layer leaves first.
+    fn way(path: &PathState) -> Duration {
         let least = path.min_rtt.unwrap_or(Duration::ZERO);
-        let queue = path.rate.time_for(path.outstanding);
-        let repair =
-            if self.in_order { path.srtt.unwrap_or(Duration::ZERO).min(least + queue) } else { Duration::ZERO };
-        path.one_way().min(least / 2 + queue) + repair
+        path.one_way().min(least / 2 + path.rate.time_for(path.outstanding))
     }
 
     /// The rate at which ADUs left of late.
@@ -100,7 +92,7 @@ impl Layers {
 
 impl LateChoice for Layers {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        let way = self.way(path);
+        let way = Self::way(path);
         for index in 0..queue.len() {
             let Some((meta, _)) = queue.get(index) else { continue };
             if meta.is_expired(now) {
@@ -169,19 +161,19 @@ mod tests {
         let path = PathState { srtt, min_rtt, rate: Rate::from_kbps(80), ..path() };
         for (outstanding, left) in [(0, 4), (20_000, 0)] {
             let mut queue = queue(&[1_000]);
-            Layers::in_order().choose(at(0), &PathState { outstanding, ..path }, &mut queue);
+            Layers::default().choose(at(0), &PathState { outstanding, ..path }, &mut queue);
             assert_eq!(queue.left().len(), left, "{outstanding} bytes are under way");
         }
     }
 
     #[test]
-    fn where_order_is_kept_a_round_trip_is_in_reserve() {
+    fn no_round_trip_is_kept_in_reserve_for_a_loss() {
         let srtt = Some(Duration::from_millis(80));
         let path = PathState { srtt, min_rtt: srtt, rate: Rate::from_kbps(80), outstanding: 800, ..path() };
-        for (mut layers, left) in [(Layers::default(), 4), (Layers::in_order(), 0)] {
-            let mut queue = queue(&[100]);
-            layers.choose(at(0), &path, &mut queue);
-            assert_eq!(queue.left().len(), left);
+        for (deadline, left) in [(41, 4), (39, 0)] {
+            let mut queue = queue(&[deadline]);
+            Layers::default().choose(at(0), &path, &mut queue);
+            assert_eq!(queue.left().len(), left, "it takes forty milliseconds there");
         }
     }
 }

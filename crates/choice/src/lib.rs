@@ -15,6 +15,7 @@ pub mod frames;
 pub mod layers;
 pub mod repair;
 pub mod timeline;
+mod way;
 
 pub use age::Age;
 pub use chain::Chain;

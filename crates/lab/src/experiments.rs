@@ -26,9 +26,11 @@ mod ldc_layers;
 mod ldc_playout;
 mod ldc_rate;
 mod managed;
+mod over_tcp;
 pub(crate) mod sending;
 mod tcp;
 mod tcp_cubic;
+mod tcp_expired;
 mod tcp_formula;
 pub(crate) mod tcp_kernel;
 mod tcp_sharing;
@@ -78,5 +80,6 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &tcp_sharing::TcpSharing,
         &tcp_cubic::TcpCubic,
         &tcp_kernel::TcpKernel,
+        &tcp_expired::TcpExpired,
     ]
 }

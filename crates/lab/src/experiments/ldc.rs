@@ -1,5 +1,6 @@
 //! What the experiments with layered video over TCP share (Birkedal et al. §6): the stream, the link, what arrived.
 
+pub(crate) mod real;
 mod setup;
 mod source;
 mod trial;

@@ -220,9 +220,9 @@ fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
             "At 16 % loss one datagram in forty is lost twice, and the playout leaves time for one repair: no choice helps those, \
              and a sender that knows everything loses nothing."
                 .to_owned(),
-            "After a standstill or a timeout the smoothed round trip is far above the path's for a while: with timelines datagrams \
-             stay at home that would have been in time. The paper takes half of the smoothed round trip, we all of it but half of the \
-             least; after spikes and bursts that costs more than it saves, and should be mended."
+            "After a standstill or a timeout the smoothed round trip is far above the path's for a while. The paper takes half of it, we its \
+             optimistic end (less its mean deviation, and half of the least). With all of the smoothed round trip, as a first run had \
+             it, timelines brought less in time than none after spikes and bursts: 88.3 to 93.6 % and 80.0 to 84.1 % (seed 1)."
                 .to_owned(),
         ],
         data: json!({ "streams": data }),

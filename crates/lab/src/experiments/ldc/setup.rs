@@ -45,7 +45,7 @@ pub(crate) fn choices() -> Vec<Choice> {
         ),
         Choice::ours(
             "late choice",
-            "`Layers`: too late, with a round trip in reserve, or from the top layer down what the rate of the last 4 s leaves no \
+            "`Layers`: too late, or from the top layer down what the rate of the last 4 s leaves no \
              time for",
             "the paper's application drops from the highest layer until it can send at playout speed, and says no more",
         ),

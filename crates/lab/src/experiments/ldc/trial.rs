@@ -78,7 +78,7 @@ pub(crate) fn run(trial: &Trial) -> Viewed {
     let source = Layered::new(begin, trial.start_up);
     let feed: Feed = match trial.sender {
         Sender::Plain => Socket::new(source).into(),
-        Sender::LateChoice => Stream::new(source).slots(4_096).choice(Box::new(Layers::in_order())).into(),
+        Sender::LateChoice => Stream::new(source).slots(4_096).choice(Box::new(Layers::default())).into(),
     };
     let config = Config { mss: SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..Config::default() };
     let listener = Tcp::listener(Feed::none, config.clone(), rng.fork());

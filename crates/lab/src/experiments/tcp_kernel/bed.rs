@@ -82,11 +82,21 @@ impl Bed {
 
     /// Our stack behind the left: the namespace there passes on what goes between it and the link.
     pub(crate) fn host(&self, tcp: TcpConfig, seed: u64) -> Result<TunHost, LabError> {
-        let config = TunConfig { tcp, address: OURS, ..TunConfig::default() };
+        self.host_as(TunConfig { tcp, ..TunConfig::default() }, seed)
+    }
+
+    /// The same, as `config` says but for its address.
+    pub(crate) fn host_as(&self, config: TunConfig, seed: u64) -> Result<TunHost, LabError> {
+        let config = TunConfig { address: OURS, ..config };
         let host = TunHost::open(&self.left, config, Rng::from_seed(seed)).map_err(machine)?;
-        self.left.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
-        self.right.ip(&["route", "add", &OURS.to_string(), "via", LEFT]).map_err(machine)?;
+        self.pass_on(OURS)?;
         Ok(host)
+    }
+
+    /// The left passes on what goes to `host`, which is behind it, and what comes from there.
+    pub(crate) fn pass_on(&self, host: Ipv4Addr) -> Result<(), LabError> {
+        self.left.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
+        self.right.ip(&["route", "add", &host.to_string(), "via", LEFT]).map_err(machine)
     }
 
     /// Takes the link down, and gives what it counted each way.

@@ -1,6 +1,7 @@
 //! What is measured of a stream: latency, jitter, throughput, what came in time, and what was sent in vain.
 
-use timeous::core::{Duration, FrameId, Instant};
+use timeous::core::{AduMeta, Duration, FrameId, Instant};
+use timeous_host::AduRecord;
 
 use super::trial::Outcome;
 use super::{PLAYOUT, RTT};
@@ -95,19 +96,26 @@ impl Outcome {
 
     /// Which frames could be shown, by number.
     fn whole_frames(&self) -> Vec<bool> {
-        let frames = self.journal.adus().iter().map(|adu| adu.meta.frame.0 as usize).max().unwrap_or(0) + 1;
-        let mut whole = vec![true; frames];
-        for (adu, arrived) in self.journal.adus().iter().zip(&self.arrived) {
-            let is_there = arrived.is_some_and(|to| to <= adu.meta.enqueued + PLAYOUT);
-            whole[adu.meta.frame.0 as usize] &= is_there;
-        }
-        // References point backwards.
-        for adu in self.journal.adus() {
-            let FrameId(frame) = adu.meta.frame;
-            whole[frame as usize] &= adu.meta.references.iter().all(|FrameId(other)| whole[other as usize]);
-        }
-        whole
+        let is_there = |(adu, arrived): (&AduRecord, &Option<Instant>)| {
+            (adu.meta, arrived.is_some_and(|to| to <= adu.meta.enqueued + PLAYOUT))
+        };
+        whole_frames(&self.journal.adus().iter().zip(&self.arrived).map(is_there).collect::<Vec<_>>())
     }
+}
+
+/// Which frames could be shown, by number: all datagrams of them were there in time, and all frames that they refer to
+/// could be, too. References point backwards.
+pub(crate) fn whole_frames(datagrams: &[(AduMeta, bool)]) -> Vec<bool> {
+    let frames = datagrams.iter().map(|(meta, _)| meta.frame.0 as usize).max().unwrap_or(0) + 1;
+    let mut whole = vec![true; frames];
+    for (meta, is_there) in datagrams {
+        whole[meta.frame.0 as usize] &= is_there;
+    }
+    for (meta, _) in datagrams {
+        let FrameId(frame) = meta.frame;
+        whole[frame as usize] &= meta.references.iter().all(|FrameId(other)| whole[other as usize]);
+    }
+    whole
 }
 
 pub(crate) fn mean(values: &[f64]) -> f64 {

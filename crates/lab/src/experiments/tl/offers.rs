@@ -9,7 +9,7 @@ use timeous_host::{Application, Outlet, stamp};
 const TICKS: u32 = 160;
 const CLOCK: u32 = 8_000;
 pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
-const SIZES: [usize; 2] = [550, 650];
+pub(crate) const SIZES: [usize; 2] = [550, 650];
 
 /// The paper's datagrams.
 pub(crate) struct Cadence {

@@ -1,0 +1,178 @@
+//! The same streams over the kernel's TCP, through the emulated link.
+
+use std::sync::Arc;
+
+use timeous::core::{AduMeta, Duration, FrameId, LateChoice, SubStream};
+use timeous_choice::Layers;
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_tcp::record;
+
+use super::super::over_tcp::{self, Control, Log, Offer, Plan, Way};
+use super::super::tcp_kernel::bed::Links;
+use super::setup::{BYTES, DELAY, LAYERS, LOSS, PACKETS, QUEUE, RATES, SECONDS, SIZE, choices};
+use super::trial::{Sender, Trial, Viewed};
+use crate::experiment::{Choice, Findings, LabError, Run};
+
+/// What is compared with plain TCP.
+const LATE: [Way; 2] = [Way::Ring, Way::Late];
+/// Room for a stream of twenty seconds.
+const SLOTS: u32 = 4_096;
+/// IP's and TCP's headers with timestamps.
+const HEADERS: usize = 52;
+
+/// Runs all streams, and makes findings of those of each congestion control and kind of late choice, beside plain TCP.
+///
+/// # Errors
+/// What the machine lacks.
+pub(crate) fn run(
+    run: &Run<'_>,
+    start_ups: &[Duration],
+    findings: impl Fn(&[Viewed]) -> Result<Findings, LabError>,
+) -> Result<Findings, LabError> {
+    let mut wishes = Vec::new();
+    for seed in run.seeds() {
+        for &start_up in start_ups {
+            for rate in RATES {
+                for control in Control::ALL {
+                    for way in [Way::Plain, Way::Ring, Way::Late] {
+                        let sender = if way == Way::Plain { Sender::Plain } else { Sender::LateChoice };
+                        wishes.push((control, way, Trial { sender, rate, start_up, seed }));
+                    }
+                }
+            }
+        }
+    }
+    let plans: Vec<Plan> = wishes.iter().map(|(control, way, trial)| plan(*control, *way, trial)).collect();
+    let logs = over_tcp::all(run, &plans)?;
+    let viewed: Vec<(Control, Way, Viewed)> =
+        wishes.iter().zip(&logs).map(|((control, way, trial), log)| (*control, *way, view(trial, log))).collect();
+    let mut all = Findings { setup: setup(), ..Findings::default() };
+    let mut data = Vec::new();
+    for control in Control::ALL {
+        for late in LATE {
+            let these = viewed.iter().filter(|(of, way, _)| *of == control && (*way == late || *way == Way::Plain));
+            let these: Vec<Viewed> = these.map(|(.., viewed)| viewed.clone()).collect();
+            let name = format!("{}, {}", control.name(), late.name());
+            let found = findings(&these)?;
+            merge(&mut all, &name, found, &mut data);
+        }
+    }
+    all.notes.push(reached(&wishes, &logs));
+    all.data = data.into();
+    Ok(all)
+}
+
+fn merge(all: &mut Findings, name: &str, found: Findings, data: &mut Vec<serde_json::Value>) {
+    all.tables.extend(found.tables.into_iter().map(|mut table| {
+        table.title = format!("{name}: {}", table.title);
+        table
+    }));
+    all.claims.extend(found.claims.into_iter().map(|mut claim| {
+        claim.what = format!("{name}: {}", claim.what);
+        claim
+    }));
+    all.figures.extend(found.figures.into_iter().map(|mut figure| {
+        figure.caption = format!("{name}. {}", figure.caption);
+        figure
+    }));
+    data.push(serde_json::json!({ "sender": name, "found": found.data }));
+}
+
+fn reached(wishes: &[(Control, Way, Trial)], logs: &[Log]) -> String {
+    let of = |counts: &dyn Fn(&Log) -> u64| -> u64 {
+        let late = wishes.iter().zip(logs).filter(|((_, way, _), _)| *way == Way::Late);
+        late.map(|(_, log)| counts(log)).sum()
+    };
+    format!(
+        "With late choice into retransmissions, {} records gave their place to a fresh datagram and {} made way for padding, in \
+         all {} streams. Datagrams that came and were not as they were offered, or came twice, of all streams: {}.",
+        of(&|log| log.told.replaced),
+        of(&|log| log.told.padded),
+        of(&|_| 1),
+        logs.iter().map(|log| log.corrupt).sum::<u64>()
+    )
+}
+
+fn plan(control: Control, way: Way, trial: &Trial) -> Plan {
+    let forward = LinkConfig {
+        capacity: Capacity::Fixed(trial.rate),
+        queue: Limit::Packets(QUEUE),
+        delay: DELAY,
+        loss: Loss::Bernoulli { p: LOSS },
+        ..LinkConfig::default()
+    };
+    let back = LinkConfig { delay: DELAY, ..LinkConfig::default() };
+    Plan {
+        way,
+        control,
+        links: Links { forward, back },
+        mtu: Some((record::sealed_len(SIZE) + HEADERS) as u16),
+        meddling: None,
+        seed: trial.seed ^ trial.rate.as_bps() << 20,
+        offers: offers(trial.start_up),
+        slots: SLOTS,
+        choice: Arc::new(|| -> Box<dyn LateChoice> { Box::new(Layers::default()) }),
+        lasting: Duration::from_secs(SECONDS) + trial.start_up,
+    }
+}
+
+/// A second of each layer at once, lowest first.
+fn offers(latency: Duration) -> Arc<[Offer]> {
+    let of_second = |second: u64| {
+        (0..LAYERS).flat_map(move |layer| {
+            let frame = FrameId((second as usize * LAYERS + layer) as u32 + 1);
+            let meta = AduMeta { substream: SubStream(layer as u8), frame, ..AduMeta::default() };
+            [Offer { at: Duration::from_secs(second), len: SIZE, latency, meta }; PACKETS]
+        })
+    };
+    (0..SECONDS).flat_map(of_second).collect()
+}
+
+fn view(trial: &Trial, log: &Log) -> Viewed {
+    let first = log.arrived.iter().flatten().min().copied().unwrap_or(log.begin);
+    let end = log.begin + Duration::from_secs(SECONDS);
+    let mut viewed = Viewed {
+        sender: trial.sender,
+        kbps: trial.rate.as_bps() / 1_000,
+        start_up: trial.start_up.as_millis() / 1_000,
+        seed: trial.seed,
+        received: log.arrived.iter().flatten().filter(|at| **at < end).count() as u64 * SIZE as u64,
+        arrived: 0,
+        in_time: 0,
+        layers: [0.0; LAYERS],
+        lateness: Vec::new(),
+    };
+    for (index, at) in log.arrived.iter().enumerate().filter_map(|(index, at)| Some((index, (*at)?))) {
+        let (second, layer) = (index / (LAYERS * PACKETS), index / PACKETS % LAYERS);
+        let playout = first + trial.start_up + Duration::from_secs(second as u64);
+        viewed.arrived += SIZE as u64;
+        if at <= playout {
+            viewed.in_time += SIZE as u64;
+            viewed.layers[layer] += SIZE as f64 / (SECONDS * BYTES) as f64;
+        }
+        let late = at.saturating_since(playout).as_secs_f64() - playout.saturating_since(at).as_secs_f64();
+        viewed.lateness.push((second as u64, late));
+    }
+    viewed
+}
+
+fn setup() -> Vec<Choice> {
+    let kept =
+        choices().into_iter().filter(|choice| !["transport", "send buffer of plain TCP"].contains(&&*choice.what));
+    let own = [
+        Choice::ours(
+            "late choice, real",
+            "the packet ring before the kernel's socket with `TCP_NOTSENT_LOWAT`; and that with late choice into retransmissions",
+            "the first is what the paper's patch does, the second what it leaves open",
+        ),
+        Choice::ours(
+            "congestion control",
+            "the kernel's Reno and CUBIC, with SACK",
+            "the paper has New Reno with DSACK",
+        ),
+        Choice::ours("a packet", "a record in a segment of its own, by the link's MTU", "as in virtual time"),
+        Choice::ours("received", "payload of datagrams, without records' framing", "the same for both"),
+    ];
+    kept.chain(own).chain(over_tcp::choices()).collect()
+}

@@ -1,0 +1,127 @@
+//! Streams of datagrams over real TCP, whoever sends: through the emulated link, many at once.
+
+mod meddler;
+mod own;
+mod plain;
+mod plan;
+mod receiver;
+mod ring;
+mod setup;
+mod wire;
+
+use std::thread;
+
+use rustix::process::setpriority_process;
+use tempfile::NamedTempFile;
+use timeous::core::Instant;
+use timeous_engine::clock;
+
+use super::tcp_kernel::bed::{Bed, machine};
+use crate::experiment::{Choice, LabError, Run};
+use meddler::Meddler;
+pub(crate) use plan::{Control, Offer, Plan, Way};
+pub(crate) use setup::Told;
+pub(crate) use wire::{Carried, What};
+
+/// So many streams at once: none shares a link, and together they are far from what the machine can do.
+const AT_ONCE: usize = 24;
+/// As `nice` counts.
+const MOST_FAVOURED: i32 = -20;
+
+/// What came of a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    pub(crate) begin: Instant,
+    /// When each datagram came first.
+    pub(crate) arrived: Vec<Option<Instant>>,
+    /// Datagrams that came and were not as they were offered, or came twice.
+    pub(crate) corrupt: u64,
+    /// What came to the link, in order.
+    pub(crate) wire: Vec<Carried>,
+    pub(crate) told: Told,
+}
+
+/// What is alike for all such streams.
+pub(crate) fn choices() -> Vec<Choice> {
+    vec![
+        Choice::ours("machines", "network namespaces of one", "one clock for all, and no other traffic"),
+        Choice::ours("streams", format!("{AT_ONCE} at once, each over a link of its own"), "none can disturb another"),
+        Choice::ours(
+            "plain TCP",
+            "`write()` into a send buffer as the kernel sizes it; the writer waits",
+            "any program's",
+        ),
+        Choice::ours(
+            "datagrams",
+            "sealed records in the byte stream, for plain TCP, too",
+            "the capture then tells what each byte belongs to",
+        ),
+        Choice::ours("receiver", "a plain socket of the kernel's", "nothing there is ours but the reader of records"),
+        Choice::ours(
+            "seeds",
+            "choose what the link loses",
+            "which packet meets a loss depends on timing as well: real runs of one seed differ",
+        ),
+    ]
+}
+
+/// All streams, in order.
+///
+/// # Errors
+/// What the machine lacks.
+pub(crate) fn all(run: &Run<'_>, plans: &[Plan]) -> Result<Vec<Log>, LabError> {
+    let task = run.progress.task("streams", plans.len() as u64);
+    let one = |index: usize, plan: &Plan| {
+        // A thread's priority is its own, and that of the threads that it starts. Without it, other programs are met.
+        let _ = setpriority_process(None, MOST_FAVOURED);
+        let log = stream(&format!("ot{index}"), plan);
+        task.step();
+        log
+    };
+    let mut logs = Vec::new();
+    for (batch, plans) in plans.chunks(AT_ONCE).enumerate() {
+        let found: Result<Vec<Log>, LabError> = thread::scope(|scope| {
+            let one = &one;
+            let started = plans.iter().enumerate();
+            let started = started.map(|(index, plan)| scope.spawn(move || one(batch * AT_ONCE + index, plan)));
+            let started: Vec<_> = started.collect();
+            started.into_iter().map(|stream| stream.join().expect("a stream does not panic")).collect()
+        });
+        logs.extend(found?);
+    }
+    Ok(logs)
+}
+
+/// Streams as planned over a link of its own. `name` tells it from others of this process.
+fn stream(name: &str, plan: &Plan) -> Result<Log, LabError> {
+    let capture = NamedTempFile::new().map_err(LabError::system("make a file for a capture"))?;
+    let bed = Bed::make(name, &plan.links, plan.seed, Some(capture.path()))?;
+    // Of a route: a namespace's default may only be what the machine allows all users.
+    let route =
+        ["route", "replace", "10.77.0.0/24", "dev", "timeous0", "src", "10.77.0.1", "congctl", plan.control.name()];
+    bed.left.ip(&route).map_err(machine)?;
+    if let Some(mtu) = plan.mtu.or(plan.meddling.map(|_| meddler::WIDE)) {
+        let mtu = mtu.to_string();
+        for end in [&bed.left, &bed.right] {
+            end.ip(&["link", "set", "dev", "timeous0", "mtu", &mtu]).map_err(machine)?;
+        }
+    }
+    let listener = receiver::listen(&bed)?;
+    let meddler = plan.meddling.map(|meddling| Meddler::lay(name, &bed, plan.control.name(), meddling)).transpose()?;
+    let sender = meddler.as_ref().map_or(&bed.left, |meddler| &meddler.host);
+    let (begin, told, (arrived, corrupt)) = thread::scope(|scope| {
+        let receiver = scope.spawn(|| receiver::receive(&listener, plan));
+        let sent = match plan.way {
+            Way::Plain => plain::stream(sender, plan),
+            Way::Ring | Way::Late => ring::stream(sender, plan),
+            Way::Own => own::stream(&bed, plan),
+        };
+        let received = receiver.join().expect("the receiver does not panic");
+        let (begin, told) = sent?;
+        Ok::<_, LabError>((begin, told, received?))
+    })?;
+    meddler.map_or(Ok(()), Meddler::end)?;
+    bed.end()?;
+    let wire = wire::read(capture.path(), clock::unix_offset())?;
+    Ok(Log { begin, arrived, corrupt, wire, told })
+}

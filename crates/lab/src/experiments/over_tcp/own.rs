@@ -1,0 +1,100 @@
+//! The packet ring and our own TCP, on a TUN device behind the left.
+
+use std::net::SocketAddrV4;
+
+use timeous::core::{AduSeq, Instant};
+use timeous_cm::{Controller, Cubic, NewReno};
+use timeous_engine::clock;
+use timeous_engine::tun::{ConnectionId, Event, Sending, TcpConfig, TunConfig, TunError, TunHost};
+use timeous_host::stamp;
+use timeous_ring::{Config, Producer, RingSource, create};
+
+use super::super::tcp_kernel::bed::Bed;
+use super::plan::{Control, Plan};
+use super::setup::{LEAD, PATIENCE, RIGHT, Told, no_connection};
+use crate::experiment::LabError;
+
+/// Streams from behind the left.
+pub(super) fn stream(bed: &Bed, plan: &Plan) -> Result<(Instant, Told), LabError> {
+    let tcp = TcpConfig { sending: Sending::LateChoice, ..TcpConfig::default() };
+    let config =
+        TunConfig { tcp, mtu: plan.mtu.unwrap_or(1_500), controller: controller(plan), ..TunConfig::default() };
+    let mut host = bed.host_as(config, plan.seed)?;
+    let ring = Config::new(plan.slots).completions(plan.slots.saturating_mul(16));
+    let (producer, consumer) = create(&ring).expect("an experiment asks for a ring that can be");
+    let source = RingSource::with_choice(consumer, (plan.choice)());
+    let to: SocketAddrV4 = RIGHT.parse().expect("an address and a port");
+    let id = host.connect_from(to, Box::new(source)).map_err(failed)?;
+    connected(&mut host)?;
+    let begin = clock::now() + LEAD;
+    let told = Pace { host: &mut host, id, producer, plan, begin }.run()?;
+    Ok((begin, told))
+}
+
+fn controller(plan: &Plan) -> fn(u64) -> Box<dyn Controller> {
+    match plan.control {
+        Control::Reno => |mtu| Box::new(NewReno::new(mtu)),
+        Control::Cubic => |mtu| Box::new(Cubic::new(mtu)),
+    }
+}
+
+fn failed(error: TunError) -> LabError {
+    LabError::Machine(error.to_string())
+}
+
+fn connected(host: &mut TunHost) -> Result<(), LabError> {
+    let until = clock::now() + PATIENCE;
+    match host.wait(until).map_err(failed)? {
+        Some((_, Event::Connected)) => Ok(()),
+        _ => Err(no_connection()),
+    }
+}
+
+struct Pace<'a> {
+    host: &'a mut TunHost,
+    id: ConnectionId,
+    producer: Producer,
+    plan: &'a Plan,
+    begin: Instant,
+}
+
+impl Pace<'_> {
+    /// Offers each datagram at its time, and carries packets meanwhile.
+    fn run(mut self) -> Result<Told, LabError> {
+        let end = self.begin + self.plan.lasting;
+        let (mut next, mut told) = (0, Told::default());
+        loop {
+            next = self.offer(next);
+            let now = clock::now();
+            if now >= end {
+                return Ok(told);
+            }
+            let due = self.plan.offers.get(next).map_or(end, |offer| (self.begin + offer.at).min(end));
+            match self.host.wait(due).map_err(failed)? {
+                Some((_, Event::Closed { .. })) => return Ok(Told { ended: true, ..told }),
+                Some((_, Event::ChangesRefused)) => told.refused = true,
+                _ => {}
+            }
+            if let Some(statistics) = self.host.statistics(self.id) {
+                (told.replaced, told.padded) = (statistics.replaced, statistics.padded);
+            }
+        }
+    }
+
+    /// Offers what is due from `next` on; what comes after that.
+    fn offer(&mut self, mut next: usize) -> usize {
+        let (now, before) = (clock::now(), next);
+        let mut payload = Vec::new();
+        while let Some(offer) = self.plan.offers.get(next).filter(|offer| self.begin + offer.at <= now) {
+            stamp::write(AduSeq(next as u64), offer.len, &mut payload);
+            // What finds no room is not sent: that, too, is seen at the other end.
+            let _ = self.producer.enqueue(&offer.told(self.begin, next as u64), &payload);
+            next += 1;
+        }
+        if next > before {
+            self.host.wake(self.id);
+        }
+        while self.producer.poll_completion().is_some() {}
+        next
+    }
+}

@@ -1,0 +1,61 @@
+//! Plain TCP: a program that writes into a socket, and waits where that is full.
+
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use timeous::core::{AduSeq, Instant};
+use timeous_engine::clock;
+use timeous_host::stamp;
+use timeous_net::emulator::Namespace;
+use timeous_tcp::record;
+
+use super::super::tcp_kernel::bed::machine;
+use super::plan::Plan;
+use super::setup::{LEAD, LOOK, PATIENCE, RIGHT, Told, sleep_until};
+use crate::experiment::LabError;
+
+/// Streams out of a namespace.
+pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, Told), LabError> {
+    let to: SocketAddr = RIGHT.parse().expect("an address and a port");
+    let mut socket = connect(from, to)?;
+    let begin = clock::now() + LEAD;
+    let end = begin + plan.lasting;
+    let (mut payload, mut bytes) = (Vec::new(), Vec::new());
+    for (index, offer) in plan.offers.iter().enumerate() {
+        sleep_until(begin + offer.at);
+        stamp::write(AduSeq(index as u64), offer.len, &mut payload);
+        bytes.clear();
+        record::sealed(record::TIMED, index as u32, &payload, &mut bytes);
+        match write(&mut socket, &bytes, end) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(_) => return Ok((begin, Told { ended: true, ..Told::default() })),
+        }
+    }
+    sleep_until(end);
+    Ok((begin, Told::default()))
+}
+
+fn connect(from: &Namespace, to: SocketAddr) -> Result<TcpStream, LabError> {
+    let socket = from.within(|| TcpStream::connect_timeout(&to, PATIENCE.into())).map_err(machine)?;
+    let socket = socket.map_err(LabError::system("connect across the link"))?;
+    // Each datagram leaves as soon as it may.
+    socket.set_nodelay(true).map_err(LabError::system("set a socket"))?;
+    socket.set_write_timeout(Some(LOOK.into())).map_err(LabError::system("set a socket's patience"))?;
+    Ok(socket)
+}
+
+/// `false` if the time was over before all of it was taken.
+fn write(socket: &mut TcpStream, mut bytes: &[u8], end: Instant) -> std::io::Result<bool> {
+    while !bytes.is_empty() {
+        if clock::now() >= end {
+            return Ok(false);
+        }
+        match socket.write(bytes) {
+            Ok(taken) => bytes = &bytes[taken..],
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}

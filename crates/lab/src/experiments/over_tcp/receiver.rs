@@ -1,0 +1,89 @@
+//! The receiver: a plain socket, and the records in what comes.
+
+use std::io::{ErrorKind, Read};
+use std::net::{TcpListener, TcpStream};
+
+use timeous::core::{AduSeq, Duration, Instant};
+use timeous_engine::clock;
+use timeous_host::stamp;
+use timeous_tcp::record::{Framing, Ordered};
+
+use super::super::tcp_kernel::bed::{Bed, machine};
+use super::plan::Plan;
+use super::setup::{LEAD, LOOK, PATIENCE, RIGHT, no_connection, sleep_until};
+use crate::experiment::LabError;
+
+/// How often it is looked for a call.
+const ACCEPT_LOOK: Duration = Duration::from_millis(2);
+
+/// What came, and how much of it was not as it was offered.
+pub(super) type Received = (Vec<Option<Instant>>, u64);
+
+/// Listens where all call.
+pub(super) fn listen(bed: &Bed) -> Result<TcpListener, LabError> {
+    let listener = bed.right.within(|| TcpListener::bind(RIGHT)).map_err(machine)?;
+    listener.map_err(LabError::system("listen in a namespace"))
+}
+
+/// Receives one stream, for as long as is planned. Who calls again goes on.
+pub(super) fn receive(listener: &TcpListener, plan: &Plan) -> Result<Received, LabError> {
+    listener.set_nonblocking(true).map_err(LabError::system("set a socket"))?;
+    let mut received = (vec![None; plan.offers.len()], 0);
+    let first = accept(listener, clock::now() + PATIENCE)?.ok_or_else(no_connection)?;
+    let end = clock::now() + LEAD + plan.lasting;
+    let mut stream = Some(first);
+    while let Some(open) = stream {
+        read(open, plan, end, &mut received);
+        stream = accept(listener, end)?;
+    }
+    Ok(received)
+}
+
+/// Until the connection or the time ends.
+fn read(mut stream: TcpStream, plan: &Plan, end: Instant, received: &mut Received) {
+    let mut records = Ordered::new(Framing::Sealed, plan.longest());
+    let mut buffer = vec![0; 64 << 10];
+    while clock::now() < end {
+        match stream.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(len) => {
+                let now = clock::now();
+                records.push(&buffer[..len], |datagram| note(received, plan, now, datagram.payload));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            // A middlebox may have reset it.
+            Err(_) => return,
+        }
+    }
+}
+
+/// A call, if one comes until then.
+fn accept(listener: &TcpListener, until: Instant) -> Result<Option<TcpStream>, LabError> {
+    let failed = LabError::system;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).map_err(failed("set a socket"))?;
+                stream.set_read_timeout(Some(LOOK.into())).map_err(failed("set a socket's patience"))?;
+                return Ok(Some(stream));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock && clock::now() < until => {
+                sleep_until(clock::now() + ACCEPT_LOOK);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(failed("accept across the link")(error)),
+        }
+    }
+}
+
+fn note((arrived, corrupt): &mut Received, plan: &Plan, now: Instant, payload: &[u8]) {
+    let index = stamp::read(payload).map_or(usize::MAX, |seq| seq.0 as usize);
+    let mut expected = Vec::new();
+    if let Some(offer) = plan.offers.get(index) {
+        stamp::write(AduSeq(index as u64), offer.len, &mut expected);
+    }
+    match arrived.get_mut(index) {
+        Some(slot @ None) if expected == payload => *slot = Some(now),
+        _ => *corrupt += 1,
+    }
+}

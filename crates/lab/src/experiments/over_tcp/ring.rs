@@ -1,0 +1,86 @@
+//! The packet ring before the kernel's TCP: the engine.
+
+use std::net::SocketAddr;
+
+use timeous::core::{AduSeq, Duration, Instant};
+use timeous_engine::{
+    Carrier, DccpConfig, Engine, EngineError, Reach, ServiceCode, Status, Stream, StreamConfig, TcpConfig, clock,
+};
+use timeous_host::stamp;
+use timeous_net::emulator::Namespace;
+
+use super::super::tcp_kernel::bed::machine;
+use super::plan::{Plan, Way};
+use super::setup::{LEAD, PATIENCE, RIGHT, Told, no_connection, sleep_until};
+use crate::experiment::LabError;
+
+/// So long the engine may take to tell how it stands.
+const NEWS: Duration = Duration::from_millis(300);
+
+/// Streams out of a namespace. A connection that ends too early is followed by another, in which late choice ends at the
+/// kernel's queue, as a program would have it that met a reset.
+pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, Told), LabError> {
+    let failed = |error: EngineError| LabError::Machine(error.to_string());
+    // A thread is in the namespace of the one that starts it, and so are the sockets that it opens.
+    let engine = from.within(Engine::start).map_err(machine)?.map_err(failed)?;
+    let mut stream = call(&engine, plan, plan.way == Way::Late)?;
+    let begin = clock::now() + LEAD;
+    let end = begin + plan.lasting;
+    let mut told = Told::default();
+    let mut payload = Vec::new();
+    for (index, offer) in plan.offers.iter().enumerate() {
+        sleep_until(begin + offer.at);
+        if !told.ended && matches!(stream.status(), Status::Closed(_)) {
+            told = Told { ended: true, ..take_in(told, &mut stream) };
+            stream = call(&engine, plan, false)?;
+        }
+        let ring = stream.sending();
+        stamp::write(AduSeq(index as u64), offer.len, &mut payload);
+        // What finds no room is not sent: that, too, is seen at the other end.
+        let _ = ring.enqueue(&offer.told(begin, index as u64), &payload);
+        while ring.poll_completion().is_some() {}
+    }
+    sleep_until(end);
+    told.ended |= matches!(stream.status(), Status::Closed(_));
+    Ok((begin, take_in(told, &mut stream)))
+}
+
+fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stream, LabError> {
+    let to: SocketAddr = RIGHT.parse().expect("an address and a port");
+    let stream = engine.connect(to, config(plan, into_retransmissions));
+    let mut stream = stream.map_err(|error| LabError::Machine(error.to_string()))?;
+    opened(&mut stream)?;
+    Ok(stream)
+}
+
+/// What a connection counted, added to what those before it did.
+fn take_in(told: Told, stream: &mut Stream) -> Told {
+    // The first look asks for news, which the second one sees.
+    let _ = stream.sending().snapshot();
+    sleep_until(clock::now() + NEWS);
+    let view = stream.sending().snapshot().carrier;
+    let (replaced, padded) = (told.replaced + view.replaced, told.padded + view.padded);
+    let refused = told.refused || (view.reach == Reach::Queue && replaced + padded > 0);
+    Told { reach: Some(view.reach), replaced, padded, refused, ..told }
+}
+
+fn config(plan: &Plan, into_retransmissions: bool) -> StreamConfig {
+    StreamConfig {
+        tcp: TcpConfig { longest: plan.longest(), into_retransmissions, ..TcpConfig::default() },
+        dccp: DccpConfig::default(),
+        carrier: Carrier::Tcp,
+        service: ServiceCode::from_bytes(*b"LAB "),
+        dccp_port: 5_004,
+        slots: plan.slots,
+        choice: plan.choice.clone(),
+        repair: None,
+    }
+}
+
+fn opened(stream: &mut Stream) -> Result<(), LabError> {
+    let end = clock::now() + PATIENCE;
+    while stream.status() == Status::Connecting && clock::now() < end {
+        stream.sending().wait(Some(end));
+    }
+    if stream.status() == Status::Open { Ok(()) } else { Err(no_connection()) }
+}

@@ -1,0 +1,208 @@
+//! What the link's capture holds of a stream: for each stretch of bytes that came to the link, what it was of. What the
+//! link dropped then is among them: the sender has sent it.
+
+use std::fs::File;
+use std::path::Path;
+
+use etherparse::{PacketHeaders, TransportHeader};
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::{Block, PcapNgReader};
+use timeous::core::{Duration, Instant};
+use timeous_host::stamp;
+use timeous_net::capture::Interface;
+use timeous_tcp::record::{Framing, Ordered};
+
+use super::setup::PORT;
+use crate::experiment::LabError;
+
+/// What bytes were of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// The record of a datagram, by its number.
+    Datagram(u64),
+    /// Padding, and zeros between records.
+    Padding,
+    /// No record: of two versions, or never finished.
+    Torn,
+}
+
+/// Bytes of the stream that came to the link, first or again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carried {
+    pub(crate) at: Instant,
+    pub(crate) what: What,
+    pub(crate) bytes: u64,
+    /// They had been there before.
+    pub(crate) again: bool,
+}
+
+/// Reads a capture whose time is so far `ahead` of ours.
+///
+/// # Errors
+/// [`LabError::Machine`] if it is none.
+pub(super) fn read(path: &Path, ahead: Duration) -> Result<Vec<Carried>, LabError> {
+    let no_capture =
+        |error: &dyn std::fmt::Display| LabError::Machine(format!("the link's capture cannot be read: {error}"));
+    let file = File::open(path).map_err(|error| no_capture(&error))?;
+    let mut reader = PcapNgReader::new(file).map_err(|error| no_capture(&error))?;
+    let mut stream = Stream::default();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(block) = block.map_err(|error| no_capture(&error))?
+            && block.interface_id == Interface::Ingress as u32
+        {
+            let at = Instant::ZERO + Duration::from(block.timestamp).saturating_sub(ahead);
+            stream.packet(at, &block);
+        }
+    }
+    Ok(stream.finish())
+}
+
+/// The byte stream as it lay in the segments that came last.
+#[derive(Debug, Default)]
+struct Stream {
+    /// The sequence number of the first byte.
+    first: Option<u32>,
+    image: Vec<u8>,
+    /// Of records whose end had not come yet: where they begin, and what of them came when.
+    unfinished: Vec<(usize, Carried)>,
+    carried: Vec<Carried>,
+}
+
+impl Stream {
+    fn packet(&mut self, at: Instant, block: &EnhancedPacketBlock<'_>) {
+        let Ok(headers) = PacketHeaders::from_ip_slice(&block.data) else { return };
+        let Some(TransportHeader::Tcp(header)) = &headers.transport else { return };
+        if header.destination_port != PORT {
+            return;
+        }
+        if header.syn && self.first != Some(header.sequence_number.wrapping_add(1)) {
+            // Another connection.
+            self.first = Some(header.sequence_number.wrapping_add(1));
+            self.carried.extend(self.unfinished.drain(..).map(|(_, carried)| carried));
+            self.image.clear();
+        }
+        // A stream is far shorter than 4 GB.
+        let Some(first) = self.first else { return };
+        self.segment(at, header.sequence_number.wrapping_sub(first) as usize, headers.payload.slice());
+    }
+
+    fn segment(&mut self, at: Instant, offset: usize, data: &[u8]) {
+        // A probe of the peer's window lies before what was sent; a hole there cannot be.
+        if data.is_empty() || offset > self.image.len() {
+            return;
+        }
+        let (end, known) = (offset + data.len(), self.image.len());
+        self.image.resize(known.max(end), 0);
+        self.image[offset..end].copy_from_slice(data);
+        let again = offset < known;
+        self.judge_unfinished();
+        let mut from = offset;
+        while from < end {
+            let to = match self.image[from] {
+                0 => from + 1,
+                _ => self.end_of_record(from).min(end),
+            };
+            let bytes = (to - from) as u64;
+            match self.record_at(from) {
+                Some(what) => self.carried.push(Carried { at, what, bytes, again }),
+                None => {
+                    let start = self.start_of_record(from);
+                    self.unfinished.push((start, Carried { at, what: What::Torn, bytes, again }));
+                }
+            }
+            from = to;
+        }
+    }
+
+    fn start_of_record(&self, at: usize) -> usize {
+        self.image[..at].iter().rposition(|byte| *byte == 0).map_or(0, |zero| zero + 1)
+    }
+
+    /// Where the next zero is, or nothing more.
+    fn end_of_record(&self, at: usize) -> usize {
+        self.image[at..].iter().position(|byte| *byte == 0).map_or(self.image.len(), |zero| at + zero)
+    }
+
+    /// What lies there; `None` if its end has not come.
+    fn record_at(&self, at: usize) -> Option<What> {
+        if self.image[at] == 0 {
+            return Some(What::Padding);
+        }
+        let (start, end) = (self.start_of_record(at), self.end_of_record(at));
+        if end == self.image.len() {
+            return None;
+        }
+        let mut what = None;
+        let mut reader = Ordered::new(Framing::Sealed, self.image.len());
+        let whole = [&[0], &self.image[start..end], &[0]].concat();
+        reader.push(&whole, |datagram| what = stamp::read(datagram.payload).map(|seq| What::Datagram(seq.0)));
+        let counts = reader.counts();
+        let torn = counts.damaged + counts.overlong > 0;
+        Some(what.unwrap_or(if torn { What::Torn } else { What::Padding }))
+    }
+
+    fn judge_unfinished(&mut self) {
+        for (start, carried) in std::mem::take(&mut self.unfinished) {
+            match self.record_at(start) {
+                Some(what) => self.carried.push(Carried { what, ..carried }),
+                None => self.unfinished.push((start, carried)),
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<Carried> {
+        self.carried.extend(self.unfinished.drain(..).map(|(_, carried)| carried));
+        self.carried.sort_by_key(|carried| carried.at);
+        self.carried
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timeous::core::AduSeq;
+    use timeous_tcp::record;
+
+    use super::*;
+
+    fn record_of(seq: u64) -> Vec<u8> {
+        let (mut payload, mut bytes) = (Vec::new(), Vec::new());
+        stamp::write(AduSeq(seq), 100, &mut payload);
+        record::sealed(record::TIMED, seq as u32, &payload, &mut bytes);
+        bytes
+    }
+
+    fn carried(segments: &[(usize, &[u8])]) -> Vec<(What, u64)> {
+        let mut stream = Stream::default();
+        for (offset, bytes) in segments {
+            stream.segment(Instant::ZERO, *offset, bytes);
+        }
+        let mut sums: Vec<(What, u64)> = Vec::new();
+        for one in stream.finish().into_iter().filter(|one| one.what != What::Padding) {
+            match sums.iter_mut().find(|(what, _)| *what == one.what) {
+                Some((_, bytes)) => *bytes += one.bytes,
+                None => sums.push((one.what, one.bytes)),
+            }
+        }
+        sums
+    }
+
+    #[test]
+    fn bytes_are_counted_for_the_datagram_that_they_are_of_whatever_the_segments() {
+        let [one, two] = [record_of(1), record_of(2)];
+        // All of a record but the zeros that end and fill it.
+        let len = one.iter().filter(|byte| **byte != 0).count() as u64;
+        let both = [one.clone(), two.clone()].concat();
+        assert_eq!(carried(&[(0, &both)]), [(What::Datagram(1), len), (What::Datagram(2), len)]);
+        let (front, back) = both.split_at(150);
+        assert_eq!(carried(&[(0, front), (150, back)]), [(What::Datagram(1), len), (What::Datagram(2), len)]);
+        assert_eq!(carried(&[(0, &one), (0, &one)]), [(What::Datagram(1), 2 * len)], "sent again");
+        assert_eq!(
+            carried(&[(0, &one), (0, &two)]),
+            [(What::Datagram(1), len), (What::Datagram(2), len)],
+            "as another"
+        );
+        assert_eq!(carried(&[(0, &one[..50])]), [(What::Torn, 49)], "never finished");
+        let mixed = [&one[..50], &two[50..]].concat();
+        assert_eq!(carried(&[(0, &mixed)]), [(What::Torn, len)]);
+    }
+}

@@ -1,0 +1,142 @@
+//! What the streams through middleboxes showed, and the bounds.
+
+use serde_json::json;
+use timeous_host::Meddling;
+
+use super::super::tl::measure::mean;
+use super::super::tl::trial::Protocol;
+use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
+use crate::report::plot::{Lines, Series};
+
+pub(super) const MEDDLINGS: [Meddling; 7] = [
+    Meddling::Pass,
+    Meddling::CachedOriginal,
+    Meddling::Silence,
+    Meddling::Reset,
+    Meddling::Split,
+    Meddling::Merge,
+    Meddling::Rewrite,
+];
+
+pub(super) fn name(meddling: Meddling) -> &'static str {
+    match meddling {
+        Meddling::Pass => "passes",
+        Meddling::CachedOriginal => "sends the original again",
+        Meddling::Silence => "swallows",
+        Meddling::Reset => "resets",
+        Meddling::Split => "cuts in two",
+        Meddling::Merge => "joins two",
+        Meddling::Rewrite => "changes numbers",
+    }
+}
+
+/// What one stream showed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    pub(super) meddling: Meddling,
+    pub(super) protocol: Protocol,
+    pub(super) in_time: f64,
+    pub(super) came: f64,
+    /// Of the last tenth of what was offered, percent.
+    pub(super) last: f64,
+    pub(super) changed: u64,
+    pub(super) refused: bool,
+    pub(super) connections: u32,
+    pub(super) corrupt: u64,
+}
+
+/// The mean over the seeds.
+fn of(measured: &[Measured], meddling: Meddling, protocol: Protocol, value: impl Fn(&Measured) -> f64) -> f64 {
+    let these = measured.iter().filter(|one| one.meddling == meddling && one.protocol == protocol);
+    mean(&these.map(value).collect::<Vec<_>>())
+}
+
+/// Of streams by these protocols.
+pub(super) fn findings(
+    measured: &[Measured],
+    protocols: &[Protocol],
+    title: &str,
+    setup: Vec<Choice>,
+) -> Result<Findings, LabError> {
+    let head = [
+        "a middlebox that",
+        "protocol",
+        "came, %",
+        "in time, %",
+        "of the last tenth, came, %",
+        "segments changed",
+        "found out, of all streams, %",
+        "connections",
+    ];
+    let mut table = Table::new(title, &head);
+    for meddling in MEDDLINGS {
+        for &protocol in protocols {
+            let cell = |value: fn(&Measured) -> f64| format!("{:.1}", of(measured, meddling, protocol, value));
+            table.row([
+                name(meddling).to_owned(),
+                protocol.name().to_owned(),
+                cell(|one| one.came),
+                cell(|one| one.in_time),
+                cell(|one| one.last),
+                cell(|one| one.changed as f64),
+                format!("{:.0}", 100.0 * of(measured, meddling, protocol, |one| f64::from(u8::from(one.refused)))),
+                cell(|one| f64::from(one.connections)),
+            ]);
+        }
+    }
+    let line = |protocol| {
+        let each = MEDDLINGS.into_iter().enumerate();
+        each.map(|(n, meddling)| (n as f64, of(measured, meddling, protocol, |one| one.in_time))).collect()
+    };
+    let series = protocols.iter().map(|&protocol| Series::new(protocol.name(), line(protocol))).collect();
+    let lines =
+        Lines { title: "In time through middleboxes", x: "middlebox, in the order of the table", y: "%", series };
+    let data: Vec<_> = measured
+        .iter()
+        .map(|one| {
+            json!({ "middlebox": name(one.meddling), "protocol": one.protocol.name(), "came": one.came, "in_time": one.in_time,
+                    "last": one.last, "changed": one.changed, "refused": one.refused, "connections": one.connections })
+        })
+        .collect();
+    Ok(Findings {
+        setup,
+        tables: vec![table],
+        figures: vec![Figure::new(lines.draw()?, "0: it passes everything.")],
+        claims: claims(measured, protocols),
+        notes: vec![
+            "Where the original is sent again, acknowledgements say that the replacement arrived. It did not: what took another's place \
+             is lost there, and only what has a deadline ever does."
+                .to_owned(),
+        ],
+        data: json!({ "streams": data }),
+    })
+}
+
+fn claims(measured: &[Measured], protocols: &[Protocol]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for meddling in MEDDLINGS {
+        let these = || measured.iter().filter(|one| one.meddling == meddling);
+        let corrupt: u64 = these().map(|one| one.corrupt).sum();
+        let what = format!("It {}: datagrams delivered that were not as they were offered, or twice", name(meddling));
+        claims.push(Claim::new(&what, "—", corrupt.to_string(), corrupt as f64).pass(Bound::AtMost(0.0)));
+        let last = |protocol| of(measured, meddling, protocol, |one| one.last);
+        for &protocol in protocols[1..].iter().filter(|protocol| **protocol != Protocol::Tcp) {
+            let share = last(protocol) / last(protocols[0]);
+            let what = format!(
+                "It {}: the last tenth with {}, as a share of that without changes",
+                name(meddling),
+                protocol.name()
+            );
+            let said = format!("{share:.3}: {:.1} and {:.1} %", last(protocol), last(protocols[0]));
+            claims.push(Claim::new(&what, "goes on", said, share).pass(Bound::AtLeast(0.95)));
+        }
+    }
+    let last = *protocols.last().expect("there is a protocol");
+    let changed = |meddling| of(measured, meddling, last, |one| one.changed as f64);
+    let what = "Segments changed, where they pass: with none, nothing would be shown";
+    claims.push(
+        Claim::new(what, "—", format!("{:.0}", changed(Meddling::Pass)), changed(Meddling::Pass))
+            .pass(Bound::AtLeast(10.0)),
+    );
+    claims
+}

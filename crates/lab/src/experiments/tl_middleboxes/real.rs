@@ -1,0 +1,132 @@
+//! The same over the kernel's TCP: a middlebox between a sender's namespace and the emulated link.
+
+use std::sync::Arc;
+
+use timeous::core::{AduMeta, Duration, LateChoice};
+use timeous_choice::Deadlines;
+use timeous_host::Meddling;
+use timeous_net::LinkConfig;
+use timeous_net::link::Loss;
+
+use super::super::over_tcp::{self, Control, Log, Offer, Plan, Way};
+use super::super::tcp_kernel::bed::Links;
+use super::super::tl::offers::{INTERVAL, SIZES};
+use super::super::tl::trial::{Protocol, link};
+use super::super::tl::{PLAYOUT, RTT};
+use super::judge::{self, MEDDLINGS, Measured};
+use crate::experiment::{Choice, Findings, LabError, Run};
+
+/// As many as fit in a minute.
+const COUNT: u64 = 3_000;
+const LOSS: f64 = 0.08;
+/// What was offered last has so long to come.
+const REST: Duration = Duration::from_secs(5);
+/// More than is ever of use at once.
+const SLOTS: u32 = 256;
+/// What each way of sending is called beside the paper's.
+const WAYS: [(Way, Protocol); 3] =
+    [(Way::Ring, Protocol::ToTcp), (Way::Plain, Protocol::Tcp), (Way::Late, Protocol::ToTcpTimed)];
+
+/// # Errors
+/// What the machine lacks.
+pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
+    let mut wishes = Vec::new();
+    for control in Control::ALL {
+        for meddling in MEDDLINGS {
+            for (way, protocol) in WAYS {
+                wishes.extend(run.seeds().map(|seed| (meddling, protocol, plan(control, meddling, way, seed))));
+            }
+        }
+    }
+    let plans: Vec<Plan> = wishes.iter().map(|(.., plan)| plan.clone()).collect();
+    let logs = over_tcp::all(run, &plans)?;
+    let mut all = Findings::default();
+    for control in Control::ALL {
+        let these = wishes.iter().zip(&logs).filter(|((.., plan), _)| plan.control == control);
+        let measured: Vec<Measured> =
+            these.map(|((meddling, protocol, plan), log)| measure(*meddling, *protocol, plan, log)).collect();
+        let title = format!("{}: streams of {COUNT} datagrams at 8 % loss, the mean over the seeds", control.name());
+        let found = judge::findings(&measured, &WAYS.map(|(_, protocol)| protocol), &title, setup())?;
+        all.setup = found.setup;
+        all.notes = found.notes;
+        all.tables.extend(found.tables);
+        all.figures.extend(found.figures);
+        all.claims.extend(found.claims.into_iter().map(|mut claim| {
+            claim.what = format!("{}: {}", control.name(), claim.what);
+            claim
+        }));
+        all.data[control.name()] = found.data;
+    }
+    Ok(all)
+}
+
+fn plan(control: Control, meddling: Meddling, way: Way, seed: u64) -> Plan {
+    let offer =
+        |n: u64| Offer { at: INTERVAL * n, len: SIZES[(n % 2) as usize], latency: PLAYOUT, meta: AduMeta::default() };
+    Plan {
+        way,
+        control,
+        links: Links {
+            forward: link(Loss::Bernoulli { p: LOSS }),
+            back: LinkConfig { delay: RTT / 2, ..LinkConfig::default() },
+        },
+        mtu: None,
+        meddling: Some(meddling),
+        seed,
+        offers: (0..COUNT).map(offer).collect(),
+        slots: SLOTS,
+        choice: Arc::new(|| -> Box<dyn LateChoice> { Box::new(Deadlines) }),
+        lasting: INTERVAL * COUNT + REST,
+    }
+}
+
+fn measure(meddling: Meddling, protocol: Protocol, plan: &Plan, log: &Log) -> Measured {
+    let share = |came: &[Option<_>]| 100.0 * came.iter().flatten().count() as f64 / came.len().max(1) as f64;
+    let in_time = |(arrived, offer): (&Option<_>, &Offer)| arrived.is_some_and(|at| at <= offer.deadline(log.begin));
+    let bytes = |counts: &dyn Fn((&Option<_>, &Offer)) -> bool| {
+        let these = log.arrived.iter().zip(plan.offers.iter()).filter(|&each| counts(each));
+        these.map(|(_, offer)| offer.len).sum::<usize>() as f64
+    };
+    Measured {
+        meddling,
+        protocol,
+        in_time: 100.0 * bytes(&in_time) / bytes(&|_| true).max(1.0),
+        came: share(&log.arrived),
+        last: share(&log.arrived[log.arrived.len() * 9 / 10..]),
+        changed: log.told.replaced + log.told.padded,
+        refused: log.told.refused,
+        connections: 1 + u32::from(log.told.ended),
+        corrupt: log.corrupt,
+    }
+}
+
+fn setup() -> Vec<Choice> {
+    let mut all = vec![
+        Choice::paper("middleboxes", "pass, cached original, silence, reset", "§4.2"),
+        Choice::ours("besides", "cutting, joining (5 ms), other sequence numbers", "Honda et al. saw those, too"),
+        Choice::ours("middlebox", "that of the virtual form, between two TUN devices", "before the link that loses"),
+        Choice::ours(
+            "sent",
+            format!("{COUNT} datagrams, one each 20 ms, of 550 and 650 bytes in turn; 8 % loss"),
+            "a minute of the paper's stream",
+        ),
+        Choice::ours(
+            "senders",
+            "the ring to the kernel's queue (C); plain TCP (A); the ring into retransmissions (C, timelines)",
+            "to a plain receiver",
+        ),
+        Choice::ours(
+            "after a reset",
+            "the program calls again, and nothing is changed when it is sent again",
+            "a connection cannot outlive a reset",
+        ),
+        Choice::ours(
+            "goes on where TCP would",
+            "of the last tenth of the datagrams as many come as from the ring without changes, within 5 %",
+            "plain TCP was the reference of a first run; it brings all, however late, so that what was given up as late counted \
+             against the ring, which has nothing to do with middleboxes",
+        ),
+    ];
+    all.extend(over_tcp::choices());
+    all
+}
