@@ -40,6 +40,19 @@ pub enum TcpFraming {
     Rfc4571,
 }
 
+/// Whether datagrams that come over TCP wait for what is missing before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Unordered {
+    /// They do, as with any socket.
+    #[default]
+    Off,
+    /// They do not where a packet tap may be had (`CAP_NET_RAW`), which shows segments before the kernel has put them in
+    /// order; elsewhere they do.
+    Auto,
+    /// As [`Auto`](Self::Auto), and without a tap there is no stream.
+    Require,
+}
+
 /// The settings of a stream over the kernel's TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpConfig {
@@ -51,6 +64,8 @@ pub struct TcpConfig {
     pub connect_timeout: Duration,
     /// How long a peer may leave data unacknowledged, or its window closed, before it is taken for dead.
     pub silence: Duration,
+    /// Whether what is received waits for what is missing before it. Records only.
+    pub unordered: Unordered,
     /// Whether late choice is to reach retransmissions, where the system has what it takes.
     pub into_retransmissions: bool,
 }
@@ -62,6 +77,7 @@ impl Default for TcpConfig {
             longest: 1_200,
             connect_timeout: Duration::from_secs(60),
             silence: Duration::from_secs(30),
+            unordered: Unordered::default(),
             into_retransmissions: true,
         }
     }
@@ -80,4 +96,8 @@ pub struct CarrierView {
     pub padded: u64,
     /// Whether nothing leaves since the peer's window is closed: it does not read.
     pub stalled: bool,
+    /// Whether datagrams are received as their segments come, by a packet tap.
+    pub tapped: bool,
+    /// Datagrams received before what was missing ahead of them, or before they were read of the stream.
+    pub early: u64,
 }

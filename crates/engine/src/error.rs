@@ -22,6 +22,12 @@ pub enum EngineError {
          right (setcap cap_net_raw+ep), or let it travel in UDP (encap=udp) on both ends"
     )]
     NoRawSocket,
+    /// A packet tap takes a right that this process has not got.
+    #[error(
+        "to receive over TCP without order takes a packet socket, and this process may not open one ({0}): run it as root, \
+         give the program the right (setcap cap_net_raw+ep), or say unordered=auto"
+    )]
+    NoPacketTap(std::io::Error),
     /// The system gave no thread, memory or descriptor.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),

@@ -14,6 +14,7 @@ mod receiving;
 mod sending;
 #[allow(unsafe_code, reason = "the room that gives addresses to the kernel")]
 mod socket;
+mod tap;
 mod under_way;
 #[allow(unsafe_code, reason = "memory that the kernel sends from while it is written")]
 mod zone;

@@ -32,7 +32,7 @@ mod waker;
 mod way;
 mod worker;
 
-pub use carrier::{Carrier, CarrierView, Reach, TcpConfig, TcpFraming};
+pub use carrier::{Carrier, CarrierView, Reach, TcpConfig, TcpFraming, Unordered};
 pub use client::CmClient;
 pub use command::{Offer, PortLife};
 pub use config::{NewChoice, StreamConfig};

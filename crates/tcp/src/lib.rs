@@ -7,6 +7,7 @@
 
 pub mod connection;
 pub mod endpoint;
+mod overheard;
 pub mod receiver;
 pub mod record;
 pub mod segment;
@@ -20,6 +21,7 @@ pub use connection::{
 pub use endpoint::{
     CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Outgoing, Sources,
 };
+pub use overheard::Overheard;
 pub use receiver::{ReceivedDatagram, Receiver, ReceiverConfig};
 pub use segment::{Addresses, Flags, Header, Options, SackBlock, SackBlocks, Segment, Timestamps, WireError};
 pub use seq::Seq;

@@ -54,14 +54,18 @@ mod encode;
 mod ordered;
 mod seen;
 mod stretch;
+mod tapped;
 mod unordered;
 mod wire;
 
 pub use decode::{Counts, Datagram, Framing};
 pub use encode::{pad, plain, plain_len, plain_room, sealed, sealed_len, sealed_room};
 pub use ordered::Ordered;
+pub use tapped::Tapped;
 pub use unordered::{Limits, Unordered};
 pub use wire::{MAX_SUBSTREAM, PADDING, TIMED, UNTIMED};
 
+#[cfg(test)]
+mod tapped_tests;
 #[cfg(test)]
 mod tests;

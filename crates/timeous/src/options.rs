@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_core::{Duration, LateChoice};
-use timeous_engine::{Ccid, TcpFraming};
+use timeous_engine::{Ccid, TcpFraming, Unordered};
 
 /// Who calls whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +130,8 @@ pub struct Options {
     pub transport: TransportName,
     /// Over TCP, how datagrams lie in the byte stream.
     pub framing: TcpFraming,
+    /// Over TCP, whether what is received waits for what is missing before it.
+    pub unordered: Unordered,
     /// The largest UDP payload, and over TCP about the largest record. The default passes wherever IPv6 passes, through a tunnel too: larger ones are not
     /// probed for.
     pub mtu: usize,
@@ -162,6 +164,7 @@ impl Default for Options {
             repair: true,
             transport: TransportName::default(),
             framing: TcpFraming::default(),
+            unordered: Unordered::default(),
             mtu: 1200,
             slots: 1024,
             timeout: Duration::from_secs(10),

@@ -78,6 +78,10 @@ pub struct Stats {
     pub late_choice: &'static str,
     /// Whether the peer's window is closed: it does not read.
     pub peer_stalled: bool,
+    /// Over TCP: whether datagrams are received as they come (`unordered`), or after all that is before them (`ordered`).
+    pub delivery: &'static str,
+    /// Over TCP: datagrams received by the packet tap, before they were read in order.
+    pub pkt_recv_early_total: u64,
     /// Data packets received.
     pub pkt_recv_total: u64,
     /// Application bytes received.
@@ -154,6 +158,11 @@ impl Stats {
                 Reach::Retransmissions => "retransmissions",
             },
             peer_stalled: carrier.stalled,
+            delivery: match carrier.carrier {
+                Carrier::Tcp if !carrier.tapped => "ordered",
+                Carrier::Tcp | Carrier::Udp | Carrier::Ip | Carrier::Auto => "unordered",
+            },
+            pkt_recv_early_total: carrier.early,
             pkt_recv_total: transport.data_received,
             byte_recv_total: transport.bytes_received,
             pkt_rcv_drop_total: snapshot.unread,

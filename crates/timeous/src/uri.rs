@@ -8,7 +8,7 @@ use timeous_core::units::{UnitError, parse_bytes, parse_duration};
 
 use crate::options::{Daemon, Encapsulation, Options, PolicyName, Role, TransportName};
 use timeous_choice::QueueLimit;
-use timeous_engine::TcpFraming;
+use timeous_engine::{TcpFraming, Unordered};
 
 /// The port that a URI without one means, unless it says `encap=none` (RFC 6773 §3.8).
 pub const DEFAULT_PORT: u16 = 6511;
@@ -66,12 +66,17 @@ pub enum UriError {
 }
 
 /// Every key, and what it means.
-pub const KEYS: [(&str, &str); 17] = [
+pub const KEYS: [(&str, &str); 18] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
     ("transport", "dccp (in UDP, the default), tcp, or auto: tcp where UDP does not pass, or passes no more"),
     (
         "framing",
         "with transport=tcp: records, which any TCP receiver can tell apart, or rfc4571 for a receiver of RTP over TCP",
+    ),
+    (
+        "unordered",
+        "over TCP, at the receiver: off, auto or require; whether datagrams are received as they come, before what is \
+         missing, by a packet tap, which takes CAP_NET_RAW",
     ),
     ("latency", "from the moment of handing over to playout, such as 300ms; a plain number is milliseconds"),
     ("policy", "frames, deadline, age, dbat or fifo: what is given up when the path is too slow"),
@@ -132,6 +137,9 @@ impl FromStr for Uri {
         if options.transport == TransportName::Auto && options.framing != TcpFraming::Records {
             return Err(UriError::BadMode("transport=auto has records over TCP: leave out framing"));
         }
+        if options.unordered == Unordered::Require && options.framing != TcpFraming::Records {
+            return Err(UriError::BadMode("what lies behind lengths is read in order: leave out framing or unordered"));
+        }
         if options.transport != TransportName::Dccp && options.encapsulation == Encapsulation::None {
             return Err(UriError::BadMode("encap=none is DCCP: leave out transport or encap"));
         }
@@ -191,6 +199,7 @@ fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
     match key {
         "transport" => options.transport = transport(value)?,
         "framing" => options.framing = framing(value)?,
+        "unordered" => options.unordered = unordered(value)?,
         "latency" => options.latency = time("latency", value)?,
         "policy" => options.policy = policy(value)?,
         "queue" => options.queue = Some(queue(value)?),
@@ -290,6 +299,15 @@ fn framing(value: &str) -> Result<TcpFraming, UriError> {
     }
 }
 
+fn unordered(value: &str) -> Result<Unordered, UriError> {
+    match value {
+        "off" => Ok(Unordered::Off),
+        "auto" => Ok(Unordered::Auto),
+        "require" => Ok(Unordered::Require),
+        _ => Err(bad("unordered", value, "use off, auto or require")),
+    }
+}
+
 fn daemon(value: &str) -> Result<Daemon, UriError> {
     match value {
         "off" => Ok(Daemon::Off),
@@ -342,7 +360,7 @@ mod tests {
     #[test]
     fn every_key_is_understood() {
         let uri: Uri = "timeous://h:1?latency=1s&policy=age&queue=3p&age=90ms&repair=off&mtu=1200&slots=64\
-                        &timeout=5s&service=TEST&dport=7&encap=udp&keepalive=15s&ccid=4&mode=caller&daemon=/a/b"
+                        &timeout=5s&service=TEST&dport=7&encap=udp&unordered=auto&keepalive=15s&ccid=4&mode=caller&daemon=/a/b"
             .parse()
             .unwrap();
         let options = uri.options;

@@ -119,10 +119,11 @@ impl Connection {
     }
 
     fn open(&mut self, now: Instant) {
-        let ready = self.socket.set_up(self.config.silence).and_then(|()| Sending::new(&self.config, &self.socket));
+        let ready = self.socket.set_up(self.config.silence).and_then(|()| {
+            Ok((Sending::new(&self.config, &self.socket)?, Receiving::new(&self.config, &self.socket)?))
+        });
         match ready {
-            Ok(sending) => {
-                let receiving = Receiving::new(&self.config);
+            Ok((sending, receiving)) => {
                 self.state = State::Open(Box::new(Both { sending, receiving }));
                 self.session.handle_event(now, Event::Connected);
             }
@@ -259,6 +260,7 @@ impl Connection {
             view.reach = sending.reach();
             (view.replaced, view.padded) = (sending.replaced, sending.padded);
             view.stalled = sending.stalled_since().is_some();
+            (view.tapped, view.early) = both.receiving.tapped();
             path = Some(sending.path());
         }
         self.session.carrier = view;
@@ -275,6 +277,12 @@ impl Connection {
             State::Over => return None,
         };
         Some(PollFd::new(&self.socket, interest))
+    }
+
+    /// Its tap, if it has one.
+    pub(super) fn tap_fd(&self) -> Option<PollFd<'_>> {
+        let (State::Open(both) | State::Closing(_, both)) = &self.state else { return None };
+        both.receiving.tap().map(|tap| PollFd::new(tap, PollFlags::IN))
     }
 
     /// When something is to be done at the latest.

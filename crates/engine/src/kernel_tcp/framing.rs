@@ -1,7 +1,7 @@
 //! How datagrams lie in the stream: as records, or each behind its length (RFC 4571).
 
 use timeous_core::{AduMeta, SubStream};
-use timeous_tcp::record::{self, Framing, Ordered};
+use timeous_tcp::record::{self, Framing, Limits, Ordered, Tapped};
 
 use crate::carrier::{TcpConfig, TcpFraming};
 use crate::identity::CONTROL;
@@ -70,41 +70,61 @@ fn substream(meta: &AduMeta) -> u8 {
 #[derive(Debug)]
 pub(super) enum Reader {
     Records(Ordered),
+    /// Records, whose segments are seen before.
+    Tapped(Box<Tapped>),
     Rfc4571(Lengths),
 }
 
 impl Reader {
     pub(super) fn new(config: &TcpConfig) -> Self {
         match config.framing {
-            // A peer may have been told of a longer packet than this end. Only what is sealed is believed: a part of a
-            // torn record may look like one that is not.
-            TcpFraming::Records => Self::Records(Ordered::new(Framing::Sealed, config.longest.max(MOST_RFC4571))),
+            // Only what is sealed is believed: a part of a torn record may look like one that is not.
+            TcpFraming::Records => Self::Records(Ordered::new(Framing::Sealed, longest_read(config))),
             TcpFraming::Rfc4571 => Self::Rfc4571(Lengths::default()),
         }
+    }
+
+    /// For records whose segments are seen before they are read.
+    pub(super) fn tapped(config: &TcpConfig) -> Self {
+        Self::Tapped(Box::new(Tapped::new(Limits { longest: longest_read(config), ..Limits::default() })))
+    }
+
+    /// Whether a datagram is said by the other engine, and not by its application.
+    pub(super) fn is_control(substream: SubStream) -> bool {
+        substream.0 == CONTROL
     }
 
     /// Takes in what comes next in the stream, and gives each datagram that is complete, with its sub-stream.
     pub(super) fn push(&mut self, bytes: &[u8], mut deliver: impl FnMut(SubStream, &[u8])) {
         match self {
-            Self::Records(records) => records.push(bytes, |datagram| {
-                if datagram.substream.0 != CONTROL {
-                    deliver(datagram.substream, datagram.payload);
-                }
-            }),
+            Self::Records(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
+            Self::Tapped(records) => records.push(bytes, |datagram| deliver(datagram.substream, datagram.payload)),
             Self::Rfc4571(lengths) => lengths.push(bytes, |datagram| deliver(SubStream::default(), datagram)),
         }
     }
 
     /// Records that were no records, or came before.
     pub(super) fn refused(&self) -> (u64, u64) {
+        let counts = match self {
+            Self::Records(records) => records.counts(),
+            Self::Tapped(records) => records.counts(),
+            Self::Rfc4571(_) => return (0, 0),
+        };
+        (counts.damaged + counts.overlong, counts.duplicates)
+    }
+
+    /// Datagrams that a segment showed before the stream did.
+    pub(super) fn early(&self) -> u64 {
         match self {
-            Self::Records(records) => {
-                let counts = records.counts();
-                (counts.damaged + counts.overlong, counts.duplicates)
-            }
-            Self::Rfc4571(_) => (0, 0),
+            Self::Tapped(records) => records.early(),
+            Self::Records(_) | Self::Rfc4571(_) => 0,
         }
     }
+}
+
+/// The longest datagram that is read: a peer may have been told of a longer packet than this end.
+fn longest_read(config: &TcpConfig) -> usize {
+    config.longest.max(MOST_RFC4571)
 }
 
 /// Datagrams behind their lengths (RFC 4571 §2). It holds no more than one of them.

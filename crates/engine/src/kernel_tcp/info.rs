@@ -22,6 +22,12 @@ impl Info {
         u64::from_ne_bytes(*self.0[at..].first_chunk().expect("a fixed place within a fixed size"))
     }
 
+    /// By how much the windows that this end tells of are shifted (`tcpi_rcv_wscale`).
+    pub(super) fn window_scale(&self) -> u8 {
+        // C's fields of bits begin at the least significant one, or at the most.
+        if cfg!(target_endian = "little") { self.0[6] >> 4 } else { self.0[6] & 0xf }
+    }
+
     /// The largest segment that is sent (`tcpi_snd_mss`).
     pub(super) fn mss(&self) -> u32 {
         self.u32(16)

@@ -9,7 +9,8 @@ use super::call::Call;
 use super::connection::Connection;
 use super::listener::Listener;
 use super::newcomer::{Kind, Newcomer};
-use crate::carrier::TcpConfig;
+use super::tap;
+use crate::carrier::{TcpConfig, Unordered};
 use crate::command::{ListenReply, ListenerId, PortLife};
 use crate::error::EngineError;
 use crate::identity::{Hello, Identity};
@@ -43,6 +44,7 @@ impl KernelTcp {
         session: Session,
         config: &TcpConfig,
     ) -> Result<(), EngineError> {
+        has_its_tap(config)?;
         self.connections.push(Connection::call(now, remote, session, config.clone())?);
         Ok(())
     }
@@ -104,6 +106,7 @@ impl KernelTcp {
 
     /// Waits for callers at a socket that listens: for new ones and for those who come back from the UDP port `beside`.
     pub(crate) fn listen(&mut self, socket: TcpListener, listening: Listening, beside: Option<u64>) -> ListenReply {
+        has_its_tap(&listening.config.tcp)?;
         socket.set_nonblocking(true)?;
         let listener = Listener::new(socket, listening, beside);
         let reply = (listener.id(), listener.local_addr()?, listener.life());
@@ -177,11 +180,20 @@ impl KernelTcp {
     pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let listeners = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
         let newcomers = self.newcomers.iter().map(|newcomer| PollFd::new(&newcomer.socket, PollFlags::IN));
-        listeners.chain(newcomers).chain(self.connections.iter().filter_map(Connection::poll_fd))
+        let taps = self.connections.iter().filter_map(Connection::tap_fd);
+        listeners.chain(newcomers).chain(self.connections.iter().filter_map(Connection::poll_fd)).chain(taps)
     }
 
     pub(crate) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         let connections = self.connections.iter_mut().filter_map(|connection| connection.poll_timeout(now, self.waits));
         connections.chain(self.newcomers.iter().map(Newcomer::poll_timeout)).min()
+    }
+}
+
+/// Whether a tap may be had, if there is to be no stream without one.
+fn has_its_tap(config: &TcpConfig) -> Result<(), EngineError> {
+    match config.unordered {
+        Unordered::Require => tap::may_be_had().map_err(EngineError::NoPacketTap),
+        Unordered::Off | Unordered::Auto => Ok(()),
     }
 }

@@ -1,13 +1,14 @@
-//! What comes over a socket, in order, as datagrams.
+//! What comes over a socket, as datagrams: in order, or where there is a tap as soon as their segments are there.
 
 use std::io;
 
-use timeous_core::Instant;
+use timeous_core::{Instant, SubStream};
 use timeous_dccp::Statistics;
 
 use super::framing::Reader;
 use super::socket::Socket;
-use crate::carrier::TcpConfig;
+use super::tap::{Sight, Tap};
+use crate::carrier::{TcpConfig, TcpFraming, Unordered};
 use crate::inbox::Received;
 use crate::session::Session;
 
@@ -20,12 +21,17 @@ const TURN: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Receiving {
     reader: Reader,
+    tap: Option<Tap>,
     buffer: Vec<u8>,
 }
 
 impl Receiving {
-    pub(super) fn new(config: &TcpConfig) -> Self {
-        Self { reader: Reader::new(config), buffer: vec![0; BUFFER] }
+    /// # Errors
+    /// A tap that there has to be is not to be had.
+    pub(super) fn new(config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
+        let tap = tap(config, socket)?;
+        let reader = if tap.is_some() { Reader::tapped(config) } else { Reader::new(config) };
+        Ok(Self { reader, tap, buffer: vec![0; BUFFER] })
     }
 
     /// Takes in what has come; `true` when nothing will come any more.
@@ -36,6 +42,7 @@ impl Receiving {
         session: &mut Session,
         counts: &mut Statistics,
     ) -> io::Result<bool> {
+        self.look(now, session, counts);
         for _ in 0..TURN {
             let Some(len) = socket.receive(&mut self.buffer)? else { break };
             if len == 0 {
@@ -50,14 +57,59 @@ impl Receiving {
     pub(super) fn take_in(&mut self, now: Instant, bytes: &[u8], session: &mut Session, counts: &mut Statistics) {
         read(&mut self.reader, now, bytes, session, counts);
     }
+
+    /// Looks at what comes by. Without the tap everything comes all the same, in order.
+    fn look(&mut self, now: Instant, session: &mut Session, counts: &mut Statistics) {
+        let (Some(tap), Reader::Tapped(reader)) = (&mut self.tap, &mut self.reader) else { return };
+        let done = tap.look(|sight| match sight {
+            Sight::Passed(upto) => reader.passed(upto),
+            Sight::Data(at, data) => {
+                reader.see(at, data, |datagram| deliver(now, datagram.substream, datagram.payload, session, counts));
+            }
+        });
+        if let Err(error) = done {
+            tracing::warn!(%error, "the packet tap has failed: datagrams are received in order from now on");
+            self.tap = None;
+        }
+    }
+
+    pub(super) fn tap(&self) -> Option<&Tap> {
+        self.tap.as_ref()
+    }
+
+    /// Whether there is a tap, and how many datagrams came by it first.
+    pub(super) fn tapped(&self) -> (bool, u64) {
+        (self.tap.is_some(), self.reader.early())
+    }
+}
+
+/// The tap, if there is to be one and it can be had.
+fn tap(config: &TcpConfig, socket: &Socket) -> io::Result<Option<Tap>> {
+    if config.unordered == Unordered::Off || config.framing != TcpFraming::Records {
+        return Ok(None);
+    }
+    let opened = socket.info().and_then(|info| Tap::open(socket.local()?, socket.peer()?, info.window_scale()));
+    match opened {
+        Ok(tap) => Ok(Some(tap)),
+        Err(error) if config.unordered == Unordered::Require => Err(error),
+        Err(error) => {
+            tracing::warn!(%error, "no packet tap: datagrams are received in order");
+            Ok(None)
+        }
+    }
 }
 
 fn read(reader: &mut Reader, now: Instant, bytes: &[u8], session: &mut Session, counts: &mut Statistics) {
     counts.packets_received += 1;
-    reader.push(bytes, |substream, datagram| {
-        counts.data_received += 1;
-        counts.bytes_received += datagram.len() as u64;
-        session.received(Received { bytes: datagram.to_vec(), at: now, substream });
-    });
+    reader.push(bytes, |substream, datagram| deliver(now, substream, datagram, session, counts));
     (counts.malformed, counts.duplicates) = reader.refused();
+}
+
+fn deliver(now: Instant, substream: SubStream, payload: &[u8], session: &mut Session, counts: &mut Statistics) {
+    if Reader::is_control(substream) {
+        return;
+    }
+    counts.data_received += 1;
+    counts.bytes_received += payload.len() as u64;
+    session.received(Received { bytes: payload.to_vec(), at: now, substream });
 }

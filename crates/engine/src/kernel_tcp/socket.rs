@@ -66,6 +66,10 @@ impl Socket {
         self.0.peer_addr()
     }
 
+    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
     /// What went wrong since it was last asked.
     pub(super) fn take_error(&self) -> io::Result<()> {
         self.0.take_error()?.map_or(Ok(()), Err)

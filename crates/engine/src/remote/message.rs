@@ -74,7 +74,7 @@ const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 25;
 const PATH: usize = 7;
 const QUEUE: usize = 4;
-const CARRIER: usize = 5;
+const CARRIER: usize = 7;
 const BUFFER: usize = 5;
 const ADVISED: usize = 9;
 
@@ -171,10 +171,10 @@ fn carrier_words(view: CarrierView) -> [u64; CARRIER] {
         Reach::Queue => 1,
         Reach::Retransmissions => 2,
     };
-    [carrier, reach, view.replaced, view.padded, view.stalled.into()]
+    [carrier, reach, view.replaced, view.padded, view.stalled.into(), view.tapped.into(), view.early]
 }
 
-fn read_carrier([carrier, reach, replaced, padded, stalled]: [u64; CARRIER]) -> Option<CarrierView> {
+fn read_carrier([carrier, reach, replaced, padded, stalled, tapped, early]: [u64; CARRIER]) -> Option<CarrierView> {
     let carrier = match carrier {
         0 => Carrier::Udp,
         1 => Carrier::Tcp,
@@ -188,7 +188,7 @@ fn read_carrier([carrier, reach, replaced, padded, stalled]: [u64; CARRIER]) -> 
         2 => Reach::Retransmissions,
         _ => return None,
     };
-    Some(CarrierView { carrier, reach, replaced, padded, stalled: stalled != 0 })
+    Some(CarrierView { carrier, reach, replaced, padded, stalled: stalled != 0, tapped: tapped != 0, early })
 }
 
 fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
@@ -393,6 +393,8 @@ mod tests {
             replaced: 9,
             padded: 10,
             stalled: true,
+            tapped: true,
+            early: 11,
         };
         let snapshot =
             Snapshot { transport, path, queued_packets: 4, queued_bytes: 5, buffer, repaired: 6, unread: 8, carrier };

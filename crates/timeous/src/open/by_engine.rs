@@ -59,6 +59,7 @@ fn config(options: &Options) -> StreamConfig {
     };
     let tcp = timeous_engine::TcpConfig {
         framing: options.framing,
+        unordered: options.unordered,
         longest: options.max_payload(),
         connect_timeout: options.timeout,
         silence: options.timeout,

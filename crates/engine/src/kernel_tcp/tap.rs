@@ -1,0 +1,94 @@
+//! A packet tap on a connection: its segments as they come, before the kernel has put them in order.
+
+mod filter;
+mod ip;
+#[allow(unsafe_code, reason = "the room that gives addresses to the kernel")]
+mod packets;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use timeous_tcp::{Addresses, Overheard, Segment};
+
+use filter::{Ends, filter};
+use packets::{Direction, Packets};
+
+/// So many packets are looked at in one turn, so that other streams have theirs.
+const TURN: u32 = 256;
+
+/// The tap.
+#[derive(Debug)]
+pub(super) struct Tap {
+    packets: Packets,
+    ends: Ends,
+    overheard: Overheard,
+    buffer: Vec<u8>,
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight<'a> {
+    /// Data that the kernel is going to take, and where they lie.
+    Data(u64, &'a [u8]),
+    /// Everything before has come.
+    Passed(u64),
+}
+
+/// # Errors
+/// Of the system; that this process may not have one (`CAP_NET_RAW`) among them.
+pub(super) fn may_be_had() -> io::Result<()> {
+    Packets::open().map(drop)
+}
+
+impl Tap {
+    /// On the connection between `local` and `remote`, whose windows the kernel shifts by `scale`.
+    pub(super) fn open(local: SocketAddr, remote: SocketAddr, scale: u8) -> io::Result<Self> {
+        let packets = Packets::open()?;
+        let ends = Ends::new(local, remote)?;
+        packets.listen(&filter(&ends))?;
+        Ok(Self { packets, ends, overheard: Overheard::new(scale), buffer: vec![0; packets::LONGEST] })
+    }
+
+    /// Looks at what has come by.
+    pub(super) fn look(&mut self, mut sight: impl FnMut(Sight<'_>)) -> io::Result<()> {
+        for _ in 0..TURN {
+            let Some(packet) = self.packets.next(&mut self.buffer)? else { break };
+            let Some((addresses, bytes)) = ip::segment(&self.buffer[..packet.len]) else { continue };
+            let ours = Addresses { source: self.ends.local.ip(), destination: self.ends.remote.ip() };
+            match packet.direction {
+                Direction::Sent if addresses == ours => {
+                    // It may be cut off, and its checksum may be the device's to write.
+                    let Ok(segment) = Segment::parse_trusted(bytes) else { continue };
+                    if self.is_between(&segment, self.ends.local, self.ends.remote) {
+                        self.overheard.handle_sent(&segment).into_iter().for_each(|at| sight(Sight::Passed(at)));
+                    }
+                }
+                Direction::Arriving if addresses == ours.reversed() => {
+                    let parsed = match packet.vouched {
+                        true => Segment::parse_trusted(bytes),
+                        false => Segment::parse(bytes, addresses),
+                    };
+                    let Ok(segment) = parsed else { continue };
+                    if self.is_between(&segment, self.ends.remote, self.ends.local)
+                        && let Some((at, data)) = self.overheard.handle_arriving(&segment)
+                    {
+                        sight(Sight::Data(at, data));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn is_between(&self, segment: &Segment<'_>, from: SocketAddr, to: SocketAddr) -> bool {
+        (segment.header.source_port, segment.header.dest_port) == (from.port(), to.port())
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.packets.as_fd()
+    }
+}

@@ -1,0 +1,212 @@
+//! Datagrams over the kernel's TCP through loss, received by a packet tap and without one. In network namespaces with the
+//! emulated link between them. Needs root and iproute2.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use timeous_choice::Deadlines;
+use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, Rate};
+use timeous_engine::{
+    Carrier, DccpConfig, Engine, EngineError, ReceiveHalf, ServiceCode, Status, Stream, StreamConfig, TcpConfig,
+    Unordered, clock,
+};
+use timeous_net::LinkConfig;
+use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
+use timeous_net::link::{Capacity, Limit, Loss};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
+fn skip(test: &str, needs: &str) {
+    assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {needs}");
+    eprintln!("SKIPPED {test}: needs {needs}");
+}
+
+fn config(unordered: Unordered) -> StreamConfig {
+    StreamConfig {
+        carrier: Carrier::Tcp,
+        tcp: TcpConfig { unordered, silence: PATIENCE, ..TcpConfig::default() },
+        dccp: DccpConfig::default(),
+        service: ServiceCode::from_bytes(*b"test"),
+        dccp_port: 5_004,
+        slots: 1_024,
+        choice: Arc::new(|| Box::new(Deadlines)),
+        repair: None,
+    }
+}
+
+/// A link that loses one packet in twenty-five, and an engine at either end.
+struct Scene {
+    near: Engine,
+    far: Engine,
+    stopper: Stopper,
+    router: Option<JoinHandle<()>>,
+}
+
+impl Scene {
+    fn make(test: &str) -> Option<Self> {
+        let [left, right] = ["l", "r"].map(|side| format!("timeous-{test}-{}{side}", std::process::id()));
+        let mut config = RouterConfig::new(&left, &right);
+        let way = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };
+        config.forward = LinkConfig {
+            capacity: Capacity::Fixed(Rate::from_kbps(20_000)),
+            queue: Limit::Packets(100),
+            loss: Loss::Bernoulli { p: 0.04 },
+            ..way.clone()
+        };
+        (config.back, config.seed) = (way, 3);
+        let mut router = match Router::open(config) {
+            Ok(router) => router,
+            Err(error @ (EmulatorError::NoRights { .. } | EmulatorError::NoIpTool)) => {
+                skip(test, &format!("root and iproute2 ({error})"));
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let stop = Stop::new().unwrap();
+        let stopper = stop.stopper().unwrap();
+        let start = |name: &str| Namespace::open_or_make(name).unwrap().within(Engine::start).unwrap().unwrap();
+        let (near, far) = (start(&left), start(&right));
+        let router = thread::spawn(move || {
+            router.run_until(Instant::FAR_FUTURE, &stop).unwrap();
+        });
+        Some(Self { near, far, stopper, router: Some(router) })
+    }
+
+    /// A stream whose receiver has a tap, or not.
+    fn stream(&self, port: u16, unordered: Unordered) -> (Stream, Stream) {
+        let there = SocketAddr::from(([10, 77, 0, 2], port));
+        let mut listener = self.far.listen(there, config(unordered)).unwrap();
+        let mut sender = self.near.connect(there, config(Unordered::Off)).unwrap();
+        let receiver = listener.accept(Some(clock::now() + PATIENCE)).unwrap();
+        let end = clock::now() + PATIENCE;
+        while sender.status() == Status::Connecting {
+            assert!(clock::now() < end);
+            sender.sending().wait(Some(end));
+        }
+        (sender, receiver)
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(router) = self.router.take() {
+            // A panic of it was printed, and dropping must not add another.
+            let _ = router.join();
+        }
+    }
+}
+
+fn payload(seq: u64, at: Instant) -> Vec<u8> {
+    let mut bytes = [seq.to_be_bytes(), at.as_nanos().to_be_bytes()].concat();
+    bytes.extend((0..400 + seq as usize % 200).map(|place| (place as u64 * seq) as u8));
+    bytes
+}
+
+/// How long each was under way, until the end of the stream.
+fn receive(mut receiver: ReceiveHalf) -> JoinHandle<BTreeMap<u64, Duration>> {
+    thread::spawn(move || {
+        let mut ages = BTreeMap::new();
+        loop {
+            let status = receiver.status();
+            while let Some(received) = receiver.poll_received() {
+                let word = |at: usize| u64::from_be_bytes(received.bytes[at..at + 8].try_into().unwrap());
+                let (seq, at) = (word(0), Instant::from_nanos(word(8)));
+                assert_eq!(received.bytes, payload(seq, at));
+                assert_eq!(ages.insert(seq, received.at.saturating_since(at)), None, "{seq} came twice");
+            }
+            if matches!(status, Status::Closed(_)) {
+                return ages;
+            }
+            receiver.wait(None);
+        }
+    })
+}
+
+fn p95(ages: &BTreeMap<u64, Duration>) -> Duration {
+    let mut ages: Vec<_> = ages.values().copied().collect();
+    ages.sort();
+    ages[ages.len() * 95 / 100]
+}
+
+fn finish(sender: &mut Stream) -> u64 {
+    sender.sending().finish();
+    let (mut acked, end) = (0, clock::now() + PATIENCE);
+    while !matches!(sender.status(), Status::Closed(_)) {
+        assert!(clock::now() < end, "{:?}", sender.sending().snapshot());
+        sender.sending().wait(Some(clock::now() + Duration::from_millis(20)));
+    }
+    while let Some(done) = sender.sending().poll_completion() {
+        assert_eq!(done.fate, Fate::Acked);
+        acked += 1;
+    }
+    acked
+}
+
+#[test]
+fn a_tap_shows_what_is_behind_a_loss_before_the_loss_is_repaired_and_each_datagram_comes_once() {
+    const COUNT: u64 = 800;
+    let Some(scene) = Scene::make("tap") else { return };
+    // Both at once, over one link.
+    let (mut plain, plain_far) = scene.stream(6_000, Unordered::Off);
+    let (mut tapped, tapped_far) = scene.stream(6_001, Unordered::Require);
+    let (_plain_back, plain_far) = plain_far.split();
+    let (tapped_back, tapped_far) = tapped_far.split();
+    let (plain_got, tapped_got) = (receive(plain_far), receive(tapped_far));
+    let mut due = clock::now();
+    for seq in 0..COUNT {
+        for stream in [&mut plain, &mut tapped] {
+            let meta = AduMeta { seq: AduSeq(seq), enqueued: clock::now(), ..AduMeta::default() };
+            stream.sending().enqueue(&meta, &payload(seq, clock::now())).unwrap();
+        }
+        due += Duration::from_millis(4);
+        thread::sleep(due.saturating_since(clock::now()).into());
+    }
+    assert_eq!((finish(&mut plain), finish(&mut tapped)), (COUNT, COUNT));
+    let (plain, tapped) = (plain_got.join().unwrap(), tapped_got.join().unwrap());
+    let view = tapped_back.snapshot().carrier;
+    println!("p95 {:?} in order, {:?} by the tap; {view:?}", p95(&plain), p95(&tapped));
+    assert_eq!((plain.len() as u64, tapped.len() as u64), (COUNT, COUNT));
+    assert!(p95(&tapped) < p95(&plain));
+    assert!(view.early > COUNT / 10, "{view:?}");
+}
+
+/// An engine that may not open a packet socket.
+fn without_rights() -> Engine {
+    thread::spawn(|| {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective.remove(CapabilitySet::NET_RAW);
+        set_capabilities(None, sets).unwrap();
+        Engine::start().unwrap()
+    })
+    .join()
+    .unwrap()
+}
+
+#[test]
+fn without_the_right_datagrams_come_in_order_or_the_stream_is_refused() {
+    let engine = without_rights();
+    let here = || SocketAddr::from(([127, 0, 0, 1], 0));
+    let refused = engine.listen(here(), config(Unordered::Require)).unwrap_err();
+    assert!(matches!(refused, EngineError::NoPacketTap(_)), "{refused}");
+    assert!(refused.to_string().contains("cap_net_raw"), "{refused}");
+    let mut listener = engine.listen(here(), config(Unordered::Auto)).unwrap();
+    let refused = engine.connect(listener.local_addr(), config(Unordered::Require)).unwrap_err();
+    assert!(matches!(refused, EngineError::NoPacketTap(_)), "{refused}");
+    let mut sender = engine.connect(listener.local_addr(), config(Unordered::Auto)).unwrap();
+    let receiver = listener.accept(Some(clock::now() + PATIENCE)).unwrap();
+    let (back, receiver) = receiver.split();
+    let got = receive(receiver);
+    for seq in 0..50 {
+        let meta = AduMeta { seq: AduSeq(seq), enqueued: clock::now(), ..AduMeta::default() };
+        sender.sending().enqueue(&meta, &payload(seq, clock::now())).unwrap();
+    }
+    assert_eq!(finish(&mut sender), 50);
+    assert_eq!(got.join().unwrap().len(), 50);
+    let view = back.snapshot().carrier;
+    assert!(!view.tapped && view.early == 0, "{view:?}");
+}

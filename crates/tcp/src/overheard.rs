@@ -1,0 +1,172 @@
+//! Segments of a connection of somebody else's, overheard on the host at which they arrive: which of them that host takes,
+//! and where their data lie in the stream.
+
+use crate::segment::{Flags, Segment};
+use crate::seq::Seq;
+
+/// What is known of a receiver by what it says: the host whose acknowledgements are heard as it sends them.
+///
+/// Nothing is believed of what arrives but what the host is going to believe: data within its window, and not older by
+/// their timestamp than what it has taken (RFC 7323 §5.3). The stream is counted from the first acknowledgement that was
+/// heard: what comes before is not looked at.
+#[derive(Clone, Debug)]
+pub struct Overheard {
+    /// By how much its windows are shifted.
+    scale: u8,
+    heard: Option<Heard>,
+    /// TS.Recent, as far as it can be known.
+    recent: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    /// The number of the byte from which the stream is counted.
+    base: Seq,
+    /// Everything before has come.
+    next: u64,
+    /// Nothing beyond is taken.
+    right: u64,
+}
+
+impl Overheard {
+    /// Of a host whose windows are shifted by `scale` (RFC 7323 §2.2), 14 at most.
+    pub fn new(scale: u8) -> Self {
+        Self { scale: scale.min(14), heard: None, recent: None }
+    }
+
+    /// Hears a segment that the host sends: up to where everything has come.
+    pub fn handle_sent(&mut self, segment: &Segment<'_>) -> Option<u64> {
+        let ack = segment.header.ack?;
+        if segment.has(Flags::RST) || segment.has(Flags::SYN) {
+            return None;
+        }
+        let heard = self.heard.get_or_insert(Heard { base: ack, next: 0, right: 0 });
+        let at = heard.next.checked_add_signed(heard.offset(ack))?;
+        heard.next = heard.next.max(at);
+        heard.right = heard.right.max(at + (u64::from(segment.header.window) << self.scale));
+        Some(heard.next)
+    }
+
+    /// Hears a segment that arrives: its data that are new, and where they begin. `None`: it has none that the host takes.
+    pub fn handle_arriving<'a>(&mut self, segment: &Segment<'a>) -> Option<(u64, &'a [u8])> {
+        let heard = self.heard?;
+        // Beginning and end of a connection are between the kernels.
+        if segment.has(Flags::RST) || segment.has(Flags::SYN) {
+            return None;
+        }
+        let by = heard.offset(segment.header.seq);
+        let end = heard.next.checked_add_signed(by + segment.payload.len() as i64)?;
+        if end > heard.right || !self.is_recent(segment, by <= 0) || end <= heard.next {
+            return None;
+        }
+        match heard.next.checked_add_signed(by) {
+            Some(at) => Some((at, segment.payload)),
+            // It begins before the first acknowledgement.
+            None => Some((0, &segment.payload[segment.payload.len() - end as usize..])),
+        }
+    }
+
+    /// PAWS: a segment whose timestamp is older than that of the last one in order is an old duplicate.
+    fn is_recent(&mut self, segment: &Segment<'_>, in_order: bool) -> bool {
+        match (segment.options.timestamps, self.recent) {
+            (None, recent) => recent.is_none(),
+            (Some(stamp), Some(recent)) if (stamp.value.wrapping_sub(recent) as i32) < 0 => false,
+            (Some(stamp), _) => {
+                if in_order {
+                    self.recent = Some(stamp.value);
+                }
+                true
+            }
+        }
+    }
+}
+
+impl Heard {
+    /// How far `seq` is from what comes next.
+    fn offset(&self, seq: Seq) -> i64 {
+        i64::from(seq.offset_from(self.base + self.next as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::{Header, Options, Timestamps};
+
+    fn sent(ack: u32, window: u16) -> Segment<'static> {
+        let header = Header { ack: Some(Seq::new(ack)), window, ..Header::new(2, 1, Seq::new(9)) };
+        Segment { header, options: Options::default(), payload: &[] }
+    }
+
+    fn arriving(seq: u32, payload: &[u8], stamp: Option<u32>) -> Segment<'_> {
+        let timestamps = stamp.map(|value| Timestamps { value, echo: 0 });
+        let header = Header::new(1, 2, Seq::new(seq));
+        Segment { header, options: Options { timestamps, ..Options::default() }, payload }
+    }
+
+    #[test]
+    fn places_are_counted_from_the_first_acknowledgement_and_around_the_end_of_numbers() {
+        let mut overheard = Overheard::new(0);
+        assert_eq!(overheard.handle_arriving(&arriving(7, b"before", None)), None);
+        let first = u32::MAX - 5;
+        assert_eq!(overheard.handle_sent(&sent(first, 1_000)), Some(0));
+        assert_eq!(overheard.handle_arriving(&arriving(first, b"0123456789", None)), Some((0, &b"0123456789"[..])));
+        assert_eq!(overheard.handle_arriving(&arriving(first.wrapping_sub(3), b"xyz01", None)), Some((0, &b"01"[..])));
+        assert_eq!(overheard.handle_sent(&sent(first.wrapping_add(10), 1_000)), Some(10));
+        assert_eq!(overheard.handle_arriving(&arriving(first.wrapping_add(5), b"56789", None)), None, "it is there");
+        assert_eq!(overheard.handle_arriving(&arriving(14, b"a", None)), Some((20, &b"a"[..])));
+        assert_eq!(overheard.handle_sent(&sent(first, 1_000)), Some(10), "an older acknowledgement takes nothing back");
+    }
+
+    #[test]
+    fn the_stream_may_go_round_many_times() {
+        let mut overheard = Overheard::new(14);
+        let step = 1_u32 << 29;
+        for n in 0..40_u64 {
+            let seq = (n as u32).wrapping_mul(step);
+            assert_eq!(overheard.handle_sent(&sent(seq, u16::MAX)), Some(n << 29));
+            let at = seq.wrapping_add(100);
+            assert_eq!(overheard.handle_arriving(&arriving(at, b"x", None)), Some(((n << 29) + 100, &b"x"[..])));
+        }
+    }
+
+    #[test]
+    fn what_lies_outside_the_window_is_not_taken_and_the_window_is_shifted() {
+        let mut overheard = Overheard::new(2);
+        overheard.handle_sent(&sent(1_000, 25));
+        assert_eq!(overheard.handle_arriving(&arriving(1_099, b"x", None)), Some((99, &b"x"[..])));
+        assert_eq!(overheard.handle_arriving(&arriving(1_099, b"xy", None)), None);
+        assert_eq!(overheard.handle_arriving(&arriving(1_000_000, b"x", None)), None);
+        assert_eq!(overheard.handle_arriving(&arriving(1_000_u32.wrapping_sub(1 << 30), b"x", None)), None);
+        overheard.handle_sent(&sent(1_010, 10));
+        assert_eq!(overheard.handle_arriving(&arriving(1_099, b"x", None)), Some((99, &b"x"[..])), "it never shrinks");
+    }
+
+    #[test]
+    fn an_old_duplicate_within_the_window_is_known_by_its_timestamp() {
+        let mut overheard = Overheard::new(0);
+        overheard.handle_sent(&sent(0, 60_000));
+        assert!(overheard.handle_arriving(&arriving(0, b"x", Some(5))).is_some());
+        assert!(overheard.handle_arriving(&arriving(100, b"x", Some(9))).is_some());
+        assert!(
+            overheard.handle_arriving(&arriving(50, b"x", Some(7))).is_some(),
+            "overtaken, and not before the last"
+        );
+        assert_eq!(overheard.handle_arriving(&arriving(200, b"x", Some(4))), None);
+        assert_eq!(overheard.handle_arriving(&arriving(200, b"x", None)), None, "they have timestamps");
+    }
+
+    #[test]
+    fn beginning_and_end_are_between_the_kernels() {
+        let mut overheard = Overheard::new(0);
+        overheard.handle_sent(&sent(0, 60_000));
+        for flag in [Flags::SYN, Flags::RST] {
+            let mut segment = arriving(0, b"x", None);
+            segment.header.flags = flag;
+            assert_eq!(overheard.handle_arriving(&segment), None);
+            let mut segment = sent(500, 60_000);
+            segment.header.flags = flag;
+            assert_eq!(overheard.handle_sent(&segment), None);
+        }
+    }
+}
