@@ -98,4 +98,6 @@ fn stuff(parts: &[&[u8]], out: &mut Vec<u8>) {
     }
     let len = encoder.finalize();
     out.truncate(start + DELIMITERS + len);
+    // Where a group of 254 ends just with the data, the encoder has begun another one here.
+    out[start + 1 + len] = 0;
 }

@@ -270,3 +270,18 @@ fn the_application_s_sub_streams_have_their_numbers() {
     Ordered::default().push(&wire, |datagram| substreams.push(datagram.substream));
     assert_eq!(substreams, [SubStream(TIMED), SubStream(UNTIMED), SubStream(MAX_SUBSTREAM)]);
 }
+
+/// Where COBS's groups of 254 end just with the data: such a plain record was not read.
+#[test]
+fn every_length_of_data_without_a_zero_is_read() {
+    for len in 0..1_100 {
+        let payload = vec![7; len];
+        let mut wire = Vec::new();
+        plain(TIMED, &payload, &mut wire);
+        sealed(TIMED, 1, &payload, &mut wire);
+        sealed(TIMED, 0x0101_0101, &payload, &mut wire);
+        let got = read_in_order(Framing::Plain, &wire);
+        let expected = [None, Some(1), Some(0x0101_0101)].map(|number| (TIMED, number, payload.clone()));
+        assert_eq!(got, expected, "{len} bytes");
+    }
+}
