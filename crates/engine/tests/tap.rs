@@ -164,7 +164,9 @@ fn a_tap_shows_what_is_behind_a_loss_before_the_loss_is_repaired_and_each_datagr
             stream.sending().enqueue(&meta, &payload(seq, clock::now())).unwrap();
         }
         due += Duration::from_millis(4);
-        thread::sleep(due.saturating_since(clock::now()).into());
+        while clock::now() < due {
+            plain.sending().wait(Some(due));
+        }
     }
     assert_eq!((finish(&mut plain), finish(&mut tapped)), (COUNT, COUNT));
     let (plain, tapped) = (plain_got.join().unwrap(), tapped_got.join().unwrap());
