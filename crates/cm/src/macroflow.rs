@@ -22,6 +22,7 @@ use crate::grant::Grant;
 use crate::resumption::Resumption;
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Requests, Scheduling};
+use held::Held;
 use signs::Signs;
 
 /// The congestion that a macroflow has answered since it began.
@@ -89,7 +90,7 @@ pub(crate) struct Macroflow {
     signs: Signs,
     goodput: Goodput,
     compared_at: Option<Instant>,
-    held: Option<Rate>,
+    held: Option<Held>,
     /// When what was learnt is next told.
     pub(crate) learnt_at: Instant,
     /// Flows whose clients want to hear of their rates, and within what rates none does.
@@ -159,13 +160,14 @@ impl Macroflow {
         let tried = self.resumption.as_ref().map_or(0, Resumption::window);
         let window = self.companions.unwrap_or_else(|| self.controller.window().max(tried));
         self.reckoned.window = window;
-        let most = self.held.unwrap_or(Rate::MAX);
+        let held = self.held.map(|held| held.rate);
+        let most = held.unwrap_or(Rate::MAX);
         if let Some(rate) = self.controller.told().map(|rate| rate.min(most)) {
             (self.reckoned.rate, self.reckoned.pace) = (rate, Some((rate, rate.time_for(self.mtu))));
             return;
         }
         let Some(srtt) = self.rtt.smoothed() else {
-            self.reckoned.pace = self.held.map(|held| (held, held.time_for(self.mtu)));
+            self.reckoned.pace = held.map(|held| (held, held.time_for(self.mtu)));
             return;
         };
         let of_window = Rate::from_bytes_in(window, srtt);

@@ -312,26 +312,31 @@ proptest! {
 /// Three users send all that they may for a while, over a path that loses nothing of itself. Each `period` the first two
 /// meet congestion, and the third if he tells; what arrives is told after a round trip.
 fn share(cm: &mut Manager, flows: [FlowId; 3], from: u64, tells: [bool; 3]) -> [u64; 3] {
-    let mut sent = [0; 3];
+    let (mut sent, mut under_way) = ([0; 3], [0; 3]);
     for round in 0..40 {
         let now = at(from + 100 * round);
-        cm.handle_timeout(now);
-        for (n, &flow) in flows.iter().enumerate() {
-            cm.request_many(now, flow, 300).unwrap();
-            let mut own = 0;
-            for step in 0..50 {
-                let now = now + Duration::from_millis(step);
-                cm.handle_timeout(now);
+        flows.iter().for_each(|&flow| cm.request_many(now, flow, 300).unwrap());
+        // What leaves in the first half is heard of in this round, the rest in the next.
+        let mut acked = std::mem::take(&mut under_way);
+        for step in 0..98 {
+            let now = now + Duration::from_millis(step);
+            cm.handle_timeout(now);
+            for (n, &flow) in flows.iter().enumerate() {
                 while cm.has_grant(flow) {
                     cm.notify(now, flow, MTU).unwrap();
-                    own += MTU;
+                    *(if step < 50 { &mut acked[n] } else { &mut under_way[n] }) += MTU;
+                    sent[n] += MTU;
                 }
             }
-            let loss = (round % 4 == 3 && tells[n]).then_some((Loss::Transient, now));
-            let heard = now + Duration::from_millis(99);
-            cm.update(heard, flow, Update { acked: own, rtt: Some(RTT), loss, ..Update::default() }).unwrap();
-            sent[n] += own;
         }
+        for (n, &flow) in flows.iter().enumerate() {
+            let loss = (round % 4 == 3 && tells[n]).then_some((Loss::Transient, now));
+            let update = Update { acked: acked[n], rtt: Some(RTT), loss, ..Update::default() };
+            cm.update(now + Duration::from_millis(99), flow, update).unwrap();
+        }
+    }
+    for (flow, acked) in flows.into_iter().zip(under_way) {
+        cm.update(at(from + 4_060), flow, Update { acked, rtt: Some(RTT), ..Update::default() }).unwrap();
     }
     sent
 }
@@ -340,12 +345,15 @@ fn share(cm: &mut Manager, flows: [FlowId; 3], from: u64, tells: [bool; 3]) -> [
 fn who_alone_meets_no_congestion_has_no_more_than_the_others() {
     let mut cm = Manager::default();
     let flows = [7, 8, 9].map(|uid| user(&mut cm, uid).1);
-    share(&mut cm, flows, 0, [true, true, false]);
-    let [one, two, liar] = share(&mut cm, flows, 10_000, [true, true, false]);
+    // Until slow start has faded from what the others had.
+    for from in [0, 4_100] {
+        share(&mut cm, flows, from, [true, true, false]);
+    }
+    let [one, two, liar] = share(&mut cm, flows, 8_200, [true, true, false]);
     assert!(liar <= (one + two) / 2 * 21 / 20, "{liar} beside {one} and {two}");
     assert!(liar > one / 2, "held, not starved: {liar} beside {one}");
-    let free = share(&mut cm, flows, 20_000, [true, true, true])[2];
-    let [one, two, third] = share(&mut cm, flows, 30_000, [true, true, true]);
+    let free = share(&mut cm, flows, 12_300, [true, true, true])[2];
+    let [one, two, third] = share(&mut cm, flows, 16_400, [true, true, true]);
     assert!(third * 10 > (one + two) * 4 && free > 0, "who tells is free: {third} beside {one} and {two}");
 }
 
@@ -357,27 +365,35 @@ fn one_other_user_proves_nothing_but_the_host_does() {
         let others = others.map(|to| cm.open_for(at(0), client, FlowSpec::to(to, MTU)).unwrap());
         let (_, liar) = user(&mut cm, 9);
         let flows = [others[0], others[1], liar];
-        share(&mut cm, flows, 0, [true, true, false]);
-        let [one, two, liar] = share(&mut cm, flows, 10_000, [true, true, false]);
+        for from in [0, 4_100] {
+            share(&mut cm, flows, from, [true, true, false]);
+        }
+        let [one, two, liar] = share(&mut cm, flows, 8_200, [true, true, false]);
         liar as f64 / ((one + two) as f64 / 2.0)
     };
     let of = |uid| host().with_user(User(uid));
     assert!(run([of(7), of(8)]) <= 1.05);
     assert!(run([of(7), of(7)]) > 2.0, "one user may be anything, and have any number of flows");
     assert!(run([host(), host().with_dscp(46)]) <= 1.6, "the host takes it from the wire");
-    assert!(run([of(9), of(9)]) > 1.0, "nobody holds himself");
+    let own = run([of(9), of(9)]);
+    assert!((0.95..=1.05).contains(&own), "nobody holds himself: a macroflow's flows take turns, {own}");
 }
 
 #[test]
-fn who_is_held_is_free_when_the_others_want_nothing_more() {
+fn who_is_held_is_free_when_the_others_want_nothing_more_for_a_second() {
     let mut cm = Manager::default();
     let flows = [7, 8, 9].map(|uid| user(&mut cm, uid).1);
     share(&mut cm, flows, 0, [true, true, false]);
     let held = cm.query(flows[2]).unwrap().rate;
     for &flow in &flows[..2] {
-        cm.close(at(5_000), flow).unwrap();
+        cm.close(at(4_070), flow).unwrap();
     }
-    fill(&mut cm, at(5_000), flows[2]);
-    cm.update(at(5_100), flows[2], acked(0, RTT)).unwrap();
-    assert!(cm.query(flows[2]).unwrap().rate > held);
+    let mut rate_at = |millis| {
+        fill(&mut cm, at(millis), flows[2]);
+        cm.update(at(millis + 100), flows[2], acked(0, RTT)).unwrap();
+        cm.query(flows[2]).unwrap().rate
+    };
+    assert_eq!(rate_at(4_100), held, "a moment frees nobody");
+    assert_eq!(rate_at(4_800), held);
+    assert!(rate_at(5_200) > held);
 }

@@ -8,6 +8,16 @@ use super::signs::SIGNS;
 /// Signs that are older say nothing of the path as it is.
 const LATELY: Duration = Duration::from_secs(300);
 
+/// Others that want nothing more for a moment, at the bottom of their sawtooth, free nobody.
+const STAYS: Duration = Duration::from_secs(1);
+
+/// What a macroflow is held to, and when others were last found to have no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) rate: Rate,
+    found_at: Instant,
+}
+
 /// What a macroflow shows to those who compare.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Had {
@@ -47,15 +57,52 @@ impl Macroflow {
         due
     }
 
-    /// The rate that it is held to; `true` if it was free before and is not now, or the other way round.
-    pub(crate) fn hold(&mut self, now: Instant, rate: Option<Rate>) -> bool {
-        let turns = self.held.is_some() != rate.is_some();
-        if self.held != rate {
-            self.held = rate;
-            // What was owed to another pace.
+    /// The rate that it is held to although nobody was found now, unless it told of congestion meanwhile.
+    pub(crate) fn still_held(&self, now: Instant) -> Option<Rate> {
+        let lately = |held: &Held| now.saturating_since(held.found_at) <= STAYS;
+        let told = |held: &Held| self.signs.last[0].is_some_and(|at| at > held.found_at);
+        self.held.filter(|held| lately(held) && !told(held)).map(|held| held.rate)
+    }
+
+    /// The rate that it is held to, and whether others were found now that have no more; `true` if it was free before
+    /// and is not now, or the other way round.
+    pub(crate) fn hold(&mut self, now: Instant, rate: Option<Rate>, found: bool) -> bool {
+        let before = self.held;
+        let since = before.filter(|_| !found).map_or(now, |held| held.found_at);
+        self.held = rate.map(|rate| Held { rate, found_at: since });
+        let turns = before.is_some() != rate.is_some();
+        if turns {
+            // What was owed to another pace. Not at each change of the rate: that would be a packet ahead of time each.
             self.next_release = self.next_release.min(now);
+        }
+        if before.map(|held| held.rate) != rate {
             self.reckon();
         }
         turns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::destination::Destination;
+    use crate::kind::Kind;
+
+    #[test]
+    fn another_rate_lets_no_packet_leave_ahead_of_its_time() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let to = Destination::from(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let mut macroflow = Macroflow::new(to, Kind::Aimd.constructor(), 1_000);
+        let kbps = |rate| Some(Rate::from_kbps(rate));
+        assert!(macroflow.hold(at(0), kbps(800), true), "it was free");
+        macroflow.next_release = at(1_010);
+        for (n, rate) in [810, 790, 805].into_iter().enumerate() {
+            assert!(!macroflow.hold(at(1_000 + n as u64), kbps(rate), true));
+            assert_eq!(macroflow.next_release, at(1_010));
+        }
+        assert!(macroflow.hold(at(1_005), None, false));
+        assert_eq!(macroflow.next_release, at(1_005), "free, it owes the other pace nothing");
     }
 }

@@ -23,8 +23,10 @@ impl Manager {
         if !macroflow.is_to_be_compared(now, EVERY) {
             return;
         }
-        let held = macroflow.spotless_since().and_then(|since| self.what_others_have(now, destination, since));
-        if self.macroflows.get_mut(name).is_some_and(|macroflow| macroflow.hold(now, held)) {
+        let found = macroflow.spotless_since().and_then(|since| self.what_others_have(now, destination, since));
+        let Some(macroflow) = self.macroflows.get_mut(name) else { return };
+        let held = found.or_else(|| macroflow.still_held(now));
+        if macroflow.hold(now, held, found.is_some()) {
             self.outbox.note(now, name, None, || Happening::Held { user, rate: held });
         }
     }
