@@ -53,7 +53,7 @@ impl Bearing {
     pub(super) fn learn(&mut self, now: Instant, version: &Version) {
         match version {
             Version::Changed { telling_from: Some(from), .. } if now >= *from && !self.is_refused() => {
-                self.refusals = 0
+                self.refusals = 0;
             }
             Version::Restored if now >= self.paused_until => {
                 self.refusals += 1;

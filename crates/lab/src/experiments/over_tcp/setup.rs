@@ -11,7 +11,7 @@ pub(super) const RIGHT: &str = "10.77.0.2:5000";
 /// And its port.
 pub(super) const PORT: u16 = 5_000;
 /// How long a connection is waited for.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// From the opening of the connection to the stream's beginning.
 pub(super) const LEAD: Duration = Duration::from_millis(200);
 /// How often a blocked socket is asked whether it is still wanted.
