@@ -156,7 +156,7 @@ fn srt(setting: &Setting) -> [Peer; 2] {
     let shaped = format!("&maxbw=0&inputbw={bytes}&oheadbw=25");
     [("srt", shaped.as_str(), "SRTO_INPUTBW and SRTO_OHEADBW 25 %"), ("srt-open", "", "SRTO_MAXBW -1")].map(
         |(name, rate, words)| {
-            let quiet = "-loglevel:error -autoreconnect:no";
+            let quiet = "-loglevel:error";
             let receiver = format!("{quiet} srt://:{PORT}?mode=listener&latency={latency} udp://127.0.0.1:{OUT_PORT}");
             let sender = format!("{quiet} udp://:{IN_PORT} srt://{RIGHT}:{PORT}?mode=caller&latency={latency}{rate}");
             let [receiver, sender] = [receiver, sender].map(|words| Program::new(program, &words));

@@ -87,6 +87,11 @@ impl Row {
     fn share(&self) -> f64 {
         self.decodable as f64 / self.frames.max(1) as f64
     }
+
+    /// Whether there is something to count: one that found no connection is told of, and counts for nobody.
+    fn ran(&self) -> bool {
+        self.delay_ms.is_some() || self.problem.is_none()
+    }
 }
 
 /// All that was found.
@@ -123,9 +128,8 @@ impl Summary<'_> {
 
     /// The mean share of decodable frames, if it ran at all.
     fn share(&self, link: LinkName, peer: &Peer) -> Option<f64> {
-        let rows = self.of(link, peer);
-        let ran = rows.iter().any(|row| row.delay_ms.is_some() || row.problem.is_none());
-        ran.then(|| mean(rows.iter().map(|row| row.share())))
+        let rows: Vec<_> = self.of(link, peer).into_iter().filter(|row| row.ran()).collect();
+        (!rows.is_empty()).then(|| mean(rows.iter().map(|row| row.share())))
     }
 
     fn table(&self, link: LinkName) -> Vec<Vec<String>> {
@@ -235,9 +239,10 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 
 fn cells(title: &str, rows: &[&Row]) -> Vec<String> {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let ran: Vec<&&Row> = rows.iter().filter(|row| row.delay_ms.is_some() || row.problem.is_none()).collect();
-    let mut problems = rows.iter().filter_map(|row| row.problem.as_deref());
-    let name = problems.next_back().map_or_else(|| title.to_owned(), |problem| format!("{title}: {problem}"));
+    let ran: Vec<&&Row> = rows.iter().filter(|row| row.ran()).collect();
+    let problems: Vec<&str> = rows.iter().filter_map(|row| row.problem.as_deref()).collect();
+    let told = |problem: &&str| format!("{title}: {problem} ({} of {} runs)", problems.len(), rows.len());
+    let name = problems.last().map_or_else(|| title.to_owned(), told);
     if ran.is_empty() {
         return [vec![name], vec!["–".to_owned(); HEAD.len() - 1]].concat();
     }

@@ -23,8 +23,9 @@ use super::wire::{self, Seen, Wanted};
 use crate::experiment::LabError;
 use crate::experiments::tcp_kernel::bed::{Bed, Links, machine};
 
-/// From the link's beginning to the trace's: everybody has his connection by then, or has none.
-const LEAD: Duration = Duration::from_secs(6);
+/// From the link's beginning to the trace's: everybody has his connection by then, or has none. SRT's second attempt, after a
+/// lost answer, comes when the other end has forgotten the first, which takes 5 s.
+const LEAD: Duration = Duration::from_secs(10);
 /// How long the flow beside is alone with whatever connections do when nothing is sent.
 const ALONE: Duration = Duration::from_secs(2);
 /// From one probe to the next.
