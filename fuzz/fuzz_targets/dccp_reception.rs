@@ -1,5 +1,5 @@
-//! An open connection whose peer says anything of the data that it got, and sends any data with any checksum: what arrives
-//! is delivered or refused, each ADU has one fate, and nothing spins or grows.
+//! An open connection whose peer says anything of the data that it got, and sends any data with any checksum, again or as
+//! parity: what arrives is delivered or refused, each ADU has one fate, and nothing spins or grows.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -19,6 +19,10 @@ enum Step {
     Ack { back: u8, vector: Vec<u8>, dropped: Vec<u8>, slow: bool },
     /// The peer sends data, with a sum of them or not, covered in part.
     Data { len: u8, sum: Option<u32>, cscov: u8, ack: bool },
+    /// The peer sends data that it says to have sent before.
+    Repeat { back: u16, len: u8 },
+    /// The peer sends what it says to be parity.
+    Parity { back: u16, index: u8, of: u8, map: [u8; 8], shard: Vec<u8> },
     /// The application here has so much room.
     Room { bytes: u16, slow: bool },
     /// It goes.
@@ -97,6 +101,7 @@ impl Scene {
             one(Side::L, Feature::SendAckVector, &[1]),
             one(Side::R, Feature::SendAckVector, &[1]),
             one(Side::R, Feature::MinChecksumCoverage, &[2]),
+            one(Side::R, Feature::TakeRepeats, &[2]),
         ];
         scene.send(Body::Request { service: SERVICE }, 0, &asks, b"");
         scene.send(Body::Ack { ack: scene.newest }, 0, &[], b"");
@@ -159,6 +164,12 @@ impl Scene {
                 let options: Vec<_> = sum.map(Opt::DataChecksum).into_iter().collect();
                 let body = if ack { Body::DataAck { ack: self.newest } } else { Body::Data };
                 self.send(body, cscov % 16, &options, &payload);
+            }
+            Step::Repeat { back, len } => {
+                self.send(Body::Data, 0, &[Opt::Repeat(back)], &vec![7; usize::from(len)]);
+            }
+            Step::Parity { back, index, of, map, shard } => {
+                self.send(Body::Data, 0, &[Opt::Parity { back, index, of, map: &map }], &shard[..shard.len().min(1_200)]);
             }
             Step::Room { bytes, slow } => self.connection.set_receive_room(bytes.into(), slow),
             Step::Ignore => self.connection.stop_receiving(),

@@ -16,7 +16,7 @@ use lost::Lost;
 /// The choice of the source underneath runs over what is lost and what is queued alike: lost ADUs stand first, as
 /// [`Queue::was_sent`] says, and what stays leaves in that order. What the choice gives up is lost for good, and so is what
 /// can no longer arrive before its deadline, whatever the choice says. An ADU that would have no other chance may leave in
-/// several copies; those beyond the first leave when nothing else waits.
+/// several copies; those beyond the first leave when nothing else waits, or nothing did within the last round trip.
 ///
 /// Whoever gets what leaves again must know it from something new: until [`allow`](Self::allow) says that he does, nothing
 /// does. Only ADUs of at least the given priority are kept; with none given, nothing is.
@@ -28,8 +28,10 @@ pub struct Repair<S> {
     kept: Store,
     /// Tokens of what is to leave again: the oldest first.
     again: BTreeSet<u64>,
-    /// More copies that should leave when nothing else waits.
+    /// More copies that should leave when nothing else needs the room.
     spare: BTreeMap<u64, u32>,
+    /// When nothing fresh waited.
+    idle_at: Option<Instant>,
     view: Lost,
     repaired: u64,
 }
@@ -44,6 +46,7 @@ impl<S: AduSource> Repair<S> {
             kept: Store::default(),
             again: BTreeSet::new(),
             spare: BTreeMap::new(),
+            idle_at: None,
             view: Lost::default(),
             repaired: 0,
         }
@@ -62,6 +65,11 @@ impl<S: AduSource> Repair<S> {
     /// The receiver tells what is sent again from what is new.
     pub fn allow(&mut self) {
         self.is_allowed = true;
+    }
+
+    /// Whether that was said.
+    pub fn is_allowed(&self) -> bool {
+        self.is_allowed
     }
 
     /// What carried all that is under way is gone: what is kept of it leaves again over the next one. What is not, the source
@@ -135,7 +143,12 @@ impl<S: AduSource> Repair<S> {
         }
     }
 
-    /// Another copy for a last chance, now that nothing else waits.
+    /// Whether the path takes more than what is fresh: within a round trip there was a time at which nothing waited.
+    fn has_room_to_spare(&self, now: Instant, path: &PathState) -> bool {
+        !self.spare.is_empty() && self.idle_at.is_some_and(|at| path.srtt.is_some_and(|srtt| now <= at + srtt))
+    }
+
+    /// Another copy for a last chance.
     fn pull_spare(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         while let Some((token, more)) = self.spare.pop_first() {
             let Some(kept) = self.kept.get(token) else { continue };
@@ -197,12 +210,21 @@ impl<S: AduSource> Repair<S> {
 
 impl<S: AduSource> AduSource for Repair<S> {
     fn has_queued(&mut self, now: Instant) -> bool {
-        self.inner.has_queued(now) || !self.again.is_empty() || !self.spare.is_empty()
+        let has_fresh = self.inner.has_queued(now);
+        if !has_fresh {
+            self.idle_at = Some(now);
+        }
+        has_fresh || !self.again.is_empty() || !self.spare.is_empty()
     }
 
     fn pull(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         let has_chosen = !self.again.is_empty();
         if has_chosen && let Some(again) = self.pull_again(now, path, room, packet) {
+            return Some(again);
+        }
+        if self.has_room_to_spare(now, path)
+            && let Some(again) = self.pull_spare(now, path, room, packet)
+        {
             return Some(again);
         }
         let start = packet.len();

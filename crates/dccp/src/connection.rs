@@ -12,6 +12,7 @@ mod events;
 mod handshake;
 mod heed;
 mod options;
+mod parity;
 mod rates;
 mod receive;
 mod reception;
@@ -35,6 +36,7 @@ use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, RateLi
 
 pub use config::Config;
 pub use events::{CloseReason, Event, Statistics};
+pub use parity::Parity;
 pub use state::State;
 
 use crate::ack_vector::AckVector;
@@ -48,6 +50,7 @@ use crate::seq::Seq;
 use crate::service::ServiceCode;
 use asked::Handshake;
 use control::Control;
+use parity::Protection;
 use reception::Reception;
 use repeats::Repeats;
 use restraint::Restraint;
@@ -164,6 +167,7 @@ pub struct Connection {
     reception: Reception,
     restraint: Restraint,
     repeats: Repeats,
+    protection: Protection,
     /// Whether the source, in this round of polling, had something and then gave nothing.
     barren: bool,
     /// How many ADUs the source was told to expect a pull for at this instant, and that were not pulled yet.
@@ -248,6 +252,7 @@ impl Connection {
             reception: Reception::default(),
             restraint: Restraint::default(),
             repeats: Repeats::default(),
+            protection: Protection::default(),
             barren: false,
             expected: 0,
             expected_at: Instant::ZERO,

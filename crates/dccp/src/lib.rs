@@ -19,7 +19,7 @@ pub mod service;
 
 pub use ack_vector::{AckVector, PacketState};
 pub use ccid::{Ccid, UnknownCcid};
-pub use connection::{CloseReason, Config, Connection, Event, State, Statistics, Target};
+pub use connection::{CloseReason, Config, Connection, Event, Parity, State, Statistics, Target};
 pub use endpoint::{
     CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Moved, Outgoing, Route,
     Sources,

@@ -20,8 +20,8 @@ use timeous_core::{
     AduMeta, AduSource, Copied, DropReason, Duration, Ecn, Instant, PathState, PulledAdu, Rng, Transport,
 };
 use timeous_dccp::{
-    Body, Config, Connection, Encapsulation, Header, Packet, PacketType, ResetCode, Seq, ServiceCode, State, Target,
-    packet,
+    Body, Config, Connection, Encapsulation, Event, Header, Packet, PacketType, Parity, ResetCode, Seq, ServiceCode,
+    State, Target, packet,
 };
 
 const SERVICE: ServiceCode = ServiceCode::from_bytes(*b"RTPV");
@@ -31,13 +31,22 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Payloads that wait, and nothing else.
 #[derive(Default)]
-struct Queue(VecDeque<Vec<u8>>);
+struct Queue(
+    VecDeque<Vec<u8>>,
+    /// What was lost and leaves again.
+    u32,
+);
 
 impl AduSource for Queue {
     fn has_queued(&mut self, _: Instant) -> bool {
-        !self.0.is_empty()
+        !self.0.is_empty() || self.1 > 0
     }
     fn pull(&mut self, _: Instant, _: &PathState, _: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        if self.1 > 0 {
+            self.1 -= 1;
+            packet.extend_from_slice(&[9; 40]);
+            return Some(PulledAdu { token: 0, len: 40, meta: AduMeta::default(), apart: false, copy: Copied::Again });
+        }
         let bytes = self.0.pop_front()?;
         packet.extend_from_slice(&bytes);
         Some(PulledAdu { token: 0, len: bytes.len(), meta: AduMeta::default(), apart: false, copy: Copied::First })
@@ -78,6 +87,7 @@ impl Pair {
         let encapsulation = Encapsulation::Native { source: client, destination: server };
         let config =
             Config { encapsulation, msl: Duration::from_secs(1), keep_alive: Some(KEEP_ALIVE), ..Config::default() };
+        let config = Config { repeats: true, parity: Parity::Always, ..config };
         let mut rng = Rng::from_seed(seed);
         let now = Instant::ZERO;
         let target = Target { destination: server.into(), local_port: 50_000, remote_port: PORT, service: asked };
@@ -117,7 +127,9 @@ impl Pair {
             }
             let end = &mut self.ends[from];
             while end.cm.poll_granted().is_some() {}
-            while end.connection.poll_event().is_some() {}
+            while let Some(event) = end.connection.poll_event() {
+                end.queue.1 += u32::from(from == 0 && event == Event::Lost { token: 0 });
+            }
         }
     }
 

@@ -208,6 +208,7 @@ impl Session {
             let ring = self.source.inner_mut();
             let (queued_packets, queued_bytes) = (ring.queued_len(), ring.queued_bytes());
             let buffer = ring.adviser().map(|adviser| adviser.state());
+            let repairs = self.source.is_allowed();
             let (path, repaired, unread, carrier) = (self.path, self.source.repaired(), self.unread, self.carrier);
             self.shared.set_snapshot(Snapshot {
                 transport,
@@ -216,6 +217,7 @@ impl Session {
                 queued_bytes,
                 buffer,
                 repaired,
+                repairs,
                 unread,
                 carrier,
             });

@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub buffer: Option<BufferState>,
     /// Packets that were sent again.
     pub repaired: u64,
+    /// Whether the peer tells what is sent again from what is new, so that losses are repaired.
+    pub repairs: bool,
     /// Datagrams that nobody read and that made room for newer ones.
     pub unread: u64,
     /// What carries it, and what late choice did behind the ring.

@@ -47,7 +47,7 @@ pub mod uri;
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncReceiver, AsyncSender};
 pub use error::{Culprit, Error, SendError};
-pub use options::{Daemon, Encapsulation, Options, PolicyName, Role, TransportName};
+pub use options::{Daemon, Encapsulation, Options, PolicyName, RepairName, Role, TransportName};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
 pub use stats::{Fates, Stats};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_core::{Duration, LateChoice};
-use timeous_engine::{Ccid, TcpFraming, Unordered};
+use timeous_engine::{Ccid, Parity, TcpFraming, Unordered};
 
 /// Who calls whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,36 @@ impl PolicyName {
             Self::Age => "age",
             Self::Dbat => "dbat",
             Self::Fifo => "fifo",
+        }
+    }
+}
+
+/// What is done about losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RepairName {
+    /// What was lost and can still arrive in time is sent again, and where there is no time for that, lost packets are rebuilt
+    /// from parity, as much as the losses ask for.
+    #[default]
+    Auto,
+    /// What was lost and can still arrive in time is sent again.
+    Retransmit,
+    /// Lost packets are rebuilt from parity.
+    Fec,
+    /// Nothing.
+    Off,
+}
+
+impl RepairName {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Retransmit, Self::Fec, Self::Off];
+
+    /// The name in a URI.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Retransmit => "retransmit",
+            Self::Fec => "fec",
+            Self::Off => "off",
         }
     }
 }
@@ -124,8 +154,8 @@ pub struct Options {
     pub queue: Option<QueueLimit>,
     /// How long an ADU may wait under [`PolicyName::Age`]; the latency if `None`.
     pub age: Option<Duration>,
-    /// Whether what was lost and can still arrive in time is sent again. Never under [`PolicyName::Fifo`].
-    pub repair: bool,
+    /// What is done about losses: over DCCP, to a peer that knows how. Never anything under [`PolicyName::Fifo`].
+    pub repair: RepairName,
     /// What carries it.
     pub transport: TransportName,
     /// Over TCP, how datagrams lie in the byte stream.
@@ -161,7 +191,7 @@ impl Default for Options {
             policy: PolicyName::default(),
             queue: None,
             age: None,
-            repair: true,
+            repair: RepairName::Auto,
             transport: TransportName::default(),
             framing: TcpFraming::default(),
             unordered: Unordered::default(),
@@ -216,9 +246,19 @@ impl Options {
         self.mtu - timeous_engine::DccpConfig::HEADER_ROOM
     }
 
-    /// Whether lost ADUs are repaired.
+    /// Whether lost ADUs are sent again.
     #[must_use]
     pub fn repairs(&self) -> bool {
-        self.repair && self.has_deadlines()
+        matches!(self.repair, RepairName::Auto | RepairName::Retransmit) && self.has_deadlines()
+    }
+
+    /// When ADUs get parity.
+    #[must_use]
+    pub fn parity(&self) -> Parity {
+        match self.repair {
+            RepairName::Auto if self.has_deadlines() => Parity::Auto,
+            RepairName::Fec if self.has_deadlines() => Parity::Always,
+            _ => Parity::Off,
+        }
     }
 }

@@ -56,6 +56,16 @@ pub struct Stats {
     pub pkt_snd_loss_total: u64,
     /// Packets that were sent again.
     pub pkt_retrans_total: u64,
+    /// Packets of parity sent, from which lost ones are rebuilt.
+    pub pkt_snd_filter_extra_total: u64,
+    /// Packets of parity received.
+    pub pkt_rcv_filter_extra_total: u64,
+    /// Lost packets that were rebuilt from parity here.
+    pub pkt_rcv_filter_supply_total: u64,
+    /// Packets that came again although they had arrived, and were not delivered twice.
+    pub pkt_rcv_duplicate_total: u64,
+    /// What is done about losses, over DCCP: `on`, or `off` if that was asked for or the peer cannot tell.
+    pub repair: &'static str,
     /// Packets that never left: the sum of the following.
     pub pkt_snd_drop_total: u64,
     /// Dropped because their deadline had passed.
@@ -140,6 +150,11 @@ impl Stats {
             pkt_acked_total: fates.acked,
             pkt_snd_loss_total: fates.lost,
             pkt_retrans_total: snapshot.repaired,
+            pkt_snd_filter_extra_total: transport.parity_sent,
+            pkt_rcv_filter_extra_total: transport.parity_received,
+            pkt_rcv_filter_supply_total: transport.rebuilt,
+            pkt_rcv_duplicate_total: transport.repeats_dropped,
+            repair: if snapshot.repairs { "on" } else { "off" },
             pkt_snd_drop_total: dropped,
             pkt_snd_expired_total: expired,
             pkt_snd_too_late_total: too_late,

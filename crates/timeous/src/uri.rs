@@ -6,7 +6,7 @@ use std::str::FromStr;
 use timeous_core::Duration;
 use timeous_core::units::{UnitError, parse_bytes, parse_duration};
 
-use crate::options::{Daemon, Encapsulation, Options, PolicyName, Role, TransportName};
+use crate::options::{Daemon, Encapsulation, Options, PolicyName, RepairName, Role, TransportName};
 use timeous_choice::QueueLimit;
 use timeous_engine::{TcpFraming, Unordered};
 
@@ -85,7 +85,10 @@ pub const KEYS: [(&str, &str); 18] = [
         "with policy=frames: how much may wait, such as 150ms or 3p (packets), in place of what can arrive in time",
     ),
     ("age", "with policy=age: how long an ADU may wait, such as 90ms"),
-    ("repair", "on or off: whether what was lost and can still arrive in time is sent again"),
+    (
+        "repair",
+        "auto, retransmit, fec or off: whether what was lost is sent again or, where there is no time, rebuilt from parity",
+    ),
     ("mtu", "the largest DCCP packet; 1200 unless given"),
     ("slots", "places in the packet ring"),
     ("timeout", "how long a silent peer is waited for, such as 10s"),
@@ -204,7 +207,7 @@ fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
         "policy" => options.policy = policy(value)?,
         "queue" => options.queue = Some(queue(value)?),
         "age" => options.age = Some(time("age", value)?),
-        "repair" => options.repair = switch("repair", value)?,
+        "repair" => options.repair = repair(value)?,
         "mtu" => options.mtu = number("mtu", value, 200..=65_000)?,
         "slots" => options.slots = number("slots", value, 2..=65_536)?,
         "timeout" => options.timeout = time("timeout", value)?,
@@ -237,11 +240,14 @@ fn time(key: &'static str, value: &str) -> Result<Duration, UriError> {
     if time.is_zero() { Err(bad(key, value, "must be more than nothing")) } else { Ok(time) }
 }
 
-fn switch(key: &'static str, value: &str) -> Result<bool, UriError> {
+fn repair(value: &str) -> Result<RepairName, UriError> {
     match value {
-        "on" | "1" | "true" | "yes" => Ok(true),
-        "off" | "0" | "false" | "no" => Ok(false),
-        _ => Err(bad(key, value, "use on or off")),
+        "on" | "1" | "true" | "yes" => Ok(RepairName::Auto),
+        "0" | "false" | "no" => Ok(RepairName::Off),
+        _ => {
+            let named = RepairName::ALL.into_iter().find(|name| name.as_str() == value);
+            named.ok_or_else(|| bad("repair", value, "use auto, retransmit, fec or off"))
+        }
     }
 }
 
@@ -375,7 +381,8 @@ mod tests {
         let never: Uri = "timeous://h?keepalive=off".parse().unwrap();
         assert_eq!(never.options.asks_after(), None);
         assert_eq!(&options.service, b"TEST");
-        assert!(!options.repair);
+        assert_eq!(options.repair, RepairName::Off);
+        assert_eq!(plain.options.repair, RepairName::Auto);
         assert_eq!(options.daemon, Daemon::At("/a/b".into()));
         assert_eq!(plain.options.daemon, Daemon::Off, "nobody depends on a daemon without having said so");
     }

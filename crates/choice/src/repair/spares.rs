@@ -7,14 +7,14 @@ const RESIDUAL: f64 = 1e-3;
 /// More copies than that share the fate of the first: losses come in bursts.
 const MOST_COPIES: u32 = 3;
 /// What a peer waits before it acknowledges.
-const HOLD: Duration = Duration::from_millis(20);
+const HOLD: Duration = Duration::from_millis(5);
 
 /// How many copies should leave of an ADU that leaves again at `now`: one, if there will be time to hear that it was lost and
 /// to send it once more; else as many as make its loss rare. Those beyond the first take no fresh ADU's place.
 pub(super) fn copies(now: Instant, path: &PathState, meta: &AduMeta) -> u32 {
     let (Some(srtt), Some(deadline)) = (path.srtt, meta.deadline) else { return 1 };
     // The next copy leaves when this one is overdue.
-    let next = now + srtt + srtt / 4 + HOLD + path.one_way();
+    let next = now + srtt + srtt / 16 + path.rttvar * 4 + HOLD + path.one_way();
     if next <= deadline {
         return 1;
     }
@@ -40,6 +40,6 @@ mod tests {
         };
         assert_eq!([of(0, 150), of(500, 150), of(20_000, 150), of(50_000, 150)], [1, 1, 2, 3]);
         assert_eq!(of(500_000, 150), 3);
-        assert_eq!([of(50_000, 194), of(50_000, 195)], [3, 1], "145 ms until it is overdue, and 50 ms on the way");
+        assert_eq!([of(50_000, 161), of(50_000, 162)], [3, 1], "111 ms until it is overdue, and 50 ms on the way");
     }
 }

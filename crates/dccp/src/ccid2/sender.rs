@@ -19,12 +19,13 @@ struct Sent {
     data: Option<Data>,
     arrived: bool,
     /// Whether it was told that it is overdue.
-    told: bool,
+    told: Told,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Data {
-    token: u64,
+    /// The source's name for it, unless it is parity, which nobody waits for.
+    token: Option<u64>,
     /// What the Congestion Manager was told of it.
     bytes: u64,
 }
@@ -35,20 +36,30 @@ impl Sent {
     }
 }
 
+/// What was said of a packet before its fate was known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    No,
+    /// That it is overdue.
+    Late,
+    /// That it is overdue, as a later one had arrived.
+    Passed,
+}
+
 /// What became of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketFate {
     Acked {
-        token: u64,
+        token: Option<u64>,
         marked: bool,
     },
     /// It arrived, and did not reach the application (RFC 4340 §11.7).
     Dropped {
-        token: u64,
+        token: Option<u64>,
         seq: Seq,
     },
     Lost {
-        token: u64,
+        token: Option<u64>,
         seq: Seq,
     },
 }
@@ -70,6 +81,8 @@ pub(crate) struct Feedback {
     pub(crate) not_listening: bool,
     /// How many packets of data found no room: Drop Code 2.
     pub(crate) overflowed: u64,
+    /// Whether something arrived after what was sent later, and had been told to be overdue for that.
+    pub(crate) reordered: bool,
     /// A round-trip time, if the packet that the peer acknowledges is newly so.
     pub(crate) rtt: Option<Duration>,
     /// In the order in which they were found out.
@@ -104,7 +117,7 @@ pub(crate) struct Untold<'a> {
     pub(crate) at: Instant,
     /// Whether a later packet has arrived.
     pub(crate) is_passed: bool,
-    pub(crate) told: &'a mut bool,
+    pub(crate) told: &'a mut Told,
 }
 
 /// The scoreboard of one half-connection.
@@ -153,8 +166,8 @@ impl Sender {
     }
 
     /// The packet `seq` was sent with data. Every packet must be told, in order.
-    pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, token: u64, bytes: u64) {
-        self.push(seq, Sent { at: now, data: Some(Data { token, bytes }), arrived: false, told: false });
+    pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, token: Option<u64>, bytes: u64) {
+        self.push(seq, Sent { at: now, data: Some(Data { token, bytes }), arrived: false, told: Told::No });
         self.outstanding += 1;
     }
 
@@ -162,7 +175,7 @@ impl Sender {
     pub(crate) fn sent_other(&mut self, now: Instant, seq: Seq) {
         // Before the first open packet it would tell nothing.
         if self.outstanding > 0 {
-            self.push(seq, Sent { at: now, data: None, arrived: false, told: false });
+            self.push(seq, Sent { at: now, data: None, arrived: false, told: Told::No });
         }
     }
 
@@ -203,9 +216,11 @@ impl Sender {
     pub(crate) fn first_untold(&mut self) -> Option<Untold<'_>> {
         let (first, newest) = (self.first, self.arrived[0]);
         let (index, sent) =
-            self.sent.iter_mut().enumerate().find(|(_, sent)| !sent.told && sent.outstanding().is_some())?;
+            self.sent.iter_mut().enumerate().find(|(_, sent)| {
+                sent.told == Told::No && sent.outstanding().is_some_and(|data| data.token.is_some())
+            })?;
         let seq = first + index as u64;
-        let (token, at) = (sent.data?.token, sent.at);
+        let (token, at) = (sent.data?.token?, sent.at);
         Some(Untold {
             seq,
             token,
@@ -233,6 +248,7 @@ impl Sender {
                 continue;
             }
             sent.arrived = true;
+            feedback.reordered |= sent.told == Told::Passed;
             let (at, data) = (sent.at, sent.data);
             let seq = self.first + index;
             self.note_arrived(seq);

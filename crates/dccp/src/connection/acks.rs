@@ -68,6 +68,9 @@ impl Connection {
                 self.restrain_rate(now, cm, feedback.overflowed);
             }
             self.silences = 0;
+            if feedback.reordered {
+                self.repeats.reordered_at = Some(now);
+            }
             self.watch_overdue(now, cm);
             if self.sender.outstanding() > 0 {
                 self.set_feedback_timer(now, cm);
@@ -103,21 +106,30 @@ impl Connection {
             match *fate {
                 PacketFate::Acked { token, marked } => {
                     self.statistics.acked += 1;
+                    self.protection.losses.note_arrived();
                     self.statistics.ce_acked += u64::from(marked);
-                    self.repeats.forget(token);
-                    self.events.push_back(Event::Acked { token });
+                    if let Some(token) = token {
+                        self.repeats.forget(token);
+                        self.events.push_back(Event::Acked { token });
+                    }
                 }
                 PacketFate::Dropped { token, seq } => {
                     self.statistics.data_dropped += 1;
-                    self.repeats.remember(token, seq);
-                    self.events.push_back(Event::Lost { token });
+                    self.report_lost(token, seq);
                 }
                 PacketFate::Lost { token, seq } => {
                     self.statistics.lost += 1;
-                    self.repeats.remember(token, seq);
-                    self.events.push_back(Event::Lost { token });
+                    self.protection.losses.note_lost(seq);
+                    self.report_lost(token, seq);
                 }
             }
+        }
+    }
+
+    fn report_lost(&mut self, token: Option<u64>, seq: Seq) {
+        if let Some(token) = token {
+            self.repeats.remember(token, seq);
+            self.events.push_back(Event::Lost { token });
         }
     }
 

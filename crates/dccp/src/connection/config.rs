@@ -2,6 +2,7 @@
 
 use timeous_core::Duration;
 
+use super::parity::Parity;
 use crate::ccid::Ccid;
 use crate::packet::Encapsulation;
 use crate::seq::Seq;
@@ -64,6 +65,8 @@ pub struct Config {
     /// Whether the peer is asked to take data that are sent again, and to deliver them once. One of ours always does; with
     /// another, what is lost stays lost.
     pub repeats: bool,
+    /// When data get parity, from which lost ones are rebuilt, if the peer agrees to take it.
+    pub parity: Parity,
     /// The first sequence number; `None`, as it should be outside of tests, takes a random one (§7.2).
     pub initial_seq: Option<Seq>,
 }
@@ -117,6 +120,7 @@ impl Default for Config {
             grows_in_lossy_windows: true,
             server_holds_timewait: false,
             repeats: false,
+            parity: Parity::Off,
             initial_seq: None,
         }
     }

@@ -22,6 +22,9 @@ impl Connection {
 
     /// Delivers a packet's data, or notes why not.
     pub(super) fn deliver(&mut self, packet: &Packet<'_>, header: &Header, heard: &Heard) {
+        if let Some(name) = heard.parity {
+            return self.take_parity(packet, header, heard, name);
+        }
         let bytes = packet.payload.len();
         let first_sent = header.seq - u64::from(heard.repeat.unwrap_or(0));
         if self.has_delivered(first_sent) {
@@ -32,10 +35,21 @@ impl Connection {
             return self.refuse_data(header, code);
         }
         self.note_delivered(first_sent);
-        self.reception.room = self.reception.room.saturating_sub(bytes);
+        self.hand_over(packet.payload.to_vec());
+        self.keep_for_rebuilding(first_sent, packet.payload);
+    }
+
+    /// Gives data to the application.
+    pub(super) fn hand_over(&mut self, payload: Vec<u8>) {
+        self.reception.room = self.reception.room.saturating_sub(payload.len());
         self.statistics.data_received += 1;
-        self.statistics.bytes_received += bytes as u64;
-        self.events.push_back(Event::Received(packet.payload.to_vec()));
+        self.statistics.bytes_received += payload.len() as u64;
+        self.events.push_back(Event::Received(payload));
+    }
+
+    /// Whether the application does not want so many bytes.
+    pub(super) fn refuses(&self, bytes: usize) -> bool {
+        !self.reception.listens || bytes > self.reception.room
     }
 
     /// The data of this packet do not reach the application.

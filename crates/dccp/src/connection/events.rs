@@ -95,6 +95,12 @@ pub struct Statistics {
     pub repeats_sent: u64,
     /// Data packets that came again, and were not delivered a second time: of what had been thought lost.
     pub repeats_dropped: u64,
+    /// Packets of parity sent: they are no application data.
+    pub parity_sent: u64,
+    /// Packets of parity received.
+    pub parity_received: u64,
+    /// Of the data received, those that were lost and rebuilt from parity.
+    pub rebuilt: u64,
     /// Packets that arrived with a congestion mark.
     pub ce_received: u64,
     /// Acknowledged data packets that the peer saw marked.

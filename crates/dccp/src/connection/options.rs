@@ -2,6 +2,8 @@
 
 use timeous_core::{Duration, Instant};
 
+use super::parity::name::ParityName;
+use super::repeats::{TAKES_PARITY, TAKES_REPEATS};
 use super::{Connection, State};
 use crate::ccid3;
 use crate::features::Feature;
@@ -24,6 +26,8 @@ pub(super) struct Heard {
     pub(super) slow_receiver: bool,
     /// How many numbers ago its data were sent first, if they are sent again.
     pub(super) repeat: Option<u16>,
+    /// What its data are parity for.
+    pub(super) parity: Option<ParityName>,
 }
 
 impl Connection {
@@ -88,15 +92,23 @@ impl Connection {
                     return Err(item.refusal());
                 }
             }
-            Opt::Repeat(back) if self.features.local(Feature::TakeRepeats) == 1 => heard.repeat = Some(back),
+            Opt::Repeat(back) if self.features.local(Feature::TakeRepeats) >= TAKES_REPEATS => {
+                heard.repeat = Some(back)
+            }
+            Opt::Parity { back, index, of, map } if self.features.local(Feature::TakeRepeats) == TAKES_PARITY => {
+                heard.parity = ParityName::read(back, index, of, map);
+                heard.corrupt |= heard.parity.is_none();
+            }
             Opt::SlowReceiver => heard.slow_receiver = true,
             // Read with the acknowledgement that they belong to; the echo of a Timestamp that we never send is idle.
             Opt::AckVector { .. } | Opt::DataDropped(_) | Opt::TimestampEcho { .. } | Opt::DataChecksum(_) => {}
             // Not understood here: an error only if the peer insists (§5.8.2).
-            Opt::CcidSpecific { .. } | Opt::Repeat(_) | Opt::Padding | Opt::Mandatory if item.mandatory => {
+            Opt::CcidSpecific { .. } | Opt::Repeat(_) | Opt::Parity { .. } | Opt::Padding | Opt::Mandatory
+                if item.mandatory =>
+            {
                 return Err(item.refusal());
             }
-            Opt::CcidSpecific { .. } | Opt::Repeat(_) | Opt::Padding | Opt::Mandatory => {}
+            Opt::CcidSpecific { .. } | Opt::Repeat(_) | Opt::Parity { .. } | Opt::Padding | Opt::Mandatory => {}
         }
         Ok(())
     }

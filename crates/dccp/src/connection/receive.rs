@@ -229,7 +229,7 @@ impl Connection {
         };
         self.receiver.on_data(now, arrival);
         if !by_rate && !self.receiver.is_due() && !self.timers.is_set(Timer::AckDelay) {
-            self.timers.set(Timer::AckDelay, now + self.config.ack_delay);
+            self.timers.set(Timer::AckDelay, now + self.ack_delay());
         }
         self.deliver(packet, header, heard);
     }

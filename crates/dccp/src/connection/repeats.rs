@@ -11,17 +11,26 @@ use timeous_core::{Duration, Instant};
 
 use super::delivered::{Delivered, WINDOW};
 use super::{Connection, Event, Timer, told};
+use crate::ccid2::Told;
 use crate::features::Feature;
 use crate::options::Opt;
 use crate::packet::Body;
 use crate::seq::Seq;
 
+/// The feature's value of an end that takes data again, and knows them.
+pub(super) const TAKES_REPEATS: u64 = 1;
+/// The same, and parity as well.
+pub(super) const TAKES_PARITY: u64 = 2;
 /// The option, which changes no padding.
 const OPTION_LEN: usize = 4;
 /// As many ADUs are remembered that may be sent again.
 const MOST: usize = 2_048;
 /// Data that were sent first so many numbers ago are not sent again: the receiver has to remember them for certain.
 const FARTHEST: u64 = WINDOW / 2;
+/// For so long a path is thought to reorder that did once.
+const REMEMBERED: Duration = Duration::from_secs(10);
+/// An end that takes repeats holds an acknowledgement for so long at most.
+const ACK_DELAY: Duration = Duration::from_millis(5);
 /// A round trip that hardly varies varies by so much.
 const LEAST_MARGIN: Duration = Duration::from_millis(2);
 
@@ -30,6 +39,8 @@ const LEAST_MARGIN: Duration = Duration::from_millis(2);
 pub(super) struct Repeats {
     /// The number of the first packet with an ADU, by its token: of those that are lost or overdue.
     first: BTreeMap<u64, Seq>,
+    /// When something that was overdue for later ones was found to have arrived.
+    pub(super) reordered_at: Option<Instant>,
     /// Whether the driver was told that the peer takes what is sent again.
     is_told: bool,
     /// What was delivered here, once the peer has asked.
@@ -61,13 +72,14 @@ impl Connection {
 
     /// Tells the driver once that the peer takes data again, and begins to remember what is delivered here.
     pub(super) fn mind_repeats(&mut self) {
-        if !self.repeats.is_told && self.flow.is_some() && self.features.remote(Feature::TakeRepeats) == 1 {
+        if !self.repeats.is_told && self.flow.is_some() && self.features.remote(Feature::TakeRepeats) >= TAKES_REPEATS {
             self.repeats.is_told = true;
             self.events.push_back(Event::TakesRepeats);
         }
-        if self.repeats.delivered.is_none() && self.features.local(Feature::TakeRepeats) == 1 {
+        if self.repeats.delivered.is_none() && self.features.local(Feature::TakeRepeats) >= TAKES_REPEATS {
             self.repeats.delivered = Some(Delivered::new(self.sequence.gsr()));
         }
+        self.mind_parity();
     }
 
     /// Whether the data that were sent first as `seq` must not be delivered (again).
@@ -124,29 +136,35 @@ impl Connection {
             return;
         }
         let rttvar = self.flow.and_then(|flow| told(cm.query(flow))).map_or(Duration::ZERO, |path| path.rttvar);
-        let patience = [false, true].map(|is_passed| self.patience(rttvar, is_passed));
+        let is_reordered = self.repeats.reordered_at.is_some_and(|at| now - at < REMEMBERED);
+        let passed = if is_reordered { self.patience(rttvar, true) } else { Duration::ZERO };
+        let patience = [self.patience(rttvar, false), passed];
         while let Some(untold) = self.sender.first_untold() {
             let due = untold.at + patience[usize::from(untold.is_passed)];
             if due > now {
                 self.timers.set(Timer::Overdue, due);
                 return;
             }
-            *untold.told = true;
+            *untold.told = if untold.is_passed { Told::Passed } else { Told::Late };
             self.repeats.remember(untold.token, untold.seq);
             self.events.push_back(Event::Overdue { token: untold.token });
         }
         self.timers.stop(Timer::Overdue);
     }
 
-    /// How long after its sending a packet is overdue: a quarter of a round trip is granted to reordering, as RFC 8985
-    /// §6.2 does, or what round trips vary by, and if nothing later has arrived either (`is_passed`), the time for which
-    /// the peer may hold an acknowledgement.
+    /// How long after its sending a packet is overdue. If later ones have arrived (`is_passed`), a quarter of a round trip is
+    /// granted to reordering, as RFC 8985 §6.2 does; else what round trips vary by, and for how long the peer is known to
+    /// hold an acknowledgement.
     fn patience(&self, rttvar: Duration, is_passed: bool) -> Duration {
-        let margin = (self.rtt / 4).max(LEAST_MARGIN);
         if is_passed {
-            self.rtt + margin.max(rttvar)
+            self.rtt + (self.rtt / 4).max(LEAST_MARGIN).max(rttvar)
         } else {
-            self.rtt + margin.max(rttvar * 2) + self.peer_delay.max(self.config.ack_delay)
+            self.rtt + (self.rtt / 16).max(LEAST_MARGIN).max(rttvar * 4) + self.peer_delay.max(ACK_DELAY)
         }
+    }
+
+    /// How long the acknowledgement of the peer's data may wait here: not long, where a loss can still be made good.
+    pub(super) fn ack_delay(&self) -> Duration {
+        if self.repeats.delivered.is_some() { self.config.ack_delay.min(ACK_DELAY) } else { self.config.ack_delay }
     }
 }

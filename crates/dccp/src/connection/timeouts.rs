@@ -41,7 +41,7 @@ impl Connection {
             },
             Timer::NoFeedback => self.rate_timeout(now, cm),
             // That it is over is all that the sender waits for.
-            Timer::Gap => {}
+            Timer::Gap | Timer::Parity => {}
             Timer::Features => {
                 if now >= self.features_at {
                     self.features.retransmit();

@@ -14,6 +14,8 @@ pub(crate) enum Timer {
     Feedback,
     /// What was sent should have been acknowledged by now.
     Overdue,
+    /// The parity of what was sent has to leave.
+    Parity,
     /// The peer has been silent for too long.
     Silence,
     /// Nothing has come for so long that the peer is asked whether it still lives.
@@ -33,11 +35,12 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Resend,
         Self::GiveUp,
         Self::Feedback,
         Self::Overdue,
+        Self::Parity,
         Self::Silence,
         Self::KeepAlive,
         Self::AckDelay,

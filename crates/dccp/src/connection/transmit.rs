@@ -86,7 +86,8 @@ impl Connection {
         packet: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let flow = self.flow.filter(|_| self.may_send_data())?;
-        if !source.has_queued(now) {
+        let has_fresh = source.has_queued(now);
+        if !has_fresh && !self.has_parity(now, cm) {
             if cm.has_grant(flow) {
                 told(cm.notify(now, flow, 0));
             }
@@ -105,6 +106,13 @@ impl Connection {
             }
             return None;
         };
+        let informed;
+        let path = if self.takes_repeats() {
+            informed = self.with_losses(*path);
+            &informed
+        } else {
+            path
+        };
         let body = match self.plan_data(now) {
             Plan::Data => Body::Data,
             Plan::DataAck => Body::DataAck { ack: self.sequence.gsr() },
@@ -112,6 +120,9 @@ impl Connection {
             Plan::AckFirst => return Some(self.send_control(now, Control::Ack, packet)),
             Plan::Wait => return None,
         };
+        if !has_fresh {
+            return self.send_parity(now, cm, (flow, body), packet);
+        }
         let timestamp = self.received.timestamp;
         let reserve = self.repeat_room();
         self.write_options(now, &body, Config::OPTION_ROOM - reserve);
@@ -137,8 +148,14 @@ impl Connection {
         match &mut pulled {
             Some(adu) => {
                 // In UDP the checksum is zero (RFC 6773 §3.3), and as a rule nobody here has to read the payload.
-                if self.reads_payload() {
+                let is_protected = adu.copy == Copied::First && self.protects(now, path, &adu.meta);
+                if is_protected || self.reads_payload() {
                     adu.gather(source, packet);
+                }
+                if is_protected {
+                    self.protect(now, path, adu, packet);
+                }
+                if self.reads_payload() {
                     self.seal(body.packet_type(), start, packet);
                 }
                 // Bytes of the DCCP packet: an empty datagram weighs something, too.
@@ -218,7 +235,7 @@ impl Connection {
     }
 
     /// Collects the options of the next packet in at most `room` bytes.
-    fn write_options(&mut self, now: Instant, body: &Body, room: usize) {
+    pub(super) fn write_options(&mut self, now: Instant, body: &Body, room: usize) {
         if self.has_nothing_to_add(body) {
             self.options.reset(room);
             return;
@@ -321,20 +338,25 @@ impl Connection {
         packet: &mut [u8],
     ) {
         let seq = self.depart(now, sent, start, packet);
-        self.ndp_run = 0;
-        self.sender.sent_data(now, seq, adu.token, bytes);
-        if let Some(sender) = &mut self.rate_sender {
-            sender.sent_data(now, seq, adu.len as u64, bytes);
-            self.watch_rate();
-        }
-        self.round.on_data_sent(seq);
+        self.note_data_left(now, seq, Some(adu.token), (adu.len as u64, bytes));
         self.statistics.data_sent += 1;
         self.statistics.repeats_sent += u64::from(adu.copy == Copied::Again);
         self.statistics.bytes_sent += adu.len as u64;
     }
 
+    /// A data packet left, with `len` bytes of data of `bytes` in all: an ADU's, or parity.
+    pub(super) fn note_data_left(&mut self, now: Instant, seq: Seq, token: Option<u64>, (len, bytes): (u64, u64)) {
+        self.ndp_run = 0;
+        self.sender.sent_data(now, seq, token, bytes);
+        if let Some(sender) = &mut self.rate_sender {
+            sender.sent_data(now, seq, len, bytes);
+            self.watch_rate();
+        }
+        self.round.on_data_sent(seq);
+    }
+
     /// What every packet of the connection does when it leaves. Gives its number.
-    fn depart(&mut self, now: Instant, sent: PacketType, start: usize, packet: &mut [u8]) -> Seq {
+    pub(super) fn depart(&mut self, now: Instant, sent: PacketType, start: usize, packet: &mut [u8]) -> Seq {
         finish(packet, start, self.config.encapsulation).expect("the checksum covers all, whatever there is");
         let seq = self.sequence.next();
         self.grow_sequence_window();
@@ -348,7 +370,7 @@ impl Connection {
 
     /// Everything but the packets that begin and end a connection can be marked instead of dropped, if the peer reads
     /// marks (RFC 4340 §12.1). ECT(0) always: the nonce has become historic (RFC 8311 §6).
-    fn mark_for(&self, packet: PacketType) -> Ecn {
+    pub(super) fn mark_for(&self, packet: PacketType) -> Ecn {
         let capable = self.config.ecn && self.features.remote(Feature::EcnIncapable) == 0;
         match packet {
             PacketType::Request | PacketType::Response | PacketType::Reset => Ecn::NotEct,

@@ -1,6 +1,8 @@
 //! What an end asks for from its first packet on (RFC 4340 §6; RFC 4341 §4).
 
 use super::config::Config;
+use super::parity::Parity;
+use super::repeats::{TAKES_PARITY, TAKES_REPEATS};
 use super::sequence::MAX_SEQUENCE_WINDOW;
 use crate::ccid::Ccid;
 use crate::features::{Feature, Features, Location, Role};
@@ -25,9 +27,14 @@ pub(super) fn features(role: Role, config: &Config) -> Features {
     }
     features.prefer(Feature::EcnIncapable, Location::Remote, &[0, 1]).expect("both are legal");
     ask_for_checksums(&mut features, config);
-    features.prefer(Feature::TakeRepeats, Location::Local, &[1, 0]).expect("both are legal");
-    if config.repeats {
-        features.propose(Feature::TakeRepeats, Location::Remote, &[1, 0], false).expect("both are legal");
+    features.prefer(Feature::TakeRepeats, Location::Local, &[TAKES_PARITY, TAKES_REPEATS, 0]).expect("all are legal");
+    let wishes: &[u64] = match (config.parity, config.repeats) {
+        (Parity::Off, false) => &[],
+        (Parity::Off, true) => &[TAKES_REPEATS, 0],
+        _ => &[TAKES_PARITY, TAKES_REPEATS, 0],
+    };
+    if !wishes.is_empty() {
+        features.propose(Feature::TakeRepeats, Location::Remote, wishes, false).expect("all are legal");
     }
     features
 }

@@ -27,7 +27,8 @@ pub enum Feature {
     /// Unknown until [`Features::prefer`](super::Features::prefer) or `propose` names it, as no other CCID has it.
     SendLossEventRate = 192,
     /// 125, of those reserved for experiments (§19.4): whether the location takes data that were sent before, with the option
-    /// [`Repeat`](crate::Opt::Repeat), and delivers them once.
+    /// [`Repeat`](crate::Opt::Repeat), and delivers them once: 1; and parity with the option
+    /// [`Parity`](crate::Opt::Parity) as well: 2.
     TakeRepeats = 125,
 }
 
@@ -116,6 +117,7 @@ impl Feature {
             Self::SequenceWindow => value >= 32 && value < 1 << 46,
             Self::AckRatio => value <= 0xffff,
             Self::MinChecksumCoverage => value <= 15,
+            Self::TakeRepeats => value <= 2,
             _ => value <= 1,
         }
     }

@@ -21,4 +21,5 @@ pub const ELAPSED_TIME: u8 = 43;
 pub const DATA_CHECKSUM: u8 = 44;
 /// Of those reserved for experiments (RFC 4340 §19.3).
 pub const REPEAT: u8 = 125;
+pub const PARITY: u8 = 126;
 pub const FIRST_CCID_SPECIFIC: u8 = 128;

@@ -73,6 +73,18 @@ pub enum Opt<'a> {
     /// 125, ours: the data of this packet are those of the packet sent so many numbers before it, which is thought to be
     /// lost. Sent only to who said that he takes it: [`Feature::TakeRepeats`](crate::Feature::TakeRepeats).
     Repeat(u16),
+    /// 126, ours: the data of this packet are parity for a block of data, which are sent only to who said that he takes them.
+    Parity {
+        /// The newest packet of the block was sent so many numbers before this one.
+        back: u16,
+        /// Which of the block's packets of parity this is, from zero.
+        index: u8,
+        /// How many of them there are.
+        of: u8,
+        /// A bit for each number from the newest backwards, the lowest bit of a byte first: whether it belongs to the
+        /// block. One byte to eight.
+        map: &'a [u8],
+    },
     /// 128 to 255: the CCID's; up to 191 sent by the HC-Sender, from 192 by the HC-Receiver (§10.3).
     CcidSpecific {
         /// The option type.
@@ -103,6 +115,7 @@ impl Opt<'_> {
             Self::ElapsedTime(_) => kind::ELAPSED_TIME,
             Self::DataChecksum(_) => kind::DATA_CHECKSUM,
             Self::Repeat(_) => kind::REPEAT,
+            Self::Parity { .. } => kind::PARITY,
             Self::CcidSpecific { kind, .. } => kind,
         }
     }

@@ -162,6 +162,15 @@ fn decode(kind: u8, data: &[u8]) -> Option<Opt<'_>> {
         kind::ELAPSED_TIME => Opt::ElapsedTime(ticks(data, &[2, 4])?),
         kind::DATA_CHECKSUM => Opt::DataChecksum(ticks(data, &[4])?.get()),
         kind::REPEAT => Opt::Repeat(u16::from_be_bytes(data.try_into().ok()?)),
+        kind::PARITY => {
+            let (&[first, second, index, of], map) = data.split_first_chunk::<4>()?;
+            (1..=8).contains(&map.len()).then_some(Opt::Parity {
+                back: u16::from_be_bytes([first, second]),
+                index,
+                of,
+                map,
+            })?
+        }
         kind::FIRST_CCID_SPECIFIC.. => Opt::CcidSpecific { kind, data },
         _ => return None,
     })

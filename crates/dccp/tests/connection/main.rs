@@ -5,6 +5,7 @@ mod endpoint;
 mod hostile;
 mod link;
 mod pair;
+mod parity;
 mod rates;
 mod reception;
 mod repeats;

@@ -45,7 +45,7 @@ impl End {
                 Event::Lost { token } => self.source.lost(token),
                 Event::Closed { reason } => self.closed = Some(reason),
                 Event::Overdue { token } => self.source.overdue(token),
-                Event::TakesRepeats => self.source.repeats = true,
+                Event::TakesRepeats => self.source.repeats = !self.source.stays_lost,
                 Event::NotListening => self.told_deaf += 1,
                 Event::Incoming { .. } => unreachable!("an endpoint's event"),
             }

@@ -25,6 +25,8 @@ pub(crate) struct Script {
     left: BTreeMap<u64, Vec<u8>>,
     /// Whether what is lost or overdue leaves again, until it is acknowledged.
     pub(crate) repeats: bool,
+    /// Whether that is never so.
+    pub(crate) stays_lost: bool,
     kept: BTreeMap<u64, Vec<u8>>,
     again: BTreeSet<u64>,
     /// How many of those the transport asked for.

@@ -71,9 +71,9 @@ const SNAPSHOT: u8 = 4;
 const ADVICE: u8 = 5;
 /// A duration or a number that is not there.
 const NONE: u64 = u64::MAX;
-const STATISTICS: usize = 25;
+const STATISTICS: usize = 28;
 const PATH: usize = 7;
-const QUEUE: usize = 4;
+const QUEUE: usize = 5;
 const CARRIER: usize = 7;
 const BUFFER: usize = 5;
 const ADVISED: usize = 9;
@@ -153,8 +153,9 @@ fn read_status([kind, code, a, b, c]: [u8; 5]) -> Option<Status> {
 }
 
 fn snapshot_words(snapshot: &Snapshot) -> Vec<u64> {
-    let Snapshot { transport, path, queued_packets, queued_bytes, buffer, repaired, unread, carrier } = *snapshot;
-    let queue: [u64; QUEUE] = [queued_packets as u64, queued_bytes as u64, repaired, unread];
+    let Snapshot { transport, path, queued_packets, queued_bytes, buffer, repaired, repairs, unread, carrier } =
+        *snapshot;
+    let queue: [u64; QUEUE] = [queued_packets as u64, queued_bytes as u64, repaired, unread, repairs.into()];
     [statistics_words(transport).as_slice(), &path_words(path), &queue, &carrier_words(carrier), &buffer_words(buffer)]
         .concat()
 }
@@ -195,7 +196,7 @@ fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
     let words = words(body)?;
     let (statistics, words) = words.split_first_chunk::<STATISTICS>()?;
     let (path, words) = words.split_first_chunk::<PATH>()?;
-    let (&[packets, bytes, repaired, unread], words) = words.split_first_chunk::<QUEUE>()?;
+    let (&[packets, bytes, repaired, unread, repairs], words) = words.split_first_chunk::<QUEUE>()?;
     let (carrier, words) = words.split_first_chunk::<CARRIER>()?;
     let buffer = read_buffer(*<&[u64; BUFFER]>::try_from(words).ok()?);
     Some(Snapshot {
@@ -205,6 +206,7 @@ fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
         queued_bytes: usize::try_from(bytes).ok()?,
         buffer,
         repaired,
+        repairs: repairs != 0,
         unread,
         carrier: read_carrier(*carrier)?,
     })
@@ -302,12 +304,15 @@ fn statistics_words(statistics: Statistics) -> [u64; STATISTICS] {
         syncs_received,
         repeats_sent,
         repeats_dropped,
+        parity_sent,
+        parity_received,
+        rebuilt,
     } = statistics;
     let sent = [packets_sent, data_sent, bytes_sent, packets_received, data_received, bytes_received];
     let path = [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver];
     let feedback = [data_refused, data_dropped, implausible, rates_capped];
     let odd = [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received];
-    let again = [repeats_sent, repeats_dropped];
+    let again = [repeats_sent, repeats_dropped, parity_sent, parity_received, rebuilt];
     let mut words = [0; STATISTICS];
     words
         .iter_mut()
@@ -321,7 +326,7 @@ fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
     let [acked, lost, ce_received, ce_acked, timeouts, data_gaps, slow_receiver, rest @ ..] = rest;
     let [data_refused, data_dropped, implausible, rates_capped, odd @ ..] = rest;
     let [malformed, sequence_invalid, duplicates, unexpected, syncs_sent, syncs_received, again @ ..] = odd;
-    let [repeats_sent, repeats_dropped] = again;
+    let [repeats_sent, repeats_dropped, parity_sent, parity_received, rebuilt] = again;
     Statistics {
         packets_sent,
         data_sent,
@@ -348,6 +353,9 @@ fn read_statistics(words: [u64; STATISTICS]) -> Statistics {
         syncs_received,
         repeats_sent,
         repeats_dropped,
+        parity_sent,
+        parity_received,
+        rebuilt,
     }
 }
 
@@ -396,14 +404,24 @@ mod tests {
             tapped: true,
             early: 11,
         };
-        let snapshot =
-            Snapshot { transport, path, queued_packets: 4, queued_bytes: 5, buffer, repaired: 6, unread: 8, carrier };
+        let snapshot = Snapshot {
+            transport,
+            path,
+            queued_packets: 4,
+            queued_bytes: 5,
+            buffer,
+            repaired: 6,
+            repairs: true,
+            unread: 8,
+            carrier,
+        };
         let News::Snapshot(same) = again(&News::Snapshot(Box::new(snapshot))) else { panic!("another kind") };
         assert_eq!(same.transport, transport);
         assert_eq!(statistics_words(transport), words);
         assert_eq!(same.path, path);
         assert_eq!((same.queued_packets, same.queued_bytes, same.repaired, same.unread), (4, 5, 6, 8));
         assert_eq!(same.buffer, buffer);
+        assert!(same.repairs);
         let News::Snapshot(none) = again(&News::Snapshot(Box::default())) else { panic!("another kind") };
         assert_eq!(none.buffer, None);
     }

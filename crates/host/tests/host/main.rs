@@ -4,5 +4,6 @@ mod advice;
 mod datagrams;
 mod late;
 mod rates;
+mod repair;
 mod streams;
 mod support;

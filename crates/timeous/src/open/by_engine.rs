@@ -55,6 +55,7 @@ fn config(options: &Options) -> StreamConfig {
         // A listener that ends may be gone before its caller could answer a CloseReq; a Close needs no more of it.
         server_holds_timewait: true,
         msl: TIMEWAIT / 2,
+        parity: options.parity(),
         ..timeous_engine::DccpConfig::default().with_ccids(&[options.ccid])
     };
     let tcp = timeous_engine::TcpConfig {

@@ -8,7 +8,7 @@ const MS: Duration = Duration::from_millis(1);
 fn ten(first: u64) -> Sender {
     let mut sender = Sender::new();
     for n in 0..10 {
-        sender.sent_data(Instant::ZERO + MS * n, Seq::new(first + n), n, 100);
+        sender.sent_data(Instant::ZERO + MS * n, Seq::new(first + n), Some(n), 100);
     }
     sender
 }
@@ -22,7 +22,7 @@ fn ack(sender: &mut Sender, reports: &[Report]) -> Feedback {
 }
 
 fn lost(feedback: &Feedback) -> Vec<u64> {
-    let token = |fate: &PacketFate| if let PacketFate::Lost { token, .. } = *fate { Some(token) } else { None };
+    let token = |fate: &PacketFate| if let PacketFate::Lost { token, .. } = *fate { token } else { None };
     feedback.fates.iter().filter_map(token).collect()
 }
 
@@ -40,7 +40,7 @@ fn three_later_packets_make_a_loss() {
 #[test]
 fn packets_without_data_count_as_later_ones_but_not_as_bytes() {
     let mut sender = Sender::new();
-    sender.sent_data(Instant::ZERO, Seq::new(1), 7, 100);
+    sender.sent_data(Instant::ZERO, Seq::new(1), Some(7), 100);
     for seq in 2..5 {
         sender.sent_other(Instant::ZERO, Seq::new(seq));
     }
@@ -64,7 +64,7 @@ fn numbers_may_wrap() {
     let first = Seq::MODULUS - 4;
     let mut sender = Sender::new();
     for n in 0..10 {
-        sender.sent_data(Instant::ZERO, Seq::new(first + n), n, 10);
+        sender.sent_data(Instant::ZERO, Seq::new(first + n), Some(n), 10);
     }
     let feedback = ack(&mut sender, &[arrived(5, 0), Report { newest: Seq::new(first + 2), ..arrived(0, first + 1) }]);
     assert_eq!(lost(&feedback), [0, 3]);
@@ -88,7 +88,7 @@ fn marks_are_reported_with_the_time_of_sending() {
     let feedback = ack(&mut sender, &[marked, arrived(51, 50)]);
     assert_eq!(feedback.newest_marked, Some(Instant::ZERO + MS * 2));
     assert_eq!(feedback.acked, 300);
-    assert!(feedback.fates.contains(&PacketFate::Acked { token: 2, marked: true }));
+    assert!(feedback.fates.contains(&PacketFate::Acked { token: Some(2), marked: true }));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn data_that_the_receiver_had_no_room_for_count_as_marked() {
         assert_eq!((feedback.acked, feedback.lost), (400, 0), "they did arrive");
         assert_eq!(feedback.not_listening, code == NotListening);
         assert_eq!(feedback.constrained, code == ProtocolConstraints);
-        let gone = feedback.fates.iter().any(|fate| matches!(fate, PacketFate::Dropped { token: 2, .. }));
+        let gone = feedback.fates.iter().any(|fate| matches!(fate, PacketFate::Dropped { token: Some(2), .. }));
         assert_eq!(gone, code != DeliveredCorrupt, "the application did not get it");
     }
 }
@@ -133,7 +133,7 @@ fn a_window_with_a_loss_or_a_gap_in_it_does_not_count_for_growth() {
     let feedback = ack(&mut sender, &[arrived(56, 54)]);
     assert_eq!(lost(&feedback), [3]);
     assert!(sender.holds_window(true));
-    sender.sent_data(Instant::ZERO + MS * 100, Seq::new(60), 10, 100);
+    sender.sent_data(Instant::ZERO + MS * 100, Seq::new(60), Some(10), 100);
     ack(&mut sender, &[arrived(58, 57)]);
     assert!(sender.holds_window(false), "59 is of the window in which 53 was lost");
     ack(&mut sender, &[arrived(59, 59)]);
@@ -145,7 +145,7 @@ fn after_a_timeout_the_window_may_grow_again() {
     let mut sender = ten(50);
     sender.give_up();
     assert!(!sender.holds_window(true), "nothing of that window will be heard of any more");
-    sender.sent_data(Instant::ZERO + MS * 100, Seq::new(60), 10, 100);
+    sender.sent_data(Instant::ZERO + MS * 100, Seq::new(60), Some(10), 100);
     ack(&mut sender, &[arrived(60, 60)]);
     assert!(!sender.holds_window(false));
 }

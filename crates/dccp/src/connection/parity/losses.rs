@@ -1,0 +1,87 @@
+//! What share of the data was lost of late, and how many packets at a time.
+
+use crate::seq::Seq;
+
+/// What each further packet leaves of those before: so many count as five hundred do.
+const MEMORY: f64 = 1.0 - 1.0 / 500.0;
+/// Of fewer packets nothing is concluded for certain.
+const LEAST: f64 = 50.0;
+
+/// Losses of late.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Losses {
+    packets: f64,
+    lost: f64,
+    /// The last that was lost, and how many were in a row.
+    newest: Option<Seq>,
+    run: f64,
+    mean_run: f64,
+}
+
+impl Default for Losses {
+    fn default() -> Self {
+        Self { packets: 0.0, lost: 0.0, newest: None, run: 0.0, mean_run: 1.0 }
+    }
+}
+
+impl Losses {
+    pub(crate) fn note_arrived(&mut self) {
+        self.packets = self.packets * MEMORY + 1.0;
+        self.lost *= MEMORY;
+    }
+
+    pub(crate) fn note_lost(&mut self, seq: Seq) {
+        self.note_arrived();
+        self.lost += 1.0;
+        if self.newest.is_some_and(|newest| newest.next() == seq) {
+            self.run += 1.0;
+        } else {
+            if self.run > 0.0 {
+                self.mean_run += (self.run - self.mean_run) / 8.0;
+            }
+            self.run = 1.0;
+        }
+        self.newest = Some(seq);
+    }
+
+    /// How many of a million should be reckoned with: what was lost and one standard deviation more.
+    pub(crate) fn ppm(&self) -> u32 {
+        if self.lost < 0.5 {
+            return 0;
+        }
+        ((self.lost + self.lost.sqrt()) / self.packets.max(LEAST) * 1e6).min(1e6) as u32
+    }
+
+    /// How many are lost at a time.
+    pub(crate) fn burst(&self) -> f64 {
+        self.mean_run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_runs_of_numbers() {
+        let mut losses = Losses::default();
+        for n in 0..100_u64 {
+            (0..3).for_each(|k| losses.note_lost(Seq::new(n * 10 + k)));
+        }
+        assert!((losses.burst() - 3.0).abs() < 0.01, "{losses:?}");
+    }
+
+    #[test]
+    fn the_share_is_reckoned_with_care_and_forgotten() {
+        let mut losses = Losses::default();
+        assert_eq!(losses.ppm(), 0);
+        losses.note_lost(Seq::new(0));
+        assert_eq!(losses.ppm(), 40_000, "one, and one more, of fifty");
+        for n in 0..5_000_u64 {
+            if n % 50 == 0 { losses.note_lost(Seq::new(n)) } else { losses.note_arrived() }
+        }
+        assert!((24_000..30_000).contains(&losses.ppm()), "{}", losses.ppm());
+        (0..3_000).for_each(|_| losses.note_arrived());
+        assert_eq!(losses.ppm(), 0);
+    }
+}
