@@ -7,6 +7,7 @@
 
 pub mod adu;
 pub mod advice;
+pub mod choice;
 pub mod queue;
 pub mod rate_limit;
 pub mod rng;
@@ -17,7 +18,8 @@ pub mod units;
 
 pub use adu::{Adu, AduMeta, AduSeq, DropReason, Fate, FrameId, Priority, References, SubStream};
 pub use advice::{Advice, BufferState, Reason, Thresholds};
-pub use queue::{Adviser, Joined, LateChoice, Queue};
+pub use choice::{Adviser, LateChoice};
+pub use queue::{Joined, Queue};
 pub use rate_limit::RateLimit;
 pub use rng::Rng;
 pub use schedule::Schedule;

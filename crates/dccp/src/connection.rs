@@ -1,6 +1,7 @@
 //! A connection: its state, its commands, and the driving order (RFC 4340 §8).
 
 mod acks;
+mod again;
 mod asked;
 mod closing;
 mod config;
@@ -13,6 +14,7 @@ mod handshake;
 mod heed;
 mod options;
 mod parity;
+mod protection;
 mod rates;
 mod receive;
 mod reception;
@@ -34,9 +36,8 @@ use std::collections::VecDeque;
 use timeous_cm::{CmError, Destination, FlowId, Manager};
 use timeous_core::{AduSource, DriveOrder, Duration, Ecn, Instant, Misuse, RateLimit, Rng, Transmit, Transport};
 
-pub use config::Config;
+pub use config::{Config, Parity};
 pub use events::{CloseReason, Event, Statistics};
-pub use parity::Parity;
 pub use state::State;
 
 use crate::ack_vector::AckVector;
@@ -48,11 +49,11 @@ use crate::options::OptionList;
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
 use crate::service::ServiceCode;
+use again::Repeats;
 use asked::Handshake;
 use control::Control;
-use parity::Protection;
+use protection::Protection;
 use reception::Reception;
-use repeats::Repeats;
 use restraint::Restraint;
 use round::{PeerPace, Round};
 use sequence::Sequence;

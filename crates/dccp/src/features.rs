@@ -9,6 +9,7 @@ mod table;
 pub use ends::{Location, Role};
 pub use error::{NegotiationError, ProposeError};
 pub use number::{Feature, Rule};
+pub(crate) use number::{TAKES_PARITY, TAKES_REPEATS};
 pub use table::{Agreement, Features};
 
 #[cfg(test)]

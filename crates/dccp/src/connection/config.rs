@@ -2,10 +2,21 @@
 
 use timeous_core::Duration;
 
-use super::parity::Parity;
 use crate::ccid::Ccid;
 use crate::packet::Encapsulation;
 use crate::seq::Seq;
+
+/// When data get parity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Parity {
+    /// Never.
+    #[default]
+    Off,
+    /// Where packets get lost, for data that could not be sent again in time.
+    Auto,
+    /// Where packets get lost.
+    Always,
+}
 
 /// The settings of a connection. [`Config::default`] is DCCP in UDP with the RFC's timers.
 ///

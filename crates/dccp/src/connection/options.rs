@@ -3,10 +3,9 @@
 use timeous_core::{Duration, Instant};
 
 use super::parity::name::ParityName;
-use super::repeats::{TAKES_PARITY, TAKES_REPEATS};
 use super::{Connection, State};
 use crate::ccid3;
-use crate::features::Feature;
+use crate::features::{Feature, TAKES_PARITY, TAKES_REPEATS};
 use crate::options::{Opt, OptionItem};
 use crate::packet::{Body, Header, Packet, PacketType};
 use crate::reset::ResetReason;

@@ -4,38 +4,23 @@
 //! that RFC 4340 §19.3 reserves for experiments). It leaves only to a peer that agreed to it, and never reaches the
 //! application. What was lost stays lost for congestion control, which hears of each packet what became of it.
 
-mod blocks;
-mod losses;
+pub(super) mod blocks;
+pub(super) mod losses;
 pub(crate) mod name;
-mod rebuild;
-
-use std::collections::VecDeque;
+pub(super) mod rebuild;
 
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{AduMeta, Duration, Instant, PathState, Priority, PulledAdu, Transmit};
 
+use super::config::Parity;
 use super::options::Heard;
-use super::repeats::TAKES_PARITY;
+use super::protection::Ready;
 use super::{Config, Connection, Timer, told};
-use crate::features::Feature;
+use crate::features::{Feature, TAKES_PARITY};
 use crate::packet::{Body, Header, Packet};
 use crate::seq::Seq;
 use blocks::Block;
-use losses::Losses;
 use name::ParityName;
-use rebuild::Rebuild;
-
-/// When data get parity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Parity {
-    /// Never.
-    #[default]
-    Off,
-    /// Where packets get lost, for data that could not be sent again in time.
-    Auto,
-    /// Where packets get lost.
-    Always,
-}
 
 /// The option with the longest map.
 const OPTION_LEN: usize = 16;
@@ -45,25 +30,6 @@ const LEAST_LOSS_PPM: u32 = 500;
 const HOLD: Duration = Duration::from_millis(10);
 /// As many blocks wait for their parity to leave.
 const MOST_READY: usize = 16;
-
-/// Parity that waits to leave.
-#[derive(Clone, Debug)]
-struct Ready {
-    seqs: Vec<Seq>,
-    of: u8,
-    shards: VecDeque<Vec<u8>>,
-    deadline: Instant,
-}
-
-/// Both ends' part.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Protection {
-    block: Option<Block>,
-    ready: VecDeque<Ready>,
-    pub(super) losses: Losses,
-    /// Once the peer has been told that we take parity.
-    rebuild: Option<Box<Rebuild>>,
-}
 
 impl Connection {
     /// Whether an ADU that leaves now is to be rebuilt from parity, should it be lost.

@@ -4,27 +4,19 @@
 //! first, in an option of four bytes; what leaves once says nothing, and costs nothing. Feature and option are of those that
 //! RFC 4340 §19.3 and §19.4 reserve for experiments, so that every other DCCP ignores them.
 
-use std::collections::BTreeMap;
-
 use timeous_cm::Manager;
 use timeous_core::{Duration, Instant};
 
 use super::delivered::{Delivered, WINDOW};
 use super::{Connection, Event, Timer, told};
 use crate::ccid2::Told;
-use crate::features::Feature;
+use crate::features::{Feature, TAKES_REPEATS};
 use crate::options::Opt;
 use crate::packet::Body;
 use crate::seq::Seq;
 
-/// The feature's value of an end that takes data again, and knows them.
-pub(super) const TAKES_REPEATS: u64 = 1;
-/// The same, and parity as well.
-pub(super) const TAKES_PARITY: u64 = 2;
 /// The option, which changes no padding.
 const OPTION_LEN: usize = 4;
-/// As many ADUs are remembered that may be sent again.
-const MOST: usize = 2_048;
 /// Data that were sent first so many numbers ago are not sent again: the receiver has to remember them for certain.
 const FARTHEST: u64 = WINDOW / 2;
 /// For so long a path is thought to reorder that did once.
@@ -33,36 +25,6 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 const ACK_DELAY: Duration = Duration::from_millis(5);
 /// A round trip that hardly varies varies by so much.
 const LEAST_MARGIN: Duration = Duration::from_millis(2);
-
-/// What is known of data that were lost, or come again.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Repeats {
-    /// The number of the first packet with an ADU, by its token: of those that are lost or overdue.
-    first: BTreeMap<u64, Seq>,
-    /// When something that was overdue for later ones was found to have arrived.
-    pub(super) reordered_at: Option<Instant>,
-    /// Whether the driver was told that the peer takes what is sent again.
-    is_told: bool,
-    /// What was delivered here, once the peer has asked.
-    delivered: Option<Delivered>,
-}
-
-impl Repeats {
-    /// An ADU may be sent again that was sent as `seq`, if not under a smaller number before.
-    pub(super) fn remember(&mut self, token: u64, seq: Seq) {
-        if self.is_told {
-            self.first.entry(token).or_insert(seq);
-            if self.first.len() > MOST {
-                self.first.pop_first();
-            }
-        }
-    }
-
-    /// It has arrived.
-    pub(super) fn forget(&mut self, token: u64) {
-        self.first.remove(&token);
-    }
-}
 
 impl Connection {
     /// Whether the peer takes data that are sent again.

@@ -1,11 +1,9 @@
 //! What an end asks for from its first packet on (RFC 4340 §6; RFC 4341 §4).
 
-use super::config::Config;
-use super::parity::Parity;
-use super::repeats::{TAKES_PARITY, TAKES_REPEATS};
+use super::config::{Config, Parity};
 use super::sequence::MAX_SEQUENCE_WINDOW;
 use crate::ccid::Ccid;
-use crate::features::{Feature, Features, Location, Role};
+use crate::features::{Feature, Features, Location, Role, TAKES_PARITY, TAKES_REPEATS};
 
 /// What this end asks for from the first packet on.
 pub(super) fn features(role: Role, config: &Config) -> Features {

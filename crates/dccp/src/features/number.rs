@@ -32,6 +32,11 @@ pub enum Feature {
     TakeRepeats = 125,
 }
 
+/// The value of [`Feature::TakeRepeats`] at an end that takes data again, and knows them.
+pub(crate) const TAKES_REPEATS: u64 = 1;
+/// The same, and parity as well.
+pub(crate) const TAKES_PARITY: u64 = 2;
+
 /// How two ends' wishes become one value (§6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {

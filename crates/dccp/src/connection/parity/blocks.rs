@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_millis(200);
 
 /// Data that were sent and wait for their parity.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(crate) struct Block {
     pub(super) seqs: Vec<Seq>,
     /// Each with its length before it.
     pub(super) shards: Vec<Vec<u8>>,

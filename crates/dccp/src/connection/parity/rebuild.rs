@@ -12,7 +12,7 @@ const MOST_PARITY: usize = 64;
 
 /// What arrived of late, and the parity that has not served yet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rebuild {
+pub(crate) struct Rebuild {
     data: BTreeMap<u64, Vec<u8>>,
     order: VecDeque<u64>,
     parity: VecDeque<(Seq, ParityName, Vec<u8>)>,
