@@ -92,7 +92,7 @@ impl Connection {
                 }
             }
             Opt::Repeat(back) if self.features.local(Feature::TakeRepeats) >= TAKES_REPEATS => {
-                heard.repeat = Some(back)
+                heard.repeat = Some(back);
             }
             Opt::Parity { back, index, of, map } if self.features.local(Feature::TakeRepeats) == TAKES_PARITY => {
                 heard.parity = ParityName::read(back, index, of, map);

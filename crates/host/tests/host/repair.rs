@@ -21,7 +21,7 @@ const RTT: u64 = 110;
 fn trace() -> Vec<Frame> {
     (0..FRAMES)
         .map(|n| {
-            let is_key = n % GOP == 0;
+            let is_key = n.is_multiple_of(GOP);
             // Its own number is its place plus one, so that this is the one before.
             let references = if is_key { References::NONE } else { References::from([FrameId(n)]) };
             let priority = if is_key { Priority::HIGHEST } else { Priority::NORMAL };
@@ -104,7 +104,7 @@ fn stream(seed: u64, kbps: u64, loss: f64, deadline: Duration, (repairs, parity)
     let mut decodable = 0;
     let mut chain = true;
     for (n, is_whole) in is_whole[1..].iter().enumerate() {
-        chain = *is_whole && (chain || n as u32 % GOP == 0);
+        chain = *is_whole && (chain || (n as u32).is_multiple_of(GOP));
         decodable += u32::from(chain);
     }
     let arrivals = receiver.arrivals().list();

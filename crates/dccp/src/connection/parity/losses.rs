@@ -78,7 +78,7 @@ mod tests {
         losses.note_lost(Seq::new(0));
         assert_eq!(losses.ppm(), 40_000, "one, and one more, of fifty");
         for n in 0..5_000_u64 {
-            if n % 50 == 0 { losses.note_lost(Seq::new(n)) } else { losses.note_arrived() }
+            if n.is_multiple_of(50) { losses.note_lost(Seq::new(n)) } else { losses.note_arrived() }
         }
         assert!((24_000..30_000).contains(&losses.ppm()), "{}", losses.ppm());
         (0..3_000).for_each(|_| losses.note_arrived());
