@@ -92,6 +92,7 @@ sanitize:
 
 bench:
 	$(CARGO) bench -p timeous-ring --bench ring
+	$(CARGO) bench -p timeous-choice --bench plan
 	$(CARGO) bench -p timeous-ipc --bench ipc
 	$(CARGO) bench -p timeous-net --bench sim
 	$(CARGO) bench -p timeous-host --bench transports

@@ -37,6 +37,11 @@ impl TestQueue {
         (0..self.places.len()).filter(|&at| self.places[at].1.is_none()).collect()
     }
 
+    /// The packet at a place leaves.
+    pub(crate) fn take(&mut self, index: usize) {
+        self.places[index].1 = Some(DropReason::Withdrawn);
+    }
+
     pub(crate) fn reason(&self, index: usize) -> Option<DropReason> {
         self.places[index].1
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, QueueLimit};
-use timeous_core::{Duration, LateChoice, Priority};
+use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, Plan, QueueLimit};
+use timeous_core::{Duration, LateChoice, Priority, SubStream};
 use timeous_engine::{Carrier, Ccid, DccpConfig, ServiceCode, StreamConfig};
 use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
 
@@ -47,6 +47,10 @@ fn choice(policy: Policy) -> Box<dyn LateChoice> {
         // What ages away in the middle of a frame takes the rest with it.
         Policy::Age(limit) => Box::new(Chain::default().then(Age::new(limit.into())).then(sound)),
         Policy::Dbat => Box::new(Dbat::for_media()),
+        Policy::Plan(weights) => {
+            let weigh = |plan: Plan, (substream, weight)| plan.weighing(SubStream(substream), weight);
+            Box::new(weights.into_iter().flatten().fold(Plan::default(), weigh))
+        }
         Policy::Frames(limit) => Box::new(sound.then(Frames::new(match limit {
             Limit::Deadlines => QueueLimit::Deadlines,
             Limit::Time(time) => QueueLimit::Time(time.into()),

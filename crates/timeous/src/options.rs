@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, QueueLimit};
-use timeous_core::{Duration, LateChoice};
+use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, Plan, QueueLimit};
+use timeous_core::{Duration, LateChoice, SubStream};
 use timeous_engine::{Ccid, Parity, TcpFraming, Unordered};
 
 /// Who calls whom.
@@ -42,11 +42,14 @@ pub enum PolicyName {
     Dbat,
     /// Nothing is given up, not even what is expired: a plain queue, to compare with.
     Fifo,
+    /// What is kept is the set of frames of which most can be decoded in time, as far as the path's rate and the source's
+    /// past tell: whole frames, heads of groups before tails.
+    Plan,
 }
 
 impl PolicyName {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Frames, Self::Deadline, Self::Age, Self::Dbat, Self::Fifo];
+    pub const ALL: [Self; 6] = [Self::Frames, Self::Deadline, Self::Age, Self::Dbat, Self::Fifo, Self::Plan];
 
     /// The name in a URI.
     pub const fn as_str(self) -> &'static str {
@@ -56,6 +59,7 @@ impl PolicyName {
             Self::Age => "age",
             Self::Dbat => "dbat",
             Self::Fifo => "fifo",
+            Self::Plan => "plan",
         }
     }
 }
@@ -156,6 +160,9 @@ pub struct Options {
     pub age: Option<Duration>,
     /// What is done about losses: over DCCP, to a peer that knows how. Never anything under [`PolicyName::Fifo`].
     pub repair: RepairName,
+    /// Under [`PolicyName::Plan`], how many others a frame of a sub-stream is worth: at most
+    /// [`MOST_WEIGHTS`](Self::MOST_WEIGHTS) of them; one if it is not among them.
+    pub weights: Vec<(u8, u32)>,
     /// What carries it.
     pub transport: TransportName,
     /// Over TCP, how datagrams lie in the byte stream.
@@ -192,6 +199,7 @@ impl Default for Options {
             queue: None,
             age: None,
             repair: RepairName::Auto,
+            weights: Vec::new(),
             transport: TransportName::default(),
             framing: TcpFraming::default(),
             unordered: Unordered::default(),
@@ -209,6 +217,9 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How many sub-streams may have weights.
+    pub const MOST_WEIGHTS: usize = 4;
+
     /// The policy that the options describe.
     #[must_use]
     pub fn choice(&self) -> Box<dyn LateChoice> {
@@ -217,6 +228,10 @@ impl Options {
             PolicyName::Fifo => Box::new(Chain::default()),
             PolicyName::Deadline => Box::new(chain),
             PolicyName::Dbat => Box::new(Dbat::for_media()),
+            PolicyName::Plan => {
+                let weigh = |plan: Plan, &(substream, weight): &(u8, u32)| plan.weighing(SubStream(substream), weight);
+                Box::new(self.weights.iter().take(Self::MOST_WEIGHTS).fold(Plan::default(), weigh))
+            }
             // What ages away in the middle of a frame takes the rest with it.
             PolicyName::Age => {
                 let age = Age::new(self.age.unwrap_or(self.latency));

@@ -66,7 +66,7 @@ pub enum UriError {
 }
 
 /// Every key, and what it means.
-pub const KEYS: [(&str, &str); 18] = [
+pub const KEYS: [(&str, &str); 19] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
     ("transport", "dccp (in UDP, the default), tcp, or auto: tcp where UDP does not pass, or passes no more"),
     (
@@ -79,11 +79,12 @@ pub const KEYS: [(&str, &str); 18] = [
          missing, by a packet tap, which takes CAP_NET_RAW",
     ),
     ("latency", "from the moment of handing over to playout, such as 300ms; a plain number is milliseconds"),
-    ("policy", "frames, deadline, age, dbat or fifo: what is given up when the path is too slow"),
+    ("policy", "frames, deadline, age, dbat, fifo or plan: what is given up when the path is too slow"),
     (
         "queue",
         "with policy=frames: how much may wait, such as 150ms or 3p (packets), in place of what can arrive in time",
     ),
+    ("weights", "with policy=plan: how many others a frame of a sub-stream is worth, such as 0:4,2:8"),
     ("age", "with policy=age: how long an ADU may wait, such as 90ms"),
     (
         "repair",
@@ -208,6 +209,7 @@ fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
         "queue" => options.queue = Some(queue(value)?),
         "age" => options.age = Some(time("age", value)?),
         "repair" => options.repair = repair(value)?,
+        "weights" => options.weights = weights(value)?,
         "mtu" => options.mtu = number("mtu", value, 200..=65_000)?,
         "slots" => options.slots = number("slots", value, 2..=65_536)?,
         "timeout" => options.timeout = time("timeout", value)?,
@@ -265,6 +267,17 @@ fn policy(value: &str) -> Result<PolicyName, UriError> {
     PolicyName::ALL.into_iter().find(|policy| policy.as_str() == value).ok_or_else(|| {
         bad("policy", value, format!("use one of {}", PolicyName::ALL.map(PolicyName::as_str).join(", ")))
     })
+}
+
+fn weights(value: &str) -> Result<Vec<(u8, u32)>, UriError> {
+    let expected = "use up to four sub-streams with the weight of each, from 1 to 1000, such as 0:4,2:8";
+    let weight = |pair: &str| {
+        let (substream, weight) = pair.split_once(':')?;
+        let weight = weight.parse().ok().filter(|weight| (1..=1_000).contains(weight))?;
+        Some((substream.parse().ok()?, weight))
+    };
+    let weights: Option<Vec<_>> = value.split(',').map(weight).collect();
+    weights.filter(|weights| weights.len() <= Options::MOST_WEIGHTS).ok_or_else(|| bad("weights", value, expected))
 }
 
 fn queue(value: &str) -> Result<QueueLimit, UriError> {
@@ -374,6 +387,8 @@ mod tests {
         let plain: Uri = "timeous://h?latency=120".parse().unwrap();
         assert_eq!(plain.options.latency, Duration::from_millis(120));
         assert_eq!(options.policy, PolicyName::Age);
+        let planned: Uri = "timeous://h?policy=plan&weights=0:4,2:8".parse().unwrap();
+        assert_eq!((planned.options.policy, planned.options.weights), (PolicyName::Plan, vec![(0, 4), (2, 8)]));
         assert_eq!(options.queue, Some(QueueLimit::Packets(3)));
         assert_eq!((options.mtu, options.slots, options.dccp_port), (1200, 64, 7));
         assert_eq!((options.keep_alive, options.ccid), (Some(Duration::from_secs(15)), Ccid::Ccid4));
@@ -413,6 +428,9 @@ mod tests {
         assert!(error("timeous://h?latency=soon").contains("120ms"));
         assert!(error("timeous://h?latency=0").contains("more than nothing"));
         assert!(error("timeous://h?policy=best").contains("frames, deadline, age, dbat, fifo"));
+        for wrong in ["1", "1:0", "1:2000", "300:1", "0:1,1:1,2:1,3:1,4:1", ""] {
+            assert!(error(&format!("timeous://h?weights={wrong}")).contains("0:4,2:8"), "{wrong}");
+        }
         assert!(error("timeous://h?mtu=10").contains("from 200"));
         assert!(error("timeous://:1?mode=caller").contains("needs a host"));
         assert!(error("timeous://name:1?mode=listener").contains("IP address"));

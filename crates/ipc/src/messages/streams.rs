@@ -69,6 +69,9 @@ pub enum Policy {
     /// Beyond what the stream hands over within two delays of the path only marked packets go, and the source is told
     /// before.
     Dbat,
+    /// What is kept is the set of frames of which most can be decoded in time. A frame of these sub-streams is worth so
+    /// many others.
+    Plan([Option<(u8, u32)>; 4]),
 }
 
 /// How much may wait in a queue.

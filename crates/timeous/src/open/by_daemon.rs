@@ -71,6 +71,13 @@ fn policy(options: &Options) -> Policy {
         PolicyName::Deadline => Policy::Deadline,
         PolicyName::Dbat => Policy::Dbat,
         PolicyName::Age => Policy::Age(options.age.unwrap_or(options.latency).into()),
+        PolicyName::Plan => {
+            let mut weights = [None; Options::MOST_WEIGHTS];
+            for (slot, weight) in weights.iter_mut().zip(&options.weights) {
+                *slot = Some(*weight);
+            }
+            Policy::Plan(weights)
+        }
         PolicyName::Frames => Policy::Frames(match options.queue {
             None | Some(QueueLimit::Deadlines) => Limit::Deadlines,
             Some(QueueLimit::Time(time)) => Limit::Time(time.into()),

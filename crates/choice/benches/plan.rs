@@ -1,0 +1,118 @@
+//! What a policy costs a packet: the plan beside the policies that look no further than the queue, in one run.
+//!
+//! A stream of 25 frames a second in groups of 30 is offered at twice the rate at which packets leave, with half a second to
+//! arrive: what waits is half a second's worth.
+
+use std::hint::black_box;
+
+use rustix::time::{ClockId, clock_gettime};
+use timeous_choice::{Chain, Deadlines, Dependencies, Frames, Plan, QueueLimit};
+use timeous_core::{
+    AduMeta, AduSeq, DropReason, Duration, FrameId, Instant, LateChoice, PathState, Queue, Rate, References,
+};
+
+/// Runs of each, of which the median counts.
+const ROUNDS: usize = 5;
+const PACKETS: u64 = 20_000;
+const LEN: usize = 1_100;
+
+/// Time that this thread has computed.
+fn computed() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// A queue in plain memory.
+#[derive(Default)]
+struct Plain {
+    waiting: Vec<(AduMeta, bool)>,
+    next: u64,
+}
+
+impl Plain {
+    /// A frame of so many packets comes.
+    fn push(&mut self, frame: u32, packets: u64, now: Instant) {
+        let references = if (frame - 1) % 30 == 0 { References::NONE } else { References::from([FrameId(frame - 1)]) };
+        for _ in 0..packets {
+            let (seq, deadline) = (AduSeq(self.next), Some(now + Duration::from_millis(500)));
+            let (frame, enqueued) = (FrameId(frame), now);
+            self.waiting.push((AduMeta { seq, deadline, frame, references, enqueued, ..AduMeta::default() }, true));
+            self.next += 1;
+        }
+    }
+
+    /// The first packet leaves; whether there is one.
+    fn take(&mut self) -> bool {
+        let first = self.waiting.iter().position(|(_, wanted)| *wanted);
+        self.waiting.drain(..first.map_or(self.waiting.len(), |first| first + 1));
+        first.is_some()
+    }
+}
+
+impl Queue for Plain {
+    fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn get(&self, index: usize) -> Option<(&AduMeta, usize)> {
+        self.waiting.get(index).filter(|(_, wanted)| *wanted).map(|(meta, _)| (meta, LEN))
+    }
+
+    fn drop_at(&mut self, index: usize, _: DropReason) {
+        self.waiting[index].1 = false;
+    }
+}
+
+/// Nanoseconds that a policy takes a packet where `kbps` leave.
+fn cost(mut policy: Box<dyn LateChoice>, kbps: u64) -> f64 {
+    let rate = Rate::from_kbps(kbps);
+    let rtt = Some(Duration::from_millis(50));
+    let path = PathState {
+        rate,
+        srtt: rtt,
+        min_rtt: rtt,
+        outstanding: rate.bytes_in(rtt.unwrap_or_default()),
+        ..PathState::default()
+    };
+    let (gap, interval) = (rate.time_for(LEN as u64), Duration::from_millis(40));
+    // Thirty frames of which one is three times as large.
+    let plain = (2 * rate.bytes_in(interval) * 30 / 32).div_ceil(LEN as u64);
+    let (mut queue, mut now, mut due, mut frame, mut spent) = (Plain::default(), Instant::ZERO, Instant::ZERO, 0, 0.0);
+    for _ in 0..PACKETS {
+        while due <= now {
+            frame += 1;
+            queue.push(frame, if (frame - 1) % 30 == 0 { 3 * plain } else { plain }, due);
+            due += interval;
+        }
+        let before = computed();
+        policy.choose(now, &path, black_box(&mut queue));
+        spent += computed() - before;
+        queue.take();
+        now += gap;
+    }
+    spent * 1e9 / PACKETS as f64
+}
+
+type Make = fn() -> Box<dyn LateChoice>;
+
+fn main() {
+    let policies: [(&str, Make); 3] = [
+        ("deadline", || Box::new(Chain::default().then(Deadlines).then(Dependencies::default()))),
+        ("frames", || {
+            let sound = Chain::default().then(Deadlines).then(Dependencies::default());
+            Box::new(sound.then(Frames::new(QueueLimit::Deadlines)))
+        }),
+        ("plan", || Box::new(Plan::default())),
+    ];
+    for kbps in [300, 1_000, 5_000] {
+        let mut costs = [0.0; 3];
+        for (slot, (_, make)) in costs.iter_mut().zip(policies) {
+            let mut rounds: Vec<f64> = (0..ROUNDS).map(|_| cost(make(), kbps)).collect();
+            rounds.sort_by(f64::total_cmp);
+            *slot = rounds[ROUNDS / 2];
+        }
+        for ((name, _), cost) in policies.iter().zip(costs) {
+            println!("{kbps:>5} kbit/s  {name:<9} {cost:>9.0} ns a packet  {:>6.2} of frames", cost / costs[1]);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What the source will hand over next: what it did, a period ago.
+
+use std::collections::VecDeque;
+
+use timeous_core::{AduMeta, Duration, FrameId, Instant};
+
+/// How many frames are remembered: four groups of a minute's length at one a second, or two of five seconds at 50.
+const REMEMBERED: usize = 512;
+/// Where no group has come to its end, the pattern is looked for among periods up to this.
+const LONGEST_PATTERN: usize = 16;
+/// Sizes are averaged over so many frames of a kind.
+const SIZES: u64 = 8;
+
+/// What was seen of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    id: FrameId,
+    kind: Kind,
+    at: Instant,
+    /// From one frame to the next.
+    gap: Duration,
+    bytes: u64,
+    /// From the hand-over to the deadline.
+    time: Option<Duration>,
+}
+
+/// What makes frames alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+struct Kind {
+    /// How many frames back its references are, as far as they are remembered; zero: nothing.
+    back: [u16; 4],
+    worth: u64,
+}
+
+impl Kind {
+    /// A group begins with it.
+    fn is_key(&self) -> bool {
+        self.back == [0; 4]
+    }
+}
+
+/// A frame that is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Expected {
+    pub(super) at: Instant,
+    pub(super) deadline: Option<Instant>,
+    pub(super) bytes: u64,
+    pub(super) worth: u64,
+    /// How many frames back in the stream its references are; zero: nothing.
+    pub(super) back: [u16; 4],
+}
+
+/// Remembers the stream and tells how it goes on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Forecast {
+    frames: VecDeque<Seen>,
+    /// Mean sizes by kind.
+    sizes: Vec<(Kind, u64)>,
+    period: Option<usize>,
+}
+
+impl Forecast {
+    /// A packet was handed over that was not seen before.
+    pub(super) fn learn(&mut self, meta: &AduMeta, len: u64, worth: u64) {
+        if let Some(last) = self.frames.back_mut()
+            && meta.frame != FrameId::NONE
+            && last.id == meta.frame
+        {
+            last.bytes += len;
+            return;
+        }
+        self.close_last();
+        let at = meta.enqueued;
+        let gap = self.frames.back().map_or(Duration::ZERO, |last| at.saturating_since(last.at));
+        let kind = Kind { back: self.backs(meta), worth };
+        let time = meta.deadline.map(|deadline| deadline.saturating_since(at));
+        self.frames.push_back(Seen { id: meta.frame, kind, at, gap, bytes: len, time });
+        if self.frames.len() > REMEMBERED {
+            self.frames.pop_front();
+        }
+        self.period = self.find_period();
+    }
+
+    /// How many frames back it refers to. What is forgotten is of no use for a pattern.
+    fn backs(&self, meta: &AduMeta) -> [u16; 4] {
+        let mut back = [0; 4];
+        for (slot, reference) in back.iter_mut().zip(meta.references.iter()) {
+            let found = self.frames.iter().rev().position(|seen| seen.id == reference);
+            *slot = found.map_or(u16::MAX, |found| found as u16 + 1);
+        }
+        back
+    }
+
+    /// The last frame is whole: its size counts for its kind.
+    fn close_last(&mut self) {
+        let Some(&Seen { kind, bytes, .. }) = self.frames.back() else { return };
+        match self.sizes.iter_mut().find(|(of, _)| *of == kind) {
+            Some((_, mean)) => *mean = (*mean * (SIZES - 1) + bytes) / SIZES,
+            None => {
+                if self.sizes.len() >= 2 * LONGEST_PATTERN {
+                    self.sizes.remove(0);
+                }
+                self.sizes.push((kind, bytes));
+            }
+        }
+    }
+
+    /// After how many frames the stream repeats itself: the length of the last whole group or, before there is one, of a
+    /// pattern within.
+    fn find_period(&self) -> Option<usize> {
+        let newest = self.frames.len().checked_sub(1)?;
+        let mut keys = (0..self.frames.len()).rev().filter(|&place| self.frames[place].kind.is_key());
+        if let (Some(last), Some(before)) = (keys.next(), keys.next())
+            && newest - last <= last - before
+        {
+            return Some(last - before);
+        }
+        let alike = |place: usize, period: usize| self.frames[place].kind == self.frames[place - period].kind;
+        (1..=LONGEST_PATTERN.min(self.frames.len() / 3))
+            .find(|&period| (newest + 1 - 2 * period..=newest).all(|place| alike(place, period)))
+    }
+
+    /// The frames that will come, in order.
+    pub(super) fn ahead(&self) -> impl Iterator<Item = Expected> + '_ {
+        let newest = self.frames.back().copied();
+        let period = self.period.unwrap_or(1);
+        let mut at = newest.map_or(Instant::ZERO, |newest| newest.at);
+        let pattern = self.frames.len().saturating_sub(period);
+        let count = if self.period.is_some() { usize::MAX } else { 0 };
+        (0..count).map(move |n| {
+            let seen = &self.frames[pattern + n % period];
+            at += seen.gap;
+            let bytes = self.sizes.iter().find(|(kind, _)| *kind == seen.kind).map_or(seen.bytes, |(_, mean)| *mean);
+            let deadline = seen.time.map(|time| at + time);
+            Expected { at, deadline, bytes, worth: seen.kind.worth, back: seen.kind.back }
+        })
+    }
+
+    /// The frame so many before the newest; `None` if it is forgotten.
+    pub(super) fn id_before_newest(&self, back: usize) -> Option<FrameId> {
+        let place = self.frames.len().checked_sub(1 + back)?;
+        Some(self.frames[place].id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::at;
+    use timeous_core::References;
+
+    /// Frames each 40 ms, with the distances of their references and their sizes.
+    fn learnt(frames: &[(u32, u64)]) -> Forecast {
+        let mut forecast = Forecast::default();
+        for (n, &(back, bytes)) in frames.iter().enumerate() {
+            let references = match back {
+                0 => References::NONE,
+                back => References::from([FrameId(n as u32 + 1 - back)]),
+            };
+            let enqueued = at(40 * n as u64);
+            let deadline = Some(enqueued + Duration::from_millis(200));
+            let meta = AduMeta { frame: FrameId(n as u32 + 1), references, enqueued, deadline, ..AduMeta::default() };
+            forecast.learn(&meta, bytes / 2, 1);
+            forecast.learn(&meta, bytes / 2, 1);
+        }
+        forecast
+    }
+
+    #[test]
+    fn the_last_group_comes_again() {
+        let forecast = learnt(&[(0, 900), (1, 100), (1, 100), (0, 900), (1, 100)]);
+        let ahead: Vec<Expected> = forecast.ahead().take(4).collect();
+        assert_eq!(
+            ahead.iter().map(|frame| (frame.bytes, frame.back[0])).collect::<Vec<_>>(),
+            [(100, 1), (900, 0), (100, 1), (100, 1)]
+        );
+        assert_eq!((ahead[1].at, ahead[1].deadline), (at(240), Some(at(440))));
+        assert_eq!(forecast.id_before_newest(1), Some(FrameId(4)));
+    }
+
+    #[test]
+    fn within_the_first_group_its_pattern_goes_on() {
+        let forecast = learnt(&[(0, 900), (1, 50), (2, 200), (1, 50), (2, 200), (1, 50), (2, 200)]);
+        let backs: Vec<u16> = forecast.ahead().take(3).map(|frame| frame.back[0]).collect();
+        assert_eq!(backs, [1, 2, 1]);
+    }
+
+    #[test]
+    fn nothing_is_expected_of_a_stream_without_a_pattern() {
+        assert_eq!(learnt(&[]).ahead().next(), None);
+        assert_eq!(learnt(&[(0, 900), (1, 100), (2, 300), (1, 100)]).ahead().next(), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! The frames of a queue, put together from its packets.
+
+use timeous_core::{AduMeta, AduSeq, FrameId, Instant, Queue, References};
+
+/// By what a frame is known: one that is useful by itself, by the number of its ADU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name(FrameId, AduSeq);
+
+impl Name {
+    pub(super) fn of(meta: &AduMeta) -> Self {
+        match meta.frame {
+            FrameId::NONE => Self(FrameId::NONE, meta.seq),
+            frame => Self(frame, AduSeq(0)),
+        }
+    }
+
+    pub(super) fn frame(self) -> FrameId {
+        self.0
+    }
+}
+
+/// A frame that waits, or what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) name: Name,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    /// The earliest of its packets'.
+    pub(super) deadline: Instant,
+    pub(super) references: References,
+    pub(super) worth: u64,
+    /// A part of it has left, and has to leave again.
+    pub(super) begun: bool,
+}
+
+/// Puts together the frames of a queue, in the order of their first packets.
+pub(super) fn gather(queue: &dyn Queue, worth: impl Fn(&AduMeta) -> u64, frames: &mut Vec<Waiting>) {
+    frames.clear();
+    for at in 0..queue.len() {
+        let Some((meta, len)) = queue.get(at) else { continue };
+        let name = Name::of(meta);
+        let deadline = meta.deadline.unwrap_or(Instant::FAR_FUTURE);
+        let same = |frame: &&mut Waiting| frame.name == name && name.frame() != FrameId::NONE;
+        match frames.iter_mut().rev().find(same) {
+            Some(frame) => {
+                frame.packets += 1;
+                frame.begun |= queue.was_sent(at);
+                frame.bytes += len as u64;
+                frame.deadline = frame.deadline.min(deadline);
+            }
+            None => {
+                let (bytes, references, begun) = (len as u64, meta.references, queue.was_sent(at));
+                frames.push(Waiting { name, packets: 1, bytes, deadline, references, worth: worth(meta), begun });
+            }
+        }
+    }
+}

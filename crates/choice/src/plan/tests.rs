@@ -1,0 +1,154 @@
+//! The plan on queues whose frames, path and outcome are named.
+
+use timeous_core::{DropReason, Fate};
+use timeous_core::{Duration, FrameId, Instant, LateChoice, PathState, Priority, Rate, SubStream};
+
+use super::Plan;
+use crate::testing::{TestQueue, at, path};
+
+/// A path on which a packet of the queue takes 12 ms, and the way 20 ms.
+fn slow_path() -> PathState {
+    let rtt = Some(Duration::from_millis(40));
+    PathState { rate: Rate::from_kbps(80), srtt: rtt, min_rtt: rtt, outstanding: 1, ..path() }
+}
+
+/// Frames with their packets, references and deadlines.
+fn queue(frames: &[(u32, usize, &[u32], u64)]) -> TestQueue {
+    let mut queue = TestQueue::default();
+    for &(frame, packets, references, deadline) in frames {
+        for _ in 0..packets {
+            queue.push_frame(frame, references);
+            queue.meta_mut(queue.len() - 1).deadline = Some(at(deadline));
+        }
+    }
+    queue
+}
+
+/// Which frames leave if each packet that leaves takes 12 ms.
+fn leaving(mut plan: Plan, mut queue: TestQueue, path: &PathState) -> Vec<u32> {
+    let mut frames = Vec::new();
+    let mut now = at(0);
+    loop {
+        plan.choose(now, path, &mut queue);
+        let Some(&first) = queue.left().first() else { return frames };
+        frames.push(queue.get(first).map_or(0, |(meta, _)| meta.frame.0));
+        queue.take(first);
+        now += Duration::from_millis(12);
+    }
+}
+
+#[test]
+fn what_fits_leaves_in_order() {
+    let queue = queue(&[(1, 2, &[], 200), (2, 1, &[1], 200), (3, 1, &[2], 200)]);
+    assert_eq!(leaving(Plan::default(), queue, &slow_path()), [1, 1, 2, 3]);
+}
+
+#[test]
+fn the_tail_of_a_group_is_given_up_for_the_head_of_the_next() {
+    let queue = queue(&[(1, 2, &[], 90), (2, 3, &[1], 90), (3, 3, &[2], 120), (4, 2, &[], 95), (5, 1, &[4], 105)]);
+    assert_eq!(leaving(Plan::default(), queue, &slow_path()), [1, 1, 4, 4, 5]);
+}
+
+#[test]
+fn what_cannot_finish_does_not_begin() {
+    let queue = queue(&[(1, 9, &[], 100), (2, 1, &[], 100)]);
+    assert_eq!(leaving(Plan::default(), queue, &slow_path()), [2]);
+}
+
+#[test]
+fn nothing_leaves_whose_reference_is_lost() {
+    let mut plan = Plan::default();
+    let lost = timeous_core::AduMeta { frame: FrameId(1), ..Default::default() };
+    plan.on_fate(&lost, Fate::Lost);
+    let mut queue = queue(&[(2, 1, &[1], 300), (3, 1, &[2], 300), (4, 1, &[], 300)]);
+    plan.choose(at(0), &slow_path(), &mut queue);
+    assert_eq!(queue.left(), [2]);
+    assert_eq!(queue.reason(1), Some(DropReason::ReferenceLost));
+}
+
+#[test]
+fn only_what_stands_before_the_next_packet_is_given_up() {
+    let mut queue = queue(&[(1, 9, &[], 100), (2, 1, &[], 100), (3, 9, &[], 100)]);
+    Plan::default().choose(at(0), &slow_path(), &mut queue);
+    assert_eq!(queue.left(), (9..19).collect::<Vec<_>>(), "frame 3 may be wanted if the path proves faster");
+}
+
+#[test]
+fn a_user_can_weigh_audio_above_video() {
+    let frames = || {
+        let mut queue = queue(&[(1, 2, &[], 62), (2, 2, &[], 63)]);
+        queue.meta_mut(2).substream = SubStream(1);
+        queue.meta_mut(3).substream = SubStream(1);
+        queue
+    };
+    assert_eq!(leaving(Plan::default(), frames(), &slow_path()), [1, 1]);
+    let weighing = Plan::default().weighing(SubStream(1), 2);
+    assert_eq!(leaving(weighing, frames(), &slow_path()), [2, 2]);
+}
+
+#[test]
+fn of_frames_of_a_size_the_one_of_higher_priority_leaves() {
+    let mut queue = queue(&[(1, 2, &[], 62), (2, 2, &[], 62)]);
+    for place in [2, 3] {
+        queue.meta_mut(place).priority = Priority::HIGHEST;
+    }
+    assert_eq!(leaving(Plan::default(), queue, &slow_path()), [2, 2]);
+}
+
+#[test]
+fn before_the_first_round_trip_nothing_is_given_up_but_what_is_expired() {
+    let queue = queue(&[(1, 1, &[], 0), (2, 1, &[], 1), (3, 1, &[], 30)]);
+    assert_eq!(leaving(Plan::default(), queue, &path()), [1, 3]);
+}
+
+#[test]
+fn packets_without_a_frame_are_frames_of_their_own() {
+    let mut queue = TestQueue::default();
+    for _ in 0..6 {
+        queue.push(|meta| meta.deadline = Some(at(60)));
+    }
+    let mut plan = Plan::default();
+    plan.choose(at(0), &slow_path(), &mut queue);
+    assert_eq!(queue.left().len(), 6, "two do not fit, and are not in the way");
+}
+
+#[test]
+fn a_path_that_seems_too_slow_is_tried_with_what_might_make_it() {
+    let slow = PathState { srtt: Some(Duration::from_millis(400)), outstanding: 9_000, ..slow_path() };
+    let queue = queue(&[(1, 1, &[], 100), (2, 1, &[], 10)]);
+    assert_eq!(leaving(Plan::default(), queue, &slow), [1]);
+}
+
+#[test]
+fn a_layer_is_given_up_early_where_the_base_would_be_late_later() {
+    // A base frame of two packets each 40 ms and a refinement of three: only the base fits, 24 of 40 ms.
+    let mut plan = Plan::default();
+    let mut queue = TestQueue::default();
+    let mut left = Vec::new();
+    let mut now = at(0);
+    for n in 0..24_u32 {
+        let captured = at(u64::from(n / 2) * 40);
+        let (frame, packets, reference) = if n % 2 == 0 { (n + 1, 2, n.checked_sub(1)) } else { (n + 1, 3, Some(n)) };
+        for _ in 0..packets {
+            let references: Vec<u32> = reference.into_iter().collect();
+            queue.push_frame(frame, &references);
+            let meta = queue.meta_mut(queue.len() - 1);
+            (meta.enqueued, meta.deadline) = (captured, Some(captured + Duration::from_millis(160)));
+        }
+        if n % 2 == 0 {
+            continue;
+        }
+        // What waits at the end leaves.
+        let until: Instant = captured + Duration::from_millis(if n < 23 { 40 } else { 400 });
+        now = now.max(captured);
+        while now < until {
+            plan.choose(now, &slow_path(), &mut queue);
+            let Some(&first) = queue.left().first() else { break };
+            left.push(queue.get(first).map_or(0, |(meta, _)| meta.frame.0));
+            queue.take(first);
+            now += Duration::from_millis(12);
+        }
+    }
+    let base = (1..=23).step_by(2).filter(|frame| left.iter().filter(|left| *left == frame).count() == 2).count();
+    assert_eq!(base, 12, "no base frame is late: {left:?}");
+}
