@@ -16,7 +16,7 @@ pub(crate) use error::LabError;
 pub(crate) use findings::{Choice, Figure, Findings, Table};
 pub(crate) use progress::Progress;
 pub(crate) use record::record;
-pub(crate) use run::Run;
+pub(crate) use run::{Extent, Run};
 pub(crate) use section::{section, summary};
 pub(crate) use text::text;
 

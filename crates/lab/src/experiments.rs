@@ -1,5 +1,6 @@
 //! The experiments by name. One line here makes one a command, a section of the report, and a row of the list.
 
+mod bloat;
 mod cm;
 pub(crate) mod cm_api;
 mod cm_cpu;
@@ -81,5 +82,6 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &tcp_cubic::TcpCubic,
         &tcp_kernel::TcpKernel,
         &tcp_expired::TcpExpired,
+        &bloat::Bloat,
     ]
 }

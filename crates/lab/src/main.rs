@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use experiment::{Experiment, LabError, Progress, Run};
+use experiment::{Experiment, Extent, LabError, Progress, Run};
 use experiments::cm_api::place;
 use experiments::cm_host;
 use experiments::sending::crowd;
@@ -72,6 +72,9 @@ struct RunArgs {
     /// On this machine's kernel rather than in virtual time
     #[arg(long)]
     real: bool,
+    /// How much of it, where an experiment has cells to leave out
+    #[arg(long, value_enum, default_value_t)]
+    extent: Extent,
     /// Print what was found as JSON
     #[arg(long)]
     json: bool,
@@ -174,6 +177,7 @@ fn one(experiment: &dyn Experiment, args: &RunArgs) -> u8 {
         seed: args.seed,
         seeds: args.seeds.unwrap_or(about.seeds_of(args.real)),
         real: args.real,
+        extent: args.extent,
         progress: &progress,
     };
     let found = match (about.forms.include(args.real), args.real) {

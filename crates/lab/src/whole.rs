@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::experiment::{self, About, Experiment, Findings, LabError, Progress, Run};
+use crate::experiment::{self, About, Experiment, Extent, Findings, LabError, Progress, Run};
 use crate::report::{Cell, Mark, Page};
 
 /// What came of one experiment in one form.
@@ -48,7 +48,7 @@ pub(crate) fn run(
     for (index, (experiment, form)) in wanted.iter().enumerate() {
         let about = experiment.about();
         let outcome = {
-            let run = Run { seed, seeds: about.seeds_of(*form), real: *form, progress };
+            let run = Run { seed, seeds: about.seeds_of(*form), real: *form, extent: Extent::Usual, progress };
             let place = format!("{} of {}: {}", index + 1, wanted.len(), about.name);
             progress.say(&format!("{place}{} ({})", if *form { " --real" } else { "" }, about.takes));
             Outcome { about, run, result: experiment.run(&run) }

@@ -50,12 +50,16 @@ snapshots! {
     tcp_formula: "tcp-formula",
     tcp_sharing: "tcp-sharing",
     tcp_cubic: "tcp-cubic",
+    bloat: "bloat",
 }
 
 /// What an experiment is called with: those that take long without optimisation, with one seed.
 fn arguments(name: &str) -> Vec<&str> {
     let mut arguments = vec![name, "--seed", "1"];
-    let long = ["cm-loss", "cm-ensemble", "cm-trust", "tfrc-fair", "tfrc-step"];
+    if name == "bloat" {
+        arguments.extend(["--extent", "small"]);
+    }
+    let long = ["cm-loss", "cm-ensemble", "cm-trust", "tfrc-fair", "tfrc-step", "bloat"];
     if long.contains(&name) || ["dbat-", "tl-", "ldc-"].iter().any(|kind| name.starts_with(kind)) {
         arguments.extend(["--seeds", "1"]);
     }

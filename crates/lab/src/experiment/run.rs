@@ -7,6 +7,18 @@ use std::thread;
 use super::about::About;
 use super::progress::Progress;
 
+/// How much of an experiment is run, where it has cells to leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Extent {
+    /// A few cells, to see that it runs.
+    Small,
+    /// As many as say what there is to say.
+    #[default]
+    Usual,
+    /// All cells.
+    Full,
+}
+
 /// What a run is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
@@ -16,6 +28,8 @@ pub(crate) struct Run<'a> {
     pub(crate) seeds: u32,
     /// On this machine's kernel rather than in virtual time.
     pub(crate) real: bool,
+    /// How much of it.
+    pub(crate) extent: Extent,
     /// Where to tell how far it is.
     pub(crate) progress: &'a Progress,
 }
@@ -60,6 +74,11 @@ pub(super) fn command(about: &About, run: &Run<'_>) -> String {
     if run.real {
         words.push_str(" --real");
     }
+    match run.extent {
+        Extent::Small => words.push_str(" --extent small"),
+        Extent::Usual => {}
+        Extent::Full => words.push_str(" --extent full"),
+    }
     words
 }
 
@@ -70,7 +89,7 @@ mod tests {
     #[test]
     fn results_of_many_threads_are_in_the_order_of_the_items() {
         let progress = Progress::silent();
-        let run = Run { seed: 7, seeds: 100, real: false, progress: &progress };
+        let run = Run { seed: 7, seeds: 100, real: false, extent: Extent::Usual, progress: &progress };
         let seeds: Vec<u64> = run.seeds().collect();
         assert_eq!(run.each("seeds", &seeds, |seed| seed * 2), (7..107).map(|seed| seed * 2).collect::<Vec<_>>());
         assert!(run.each("nothing", &[], |seed: &u64| *seed).is_empty());

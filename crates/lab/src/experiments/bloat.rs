@@ -1,0 +1,85 @@
+//! bloat: frames decodable in time over links whose queue holds longer than the deadline, beside what could be.
+
+mod bound;
+mod course;
+mod findings;
+mod outcome;
+mod returns;
+mod setup;
+mod stream;
+mod trial;
+mod way;
+
+use serde_json::json;
+
+use crate::experiment::{About, Experiment, Extent, Findings, Forms, LabError, Run};
+use bound::Bound;
+use findings::{Behaviour, Judged};
+use outcome::Outcome;
+use setup::{Cell, Part};
+use trial::Trial;
+use way::Way;
+
+pub(crate) struct Bloat;
+
+impl Experiment for Bloat {
+    fn about(&self) -> About {
+        About {
+            name: "bloat",
+            title: "Frames decodable in time, beside what could be",
+            source: "ours",
+            paper: "none: what is compared with is the most that any schedule could have done that knows every rate and loss in advance",
+            forms: Forms::Virtual,
+            seeds: 10,
+            takes: "4 min",
+        }
+    }
+
+    fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
+        let part = match run.extent {
+            Extent::Small => Part::Handful,
+            Extent::Usual => Part::Pairs,
+            Extent::Full => Part::All,
+        };
+        let crowded = judged(run, "cells with too much", &setup::cells(part), &Way::ALL);
+        let (room, returns) = match part {
+            Part::Handful => (Vec::new(), Vec::new()),
+            _ => (judged(run, "cells with room", &setup::with_room(), &[Way::Timeous, Way::NoRepair]), behaviours(run)),
+        };
+        Ok(findings::findings(&crowded, &room, &returns))
+    }
+}
+
+/// What came of each cell, for all seeds.
+fn judged(run: &Run<'_>, what: &str, cells: &[Cell], ways: &[Way]) -> Vec<Judged> {
+    let limits: Vec<(Cell, u64)> = cells.iter().flat_map(|&cell| run.seeds().map(move |seed| (cell, seed))).collect();
+    let trials: Vec<Trial> =
+        limits.iter().flat_map(|&(cell, seed)| ways.iter().map(move |&way| Trial { cell, seed, way })).collect();
+    let limits: Vec<Bound> = run.each(&format!("{what}: bounds"), &limits, |&(cell, seed)| trial::limit(&cell, seed));
+    let outcomes: Vec<Outcome> = run.each(what, &trials, trial::run);
+    let seeds = run.seeds as usize;
+    let of_cell = |(place, &cell): (usize, &Cell)| {
+        let bounds = limits[place * seeds..(place + 1) * seeds].to_vec();
+        let of_way = |(at, &way): (usize, &Way)| {
+            let place_of = |seed: usize| (place * seeds + seed) * ways.len() + at;
+            (way, (0..seeds).map(|seed| outcomes[place_of(seed)].clone()).collect())
+        };
+        Judged { cell, bounds, outcomes: ways.iter().enumerate().map(of_way).collect() }
+    };
+    cells.iter().enumerate().map(of_cell).collect()
+}
+
+/// How the senders behave when something changes.
+fn behaviours(run: &Run<'_>) -> Vec<Behaviour> {
+    let asked: Vec<(Way, u64)> =
+        Way::ALL.into_iter().flat_map(|way| run.seeds().map(move |seed| (way, seed))).collect();
+    run.each("changes", &asked, |&(way, seed)| {
+        let until_used = returns::until_used(way, seed).as_secs_f64();
+        Behaviour { way, until_used, burst: returns::burst(way, seed) }
+    })
+}
+
+/// The measurements for programs.
+fn data(crowded: &[Judged], room: &[Judged], returns: &[Behaviour]) -> serde_json::Value {
+    json!({ "crowded": crowded, "room": room, "changes": returns })
+}

@@ -1,0 +1,43 @@
+//! How the rate of a link goes: steady, or as in a mobile network.
+
+use timeous::core::{Duration, Rate, Rng};
+
+use super::bound::Rates;
+use super::setup::Course;
+
+/// How often the rate of a mobile link changes.
+const STEP: Duration = Duration::from_millis(100);
+/// How far it goes from one step to the next, as a share, and how much of its way back to the mean.
+const WANDERS: f64 = 0.2;
+const RETURNS: f64 = 0.06;
+/// What it keeps to, beside the mean.
+const LEAST: f64 = 0.2;
+const MOST: f64 = 2.5;
+/// How often nothing passes, a step, and for how many steps at most: a handover.
+const OUTAGE: f64 = 0.005;
+const OUTAGE_STEPS: u64 = 3;
+
+/// The rates of a link of this mean rate, for so long.
+pub(super) fn course(course: Course, mean: Rate, lasting: Duration, rng: &mut Rng) -> Rates {
+    if course == Course::Steady {
+        return Rates::fixed(mean);
+    }
+    let (mut log, mut out) = (0.0_f64, 0);
+    let steps = lasting.as_nanos() / STEP.as_nanos();
+    let mut share = || {
+        // Nearly normal, of unit variance.
+        let normal = (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
+        log = (log * (1.0 - RETURNS) + normal * WANDERS).clamp(LEAST.ln(), MOST.ln());
+        if out == 0 && rng.chance(OUTAGE) {
+            out = 1 + rng.below(OUTAGE_STEPS);
+        }
+        let stands = out > 0;
+        out = out.saturating_sub(1);
+        if stands { 0.0 } else { log.exp() }
+    };
+    let shares: Vec<f64> = (0..steps).map(|_| share()).collect();
+    let scale = shares.len() as f64 / shares.iter().sum::<f64>();
+    let rate = |share: &f64| Rate::from_bps((mean.as_bps() as f64 * share * scale) as u64);
+    let steps: Vec<_> = shares.iter().enumerate().map(|(n, share)| (STEP * n as u64, rate(share))).collect();
+    Rates::steps(&steps)
+}

@@ -1,0 +1,57 @@
+//! What came of a stream: frames decodable in time, and what its sender did for them.
+
+use std::collections::BTreeMap;
+
+use timeous::core::{Duration, FrameId, Instant};
+use timeous_host::{Arrivals, Journal};
+
+/// What came of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Outcome {
+    /// Frames that were captured, of those that count.
+    pub(super) frames: u64,
+    /// Of these, how many were there in time, as were all that they refer to.
+    pub(super) decodable: u64,
+    /// Packets of all that left after their deadline.
+    pub(super) late: u64,
+    /// Bytes on the link, headers included.
+    pub(super) bytes: u64,
+    /// For each frame that counts, whether it was decodable in time.
+    #[serde(skip)]
+    pub(super) timeline: Vec<bool>,
+}
+
+struct Seen {
+    captured: Instant,
+    references: Vec<FrameId>,
+    whole: bool,
+}
+
+/// Judges a stream by what its sender and its receiver wrote down.
+pub(super) fn outcome(journal: &Journal, arrivals: &Arrivals, warm_up: Duration, bytes: u64) -> Outcome {
+    let first = arrivals.first_by_seq(journal.adus().len());
+    let mut frames: BTreeMap<FrameId, Seen> = BTreeMap::new();
+    for (adu, at) in journal.adus().iter().zip(first) {
+        let meta = &adu.meta;
+        let in_time = at.is_some_and(|at| !meta.is_expired(at));
+        let (captured, references) = (meta.enqueued, meta.references.iter().collect());
+        let seen = frames.entry(meta.frame).or_insert(Seen { captured, references, whole: true });
+        seen.whole &= in_time;
+    }
+    // References point backwards.
+    let mut decodable: BTreeMap<FrameId, bool> = BTreeMap::new();
+    for (&frame, seen) in &frames {
+        let refers_well = seen.references.iter().all(|reference| decodable.get(reference) == Some(&true));
+        decodable.insert(frame, seen.whole && refers_well);
+    }
+    let begin = frames.values().next().map_or(Instant::ZERO, |seen| seen.captured) + warm_up;
+    let counts = frames.iter().filter(|(_, seen)| seen.captured >= begin);
+    let timeline: Vec<bool> = counts.map(|(frame, _)| decodable[frame]).collect();
+    Outcome {
+        frames: timeline.len() as u64,
+        decodable: timeline.iter().filter(|&&decodable| decodable).count() as u64,
+        late: journal.late().count() as u64,
+        bytes,
+        timeline,
+    }
+}

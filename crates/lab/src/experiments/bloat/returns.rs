@@ -1,0 +1,88 @@
+//! Capacity that comes back, and a flow that its application limits for a minute.
+
+use timeous::core::{Duration, Instant, Rate, Rng};
+use timeous_host::sources::{Frame, Frames};
+
+use super::bound::Rates;
+use super::setup::{Cell, Course, DEADLINE, Losses, PACKET};
+use super::stream::{Shape, stream};
+use super::trial::{BEGIN, Bed};
+use super::way::Way;
+
+/// The link, and what it falls to for [`AWAY`].
+const KBPS: u64 = 1_000;
+const FALLEN: u64 = 300;
+const BEFORE: Duration = Duration::from_secs(15);
+const AWAY: Duration = Duration::from_secs(10);
+/// How long the application limits its flow, and to which rate.
+const LIMITED: Duration = Duration::from_secs(60);
+const LITTLE: u64 = 200;
+/// What is offered otherwise.
+const OFFERED: u64 = 2_000;
+/// How the link is looked at, and what counts as its use: so much of it in the mean of so many looks.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOKS: usize = 5;
+const USED: f64 = 0.9;
+
+fn cell() -> Cell {
+    Cell {
+        course: Course::Steady,
+        kbps: KBPS,
+        offered: OFFERED,
+        queue: DEADLINE,
+        losses: Losses::None,
+        rtt: DEADLINE / 5,
+        shape: Shape::Gop(10),
+        deadline: DEADLINE,
+    }
+}
+
+/// How long after its return nine tenths of the link's rate are used; the rest of the run if they never are.
+pub(super) fn until_used(way: Way, seed: u64) -> Duration {
+    let cell = cell();
+    let back = BEGIN + BEFORE + AWAY;
+    let rates = Rates::steps(&[
+        (Duration::ZERO, Rate::from_kbps(KBPS)),
+        (BEGIN + BEFORE, Rate::from_kbps(FALLEN)),
+        (back, Rate::from_kbps(KBPS)),
+    ]);
+    let frames = stream(Shape::Layers, OFFERED, BEFORE + AWAY * 2, &mut Rng::from_seed(seed));
+    let source = Frames::new(frames, PACKET).with_latency(cell.deadline);
+    let mut bed = Bed::new(&cell, seed, way, rates.capacity(), source);
+    bed.network.sample_link(bed.link, LOOK);
+    bed.network.run_until(Instant::ZERO + back + AWAY);
+    let after: Vec<f64> = bed
+        .network
+        .samples(bed.link)
+        .iter()
+        .filter(|sample| sample.at > Instant::ZERO + back)
+        .map(|sample| sample.rate.as_bps() as f64 / (KBPS * 1_000) as f64)
+        .collect();
+    let used = after.windows(LOOKS).position(|looks| looks.iter().sum::<f64>() / LOOKS as f64 >= USED);
+    used.map_or(AWAY, |looks| LOOK * looks as u64)
+}
+
+/// How many times as much as the link carries in a round trip leaves in the first round trip after a minute of little.
+pub(super) fn burst(way: Way, seed: u64) -> f64 {
+    let cell = cell();
+    let mut rng = Rng::from_seed(seed);
+    let little = stream(Shape::Gop(10), LITTLE, LIMITED, &mut rng);
+    let much = stream(Shape::Gop(10), OFFERED * 2, AWAY, &mut rng);
+    let shifted = |frame: Frame| {
+        let mut references = timeous::core::References::NONE;
+        for reference in frame.meta.references.iter() {
+            let _room = references.push(timeous::core::FrameId(reference.0 + little.len() as u32));
+        }
+        Frame { at: frame.at + LIMITED, meta: timeous::core::AduMeta { references, ..frame.meta }, ..frame }
+    };
+    let frames: Vec<Frame> = little.iter().copied().chain(much.into_iter().map(shifted)).collect();
+    let source = Frames::new(frames, PACKET).with_latency(cell.deadline);
+    let mut bed = Bed::new(&cell, seed, way, Rates::fixed(Rate::from_kbps(KBPS)).capacity(), source);
+    let end = Instant::ZERO + BEGIN + LIMITED;
+    let bytes_in = |bed: &Bed| bed.network.link(bed.link).counters().bytes_in;
+    // The first frame of much comes at its very end.
+    bed.network.run_until(end.saturating_sub(Duration::from_millis(1)));
+    let before = bytes_in(&bed);
+    bed.network.run_until(end + cell.rtt);
+    (bytes_in(&bed) - before) as f64 / cell.rate().bytes_in(cell.rtt) as f64
+}

@@ -1,0 +1,255 @@
+//! The cells: which links, which streams, and what was chosen.
+
+use timeous::core::{Duration, Rate};
+use timeous_net::link::Loss;
+
+use super::stream::Shape;
+use crate::experiment::Choice;
+
+/// From a frame's capture to the time at which all of it has to be there.
+pub(super) const DEADLINE: Duration = Duration::from_millis(500);
+/// How long a stream is, and how much of its beginning does not count: how fast a sender starts is another question.
+pub(super) const LASTING: Duration = Duration::from_secs(30);
+pub(super) const WARM_UP: Duration = Duration::from_secs(5);
+/// The most payload of a packet.
+pub(super) const PACKET: usize = 1_100;
+/// What each packet has beside its payload on the link at least: IPv4, UDP, and the shortest header of a DCCP data packet.
+pub(super) const HEADERS: u64 = 20 + 8 + 16;
+
+/// How packets are lost at the link.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Losses {
+    None,
+    Random(u32),
+    Bursts(u32),
+}
+
+impl Losses {
+    pub(super) const ALL: [Self; 5] = [Self::None, Self::Random(1), Self::Bursts(1), Self::Random(5), Self::Bursts(5)];
+
+    /// As a link has it. Bursts are of four packets in the mean.
+    pub(super) fn of_link(self) -> Loss {
+        let leaves = 0.25;
+        match self {
+            Self::None => Loss::None,
+            Self::Random(percent) => Loss::Bernoulli { p: f64::from(percent) / 100.0 },
+            Self::Bursts(percent) => {
+                let share = f64::from(percent) / 100.0;
+                let enters = leaves * share / (1.0 - share);
+                Loss::GilbertElliott { p: enters, r: leaves, bad_loss: 1.0, good_loss: 0.0 }
+            }
+        }
+    }
+
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::None => "0 %".to_owned(),
+            Self::Random(percent) => format!("{percent} %"),
+            Self::Bursts(percent) => format!("{percent} % in bursts"),
+        }
+    }
+}
+
+/// How the rate of the link goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Course {
+    /// It stays.
+    Steady,
+    /// As in a mobile network: see [`super::course`].
+    Mobile,
+}
+
+/// A link and a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cell {
+    pub(super) course: Course,
+    /// Of the link, in the mean.
+    pub(super) kbps: u64,
+    /// Of the stream.
+    pub(super) offered: u64,
+    /// What the link's queue holds, at its mean rate.
+    pub(super) queue: Duration,
+    pub(super) losses: Losses,
+    /// Without a queue.
+    pub(super) rtt: Duration,
+    pub(super) shape: Shape,
+    pub(super) deadline: Duration,
+}
+
+impl Cell {
+    pub(super) fn rate(&self) -> Rate {
+        Rate::from_kbps(self.kbps)
+    }
+
+    pub(super) fn name(&self) -> String {
+        let course = if self.course == Course::Mobile { "mobile " } else { "" };
+        let of_deadline = |time: Duration| time.as_secs_f64() / self.deadline.as_secs_f64();
+        format!(
+            "{course}{} Mbit/s, queue {} D, loss {}, RTT {:.1} D, offered {:.1}, {}",
+            self.kbps as f64 / 1e3,
+            of_deadline(self.queue),
+            self.losses.name(),
+            of_deadline(self.rtt),
+            self.offered as f64 / self.kbps as f64,
+            self.shape.name(),
+        )
+    }
+}
+
+/// What a dimension of the cells is called, and which of its values a cell has.
+pub(super) type Dimension = (&'static str, fn(&Cell) -> String);
+
+/// The dimensions.
+pub(super) const DIMENSIONS: [Dimension; 7] = [
+    ("link", |cell| {
+        format!("{}{} Mbit/s", if cell.course == Course::Mobile { "mobile " } else { "" }, cell.kbps as f64 / 1e3)
+    }),
+    ("queue", |cell| format!("{} D", cell.queue.as_secs_f64() / cell.deadline.as_secs_f64())),
+    ("loss", |cell| cell.losses.name()),
+    ("RTT", |cell| format!("{:.1} D", cell.rtt.as_secs_f64() / cell.deadline.as_secs_f64())),
+    ("offered", |cell| format!("{:.1} times", cell.offered as f64 / cell.kbps as f64)),
+    ("stream", |cell| cell.shape.name()),
+    ("deadline", |cell| format!("{} ms", cell.deadline.as_millis())),
+];
+
+/// How many of the cells are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of them.
+    All,
+    /// So many that each value of a dimension meets each value of every other.
+    Pairs,
+    /// A handful of the narrowest links.
+    Handful,
+}
+
+/// The cells in which too much is offered.
+pub(super) fn cells(part: Part) -> Vec<Cell> {
+    let cells = [of(Course::Steady, &STEADY), of(Course::Mobile, &MOBILE)].concat();
+    let narrow = |cell: &Cell| cell.kbps == 300 && cell.queue == DEADLINE * 4 && cell.offered == 450;
+    let kept = |&(place, cell): &(usize, Cell)| match part {
+        Part::All => true,
+        Part::Pairs => place % 12 == 0,
+        Part::Handful => place % 12 == 0 && narrow(&cell),
+    };
+    cells.into_iter().filter(kept).map(|(_, cell)| cell).collect()
+}
+
+/// The values of the dimensions.
+struct Values {
+    kbps: &'static [u64],
+    /// Quarters of the deadline.
+    queues: &'static [u64],
+    losses: &'static [Losses],
+    /// Tenths of the deadline.
+    rtts: &'static [u64],
+    shapes: &'static [Shape],
+}
+
+const STEADY: Values = Values {
+    kbps: &[300, 1_000, 5_000],
+    queues: &[1, 4, 16],
+    losses: &Losses::ALL,
+    rtts: &[1, 5, 9],
+    shapes: &Shape::ALL,
+};
+const MOBILE: Values = Values {
+    kbps: &[1_000, 5_000],
+    queues: &[4, 16],
+    losses: &[Losses::None, Losses::Random(1)],
+    rtts: &[1, 5],
+    shapes: &[Shape::Gop(30), Shape::Layers],
+};
+
+/// All combinations, each with a number by which parts of them are chosen.
+fn of(course: Course, values: &Values) -> Vec<(usize, Cell)> {
+    let mut cells = Vec::new();
+    for (a, &kbps) in values.kbps.iter().enumerate() {
+        for (b, &queue) in values.queues.iter().enumerate() {
+            for (c, &losses) in values.losses.iter().enumerate() {
+                for (d, &rtt) in values.rtts.iter().enumerate() {
+                    for (e, times) in [15, 20].into_iter().enumerate() {
+                        for (f, &shape) in values.shapes.iter().enumerate() {
+                            let (offered, deadline) = (kbps * times / 10, DEADLINE);
+                            let (queue, rtt) = (deadline / 4 * queue, deadline / 10 * rtt);
+                            let cell = Cell { course, kbps, offered, queue, losses, rtt, shape, deadline };
+                            cells.push((5 * a + 2 * b + 5 * c + 2 * d + 2 * e + 3 * f, cell));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// The cells with room to spare: a stream of 1 Mbit/s and a round trip of 100 ms.
+pub(super) fn with_room() -> Vec<Cell> {
+    let (offered, rtt) = (1_000, Duration::from_millis(100));
+    let mut cells = Vec::new();
+    for rtts in [2, 4] {
+        for kbps in [1_300, 2_000] {
+            for losses in [Losses::None, Losses::Random(2), Losses::Random(5)] {
+                let (deadline, shape, course) = (rtt * rtts, Shape::Gop(30), Course::Steady);
+                cells.push(Cell { course, kbps, offered, queue: deadline, losses, rtt, shape, deadline });
+            }
+        }
+    }
+    cells
+}
+
+/// All that was chosen.
+pub(super) fn choices() -> Vec<Choice> {
+    let ours = Choice::ours;
+    vec![
+        ours(
+            "stream",
+            "25 frames a second for 30 s; groups of 10, 30 and 60 frames that each refer to the one before, and groups of 32 in three \
+             temporal layers; an intra frame has three times the bytes of another, sizes vary by a quarter to either side",
+            "as a low-latency encoder makes them",
+        ),
+        ours("deadline D", "500 ms after capture", "all else of the links is in its terms"),
+        ours("what counts", "frames captured after the first 5 s", "how fast a sender starts is another question"),
+        ours(
+            "decodable in time",
+            "all packets of a frame come by its deadline, and all frames that it refers to are decodable in time",
+            "a reference that comes late may help a decoder that goes on in the background; it does not count here",
+        ),
+        ours(
+            "links",
+            "0.3, 1 and 5 Mbit/s; a queue of 0.25, 1 and 4 D; round trip 0.1, 0.5 and 0.9 D; loss 0, 1 and 5 %, by itself and in bursts \
+             of four packets in the mean; 1.5 and 2 times the link's rate offered",
+            "unless all cells are asked for, one of twelve, so that each value of a dimension meets each of every other",
+        ),
+        ours(
+            "mobile links",
+            "1 and 5 Mbit/s in the mean, another rate each 100 ms, which wanders between a fifth and two and a half times the mean; now and \
+             then nothing for 100 to 300 ms",
+            "traces of real networks are others' property; this one is made from the seed",
+        ),
+        ours(
+            "bound",
+            "the same frames in packets of 1100 bytes with the shortest headers, over the very rates; lost packets cost it nothing, since this \
+             link loses them before its queue",
+            "a schedule that knows the losses sends something worthless in their place",
+        ),
+        ours(
+            "senders",
+            "DCCP in UDP, a packet ring with late choice; the Congestion Manager's controllers",
+            "each differs from Timeous in one part",
+        ),
+        ours(
+            "room to spare",
+            "a stream of 1 Mbit/s in groups of 30, a link of 1.3 and 2 times that, round trip 100 ms, loss 0, 2 and 5 %",
+            "the deadline is two and four round trips",
+        ),
+        ours(
+            "changes",
+            "a link of 1 Mbit/s falls to 0.3 for 10 s and comes back, twice its rate offered: used is nine tenths of it in half a second; \
+             and a stream of 0.2 Mbit/s for a minute that becomes one of 4",
+            "round trip 100 ms",
+        ),
+    ]
+}

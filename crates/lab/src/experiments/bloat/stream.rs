@@ -1,0 +1,103 @@
+//! The streams: frames of a live encoder, in groups that begin with an intra frame.
+
+use timeous::core::{AduMeta, Duration, FrameId, Priority, References, Rng, SubStream};
+use timeous_host::sources::Frame;
+
+/// Frames a second.
+const RATE: u64 = 25;
+/// An intra frame has so many times the bytes of another, as a low-latency encoder makes it.
+const INTRA: f64 = 3.0;
+/// Sizes vary by this share to either side, each for itself.
+const SPREAD: f64 = 0.25;
+/// Frames of a layered group.
+const LAYERED: u32 = 32;
+
+/// How frames depend on each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Shape {
+    /// Groups of so many frames, each of which refers to the one before it.
+    Gop(u32),
+    /// Groups of 32 frames in three temporal layers: each fourth frame refers to the fourth before it, the ones midway to
+    /// the nearest of those before them, the others to the one before them.
+    Layers,
+}
+
+impl Shape {
+    pub(super) const ALL: [Self; 4] = [Self::Gop(10), Self::Gop(30), Self::Gop(60), Self::Layers];
+
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Gop(frames) => format!("groups of {frames}"),
+            Self::Layers => "layers".to_owned(),
+        }
+    }
+
+    fn frames(self) -> u32 {
+        match self {
+            Self::Gop(frames) => frames,
+            Self::Layers => LAYERED,
+        }
+    }
+
+    /// Layer, how far back the reference is, and the size beside that of a plain frame.
+    fn place(self, place: u32) -> (u8, u32, f64) {
+        match self {
+            _ if place == 0 => (0, 0, INTRA),
+            Self::Gop(_) => (0, 1, 1.0),
+            Self::Layers => match place % 4 {
+                0 => (0, 4, 1.6),
+                2 => (1, 2, 1.0),
+                _ => (2, 1, 0.6),
+            },
+        }
+    }
+}
+
+/// A stream of `kbps` for so long. The seed says how sizes vary, and with which frame of a group it begins to count.
+pub(super) fn stream(shape: Shape, kbps: u64, lasting: Duration, rng: &mut Rng) -> Vec<Frame> {
+    let places = 0..shape.frames();
+    let mean = places.map(|place| shape.place(place).2).sum::<f64>() / f64::from(shape.frames());
+    let plain = kbps as f64 * 1e3 / 8.0 / RATE as f64 / mean;
+    let count = lasting.as_nanos() * RATE / 1_000_000_000;
+    let frame = |number: u64| {
+        let place = number as u32 % shape.frames();
+        let (layer, back, size) = shape.place(place);
+        let varied = 1.0 + SPREAD * (2.0 * rng.unit() - 1.0);
+        // The source counts frames from one.
+        let references = match back {
+            0 => References::NONE,
+            back => References::from([FrameId(number as u32 + 1 - back)]),
+        };
+        let priority = match (place, layer) {
+            (0, _) => Priority::HIGHEST,
+            (_, 2) => Priority(16),
+            (place, _) => Priority(240 - place.min(176) as u8),
+        };
+        let meta = AduMeta { references, priority, substream: SubStream(layer), ..AduMeta::default() };
+        let at = Duration::from_nanos(number * 1_000_000_000 / RATE);
+        Frame { at, bytes: (plain * size * varied) as usize, meta }
+    };
+    (0..count).map(frame).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_has_its_rate_and_refers_within_its_groups() {
+        for shape in Shape::ALL {
+            let frames = stream(shape, 1_000, Duration::from_secs(48), &mut Rng::from_seed(1));
+            let bytes: usize = frames.iter().map(|frame| frame.bytes).sum();
+            assert!((5_900_000..6_100_000).contains(&bytes), "{shape:?}: {bytes}");
+            let group = shape.frames() as usize;
+            for (place, frame) in frames.iter().enumerate() {
+                let begin = place / group * group;
+                let within = |reference: FrameId| (begin..place).contains(&(reference.0 as usize - 1));
+                assert!(frame.meta.references.iter().all(within), "{shape:?}: frame {place}");
+                assert_eq!(frame.meta.references.is_empty(), place == begin);
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! One stream over one link.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use timeous::core::{Duration, Instant, Priority, Rng};
+use timeous_dccp::Config as DccpConfig;
+use timeous_host::sources::{Frame, Frames};
+use timeous_host::{Application, Dccp, DccpSettings, Handle, Machine, Outlet, Sink, Stream};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit};
+use timeous_net::sim::{LinkId, Network, NodeId};
+
+use super::bound::{Bound, Job, Rates, bound};
+use super::course::course;
+use super::outcome::{Outcome, outcome};
+use super::setup::{Cell, HEADERS, LASTING, PACKET, WARM_UP};
+use super::stream::stream;
+use super::way::Way;
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Trial {
+    pub(super) cell: Cell,
+    pub(super) seed: u64,
+    pub(super) way: Way,
+}
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+const PORT: u16 = 6_511;
+/// A stream begins when its connection is surely open.
+pub(super) const BEGIN: Duration = Duration::from_secs(3);
+/// What is under way when the stream ends may arrive.
+const AFTER: Duration = Duration::from_secs(3);
+
+/// The stream and the link's rates: of the cell and the seed alone, so that all senders meet the same.
+fn given(cell: &Cell, seed: u64) -> (Vec<Frame>, Rates) {
+    let mut rng = Rng::from_seed(seed ^ 0x626c_6f61_7400);
+    let frames = stream(cell.shape, cell.offered, LASTING, &mut rng.fork());
+    (frames, course(cell.course, cell.rate(), BEGIN + LASTING + AFTER, &mut rng))
+}
+
+/// Runs a trial.
+pub(super) fn run(trial: &Trial) -> Outcome {
+    let Trial { cell, seed, way } = *trial;
+    let (frames, rates) = given(&cell, seed);
+    let mut bed = Bed::new(&cell, seed, way, rates.capacity(), Frames::new(frames, PACKET).with_latency(cell.deadline));
+    bed.network.run_until(Instant::ZERO + BEGIN + LASTING + AFTER);
+    bed.outcome(WARM_UP)
+}
+
+/// The bound of a cell: what counts is what counts of the trials.
+pub(super) fn limit(cell: &Cell, seed: u64) -> Bound {
+    let (frames, rates) = given(cell, seed);
+    // A schedule that knows which packets will be lost sends something else in their place: at this link losses come
+    // before the queue, and cost no time.
+    let job = |frame: &Frame| {
+        let packets = frame.bytes.div_ceil(PACKET) as u64;
+        let due = frame.at + cell.deadline - cell.rtt / 2;
+        let begin = BEGIN.as_nanos();
+        Job {
+            release: begin + frame.at.as_nanos(),
+            deadline: begin + due.as_nanos(),
+            bytes: frame.bytes as u64 + packets * HEADERS,
+            needs: frame.meta.references.iter().map(|frame| frame.0 as usize - 1).collect(),
+            value: u64::from(frame.at >= WARM_UP),
+        }
+    };
+    let jobs: Vec<Job> = frames.iter().map(job).collect();
+    bound(&jobs, &rates)
+}
+
+/// A source that begins at [`BEGIN`].
+struct Late<A> {
+    source: A,
+    begun: bool,
+}
+
+impl<A: Application> Application for Late<A> {
+    fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
+        self.begun |= now >= Instant::ZERO + BEGIN;
+        if self.begun {
+            self.source.run(now, outlet);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.begun { self.source.poll_timeout() } else { Some(Instant::ZERO + BEGIN) }
+    }
+}
+
+/// Two machines and a link between them.
+pub(super) struct Bed {
+    pub(super) network: Network<Machine>,
+    pub(super) link: LinkId,
+    here: NodeId,
+    there: NodeId,
+    sender: Handle<Dccp>,
+    receiver: Handle<Dccp>,
+}
+
+impl Bed {
+    /// `source` over the cell's link, at `capacity`.
+    pub(super) fn new(cell: &Cell, seed: u64, way: Way, capacity: Capacity, source: impl Application) -> Self {
+        let mut rng = Rng::from_seed(seed);
+        let mut network = Network::new(rng.next_u64());
+        let (here, there) = (network.add_host(HERE, Machine::new(HERE)), network.add_host(THERE, Machine::new(THERE)));
+        let forward = LinkConfig {
+            capacity,
+            queue: Limit::Bytes(cell.rate().bytes_in(cell.queue)),
+            delay: cell.rtt / 2,
+            loss: cell.losses.of_link(),
+            ..LinkConfig::default()
+        };
+        let back = LinkConfig { delay: cell.rtt / 2, ..LinkConfig::default() };
+        let (link, _) = network.connect(here, there, forward, back);
+
+        let connection = DccpConfig { mps: PACKET + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
+        let settings = DccpSettings { connection: connection.with_ccids(&[way.ccid()]), ..DccpSettings::default() };
+        let stream = Stream::new(Late { source, begun: false }).slots(4_096).choice(way.choice());
+        let stream = if way.repairs() { stream.repair(Priority(1)) } else { stream };
+        let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
+        let caller = Dccp::caller(SocketAddr::new(THERE, PORT), stream, settings, rng.fork());
+        let receiver = network.with_host(there, |_, machine| {
+            let own = machine.add_manager(way.controller());
+            machine.add(PORT, own, listener)
+        });
+        let sender = network.with_host(here, |_, machine| {
+            let own = machine.add_manager(way.controller());
+            machine.add(9_000, own, caller)
+        });
+        Self { network, link, here, there, sender, receiver }
+    }
+
+    /// What came of it, without what was captured in the first `warm_up` of the stream.
+    pub(super) fn outcome(&self, warm_up: Duration) -> Outcome {
+        let sender = self.network.host(self.here).agent(self.sender).session();
+        let receiver = self.network.host(self.there).agent(self.receiver).session();
+        let (Some(sender), Some(receiver)) = (sender, receiver) else { return Outcome::default() };
+        let bytes = self.network.link(self.link).counters().bytes_in;
+        outcome(sender.journal(), receiver.arrivals(), warm_up, bytes)
+    }
+}
