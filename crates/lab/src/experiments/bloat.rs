@@ -10,8 +10,6 @@ mod stream;
 mod trial;
 mod way;
 
-use serde_json::json;
-
 use crate::experiment::{About, Experiment, Extent, Findings, Forms, LabError, Run};
 use bound::Bound;
 use findings::{Behaviour, Judged};
@@ -77,9 +75,4 @@ fn behaviours(run: &Run<'_>) -> Vec<Behaviour> {
         let until_used = returns::until_used(way, seed).as_secs_f64();
         Behaviour { way, until_used, burst: returns::burst(way, seed) }
     })
-}
-
-/// The measurements for programs.
-fn data(crowded: &[Judged], room: &[Judged], returns: &[Behaviour]) -> serde_json::Value {
-    json!({ "crowded": crowded, "room": room, "changes": returns })
 }

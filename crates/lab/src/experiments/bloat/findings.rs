@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+
 use super::bound::Bound;
 use super::outcome::Outcome;
 use super::setup::{self, Cell, DIMENSIONS};
@@ -88,7 +90,7 @@ pub(super) fn findings(crowded: &[Judged], room: &[Judged], returns: &[Behaviour
             .to_owned(),
         "A bound that does not hold is shown as it is: the worst cells say where.".to_owned(),
     ];
-    let data = super::data(crowded, room, returns);
+    let data = json!({ "crowded": crowded, "room": room, "changes": returns });
     Findings { setup: setup::choices(), tables, claims, notes, data, ..Findings::default() }
 }
 
