@@ -53,6 +53,11 @@ impl Info {
         Duration::from_micros(self.u32(72).into())
     }
 
+    /// Bytes that have not been sent (`tcpi_notsent_bytes`). Asked so, the kernel waits for a transmission that is under way.
+    pub(super) fn unsent(&self) -> u32 {
+        self.u32(144)
+    }
+
     /// The smallest round trip of late.
     pub(super) fn min_rtt(&self) -> Option<Duration> {
         // All ones before the first sample.

@@ -142,7 +142,9 @@ impl Sending {
             Some(_) => self.write_record(place),
             None => self.write_padding(place),
         }
-        if !self.is_unsent(place, socket)? {
+        // A segment's bytes are read before the kernel counts it as sent: one that is leaving just now is waited for.
+        let sent = self.under_way.end().saturating_sub(socket.info()?.unsent().into());
+        if self.under_way.record(place).start < sent {
             self.retire(place, source, counts);
             let fresh = fresh.map(|(pulled, number)| Again { pulled, number, payload: self.payload.clone() });
             let is_fresh = fresh.is_some();
