@@ -22,23 +22,27 @@
 //! | how a stream gets faster again | the paper's client asks; here the source is told of room, too, unless [`Settings::tell_of_room`] is off |
 //!
 //! A marked packet is never given up here: what bounds a queue in which all are marked is their deadlines and the ring's
-//! size. Policies that come along in a [`Chain`]: [`Deadlines`] before, so that what is
+//! size. Policies that come along in a [`Chain`]: [`Punctual`] before, so that what is
 //! expired does not count as queued, and [`Dependencies`] after, so that what refers to a packet
 //! given up here goes, too.
 
 mod average;
+mod carried;
 mod marking;
+
 mod pace;
 mod rates;
 mod thresholds;
 mod tuner;
+
+use std::collections::BTreeMap;
 
 use timeous_core::{
     AduMeta, AduSeq, Advice, Adviser, BufferState, DropReason, Fate, FrameId, Instant, LateChoice, PathState, Queue,
     Rate,
 };
 
-use crate::{Chain, Deadlines, Dependencies};
+use crate::{Chain, Dependencies, Punctual};
 pub use marking::Marking;
 pub use thresholds::{Delay, Level};
 pub use tuner::{Beyond, Settings, Tuner};
@@ -68,14 +72,26 @@ pub struct Dbat {
     tuner: Tuner,
     marking: Marking,
     /// The newest packet that has counted.
-    newest: Option<(Instant, AduSeq)>,
+    newest: Option<Name>,
+    /// What has counted and has no fate yet, with its length.
+    open: BTreeMap<Name, u64>,
+}
+
+/// So many packets may be without a fate; of older ones it counts no more.
+const MOST_OPEN: usize = 8_192;
+
+/// A packet's: the time and the number of its hand-over.
+type Name = (Instant, AduSeq);
+
+const fn name(meta: &AduMeta) -> Name {
+    (meta.enqueued, meta.seq)
 }
 
 impl Dbat {
     /// For one stream.
     #[must_use]
     pub fn new(settings: Settings, marking: Marking) -> Self {
-        Self { tuner: Tuner::new(settings), marking, newest: None }
+        Self { tuner: Tuner::new(settings), marking, newest: None, open: BTreeMap::new() }
     }
 
     /// With what goes along where ADUs have deadlines and refer to each other: the paper's policy for media, in which
@@ -83,7 +99,7 @@ impl Dbat {
     #[must_use]
     pub fn for_media() -> Chain {
         let dbat = Self::new(Settings::default(), Marking::default());
-        Chain::default().then(Deadlines).then(dbat).then(Dependencies::default())
+        Chain::default().then(Punctual).then(dbat).then(Dependencies::default())
     }
 
     /// Counts what has arrived, and judges what waits: the level, and how much that is. What has expired is gone,
@@ -94,18 +110,21 @@ impl Dbat {
             let Some((meta, len)) = queue.get(index).filter(|(meta, _)| !meta.is_expired(now)) else { continue };
             queued += len as u64;
             if self.is_new(meta) {
+                self.open.insert(name(meta), len as u64);
                 self.tuner.arrived(meta.enqueued.min(now), queued, len as u64);
             }
+        }
+        while self.open.len() > MOST_OPEN {
+            self.open.pop_first();
         }
         (self.tuner.judge(now, path, queued), queued)
     }
 
     /// Whether this packet is seen for the first time.
     fn is_new(&mut self, meta: &AduMeta) -> bool {
-        let name = (meta.enqueued, meta.seq);
-        let new = self.newest.is_none_or(|newest| name > newest);
+        let new = self.newest.is_none_or(|newest| name(meta) > newest);
         if new {
-            self.newest = Some(name);
+            self.newest = Some(name(meta));
         }
         new
     }
@@ -150,9 +169,12 @@ impl LateChoice for Dbat {
         }
     }
 
-    fn on_fate(&mut self, _: &AduMeta, fate: Fate) {
-        if let Fate::Dropped(DropReason::TooLate | DropReason::Expired) = fate {
-            self.tuner.too_late();
+    fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
+        let len = self.open.remove(&name(meta));
+        match fate {
+            Fate::Acked => self.tuner.acked(len.unwrap_or(0)),
+            Fate::Dropped(DropReason::TooLate | DropReason::Expired) => self.tuner.too_late(),
+            Fate::Lost | Fate::Dropped(_) => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! By deadline: what cannot arrive in time does not leave.
 
 use timeous_core::LateChoice;
-use timeous_core::{AduMeta, DropReason, Instant, PathState, Queue};
+use timeous_core::{AduMeta, DropReason, Duration, Instant, PathState, Queue};
 
 use crate::way::optimistic;
 
@@ -15,15 +15,7 @@ pub struct Deadlines;
 
 impl LateChoice for Deadlines {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        let arrival = if path.outstanding > 0 { now + optimistic(path) } else { now };
-        for index in 0..queue.len() {
-            let Some((meta, _)) = queue.get(index) else { continue };
-            if meta.is_expired(now) {
-                queue.drop_at(index, DropReason::Expired);
-            } else if meta.is_expired(arrival) {
-                queue.drop_at(index, DropReason::TooLate);
-            }
-        }
+        give_up(now, optimistic(path), path, queue);
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
@@ -31,11 +23,39 @@ impl LateChoice for Deadlines {
     }
 }
 
+/// As [`Deadlines`], for streams in which a packet that comes late is worse than one that does not come: the round trips'
+/// mean deviation is counted in. Where a path becomes slower, the smoothed round trip says so late, and the deviation at
+/// once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Punctual;
+
+impl LateChoice for Punctual {
+    fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
+        give_up(now, path.one_way() + path.rttvar, path, queue);
+    }
+
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        !meta.is_expired(now + path.one_way() + path.rttvar)
+    }
+}
+
+/// What is expired, and what would be after it was `under_way` for so long.
+fn give_up(now: Instant, under_way: Duration, path: &PathState, queue: &mut dyn Queue) {
+    let arrival = if path.outstanding > 0 { now + under_way } else { now };
+    for index in 0..queue.len() {
+        let Some((meta, _)) = queue.get(index) else { continue };
+        if meta.is_expired(now) {
+            queue.drop_at(index, DropReason::Expired);
+        } else if meta.is_expired(arrival) {
+            queue.drop_at(index, DropReason::TooLate);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{TestQueue, at, path};
-    use timeous_core::Duration;
 
     #[test]
     fn what_would_expire_on_its_way_stays_at_home() {

@@ -21,7 +21,7 @@ mod way;
 pub use age::Age;
 pub use chain::Chain;
 pub use dbat::Dbat;
-pub use deadline::Deadlines;
+pub use deadline::{Deadlines, Punctual};
 pub use dependencies::Dependencies;
 pub use frames::{Frames, QueueLimit};
 pub use layers::Layers;

@@ -57,7 +57,8 @@ pub struct Advice {
 /// Why advice is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The average queue is beyond the middle of its thresholds.
+    /// The average queue is beyond the middle of its thresholds; or it is the path's own queue that fills, since less comes
+    /// through than is handed over.
     Filling,
     /// It is beyond `Max_Th`: what is not marked is given up.
     Overfull,

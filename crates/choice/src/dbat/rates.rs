@@ -26,22 +26,61 @@ pub(super) fn held(stream: Rate, path: Option<Rate>) -> Rate {
     kept(stream, path).max(Rate::from_bps(stream.as_bps() / 2))
 }
 
+/// The rate at which the path's own queues get shorter: not quite what it carries, nor less than three quarters of the
+/// stream's.
+pub(super) fn relieved(stream: Rate, path: Option<Rate>) -> Rate {
+    not_quite(kept(stream, path)).max(Rate::from_bps(stream.as_bps() / 4 * 3))
+}
+
 /// What a stream of this rate gets through the path.
 pub(super) fn kept(stream: Rate, path: Option<Rate>) -> Rate {
     path.map_or(stream, |path| path.min(stream))
 }
 
-/// A rate that is tried where there is room: a quarter more, or half of that if a queue was `near` here before, and not
-/// quite what the path is thought to carry, so that a queue can go back. `None` if that is hardly more than now.
-pub(super) fn higher(stream: Rate, path: Option<Rate>, near: bool) -> Option<Rate> {
-    let more = if near { few_parts_more(stream) } else { Rate::from_bps(parts_more(stream, 4)) };
-    let carried = path?.as_bps();
-    let rate = (carried - carried / 16).min(more.as_bps());
-    (rate > parts_more(stream, 32)).then_some(Rate::from_bps(rate))
+/// What a stream knows of what its path takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    /// What it took when the queue filled, until more than that comes through.
+    pub(super) ceiling: Option<Rate>,
+    /// The most that came through since the source was told.
+    pub(super) shown: Rate,
+    /// The most that ever came through, once a queue has filled.
+    pub(super) best: Option<Rate>,
+}
+
+/// A rate that is tried where there is room, and not quite what the path is thought to carry, so that a queue can go back:
+/// a quarter more; half more, up to what the path is known to have taken, and an eighth beyond it. Where a queue filled
+/// before, its ceiling is gone up to, likewise, and then an eighth beyond it, in order to see whether there is more now.
+/// `None` if that is hardly more than now.
+pub(super) fn higher(stream: Rate, path: Option<Rate>, known: &Known) -> Option<Rate> {
+    let [eighth, quarter, half] = [8, 4, 2].map(|of| Rate::from_bps(parts_more(stream, of)));
+    let more = known.best.map_or(quarter, |best| half.min(not_quite(best)).max(eighth)).max(not_quite(known.shown));
+    let more = match known.ceiling {
+        Some(ceiling) if is_near(stream, ceiling) => few_parts_more(ceiling),
+        Some(ceiling) => more.min(not_quite(ceiling)),
+        None => more,
+    };
+    let rate = more.min(not_quite(path?));
+    (rate.as_bps() > parts_more(stream, 32)).then_some(rate)
+}
+
+/// Whether a stream has about what filled the queue before: an eighth of itself is missing at most, or it has more.
+pub(super) fn is_near(stream: Rate, ceiling: Rate) -> bool {
+    few_parts_more(stream) > ceiling
+}
+
+/// Whether what came through is not more than what filled the queue before: by a sixteenth at most, since both are measured.
+pub(super) fn not_more(came: Rate, ceiling: Rate) -> bool {
+    came.as_bps() <= parts_more(ceiling, 16)
+}
+
+/// Fifteen sixteenths.
+pub(super) fn not_quite(rate: Rate) -> Rate {
+    Rate::from_bps(rate.as_bps() - rate.as_bps() / 16)
 }
 
 /// An eighth more.
-pub(super) fn few_parts_more(rate: Rate) -> Rate {
+fn few_parts_more(rate: Rate) -> Rate {
     Rate::from_bps(parts_more(rate, 8))
 }
 
@@ -94,15 +133,30 @@ mod tests {
 
     #[test]
     fn a_quarter_more_is_tried_where_the_path_has_it() {
-        assert_eq!(higher(kbps(320), Some(kbps(900)), false), Some(kbps(400)));
-        assert_eq!(higher(kbps(320), Some(kbps(384)), false), Some(kbps(360)));
-        assert_eq!(higher(kbps(320), Some(kbps(350)), false), None);
-        assert_eq!(higher(kbps(320), Some(kbps(100)), false), None);
-        assert_eq!(higher(kbps(320), None, false), None);
-        assert_eq!(
-            higher(kbps(320), Some(kbps(900)), true),
-            Some(kbps(360)),
-            "less of a step where a queue was before"
-        );
+        let more = |path| higher(kbps(320), path, &Known::default());
+        assert_eq!(more(Some(kbps(900))), Some(kbps(400)));
+        assert_eq!(more(Some(kbps(384))), Some(kbps(360)));
+        assert_eq!(more(Some(kbps(350))), None);
+        assert_eq!(more(Some(kbps(100))), None);
+        assert_eq!(more(None), None);
+    }
+
+    #[test]
+    fn what_is_known_of_the_path_makes_steps_larger_and_smaller() {
+        let more = |known| higher(kbps(320), Some(kbps(2_000)), &known);
+        let known = Known::default();
+        let some = |rate| Some(kbps(rate));
+        assert_eq!(more(Known { ceiling: some(336), ..known }), some(378), "an eighth beyond what filled the queue");
+        assert_eq!(more(Known { ceiling: some(384), ..known }), some(360), "first up to that");
+        assert_eq!(more(Known { best: some(1_200), ..known }), some(480), "half more where the path had it once");
+        assert_eq!(more(Known { best: some(400), ..known }), some(375));
+        assert_eq!(more(Known { best: some(320), ..known }), some(360), "an eighth where it never had");
+        assert_eq!(more(Known { shown: kbps(800), ..known }), some(750), "at once what has come through just now");
+    }
+
+    #[test]
+    fn the_paths_own_queues_get_shorter_by_a_sixteenth() {
+        assert_eq!(relieved(kbps(320), Some(kbps(304))), kbps(285));
+        assert_eq!(relieved(kbps(320), Some(kbps(20))), kbps(240), "by a quarter at most");
     }
 }

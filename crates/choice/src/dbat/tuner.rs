@@ -3,8 +3,9 @@
 use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, Thresholds};
 
 use super::average::Average;
+use super::carried::Carried;
 use super::pace::Pace;
-use super::rates::{few_parts_more, held, higher, is_short, kept, lower, path_rate};
+use super::rates::{Known, held, higher, is_near, is_short, kept, lower, not_more, not_quite, path_rate, relieved};
 use super::thresholds::{Delay, Level};
 
 /// So many packets may wait whatever rate and delay say: with fewer, a single one would be a queue.
@@ -14,7 +15,7 @@ const PATIENCE: u64 = 4;
 /// And after so many, if more was tried before and the queue stayed low.
 const STRIDE: u64 = 2;
 /// And after so many, if the queue has filled at such a rate before.
-const CAUTION: u64 = 8;
+const CAUTION: u64 = 4;
 /// Where nothing leaves, the queue is looked at so many times in an interval of feedback.
 const LOOKS: u64 = 4;
 /// Over so long it is looked whether a stream uses the rate that it says.
@@ -115,6 +116,7 @@ pub struct Tuner {
     /// The same over a shorter time.
     recent: Pace,
     average: Average,
+    carried: Carried,
     /// The largest packet seen.
     largest: u64,
     /// When the queue was last known not to be empty.
@@ -130,6 +132,12 @@ pub struct Tuner {
     advised: Option<Rate>,
     /// What the path was thought to carry when the queue filled, until more than that has gone well.
     ceiling: Option<Rate>,
+    /// The most that came through since the source was told.
+    shown: Rate,
+    /// The most that ever came through.
+    best: Rate,
+    /// Whether a queue has ever filled.
+    filled: bool,
     /// When to look again.
     next_look: Instant,
     /// Whether packets were given up for their deadlines since the source was told.
@@ -146,6 +154,7 @@ impl Tuner {
             pace: Pace::over(Duration::from_secs(1)),
             recent: Pace::over(RECENT),
             average: Average::new(settings.parts),
+            carried: Carried::default(),
             largest: 0,
             busy: None,
             arrived: false,
@@ -155,6 +164,9 @@ impl Tuner {
             pending: None,
             advised: None,
             ceiling: None,
+            shown: Rate::ZERO,
+            best: Rate::ZERO,
+            filled: false,
             next_look: Instant::ZERO,
             late: false,
         }
@@ -192,11 +204,17 @@ impl Tuner {
             self.average.idle(missed.saturating_sub(1));
         }
         self.average.arrival(queued);
+        self.carried.arrived(len);
         self.pace.arrived(at, len);
         self.recent.arrived(at, len);
         self.largest = self.largest.max(len);
         self.busy = self.busy.max(Some(at));
         self.arrived = true;
+    }
+
+    /// A packet of `len` bytes came through. Where this is never told, the path carries what it is said to.
+    pub fn acked(&mut self, len: u64) {
+        self.carried.acked(len);
     }
 
     /// A packet was given up that could not have arrived in time.
@@ -208,6 +226,11 @@ impl Tuner {
     /// when the source is told.
     pub fn judge(&mut self, now: Instant, path: &PathState, queued: u64) -> Level {
         let arrived = std::mem::take(&mut self.arrived);
+        if arrived {
+            self.carried.look(now, path);
+            self.shown = self.shown.max(self.carried.rate().unwrap_or(Rate::ZERO));
+            self.best = self.best.max(self.shown);
+        }
         if queued > 0 {
             self.busy = self.busy.max(Some(now));
         }
@@ -224,14 +247,15 @@ impl Tuner {
         let interval = path.srtt.unwrap_or(delay).max(delay);
         let reason = match level.reason() {
             None | Some(Reason::Room) if self.late => Some(Reason::Late),
+            None | Some(Reason::Room) if self.fills_path(rate, path, delay) => Some(Reason::Filling),
             reason => reason,
         };
         if let Some(reason) = reason
             && arrived
             && self.may_tell(now, reason, interval)
-            && (reason != Reason::Room || (is_short(path, delay) && self.is_used(rate)))
+            && (reason != Reason::Room || (is_short(path, delay) && self.is_used(rate) && !self.carried.falls_behind()))
         {
-            self.tell(now, reason, path, queued, delay);
+            self.tell(now, (reason, level), path, queued, delay);
         }
         let told = self.told.filter(|_| self.last.is_some());
         let quiet = told.map_or(Instant::ZERO, |told| told + interval + Duration::from_nanos(1));
@@ -283,14 +307,22 @@ impl Tuner {
         now.saturating_since(told) > interval * patience
     }
 
-    fn tell(&mut self, now: Instant, reason: Reason, path: &PathState, queued: u64, delay: Duration) {
+    fn tell(&mut self, now: Instant, (reason, level): (Reason, Level), path: &PathState, queued: u64, delay: Duration) {
         let (Some(stream), Some(thresholds)) = (self.rate(), self.thresholds) else { return };
-        let (average, path) = (self.average(), path_rate(path));
+        let (average, said) = (self.average(), path_rate(path));
+        // While little waits, what came through is what was handed over.
+        let came = self.carried.most().filter(|_| reason != Reason::Room);
+        let path = said.into_iter().chain(came).min();
         let rate = match reason {
             Reason::Room => {
-                let near = self.is_near_ceiling();
-                self.ceiling = self.ceiling.filter(|ceiling| stream <= *ceiling);
-                higher(stream, path, near)
+                self.ceiling = self.ceiling();
+                let best = (self.filled && self.carried.is_told()).then_some(self.best);
+                higher(stream, path, &Known { ceiling: self.ceiling, shown: self.shown, best })
+            }
+            Reason::Late if self.is_below(stream) || self.became_less(queued) => Some(held(stream, path)),
+            Reason::Filling if level < Level::Filling => {
+                self.ceiling = Some(kept(stream, path));
+                Some(relieved(stream, path))
             }
             Reason::Late => {
                 self.ceiling = Some(kept(stream, path));
@@ -306,6 +338,8 @@ impl Tuner {
         self.pending = Some(Advice { at: now, reason, queued, average, thresholds, stream, rate, path });
         (self.told, self.last, self.advised) = (Some(now), Some((reason, queued)), Some(rate));
         self.late = false;
+        self.shown = Rate::ZERO;
+        self.filled |= reason != Reason::Room;
     }
 
     /// Whether the stream hands over what it says, or nearly so: what is not used has not been tried.
@@ -313,17 +347,43 @@ impl Tuner {
         self.recent.rate().is_none_or(|handed| handed.as_bps() >= rate.as_bps() / 4 * 3)
     }
 
-    /// Whether little more would be what filled the queue before.
+    /// What filled the queue before, unless more than that comes through by now; where nobody tells, unless more was tried.
+    fn ceiling(&self) -> Option<Rate> {
+        let stream = self.rate().unwrap_or(Rate::ZERO);
+        self.ceiling.filter(|ceiling| match self.carried.is_told() {
+            true => not_more(self.shown, *ceiling),
+            false => stream <= *ceiling,
+        })
+    }
+
+    /// Whether more would be what filled the queue before.
     fn is_near_ceiling(&self) -> bool {
-        let near = |(stream, ceiling): (Rate, Rate)| stream <= ceiling && few_parts_more(stream) > ceiling;
-        self.rate().zip(self.ceiling).is_some_and(near)
+        self.rate().zip(self.ceiling()).is_some_and(|(stream, ceiling)| is_near(stream, ceiling))
+    }
+
+    /// Whether the stream has less already than what comes through: so the queue that was too long gets shorter.
+    fn is_below(&self, stream: Rate) -> bool {
+        self.carried.most().is_some_and(|carried| stream < not_quite(carried))
+    }
+
+    /// Whether the path's own queues are long, and stay so since the stream has more than comes through, while no send buffer
+    /// tells of it: after it was asked for less, for as long as it is more; else if it is clearly more.
+    fn fills_path(&self, stream: Rate, path: &PathState, delay: Duration) -> bool {
+        let Some(came) = self.carried.most().filter(|came| *came < stream) else { return false };
+        let waits = path.outstanding > came.bytes_in(path.min_rtt.unwrap_or_default() + delay / 2);
+        let lasts = self.last.is_some_and(|(reason, _)| reason != Reason::Room);
+        self.settings.tell_of_room && waits && !is_short(path, delay) && (lasts || self.carried.falls_behind())
     }
 
     /// Whether the queue does what was asked for last, though the average still remembers: a source that was asked for
     /// less each time would end far below what the path carries.
     fn goes_back(&self, queued: u64, thresholds: Thresholds) -> bool {
-        let less = |(reason, before)| reason != Reason::Room && queued < before;
-        queued <= thresholds.min || self.last.is_some_and(less)
+        queued <= thresholds.min || self.became_less(queued)
+    }
+
+    /// Whether less is queued than when less was asked for.
+    fn became_less(&self, queued: u64) -> bool {
+        self.last.is_some_and(|(reason, before)| reason != Reason::Room && queued < before)
     }
 }
 

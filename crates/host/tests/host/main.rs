@@ -2,6 +2,7 @@
 
 mod advice;
 mod datagrams;
+mod encoder;
 mod late;
 mod rates;
 mod repair;

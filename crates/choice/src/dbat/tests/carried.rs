@@ -1,0 +1,61 @@
+//! What the source is told where less comes through than its window would allow.
+
+use super::*;
+
+/// A stream of 400 kbit/s, of whose 2 kB every 40 ms so many `through` come through, over a path that is said to carry 4 Mbit/s
+/// and whose round trips have `queue` of its own in them.
+fn beyond_what_comes_through(through: u64, queue: u64) -> Vec<Advice> {
+    let rtt = Duration::from_millis(40);
+    let srtt = Some(rtt + Duration::from_millis(queue));
+    let path = PathState {
+        rate: Rate::from_kbps(4_000),
+        srtt,
+        min_rtt: Some(rtt),
+        outstanding: 8_000,
+        window: 100_000,
+        ..path()
+    };
+    let mut tuner = Tuner::new(Settings::default());
+    tuner.set_rate(Rate::from_kbps(400));
+    let mut told = Vec::new();
+    for n in 1..=60 {
+        tuner.arrived(at(40 * n), 2_000, 2_000);
+        tuner.acked(through);
+        tuner.judge(at(40 * n), &path, 2_000);
+        told.extend(tuner.poll_advice());
+    }
+    told
+}
+
+#[test]
+fn a_window_that_is_not_used_is_no_room() {
+    let room = beyond_what_comes_through(2_000, 0);
+    assert_eq!((room[0].reason, room[0].rate), (Reason::Room, Rate::from_kbps(500)));
+    assert_eq!(beyond_what_comes_through(1_800, 0), [], "a tenth waits somewhere, whatever the window would allow");
+}
+
+#[test]
+fn a_queue_that_fills_in_the_path_is_told_of_though_nothing_waits_here() {
+    let told = beyond_what_comes_through(1_800, 60);
+    assert_eq!((told[0].reason, told[0].queued), (Reason::Filling, 2_000));
+    assert_eq!(told[0].path, Some(Rate::from_kbps(360)), "what came through, not what the window allows");
+    assert_eq!(told[0].rate.as_bps(), 337_500);
+}
+
+#[test]
+fn the_ceiling_is_what_came_through_when_the_queue_filled() {
+    let mut tuner = tuner(Settings::default());
+    let path = PathState { outstanding: 9_000, ..dumbbell() };
+    // 320 kbit/s are handed over, and 240 come through; the rest waits.
+    for n in 1..=80 {
+        tuner.arrived(at(25 * n), 1_000 + 250 * n, 1_000);
+        tuner.acked(750);
+        tuner.judge(at(25 * n), &path, 1_000 + 250 * n);
+        if let Some(advice) = tuner.poll_advice() {
+            assert_eq!((advice.reason, advice.path), (Reason::Filling, Some(Rate::from_kbps(240))));
+            assert!(advice.rate < Rate::from_kbps(240), "{advice:?}");
+            return;
+        }
+    }
+    panic!("nobody was told");
+}

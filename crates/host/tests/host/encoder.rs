@@ -1,0 +1,272 @@
+//! A live encoder that takes what DBAT advises, over DCCP through a link that falls to a third and comes back.
+
+use std::collections::BTreeMap;
+
+use timeous_choice::dbat::Dbat;
+use timeous_cm::Kind;
+use timeous_core::{
+    AduMeta, AduSeq, Advice, Duration, Fate, FrameId, Instant, Priority, Rate, References, Rng, Thresholds,
+};
+use timeous_dccp::{Ccid, Config};
+use timeous_host::{Application, Dccp, DccpSettings, Outlet, Refused, Sink, Stream, stamp};
+use timeous_net::LinkConfig;
+use timeous_net::link::{Capacity, Limit};
+
+use crate::support::{Dumbbell, PORT, at, ms, remote};
+
+const FULL: Rate = Rate::from_kbps(1_200);
+const THIRD: Rate = Rate::from_kbps(400);
+/// When the link falls, comes back, and when all is over, in seconds.
+const FALLS: u64 = 10;
+const RETURNS: u64 = 20;
+const ENDS: u64 = 30;
+/// From the encoder to playout.
+const LATENCY: Duration = Duration::from_millis(400);
+const FRAME: Duration = Duration::from_millis(40);
+/// As `timeous send --adapt` bounds its encoder.
+const RANGE: (Rate, Rate) = (Rate::from_kbps(100), Rate::from_kbps(4_000));
+/// The largest packet's payload.
+const PACKET: u64 = 1_100;
+/// Frames from one that stands for itself to the next, unless one is asked for.
+const GROUP: u32 = 100;
+
+/// 25 frames a second of a size around the rate's; one that stands for itself is three times as large, and the others
+/// make up for it. One is asked for where another was lost, but not more often than twice a second.
+struct Encoder {
+    rate: Rate,
+    rng: Rng,
+    next: Instant,
+    frame: u32,
+    group: u32,
+    /// What was made beyond the rate, in bytes.
+    debt: u64,
+    asked: Option<Instant>,
+    begun: bool,
+    advised: Option<Advice>,
+    /// The rate, and when it was taken.
+    rates: Vec<(Instant, Rate)>,
+    /// The frame of each packet.
+    frames: BTreeMap<AduSeq, u32>,
+}
+
+impl Encoder {
+    fn new(seed: u64) -> Self {
+        Self {
+            rate: Rate::from_kbps(600),
+            rng: Rng::from_seed(seed),
+            next: Instant::ZERO,
+            frame: 0,
+            group: 0,
+            debt: 0,
+            asked: None,
+            begun: false,
+            advised: None,
+            rates: Vec::new(),
+            frames: BTreeMap::new(),
+        }
+    }
+
+    fn encode(&mut self, now: Instant, outlet: &mut dyn Outlet) {
+        let budget = self.rate.bytes_in(FRAME);
+        let own = self.group.is_multiple_of(GROUP);
+        let bytes = if own {
+            self.debt += 2 * budget;
+            3 * budget
+        } else {
+            let less = self.debt.min(budget / 4);
+            self.debt -= less;
+            ((budget - less) as f64 * (0.75 + 0.5 * self.rng.unit())) as u64
+        };
+        self.frame += 1;
+        self.group += 1;
+        let mut meta = AduMeta {
+            enqueued: now,
+            deadline: Some(now + LATENCY),
+            frame: FrameId(self.frame),
+            priority: if own { Priority::HIGHEST } else { Priority::NORMAL },
+            references: References::default(),
+            ..AduMeta::default()
+        };
+        if !own {
+            assert!(meta.references.push(FrameId(self.frame - 1)));
+        }
+        let mut left = bytes.max(stamp::LEN as u64);
+        let mut packet = Vec::new();
+        while left > 0 {
+            let len = left.min(PACKET).max(stamp::LEN as u64);
+            left = left.saturating_sub(len);
+            stamp::write(outlet.next_seq(), len as usize, &mut packet);
+            match outlet.send(meta, &packet) {
+                Ok(seq) => _ = self.frames.insert(seq, self.frame),
+                Err(Refused::Full) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+}
+
+impl Application for Encoder {
+    fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.next = now;
+            outlet.set_rate(self.rate);
+            self.rates.push((now, self.rate));
+        }
+        if let Some(advice) = self.advised.take() {
+            self.rate = advice.rate.clamp(RANGE.0, RANGE.1);
+            outlet.set_rate(self.rate);
+            self.rates.push((now, self.rate));
+        }
+        while self.next <= now {
+            self.encode(now, outlet);
+            self.next += FRAME;
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Some(self.next)
+    }
+
+    fn on_fate(&mut self, now: Instant, _: AduSeq, fate: Fate) {
+        if fate != Fate::Acked && self.asked.is_none_or(|asked| now.saturating_since(asked) >= ms(500)) {
+            self.asked = Some(now);
+            self.group = 0;
+        }
+    }
+
+    fn on_advice(&mut self, _: Instant, advice: &Advice) {
+        self.advised = Some(*advice);
+    }
+}
+
+/// What was found of a run, by the bounds of `timeous-lab adapt`.
+#[derive(Debug)]
+struct Found {
+    /// The mean of what was asked of the encoder in the five seconds before the link fell.
+    before: Rate,
+    /// How long the rate took to follow the fall, and three quarters of the return.
+    down: Option<Duration>,
+    up: Option<Duration>,
+    /// Frames that were whole later than they should, and by how much at most.
+    late: usize,
+    worst: Duration,
+    whole: usize,
+    /// Of `Max_Th`, of 95 in 100 moments.
+    p95: f64,
+}
+
+fn run(seed: u64, ccid: Ccid) -> Found {
+    let steps = format!("0 1200\n{FALLS} 400\n{RETURNS} 1200\n");
+    let path = LinkConfig {
+        capacity: Capacity::Trace(steps.parse().unwrap()),
+        delay: ms(20),
+        queue: Limit::Time(ms(100)),
+        ..LinkConfig::default()
+    };
+    let mut net = Dumbbell::new(seed, 1, path);
+    let connection = Config { mps: 1_200, ..Config::default() }.with_ccids(&[ccid]);
+    let settings = || DccpSettings { connection: connection.clone(), ..DccpSettings::default() };
+    let listener = net.network.with_host(net.rights[0], |_, host| {
+        let own = host.add_manager(Kind::Aimd);
+        host.add(PORT, own, Dccp::listener(|| Stream::new(Sink), settings(), Rng::from_seed(seed)))
+    });
+    let caller = net.network.with_host(net.lefts[0], |_, host| {
+        let own = host.add_manager(Kind::Aimd);
+        let stream = Stream::new(Encoder::new(seed)).choice(Box::new(Dbat::for_media())).repair(Priority::HIGHEST);
+        host.add(9_000, own, Dccp::caller(remote(1), stream, settings(), Rng::from_seed(seed + 100)))
+    });
+    let mut max = Vec::new();
+    for millis in (100..=ENDS * 1_000).step_by(100) {
+        net.network.run_until(at(millis));
+        let look = |host: &mut timeous_host::Machine| {
+            let state = host.agent_mut(caller).session_mut().and_then(|session| session.buffer());
+            state.and_then(|state| state.thresholds)
+        };
+        max.push((at(millis), net.network.with_host(net.lefts[0], |_, host| look(host))));
+    }
+    let left = net.network.host(net.lefts[0]).agent(caller).session().unwrap();
+    let right = net.network.host(net.rights[0]).agent(listener).session().unwrap();
+    let encoder: &Encoder = left.application().unwrap();
+    let (falls, returns, ends) = (at(FALLS * 1_000), at(RETURNS * 1_000), at(ENDS * 1_000));
+    let rate_at = |when: Instant| encoder.rates.iter().take_while(|(at, _)| *at <= when).last().map(|(_, rate)| *rate);
+    let mean = {
+        let rates: Vec<u64> =
+            (0..50).filter_map(|n| rate_at(at((FALLS - 5) * 1_000 + n * 100))).map(Rate::as_bps).collect();
+        Rate::from_bps(rates.iter().sum::<u64>() / rates.len() as u64)
+    };
+    let first = |from: Instant, to: Instant, like: &dyn Fn(Rate) -> bool| {
+        if rate_at(from).is_some_and(like) {
+            return Some(Duration::ZERO);
+        }
+        let mut rates = encoder.rates.iter();
+        rates.find(|(at, rate)| *at >= from && *at < to && like(*rate)).map(|(at, _)| *at - from)
+    };
+    let most = Rate::from_bps(mean.as_bps() / 4 * 3);
+    let mut waits: BTreeMap<u32, (usize, Instant)> = BTreeMap::new();
+    let mut done: BTreeMap<u32, Duration> = BTreeMap::new();
+    for (seq, frame) in &encoder.frames {
+        let enqueued = left.journal().adu(*seq).unwrap().meta.enqueued;
+        waits.entry(*frame).or_insert((0, enqueued)).0 += 1;
+    }
+    for arrival in right.arrivals().list() {
+        let Some(frame) = arrival.seq.and_then(|seq| encoder.frames.get(&seq)) else { continue };
+        let (packets, captured) = waits.get_mut(frame).unwrap();
+        *packets = packets.saturating_sub(1);
+        if *packets == 0 {
+            done.entry(*frame).or_insert(arrival.at - *captured);
+        }
+    }
+    let mut shares: Vec<f64> = max
+        .iter()
+        .filter_map(|(at, thresholds): &(Instant, Option<Thresholds>)| {
+            let queued: usize = left
+                .journal()
+                .adus()
+                .iter()
+                .filter(|adu| adu.meta.enqueued <= *at && !adu.meta.is_expired(*at))
+                .filter(|adu| adu.left.first().map_or(adu.fate.is_none(), |left| left > at))
+                .map(|adu| adu.len)
+                .sum();
+            Some(queued as f64 / (*thresholds)?.max as f64)
+        })
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    Found {
+        before: mean,
+        down: first(falls, returns, &|rate| rate <= THIRD),
+        up: first(returns, ends, &|rate| rate >= most),
+        late: done.values().filter(|&&took| took > LATENCY).count(),
+        worst: done.values().copied().max().unwrap_or_default(),
+        whole: done.len(),
+        p95: shares[(shares.len() * 95).div_ceil(100) - 1],
+    }
+}
+
+#[test]
+fn an_encoder_follows_a_link_that_falls_and_comes_back() {
+    for seed in 1..=8 {
+        let found = run(seed, Ccid::Ccid2);
+        println!("seed {seed}: {found:?}");
+        assert!(found.before <= Rate::from_kbps(1_300), "the link has 1200 kbit/s: {found:?}");
+        for took in [found.down, found.up] {
+            assert!(took.is_some_and(|took| took <= ms(2_000)), "seed {seed}: {found:?}");
+        }
+        assert!(found.p95 <= 1.0, "seed {seed}: {found:?}");
+        // What has waited here when the link falls waits there, too: nobody could know.
+        assert!(found.late <= 4 && found.worst <= LATENCY + ms(100), "seed {seed}: {found:?}");
+        assert!(found.whole >= 600, "of 750: {found:?}");
+    }
+}
+
+/// Whose receiver tells once in a round trip.
+#[test]
+fn an_encoder_over_ccid_3_follows_the_fall() {
+    for seed in 1..=4 {
+        let found = run(seed, Ccid::Ccid3);
+        println!("seed {seed}: {found:?}");
+        assert!(found.before <= Rate::from_kbps(1_300), "{found:?}");
+        assert!(found.down.is_some_and(|took| took <= ms(2_000)), "seed {seed}: {found:?}");
+        assert!(found.up.is_some_and(|took| took <= ms(3_000)), "seed {seed}: {found:?}");
+        assert!(found.p95 <= 1.0 && found.whole >= 600, "seed {seed}: {found:?}");
+    }
+}
