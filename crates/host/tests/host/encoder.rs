@@ -14,7 +14,6 @@ use timeous_net::link::{Capacity, Limit};
 
 use crate::support::{Dumbbell, PORT, at, ms, remote};
 
-const FULL: Rate = Rate::from_kbps(1_200);
 const THIRD: Rate = Rate::from_kbps(400);
 /// When the link falls, comes back, and when all is over, in seconds.
 const FALLS: u64 = 10;
@@ -156,7 +155,8 @@ struct Found {
 }
 
 fn run(seed: u64, ccid: Ccid) -> Found {
-    let steps = format!("0 1200\n{FALLS} 400\n{RETURNS} 1200\n");
+    let third = THIRD.as_bps() / 1_000;
+    let steps = format!("0 {}\n{FALLS} {third}\n{RETURNS} {}\n", third * 3, third * 3);
     let path = LinkConfig {
         capacity: Capacity::Trace(steps.parse().unwrap()),
         delay: ms(20),
