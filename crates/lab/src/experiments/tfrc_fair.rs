@@ -1,11 +1,14 @@
 //! tfrc-fair: TFRC flows beside as many TCP flows: their long-run share, and how much their rates vary (RFC 5348 §1).
 
+use std::cell::RefCell;
+
 use serde_json::json;
 use timeous::core::{Duration, Instant, Rate};
 use timeous_net::link::Capacity;
 
 use super::dbat::Spread;
 use super::tfrc::bed::{Bed, Bottleneck, Flow, JITTER, SIZE};
+use super::tfrc::why::Means;
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -37,6 +40,8 @@ struct Outcome {
     cell: Cell,
     tfrc: Vec<Vec<f64>>,
     tcp: Vec<Vec<f64>>,
+    /// What those of TFRC met, and those of TCP.
+    met: [Means; 2],
 }
 
 impl Experiment for TfrcFair {
@@ -63,7 +68,7 @@ impl Experiment for TfrcFair {
         let outcomes = run.each("bottlenecks", &cells, Cell::run);
         Ok(Findings {
             setup: choices(),
-            tables: vec![table(&outcomes)],
+            tables: vec![table(&outcomes), met(&outcomes)],
             figures: vec![figure(&outcomes)?],
             claims: claims(&outcomes),
             notes: Vec::new(),
@@ -83,9 +88,15 @@ impl Cell {
         let flows = [vec![Flow::Tfrc; self.pairs], vec![Flow::Tcp; self.pairs]].concat();
         let mut bed = Bed::new(self.seed, &bottleneck, &flows);
         bed.network.run_until(Instant::ZERO + WARM_UP);
-        let mut tfrc = bed.rates(Duration::from_secs(self.seconds), self.seconds, Bed::received);
-        let tcp = tfrc.split_off(self.pairs);
-        Outcome { cell: *self, tfrc, tcp }
+        let looks = RefCell::new(Vec::new());
+        let count = |bed: &Bed| {
+            looks.borrow_mut().push(bed.met());
+            bed.received()
+        };
+        let mut tfrc = bed.rates(Duration::from_secs(self.seconds), self.seconds, count);
+        let (tcp, looks) = (tfrc.split_off(self.pairs), looks.into_inner());
+        let met = [0..self.pairs, self.pairs..2 * self.pairs].map(|flows| Means::of(&looks, flows));
+        Outcome { cell: *self, tfrc, tcp, met }
     }
 }
 
@@ -148,6 +159,41 @@ fn table(outcomes: &[Outcome]) -> Table {
                 format!("{:.2}", spread(|o| variation(&o.tcp))),
                 format!("{:.2}", spread(Outcome::smoothness)),
             ]);
+        }
+    }
+    table
+}
+
+/// What decides on the rates.
+fn met(outcomes: &[Outcome]) -> Table {
+    let head = [
+        "flows of each",
+        "round trip, ms",
+        "flow",
+        "smoothed round trip, ms",
+        "loss events, %",
+        "equation, kbit/s",
+        "the same for b = 2",
+        "rate, kbit/s",
+        "timeouts",
+    ];
+    let mut table = Table::new("What the flows met, and what the equation gives for it: means of the seeds", &head);
+    for (pairs, _) in PAIRS {
+        for rtt in RTTS {
+            for (flow, name) in ["TFRC", "TCP"].into_iter().enumerate() {
+                let of = |value: &dyn Fn(&Outcome) -> f64| over(outcomes, pairs, rtt, value).mean;
+                table.row([
+                    pairs.to_string(),
+                    rtt.to_string(),
+                    name.to_owned(),
+                    format!("{:.0}", of(&|o| o.met[flow].rtt)),
+                    format!("{:.2}", of(&|o| 100.0 * o.met[flow].p)),
+                    format!("{:.0}", of(&|o| o.met[flow].by_equation[0])),
+                    format!("{:.0}", of(&|o| o.met[flow].by_equation[1])),
+                    format!("{:.0}", of(&|o| rate(if flow == 0 { &o.tfrc } else { &o.tcp }))),
+                    format!("{:.1}", of(&|o| o.met[flow].timeouts)),
+                ]);
+            }
         }
     }
     table

@@ -62,6 +62,19 @@ pub(crate) struct Bed {
     ends: Vec<Ends>,
 }
 
+/// What a sender knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Met {
+    /// Smoothed.
+    pub(crate) rtt: Option<Duration>,
+    /// The loss event rate that a TFRC's receiver told last.
+    pub(crate) p: Option<f64>,
+    /// Packets of a TCP, what is sent again among them; how often it recovered from losses, and how often it timed out.
+    pub(crate) packets: u64,
+    pub(crate) recoveries: u64,
+    pub(crate) timeouts: u64,
+}
+
 /// What flows share.
 #[derive(Clone, Debug)]
 pub(crate) struct Bottleneck {
@@ -149,6 +162,33 @@ impl Bed {
                 Ends::Tcp(end, _) => machine.agent(end).session().map(|session| session.journal()),
             };
             journal.map_or(0, |journal| (journal.copies() * SIZE) as u64)
+        };
+        self.ends.iter().zip(&self.net.left).map(of).collect()
+    }
+
+    /// What each flow's sender knows of its path by now.
+    pub(crate) fn met(&self) -> Vec<Met> {
+        let of = |(ends, &node): (&Ends, &NodeId)| {
+            let machine = self.network.host(node);
+            match *ends {
+                Ends::Dccp(end, _) => {
+                    let agent = machine.agent(end);
+                    let endpoint = agent.endpoint();
+                    let connection = endpoint.connections().next().and_then(|id| endpoint.connection(id));
+                    let rtt = agent.session().and_then(|session| session.path().srtt);
+                    Met { rtt, p: connection.and_then(|connection| connection.loss_event_rate()), ..Met::default() }
+                }
+                Ends::Tcp(end, _) => machine.agent(end).session().map_or_else(Met::default, |session| {
+                    let statistics = session.statistics();
+                    Met {
+                        rtt: session.path().srtt,
+                        p: None,
+                        packets: statistics.data_sent,
+                        recoveries: statistics.recoveries,
+                        timeouts: statistics.timeouts,
+                    }
+                }),
+            }
         };
         self.ends.iter().zip(&self.net.left).map(of).collect()
     }

@@ -1,0 +1,44 @@
+//! What TFRC and TCP meet on a bottleneck that they share, and what the equation makes of it.
+
+use timeous::core::{Duration, Rate};
+use timeous_cm::tfrc::equation;
+
+use super::bed::{Met, SIZE};
+
+/// The means of a flow over a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Means {
+    /// Of the smoothed round trips, in milliseconds.
+    pub(crate) rtt: f64,
+    /// The loss event rate: of TFRC as its receiver told it, of TCP what it answered over what it sent.
+    pub(crate) p: f64,
+    /// What the equation gives for both, in kbit/s: for a TCP that acknowledges each packet (RFC 5348's `b = 1`), and for
+    /// one that acknowledges every second one.
+    pub(crate) by_equation: [f64; 2],
+    /// Of TCP.
+    pub(crate) timeouts: f64,
+}
+
+impl Means {
+    /// Of what flows of one kind met at each look.
+    pub(crate) fn of(looks: &[Vec<Met>], flows: std::ops::Range<usize>) -> Self {
+        let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let each = || looks.iter().flat_map(|look| &look[flows.clone()]);
+        let rtt = mean(each().filter_map(|met| Some(met.rtt?.as_secs_f64())).collect());
+        let told: Vec<f64> = each().filter_map(|met| met.p).collect();
+        let (first, last) = (looks.first(), looks.last());
+        let counted = |of: fn(&Met) -> u64| {
+            let sum = |look: Option<&Vec<Met>>| look.map_or(0, |look| look[flows.clone()].iter().map(of).sum::<u64>());
+            (sum(last) - sum(first)) as f64
+        };
+        let answered = counted(|met| met.recoveries + met.timeouts);
+        let p = if told.is_empty() { answered / counted(|met| met.packets).max(1.0) } else { mean(told) };
+        let path = Duration::from_secs_f64(rtt);
+        let by_equation = [1, 2].map(|b| kbps(equation::rate_of(SIZE as u64, path, p, path * 4, b)));
+        Self { rtt: rtt * 1e3, p, by_equation, timeouts: counted(|met| met.timeouts) }
+    }
+}
+
+fn kbps(rate: Rate) -> f64 {
+    rate.as_bps() as f64 / 1e3
+}
