@@ -138,6 +138,8 @@ pub struct Tuner {
     best: Rate,
     /// Whether a queue has ever filled.
     filled: bool,
+    /// Whether the path's own queues were a reason since there was room.
+    followed: bool,
     /// When to look again.
     next_look: Instant,
     /// Whether packets were given up for their deadlines since the source was told.
@@ -167,6 +169,7 @@ impl Tuner {
             shown: Rate::ZERO,
             best: Rate::ZERO,
             filled: false,
+            followed: false,
             next_look: Instant::ZERO,
             late: false,
         }
@@ -321,6 +324,7 @@ impl Tuner {
             }
             Reason::Late if self.is_below(stream) || self.became_less(queued) => Some(held(stream, path)),
             Reason::Filling if level < Level::Filling => {
+                self.followed = true;
                 self.ceiling = Some(kept(stream, path));
                 Some(relieved(stream, path))
             }
@@ -340,6 +344,7 @@ impl Tuner {
         self.late = false;
         self.shown = Rate::ZERO;
         self.filled |= reason != Reason::Room;
+        self.followed &= reason != Reason::Room;
     }
 
     /// Whether the stream hands over what it says, or nearly so: what is not used has not been tried.
@@ -371,7 +376,8 @@ impl Tuner {
     fn fills_path(&self, stream: Rate, path: &PathState, delay: Duration) -> bool {
         let Some(came) = self.carried.most().filter(|came| *came < stream) else { return false };
         let waits = path.outstanding > came.bytes_in(path.min_rtt.unwrap_or_default() + delay / 2);
-        let lasts = self.last.is_some_and(|(reason, _)| reason != Reason::Room);
+        // Once: where others fill the path's queue, it stays long whatever is asked for.
+        let lasts = !self.followed && self.last.is_some_and(|(reason, _)| reason != Reason::Room);
         self.settings.tell_of_room && waits && !is_short(path, delay) && (lasts || self.carried.falls_behind())
     }
 
