@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use timeous::core::{Duration, Instant, Priority, Rng};
-use timeous_dccp::Config as DccpConfig;
+use timeous_dccp::{Config as DccpConfig, Parity};
 use timeous_host::sources::{Frame, Frames};
 use timeous_host::{Application, Dccp, DccpSettings, Handle, Machine, Outlet, Sink, Stream};
 use timeous_net::LinkConfig;
@@ -115,7 +115,9 @@ impl Bed {
         let back = LinkConfig { delay: cell.rtt / 2, ..LinkConfig::default() };
         let (link, _) = network.connect(here, there, forward, back);
 
-        let connection = DccpConfig { mps: PACKET + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
+        let parity = if way.repairs() { Parity::Auto } else { Parity::Off };
+        let mps = PACKET + DccpConfig::HEADER_ROOM;
+        let connection = DccpConfig { mps, ecn: false, parity, ..DccpConfig::default() };
         let settings = DccpSettings { connection: connection.with_ccids(&[way.ccid()]), ..DccpSettings::default() };
         let stream = Stream::new(Late { source, begun: false }).slots(4_096).choice(way.choice());
         let stream = if way.repairs() { stream.repair(Priority(1)) } else { stream };
