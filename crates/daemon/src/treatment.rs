@@ -22,6 +22,7 @@ pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
         silence: within(spec.silence, LEAST, MOST),
         // The RFC's own is the most.
         msl: within(spec.msl, Duration::ZERO, DccpConfig::default().msl),
+        controller: spec.controller.map(Into::into),
         server_holds_timewait: spec.server_holds_timewait,
         ..DccpConfig::default().with_ccids(&[Ccid::from_number(spec.ccid.into()).unwrap_or_default()])
     };

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use calls::{Answer, Call, Document, Failure, OpenFlow, Path, Resource};
 pub use codec::{Malformed, decode, encode};
-pub use streams::{Nanos, Policy, QueueLimit, StreamSpec};
+pub use streams::{Controller, Nanos, Policy, QueueLimit, StreamSpec};
 
 use crate::layout::Geometry;
 use codec::Checked;

@@ -42,6 +42,7 @@ snapshots! {
     dbat_throughput: "dbat-throughput",
     dbat_latency: "dbat-latency",
     dbat_loss: "dbat-loss",
+    short_queues: "short-queues",
     tfrc_fair: "tfrc-fair",
     tfrc_step: "tfrc-step",
     ldc_rate: "ldc-rate",
@@ -59,7 +60,7 @@ fn arguments(name: &str) -> Vec<&str> {
     if name == "bloat" {
         arguments.extend(["--extent", "small"]);
     }
-    let long = ["cm-loss", "cm-ensemble", "cm-trust", "tfrc-fair", "tfrc-step", "bloat"];
+    let long = ["cm-loss", "cm-ensemble", "cm-trust", "tfrc-fair", "tfrc-step", "bloat", "short-queues"];
     if long.contains(&name) || ["dbat-", "tl-", "ldc-"].iter().any(|kind| name.starts_with(kind)) {
         arguments.extend(["--seeds", "1"]);
     }

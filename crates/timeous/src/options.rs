@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use timeous_choice::{Age, Chain, Dbat, Deadlines, Dependencies, Frames, Plan, QueueLimit};
+use timeous_cm::Kind;
 use timeous_core::{Duration, LateChoice, SubStream};
 use timeous_engine::{Ccid, Parity, TcpFraming, Unordered};
 
@@ -181,6 +182,9 @@ pub struct Options {
     pub keep_alive: Option<Duration>,
     /// The congestion control of both directions; both ends have to ask for the same.
     pub ccid: Ccid,
+    /// What decides how fast it sends, with CCID 2. It is that of all flows of the process, or the daemon, to the same host,
+    /// so that the last stream to be opened decides; `None`: as it is, AIMD unless another stream chose.
+    pub controller: Option<Kind>,
     /// The DCCP service code (RFC 4340 §8.1.2); by default that of RTP video (RFC 5762 §5.2).
     pub service: [u8; 4],
     /// The DCCP port, behind the UDP port if there is one; by default RTP's (RFC 5762).
@@ -208,6 +212,7 @@ impl Default for Options {
             timeout: Duration::from_secs(10),
             keep_alive: None,
             ccid: Ccid::Ccid2,
+            controller: None,
             service: *b"RTPV",
             dccp_port: 5004,
             encapsulation: Encapsulation::Udp,

@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use timeous_cm::Kind;
 use timeous_core::Duration;
 use timeous_core::units::{UnitError, parse_bytes, parse_duration};
 
 use crate::options::{Daemon, Encapsulation, Options, PolicyName, RepairName, Role, TransportName};
 use timeous_choice::QueueLimit;
-use timeous_engine::{TcpFraming, Unordered};
+use timeous_engine::{Ccid, TcpFraming, Unordered};
 
 /// The port that a URI without one means, unless it says `encap=none` (RFC 6773 §3.8).
 pub const DEFAULT_PORT: u16 = 6511;
@@ -98,6 +99,11 @@ pub const KEYS: [(&str, &str); 19] = [
         "after how long a silent peer is asked whether it lives, such as 15s, or off; half of the timeout unless given",
     ),
     ("ccid", "the congestion control: 2 (like TCP), 3 (TFRC) or 4 (TFRC for small packets), the same at both ends"),
+    (
+        "controller",
+        "with ccid=2, what decides how fast this end sends: copa (keeps queues short), scream, aimd (the default), newreno, cubic or \
+         tfrc; all streams to one host have the same",
+    ),
     ("service", "the DCCP service code, four characters such as RTPV"),
     ("dport", "the DCCP port behind the UDP port"),
     ("encap", "udp, or none: DCCP in IP itself, where the URI's port is the DCCP port; it takes CAP_NET_RAW"),
@@ -146,6 +152,16 @@ impl FromStr for Uri {
         }
         if options.transport != TransportName::Dccp && options.encapsulation == Encapsulation::None {
             return Err(UriError::BadMode("encap=none is DCCP: leave out transport or encap"));
+        }
+        if options.controller.is_some() && options.transport == TransportName::Tcp {
+            return Err(UriError::BadMode(
+                "the kernel's TCP has its own controller: leave out transport or controller",
+            ));
+        }
+        if options.controller.is_some() && options.ccid != Ccid::Ccid2 {
+            return Err(UriError::BadMode(
+                "with ccid=3 and 4 the receiver decides on the rate: leave out ccid or controller",
+            ));
         }
         Ok(Self { role: mode.role(host, port)?, options })
     }
@@ -216,6 +232,7 @@ fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
         "keepalive" if matches!(value, "off" | "0") => options.keep_alive = Some(Duration::ZERO),
         "keepalive" => options.keep_alive = Some(time("keepalive", value)?),
         "ccid" => options.ccid = value.parse().map_err(|_| bad("ccid", value, "use 2, 3 or 4"))?,
+        "controller" => options.controller = Some(controller(value)?),
         "service" => options.service = service(value)?,
         "dport" => options.dccp_port = number("dport", value, 1..=65_535)?,
         "encap" => options.encapsulation = encapsulation(value)?,
@@ -296,6 +313,11 @@ fn service(value: &str) -> Result<[u8; 4], UriError> {
     if code.iter().all(u8::is_ascii_graphic) { Ok(code) } else { Err(bad("service", value, expected)) }
 }
 
+fn controller(value: &str) -> Result<Kind, UriError> {
+    let names = Kind::ALL.map(Kind::name).join(", ");
+    value.parse().map_err(|_| bad("controller", value, format!("use one of {names}")))
+}
+
 fn encapsulation(value: &str) -> Result<Encapsulation, UriError> {
     match value {
         "udp" => Ok(Encapsulation::Udp),
@@ -338,8 +360,6 @@ fn daemon(value: &str) -> Result<Daemon, UriError> {
 
 #[cfg(test)]
 mod tests {
-    use timeous_engine::Ccid;
-
     use super::*;
 
     fn error(uri: &str) -> String {
@@ -356,6 +376,16 @@ mod tests {
         assert_eq!(role("timeous://:9"), Role::Listener { address: None, port: 9 });
         let loopback = Some("127.0.0.1".parse().unwrap());
         assert_eq!(role("timeous://127.0.0.1:9?mode=listener"), Role::Listener { address: loopback, port: 9 });
+    }
+
+    #[test]
+    fn a_controller_is_named_where_this_end_decides() {
+        let options = |uri: &str| uri.parse::<Uri>().unwrap().options;
+        assert_eq!(options("timeous://h?controller=cubic").controller, Some(Kind::Cubic));
+        assert_eq!(options("timeous://h").controller, None);
+        assert!(error("timeous://h?controller=reno").contains("newreno"));
+        assert!(error("timeous://h?controller=copa&ccid=3").contains("ccid=3"));
+        assert!(error("timeous://h?controller=copa&transport=tcp").contains("TCP"));
     }
 
     #[test]

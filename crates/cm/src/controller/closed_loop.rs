@@ -18,6 +18,17 @@ pub(super) struct Bottleneck {
     pub(super) queue: usize,
     /// Share that is lost on the way to it.
     pub(super) loss: f64,
+    /// From a second on, and to another, it carries a quarter.
+    pub(super) slower: Option<(u64, u64)>,
+}
+
+impl Bottleneck {
+    fn service(&self, now: Instant) -> Duration {
+        let is_slow = self.slower.is_some_and(|(from, to)| {
+            (Instant::ZERO + Duration::from_secs(from)..Instant::ZERO + Duration::from_secs(to)).contains(&now)
+        });
+        Duration::from_secs_f64(if is_slow { 4.0 } else { 1.0 } / self.packets)
+    }
 }
 
 /// What came of it in the second half of the time.
@@ -29,6 +40,8 @@ pub(super) struct Run {
     pub(super) mean_queue: f64,
     /// Share for which there was no room.
     pub(super) dropped: f64,
+    /// From the end of the slow time until the link carried nine tenths of its loss-free share for half a second.
+    pub(super) back: Option<Duration>,
 }
 
 /// A packet on its way: when it left, when the news of it come, and whether it was lost.
@@ -41,23 +54,33 @@ struct UnderWay {
 impl Run {
     /// There is always something to send.
     pub(super) fn of(mut controller: Box<dyn Controller>, mtu: u64, link: Bottleneck, seconds: u64) -> Self {
-        let service = Duration::from_secs_f64(1.0 / link.packets);
         let end = Instant::ZERO + Duration::from_secs(seconds);
         let half = Instant::ZERO + Duration::from_secs(seconds) / 2;
         let (mut rng, mut rtt) = (Rng::from_seed(1), RttEstimator::default());
         let (mut now, mut free_at, mut next_release) = (Instant::ZERO, Instant::ZERO, Instant::ZERO);
         let mut under_way: VecDeque<UnderWay> = VecDeque::new();
         let mut reduced_at = None;
+        let mut served: VecDeque<Instant> = VecDeque::new();
+        let enough = (0.45 * (1.0 - link.loss) * link.packets) as usize;
+        let (back_at, mut back) = (link.slower.map(|(_, to)| Instant::ZERO + Duration::from_secs(to)), None);
         let (mut carried, mut waited, mut dropped, mut sent) = (0_u64, 0.0, 0_u64, 0_u64);
         while now < end {
             let outstanding = under_way.len() as u64 * mtu;
             let has_room = outstanding == 0 || outstanding + mtu <= controller.window();
             if has_room && next_release <= now {
-                let waiting = free_at.saturating_since(now).as_secs_f64() * link.packets;
+                let service = link.service(free_at.max(now));
+                let waiting = free_at.saturating_since(now).as_secs_f64() / service.as_secs_f64();
                 let is_full = waiting > link.queue as f64 + 1.0;
                 let lost = is_full || rng.chance(link.loss);
                 if !lost {
                     free_at = free_at.max(now) + service;
+                    served.push_back(free_at);
+                    while served.front().is_some_and(|first| free_at - *first > Duration::from_millis(500)) {
+                        served.pop_front();
+                    }
+                    if back.is_none() && back_at.is_some_and(|at| served[0] >= at) && served.len() >= enough {
+                        back = back_at.map(|at| served[0] - at);
+                    }
                 }
                 if now >= half {
                     sent += 1;
@@ -96,6 +119,6 @@ impl Run {
         }
         let could = link.packets * seconds as f64 / 2.0;
         let all = sent.max(1) as f64;
-        Self { used: carried as f64 / could, mean_queue: waited / all, dropped: dropped as f64 / all }
+        Self { used: carried as f64 / could, mean_queue: waited / all, dropped: dropped as f64 / all, back }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - It aims at `room` packets that wait (the paper's `1/δ`, two). While fewer do, the window grows by `velocity × room`
 //!   packets a round trip, while more do it shrinks so. The velocity doubles for each round trip that goes on in the
-//!   direction of three before it. So the queue runs empty every few round trips, and the base round trip is seen.
+//!   direction of those before it. So the queue runs empty every few round trips, and the base round trip is seen.
 //! - A queue that has not been nearly empty for five round trips is others': they fill it (mode switching, §2.2). Then
 //!   `room` is increased and halved as by AIMD, and never below two, until the queue runs empty again.
 //!
@@ -13,6 +13,7 @@
 //! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each ten round trips as
 //!   long as it does: with windows of a few packets its own swing does not always empty the queue, and who fills a queue
 //!   since it takes it for others' would never find out.
+//! - The velocity doubles after two round trips rather than three: capacity that comes back is frames in time.
 //! - A step is a quarter of the window at most, a round trip: two packets are half of a small one.
 //! - A packet's own time on the link is no queue: on slow links it is longer than most queues.
 //! - A loss says nothing by itself: on lossy links a third of the window would go for nothing. It is a sign of congestion
@@ -35,8 +36,8 @@ const ROOM: f64 = 2.0;
 const LEAST_AIM: Duration = Duration::from_millis(4);
 /// The window is never smaller but after silence, in packets.
 const MIN_WINDOW: f64 = 2.0;
-/// So many round trips in one direction, and the velocity doubles with the next.
-const STEADY: u32 = 3;
+/// So many round trips in one direction, and the velocity doubles with the next (§2.1 has one more).
+const STEADY: u32 = 2;
 /// So many round trips without a nearly empty queue, and it is others' (§2.2).
 const EMPTY_WITHIN: u64 = 5;
 /// After so many it makes sure that the queue is not its own, and then each so many.
@@ -62,7 +63,7 @@ const LOST: f64 = 0.7;
 /// So many acknowledgements in a row that tell of a queue end the start.
 const START_SAMPLES: u32 = 3;
 
-/// The controller that live streams have unless told otherwise.
+/// The controller of Copa: for live streams.
 ///
 /// ```
 /// use timeous_cm::{Acked, Controller, Copa};
@@ -130,7 +131,7 @@ impl Velocity {
     const STILL: Self = Self { factor: 1.0, grows: true, rounds: 0, began: None };
 
     /// The window is to grow, or shrink: a change of mind begins anew, and a round trip in one direction counts.
-    fn towards(&mut self, now: Instant, grows: bool, window: f64, round: Duration, most: f64) -> f64 {
+    fn towards(&mut self, now: Instant, grows: bool, window: f64, round: Duration) -> f64 {
         if grows != self.grows {
             *self = Self { grows, ..Self::STILL };
         }
@@ -141,7 +142,6 @@ impl Velocity {
             self.rounds = if went { self.rounds + 1 } else { 0 };
             self.factor = if self.rounds > STEADY { self.factor * 2.0 } else { 1.0 };
         }
-        self.factor = self.factor.min(most).max(1.0);
         self.factor
     }
 }
@@ -168,7 +168,7 @@ impl Copa {
     fn room(&self, now: Instant) -> f64 {
         match (self.mode, self.full) {
             (Mode::Among { room, .. }, _) => room,
-            (Mode::Short, Some((until, held))) if now < until => (held / PEAK).clamp(0.5, ROOM),
+            (Mode::Short, Some((until, held))) if now < until => (held / PEAK).clamp(1.0, ROOM),
             (Mode::Short, _) => ROOM,
         }
     }
@@ -211,7 +211,7 @@ impl Copa {
             return;
         }
         let unit = room.min(STEP * self.window);
-        let velocity = self.pace.towards(now, grows, self.window, look.srtt, self.window / unit);
+        let velocity = self.pace.towards(now, grows, self.window, look.srtt).min(self.window / unit);
         let step = velocity * unit * (acked.bytes as f64 / self.mtu).min(self.window) / self.window;
         if !grows {
             self.window = (self.window - step).max(MIN_WINDOW);
@@ -367,7 +367,8 @@ impl Controller for Copa {
             (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::STILL);
         } else if let Some(look) = look.filter(|_| self.mode == Mode::Short) {
             let is_full = look.waited.as_secs_f64() >= FULL * look.peak.as_secs_f64();
-            if is_full && look.waited > look.packet_time / 2 && !look.waited.is_zero() {
+            // One packet waits for the one before it wherever an acknowledgement comes for two.
+            if is_full && look.waited > look.packet_time * 3 / 2 && !look.waited.is_zero() {
                 self.overflowed(now, &look);
             }
         }

@@ -14,6 +14,7 @@ pub(crate) fn spec() -> StreamSpec {
         service: *b"test",
         dccp_port: 5_004,
         ccid: 2,
+        controller: None,
         native: false,
         slots: 64,
         mps: 1_200,

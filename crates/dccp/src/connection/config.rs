@@ -1,5 +1,6 @@
 //! What a connection can be told beforehand.
 
+use timeous_cm::Kind;
 use timeous_core::Duration;
 
 use crate::ccid::Ccid;
@@ -71,6 +72,9 @@ pub struct Config {
     /// stream repairs little, its windows are small, and few of them are without a loss: if only those counted, a
     /// quarter of a narrow link would stay unused.
     pub grows_in_lossy_windows: bool,
+    /// The controller of what this end sends by CCID 2; `None`, the one that the Congestion Manager has. It is that of all
+    /// flows to the same host.
+    pub controller: Option<Kind>,
     /// Whether a server that closes keeps the TIMEWAIT state itself, instead of asking its client to (§8.3).
     pub server_holds_timewait: bool,
     /// Whether the peer is asked to take data that are sent again, and to deliver them once. One of ours always does; with
@@ -129,6 +133,7 @@ impl Default for Config {
             checksum_coverage: 0,
             min_checksum_coverage: 0,
             grows_in_lossy_windows: true,
+            controller: None,
             server_holds_timewait: false,
             repeats: false,
             parity: Parity::Off,

@@ -1,10 +1,10 @@
 //! How a connection begins: Request, Response, and the Ack that completes the handshake (RFC 4340 §8.1).
 
-use timeous_cm::Manager;
+use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant};
 
 use super::control::Control;
-use super::{Connection, Event, State, Timer};
+use super::{Connection, Event, State, Timer, told};
 use crate::packet::{Body, Header};
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
@@ -138,7 +138,16 @@ impl Connection {
 
     /// Both directions are known to work: data may flow.
     fn establish(&mut self, cm: &mut Manager) {
-        self.flow = Some(cm.open(self.target.destination, self.config.mps as u64));
+        self.flow = Some(self.open_flow(cm));
         self.events.push_back(Event::Connected);
+    }
+
+    /// Its flow, under the controller that it is to have.
+    pub(super) fn open_flow(&self, cm: &mut Manager) -> FlowId {
+        let flow = cm.open(self.target.destination, self.config.mps as u64);
+        if let Some(kind) = self.config.controller.filter(|kind| cm.controller_name(flow) != Ok(kind.name())) {
+            told(cm.set_controller(flow, kind));
+        }
+        flow
     }
 }

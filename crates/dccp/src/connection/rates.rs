@@ -88,7 +88,7 @@ impl Connection {
             && let Some(flow) = self.flow
         {
             told(cm.close(now, flow));
-            self.flow = Some(cm.open(self.target.destination, self.config.mps as u64));
+            self.flow = Some(self.open_flow(cm));
         }
     }
 

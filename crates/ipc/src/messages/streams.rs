@@ -4,6 +4,7 @@
 //! both with the answer. Nothing of a stream goes through the client's queues.
 
 use serde::{Deserialize, Serialize};
+use timeous_cm::Kind;
 use timeous_core::Duration;
 
 use super::codec::{Malformed, sensible};
@@ -17,6 +18,8 @@ pub struct StreamSpec {
     pub dccp_port: u16,
     /// The congestion control of both directions: CCID 2, 3 or 4 (RFC 4340 §10).
     pub ccid: u8,
+    /// What decides how fast it sends with CCID 2; `None`: what the daemon has for that host.
+    pub controller: Option<Controller>,
     /// Whether its packets travel in IP itself (RFC 4340), and not in UDP (RFC 6773).
     pub native: bool,
     /// Places in the packet ring, a power of two.
@@ -37,6 +40,49 @@ pub struct StreamSpec {
     pub policy: Policy,
     /// Lost ADUs of at least this priority are sent again; `None`: nothing is.
     pub repair: Option<u8>,
+}
+
+/// A congestion controller by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Controller {
+    /// [`Kind::Copa`].
+    Copa,
+    /// [`Kind::Scream`].
+    Scream,
+    /// [`Kind::Aimd`].
+    Aimd,
+    /// [`Kind::NewReno`].
+    NewReno,
+    /// [`Kind::Cubic`].
+    Cubic,
+    /// [`Kind::Tfrc`].
+    Tfrc,
+}
+
+impl From<Kind> for Controller {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Copa => Self::Copa,
+            Kind::Scream => Self::Scream,
+            Kind::Aimd => Self::Aimd,
+            Kind::NewReno => Self::NewReno,
+            Kind::Cubic => Self::Cubic,
+            Kind::Tfrc => Self::Tfrc,
+        }
+    }
+}
+
+impl From<Controller> for Kind {
+    fn from(controller: Controller) -> Self {
+        match controller {
+            Controller::Copa => Self::Copa,
+            Controller::Scream => Self::Scream,
+            Controller::Aimd => Self::Aimd,
+            Controller::NewReno => Self::NewReno,
+            Controller::Cubic => Self::Cubic,
+            Controller::Tfrc => Self::Tfrc,
+        }
+    }
 }
 
 /// A duration in nanoseconds.

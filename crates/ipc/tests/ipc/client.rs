@@ -105,6 +105,7 @@ fn a_stream_comes_with_its_two_descriptors() {
         service: *b"RTPV",
         dccp_port: 5004,
         ccid: 2,
+        controller: None,
         native: false,
         slots: 64,
         mps: 1_200,

@@ -60,7 +60,7 @@ fn two_packets_a_round_trip_while_less_than_two_wait() {
 }
 
 #[test]
-fn the_velocity_doubles_after_three_round_trips_in_one_direction() {
+fn the_velocity_rises_after_two_round_trips_in_one_direction() {
     let mut script = Script::steady(50.0);
     let mut grown = Vec::new();
     for _ in 0..6 {
@@ -71,10 +71,10 @@ fn the_velocity_doubles_after_three_round_trips_in_one_direction() {
         }
         grown.push(script.copa.window - before);
     }
-    for early in &grown[..3] {
+    for early in &grown[..2] {
         close(*early, 2.0, 0.3);
     }
-    assert!(grown[4] > 3.0 && grown[5] > 6.0, "{grown:?}");
+    assert!(grown[3] > 3.0 && grown[4] > 6.0 && grown[5] > 12.0, "{grown:?}");
 }
 
 #[test]
@@ -127,11 +127,23 @@ fn a_loss_without_a_queue_changes_nothing_and_one_with_a_full_queue_leaves_what_
 fn after_a_full_queue_no_more_is_to_wait_than_fits_into_it_for_ten_seconds() {
     let mut script = Script::steady(10.0);
     script.acks(30, 100);
-    script.acks(10, 120);
+    script.acks(10, 140);
     script.lose(false);
-    // Ten packets in 100 ms were delivered, two in the 20 ms of queue.
-    close(script.copa.room(script.now), 2.0 / PEAK, 0.05);
+    // Ten packets in 100 ms were delivered, four in the 40 ms of queue.
+    close(script.copa.room(script.now), 4.0 / PEAK, 0.05);
     assert_eq!(script.copa.room(script.now + FULL_FOR), ROOM);
+}
+
+#[test]
+fn one_packet_behind_another_is_no_full_queue() {
+    // Once it was: where an acknowledgement comes for two packets, the second has always waited for the first, and each
+    // random loss made the window smaller.
+    let mut script = Script::steady(3.0);
+    script.acks(30, 100);
+    script.acks(30, 110);
+    let before = script.copa.window;
+    script.lose(false);
+    assert_eq!((script.copa.window, script.copa.room(script.now)), (before, ROOM));
 }
 
 #[test]
@@ -219,7 +231,7 @@ fn an_idle_path_halves_the_window_each_timeout() {
 }
 
 /// A second's worth of packets a hundred a second, 100 ms away.
-const LINK: Bottleneck = Bottleneck { packets: 100.0, rtt: millis_const(100), queue: 400, loss: 0.0 };
+const LINK: Bottleneck = Bottleneck { packets: 100.0, rtt: millis_const(100), queue: 400, loss: 0.0, slower: None };
 
 const fn millis_const(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -249,6 +261,19 @@ fn alone_on_a_link_it_fills_it_with_a_few_packets_in_the_queue() {
 fn one_packet_lost_in_twenty_leaves_nine_tenths_of_the_link() {
     let run = over(Bottleneck { loss: 0.05, ..LINK }, 60);
     assert!(run.used >= 0.85 && run.mean_queue <= 5.0, "{run:?}");
+}
+
+#[test]
+fn capacity_that_comes_back_is_used_within_two_seconds() {
+    for (packets, rtt) in [(36.0, 20_u32), (36.0, 200), (120.0, 80), (600.0, 20), (600.0, 200)] {
+        for loss in [0.0, 0.01, 0.05] {
+            let run = over(Bottleneck { packets, rtt: millis(rtt.into()), loss, slower: Some((10, 15)), ..LINK }, 20);
+            let back = run.back.expect("it is used again");
+            // 120 packets fit on the longest way: with losses it takes a round trip or two more than two seconds.
+            let most = if packets * f64::from(rtt) >= 120_000.0 && loss == 0.05 { 2_500 } else { 2_000 };
+            assert!(back <= millis(most), "{packets} packets/s, {rtt} ms, {loss}: after {back:?}");
+        }
+    }
 }
 
 #[test]
