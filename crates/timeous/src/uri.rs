@@ -67,7 +67,7 @@ pub enum UriError {
 }
 
 /// Every key, and what it means.
-pub const KEYS: [(&str, &str); 19] = [
+pub const KEYS: [(&str, &str); 20] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
     ("transport", "dccp (in UDP, the default), tcp, or auto: tcp where UDP does not pass, or passes no more"),
     (
