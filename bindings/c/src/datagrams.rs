@@ -1,5 +1,6 @@
 //! Datagrams over TCP for C (McQuistin §3): a process's streams, by the descriptors that tell when there is something.
 
+pub(crate) mod counts;
 mod failures;
 mod numbers;
 pub(crate) mod open;
@@ -14,8 +15,8 @@ use timeous::core::{Duration, Instant, PathState, SubStream};
 use timeous::{Arrival, Hints, Received, Receiver, Sender, Stats, Timeline, clock};
 
 use crate::failure::Failure;
-use crate::ffi::datagrams::UtlCounts;
 use crate::sys::fork;
+use counts::UtlCounts;
 use numbers::Numbers;
 
 /// Until it is said otherwise: that of video.

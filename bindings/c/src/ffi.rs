@@ -19,4 +19,5 @@ pub mod state;
 
 mod entries;
 
+pub use crate::datagrams::counts::UtlCounts;
 pub use crate::sys::callback::{CmPath, ErrorFn, ReadyFn, SendFn, UpdateFn};

@@ -3,6 +3,7 @@
 mod feedback;
 mod grants;
 mod held;
+mod hold;
 mod restart;
 mod signs;
 mod watch;
@@ -22,7 +23,7 @@ use crate::grant::Grant;
 use crate::resumption::Resumption;
 use crate::rtt::RttEstimator;
 use crate::scheduler::{Requests, Scheduling};
-use held::Held;
+use hold::Hold;
 use signs::Signs;
 
 /// The congestion that a macroflow has answered since it began.
@@ -90,7 +91,7 @@ pub(crate) struct Macroflow {
     signs: Signs,
     goodput: Goodput,
     compared_at: Option<Instant>,
-    held: Option<Held>,
+    held: Option<Hold>,
     /// When what was learnt is next told.
     pub(crate) learnt_at: Instant,
     /// Flows whose clients want to hear of their rates, and within what rates none does.

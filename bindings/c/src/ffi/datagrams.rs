@@ -3,25 +3,9 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::slice;
 
-use crate::datagrams::{self, Kind, open};
+use crate::datagrams::{self, Kind, counts::UtlCounts, open};
 use crate::failure::{self, Failure};
 use crate::guard::call;
-
-/// `struct utl_counts`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct UtlCounts {
-    /// Datagrams that arrived.
-    pub acked: u64,
-    /// That left, and did not arrive as far as is known.
-    pub lost: u64,
-    /// That never left.
-    pub dropped: u64,
-    /// That have none of these fates yet.
-    pub pending: u64,
-    /// Of the lost and dropped: those that the kernel had already, and that something else took the place of.
-    pub replaced: u64,
-}
 
 /// `utl_open`: a stream by its URI.
 #[unsafe(no_mangle)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cm::ffi::CmPath;
-use cm::ffi::datagrams::UtlCounts;
+use cm::ffi::UtlCounts;
 use cm::ffi::feedback::{CmQueryEntry, CmUpdateEntry};
 use cm::ffi::sending::{CmNotifyEntry, CmRequestEntry};
 use cm::ffi::state::CmOptions;

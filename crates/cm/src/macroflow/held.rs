@@ -3,20 +3,11 @@
 use timeous_core::{Duration, Instant, Rate};
 
 use super::Macroflow;
+use super::hold::Hold;
 use super::signs::SIGNS;
 
 /// Signs that are older say nothing of the path as it is.
 const LATELY: Duration = Duration::from_secs(300);
-
-/// Others that want nothing more for a moment, at the bottom of their sawtooth, free nobody.
-const STAYS: Duration = Duration::from_secs(1);
-
-/// What a macroflow is held to, and when others were last found to have no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
-    pub(super) rate: Rate,
-    found_at: Instant,
-}
 
 /// What a macroflow shows to those who compare.
 #[derive(Clone, Copy, Debug)]
@@ -59,23 +50,21 @@ impl Macroflow {
 
     /// The rate that it is held to although nobody was found now, unless it told of congestion meanwhile.
     pub(crate) fn still_held(&self, now: Instant) -> Option<Rate> {
-        let lately = |held: &Held| now.saturating_since(held.found_at) <= STAYS;
-        let told = |held: &Held| self.signs.last[0].is_some_and(|at| at > held.found_at);
-        self.held.filter(|held| lately(held) && !told(held)).map(|held| held.rate)
+        self.held.filter(|hold| hold.stays(now, self.signs.last[0])).map(|hold| hold.rate)
     }
 
     /// The rate that it is held to, and whether others were found now that have no more; `true` if it was free before
     /// and is not now, or the other way round.
     pub(crate) fn hold(&mut self, now: Instant, rate: Option<Rate>, found: bool) -> bool {
         let before = self.held;
-        let since = before.filter(|_| !found).map_or(now, |held| held.found_at);
-        self.held = rate.map(|rate| Held { rate, found_at: since });
+        let found_at = before.filter(|_| !found).map_or(now, |hold| hold.found_at);
+        self.held = rate.map(|rate| Hold { rate, found_at });
         let turns = before.is_some() != rate.is_some();
         if turns {
             // What was owed to another pace. Not at each change of the rate: that would be a packet ahead of time each.
             self.next_release = self.next_release.min(now);
         }
-        if before.map(|held| held.rate) != rate {
+        if before.map(|hold| hold.rate) != rate {
             self.reckon();
         }
         turns
