@@ -183,7 +183,8 @@ pub struct Options {
     /// The congestion control of both directions; both ends have to ask for the same.
     pub ccid: Ccid,
     /// What decides how fast it sends, with CCID 2. It is that of all flows of the process, or the daemon, to the same host,
-    /// so that the last stream to be opened decides; `None`: as it is, AIMD unless another stream chose.
+    /// so that the last stream to be opened decides. `None`: Copa, if its data go stale; else as it is, AIMD unless another
+    /// stream chose.
     pub controller: Option<Kind>,
     /// The DCCP service code (RFC 4340 §8.1.2); by default that of RTP video (RFC 5762 §5.2).
     pub service: [u8; 4],
@@ -252,6 +253,12 @@ impl Options {
     /// After how long without a word from the peer it is asked.
     pub(crate) fn asks_after(&self) -> Option<Duration> {
         Some(self.keep_alive.unwrap_or(self.timeout / 2)).filter(|after| !after.is_zero())
+    }
+
+    /// What decides how fast it sends: a live stream keeps the path's queue short, anything else leaves it as it is.
+    pub(crate) fn deciding(&self) -> Option<Kind> {
+        let live = self.ccid == Ccid::Ccid2 && self.has_deadlines();
+        self.controller.or_else(|| live.then_some(Kind::Copa))
     }
 
     /// Whether ADUs get deadlines at all.

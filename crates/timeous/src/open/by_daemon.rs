@@ -52,7 +52,7 @@ fn spec(options: &Options) -> StreamSpec {
         service: options.service,
         dccp_port: options.dccp_port,
         ccid: options.ccid.number(),
-        controller: options.controller.map(Into::into),
+        controller: options.deciding().map(Into::into),
         native: options.encapsulation == Encapsulation::None,
         slots: options.slots.next_power_of_two(),
         mps: u32::try_from(options.mtu).unwrap_or(u32::MAX),

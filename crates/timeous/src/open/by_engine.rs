@@ -56,7 +56,7 @@ fn config(options: &Options) -> StreamConfig {
         server_holds_timewait: true,
         msl: TIMEWAIT / 2,
         parity: options.parity(),
-        controller: options.controller,
+        controller: options.deciding(),
         ..timeous_engine::DccpConfig::default().with_ccids(&[options.ccid])
     };
     let tcp = timeous_engine::TcpConfig {
