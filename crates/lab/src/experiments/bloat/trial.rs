@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use timeous::core::{Duration, Instant, Priority, Rng};
 use timeous_dccp::{Config as DccpConfig, Parity};
 use timeous_host::sources::{Frame, Frames};
-use timeous_host::{Application, Dccp, DccpSettings, Handle, Machine, Outlet, Sink, Stream};
+use timeous_host::{Application, Dccp, DccpSettings, Handle, Machine, Outlet, Sink, Stream, stamp};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{LinkId, Network, NodeId};
@@ -36,8 +36,17 @@ const AFTER: Duration = Duration::from_secs(3);
 /// The stream and the link's rates: of the cell and the seed alone, so that all senders meet the same.
 fn given(cell: &Cell, seed: u64) -> (Vec<Frame>, Rates) {
     let mut rng = Rng::from_seed(seed ^ 0x626c_6f61_7400);
-    let frames = stream(cell.shape, cell.offered, LASTING, &mut rng.fork());
+    let mut frames = stream(cell.shape, cell.offered, LASTING, &mut rng.fork());
+    frames.iter_mut().for_each(|frame| frame.bytes = told(frame.bytes));
     (frames, course(cell.course, cell.rate(), BEGIN + LASTING + AFTER, &mut rng))
+}
+
+/// A size whose last packet has room for the stamp by which its arrival is known: one of a few bytes more, if need be.
+fn told(bytes: usize) -> usize {
+    match bytes % PACKET {
+        0 => bytes,
+        last => bytes - last + last.max(stamp::LEN),
+    }
 }
 
 /// Runs a trial.
@@ -141,5 +150,18 @@ impl Bed {
         let (Some(sender), Some(receiver)) = (sender, receiver) else { return Outcome::default() };
         let bytes = self.network.link(self.link).counters().bytes_in;
         outcome(sender.journal(), receiver.arrivals(), warm_up, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::bloat::setup::with_room;
+
+    #[test]
+    fn every_packet_of_a_stream_tells_when_it_came() {
+        assert_eq!([0, 1, 7, 8, 1_100, 1_101, 1_109].map(told), [0, 8, 8, 8, 1_100, 1_108, 1_109]);
+        let (frames, _) = given(&with_room()[0], 1);
+        assert!(frames.iter().all(|frame| frame.bytes % PACKET == 0 || frame.bytes % PACKET >= stamp::LEN));
     }
 }
