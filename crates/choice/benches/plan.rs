@@ -32,7 +32,8 @@ struct Plain {
 impl Plain {
     /// A frame of so many packets comes.
     fn push(&mut self, frame: u32, packets: u64, now: Instant) {
-        let references = if (frame - 1) % 30 == 0 { References::NONE } else { References::from([FrameId(frame - 1)]) };
+        let references =
+            if (frame - 1).is_multiple_of(30) { References::NONE } else { References::from([FrameId(frame - 1)]) };
         for _ in 0..packets {
             let (seq, deadline) = (AduSeq(self.next), Some(now + Duration::from_millis(500)));
             let (frame, enqueued) = (FrameId(frame), now);
@@ -66,12 +67,12 @@ impl Queue for Plain {
 /// Nanoseconds that a policy takes a packet where `kbps` leave.
 fn cost(mut policy: Box<dyn LateChoice>, kbps: u64) -> f64 {
     let rate = Rate::from_kbps(kbps);
-    let rtt = Some(Duration::from_millis(50));
+    let rtt = Duration::from_millis(50);
     let path = PathState {
         rate,
-        srtt: rtt,
-        min_rtt: rtt,
-        outstanding: rate.bytes_in(rtt.unwrap_or_default()),
+        srtt: Some(rtt),
+        min_rtt: Some(rtt),
+        outstanding: rate.bytes_in(rtt),
         ..PathState::default()
     };
     let (gap, interval) = (rate.time_for(LEN as u64), Duration::from_millis(40));
@@ -81,7 +82,7 @@ fn cost(mut policy: Box<dyn LateChoice>, kbps: u64) -> f64 {
     for _ in 0..PACKETS {
         while due <= now {
             frame += 1;
-            queue.push(frame, if (frame - 1) % 30 == 0 { 3 * plain } else { plain }, due);
+            queue.push(frame, if (frame - 1).is_multiple_of(30) { 3 * plain } else { plain }, due);
             due += interval;
         }
         let before = computed();

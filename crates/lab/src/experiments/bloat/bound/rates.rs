@@ -69,7 +69,7 @@ mod tests {
     fn bytes_take_as_long_as_the_steps_that_they_meet_and_an_outage_waits() {
         let (s, ms) = (Duration::from_secs, Duration::from_millis);
         let rates = Rates::steps(&[(s(0), Rate::from_kbps(80)), (s(1), Rate::ZERO), (s(2), Rate::from_kbps(8))]);
-        let finish = |at: Duration, bytes| rates.finish(at.as_nanos(), bytes).map(|nanos| Duration::from_nanos(nanos));
+        let finish = |at: Duration, bytes| rates.finish(at.as_nanos(), bytes).map(Duration::from_nanos);
         assert_eq!(finish(s(0), 5_000), Some(ms(500)));
         assert_eq!(finish(ms(500), 5_000), Some(s(1)));
         assert_eq!(finish(ms(500), 5_001), Some(ms(2_001)), "the rest after the outage");

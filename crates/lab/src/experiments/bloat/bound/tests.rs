@@ -41,13 +41,13 @@ fn small(rng: &mut Rng) -> Vec<Job> {
         at += rng.below(20);
         deadline = deadline.max(at + latency + rng.below(10));
         let needs = match kind {
-            _ if place % gop == 0 => vec![],
+            _ if place.is_multiple_of(gop) => vec![],
             0 => vec![place - 1],
             1 if place % 2 == 1 => vec![place - 1],
             1 => vec![place - 2],
             _ => (0..place).filter(|_| rng.chance(0.3)).collect(),
         };
-        let head = if place % gop == 0 { 3 } else { 1 };
+        let head = if place.is_multiple_of(gop) { 3 } else { 1 };
         Job { value: 1 + rng.below(3), ..job(at, deadline, head * (20 + rng.below(150)), &needs) }
     };
     (0..n).map(&mut each).collect()
