@@ -101,8 +101,8 @@ pub const KEYS: [(&str, &str); 20] = [
     ("ccid", "the congestion control: 2 (like TCP), 3 (TFRC) or 4 (TFRC for small packets), the same at both ends"),
     (
         "controller",
-        "with ccid=2, what decides how fast this end sends: copa (keeps queues short), scream, aimd (the default), newreno, cubic or \
-         tfrc; all streams to one host have the same",
+        "with ccid=2, what decides how fast this end sends: copa (keeps queues short; the default of live streams), \
+         scream, aimd (the default of others), newreno, cubic or tfrc; all streams to one host have the same",
     ),
     ("service", "the DCCP service code, four characters such as RTPV"),
     ("dport", "the DCCP port behind the UDP port"),
