@@ -65,6 +65,13 @@ impl Connection {
         self.timers.set(Timer::TimeWait, now + self.config.msl * 2);
     }
 
+    /// Why it ends if nothing comes any more. Who answered our Close may be gone, and the Reset lost: if the fate of all data is
+    /// known, nothing is missing.
+    pub(super) fn given_up(&self) -> CloseReason {
+        let asked = matches!(self.state, State::CloseReq | State::Closing);
+        if asked && self.sender.outstanding() == 0 { self.ended_by() } else { CloseReason::Timeout }
+    }
+
     fn ended_by(&self) -> CloseReason {
         if self.closing_here { CloseReason::Local } else { CloseReason::Peer }
     }

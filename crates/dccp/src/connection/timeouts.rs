@@ -5,7 +5,7 @@ use timeous_core::{Duration, Instant};
 
 use super::control::Control;
 use super::handshake::backed_off;
-use super::{CloseReason, Connection, State, Timer, told};
+use super::{Connection, State, Timer, told};
 use crate::reset::{ResetCode, ResetReason};
 
 impl Connection {
@@ -27,7 +27,8 @@ impl Connection {
             },
             // "The sending endpoint gave up on the connection because of lack of progress" (§5.6).
             Timer::GiveUp | Timer::Silence => {
-                self.reset(ResetReason::plain(ResetCode::Aborted), CloseReason::Timeout);
+                let reason = self.given_up();
+                self.reset(ResetReason::plain(ResetCode::Aborted), reason);
             }
             Timer::Feedback => self.feedback_timeout(now, cm),
             Timer::Overdue => self.watch_overdue(now, cm),
