@@ -86,11 +86,11 @@ impl Process {
         }
     }
 
-    /// Tells it to end, as Ctrl-C would.
+    /// Tells it to end in order. Not by SIGINT: a shell without a terminal has its background jobs ignore that.
     pub(crate) fn interrupt(&self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             // It is gone already: just as well. Until it is waited for nobody else has its number.
-            let _ = kill_process(pid, Signal::INT);
+            let _ = kill_process(pid, Signal::TERM);
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(said.unwrap(), "ready\n");
         child.interrupt();
         let error = child.wait(SOON, &stop).unwrap_err().to_string();
-        assert!(error.contains("signal: 2") && error.ends_with("ready"), "{error}");
+        assert!(error.contains("signal: 15") && error.ends_with("ready"), "{error}");
     }
 
     #[test]
