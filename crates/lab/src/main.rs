@@ -1,5 +1,6 @@
 //! Demonstrations, and the experiments of the papers: the binary `timeous-lab`.
 
+mod bound;
 mod demo;
 mod experiment;
 mod experiments;

@@ -119,7 +119,9 @@ pub(crate) fn run(args: &PeersArgs, progress: &Progress) -> Result<bool, LabErro
         }
         Ok(Row::new(link, seed, peer, &trace, &outcome, &setting))
     })?;
-    let summary = Summary { setting, seeds: args.seeds, links: &links, peers: &peers, rows: &rows };
+    let bounds: Vec<_> = links.iter().map(|link| link.bound(&setting, &trace)).collect();
+    let (seeds, frames) = (args.seeds, trace.frames.len());
+    let summary = Summary { setting, seeds, links: &links, peers: &peers, rows: &rows, bounds: &bounds, frames };
     let page = args.out.join("index.html");
     fs::write(&page, summary.page()?).map_err(LabError::file(&page))?;
     let json = summary.json();

@@ -1,6 +1,5 @@
 //! bloat: frames decodable in time over links whose queue holds longer than the deadline, beside what could be.
 
-mod bound;
 mod course;
 mod findings;
 mod outcome;
@@ -10,8 +9,8 @@ mod stream;
 mod trial;
 mod way;
 
+use crate::bound::Bound;
 use crate::experiment::{About, Experiment, Extent, Findings, Forms, LabError, Run};
-use bound::Bound;
 use findings::{Behaviour, Judged};
 use outcome::Outcome;
 use setup::{Cell, Part};

@@ -4,6 +4,9 @@ use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 
+use super::trace::{Trace, TraceFrame};
+use crate::bound::{Bound, Job, Rates, bound};
+
 /// What all peers are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
@@ -67,29 +70,51 @@ impl LinkName {
         matches!(self, Self::Beside | Self::Share)
     }
 
+    /// What it carries from when on; the trace begins `lead` after the link does.
+    fn steps(self, setting: &Setting, lead: Duration) -> Vec<(Duration, Rate)> {
+        let from = |at, share: f64| (at, Rate::from_bps((setting.rate.as_bps() as f64 * share) as u64));
+        let third = setting.length / 3;
+        match self {
+            Self::Bloat => vec![from(Duration::ZERO, 0.5)],
+            Self::Short => vec![from(Duration::ZERO, 0.9)],
+            Self::Room => vec![from(Duration::ZERO, 1.5)],
+            Self::Beside | Self::Share => vec![from(Duration::ZERO, 2.0)],
+            Self::Fall => vec![from(Duration::ZERO, 1.5), from(lead + third, 0.4), from(lead + third * 2, 1.5)],
+        }
+    }
+
     /// The way there; the trace begins `lead` after the link does.
     pub(crate) fn forward(self, setting: &Setting, lead: Duration) -> LinkConfig {
-        let times = |share: f64| Rate::from_bps((setting.rate.as_bps() as f64 * share) as u64);
-        let (capacity, deadlines, loss) = match self {
-            Self::Bloat => (Capacity::Fixed(times(0.5)), 4, Loss::None),
-            Self::Short => (Capacity::Fixed(times(0.9)), 1, Loss::Bernoulli { p: 0.02 }),
-            Self::Room => (Capacity::Fixed(times(1.5)), 1, Loss::Bernoulli { p: 0.02 }),
-            Self::Beside => (Capacity::Fixed(times(2.0)), 4, Loss::None),
-            Self::Share => (Capacity::Fixed(times(2.0)), 1, Loss::None),
-            Self::Fall => {
-                let third = setting.length / 3;
-                let steps = [(Duration::ZERO, 1.5), (lead + third, 0.4), (lead + third * 2, 1.5)];
-                let steps = steps.map(|(from, share)| (from, times(share))).to_vec();
-                (Capacity::Trace(RateTrace::new(steps).expect("times increase from zero")), 2, Loss::None)
-            }
+        let steps = self.steps(setting, lead);
+        let (deadlines, loss) = match self {
+            Self::Bloat | Self::Beside => (4, Loss::None),
+            Self::Short | Self::Room => (1, Loss::Bernoulli { p: 0.02 }),
+            Self::Share => (1, Loss::None),
+            Self::Fall => (2, Loss::None),
         };
         // In bytes, by the rate that it has at first: a device's memory does not change with what it can send.
-        let first = match &capacity {
-            Capacity::Fixed(rate) => *rate,
-            _ => times(1.5),
-        };
+        let first = steps[0].1;
         let queue = Limit::Bytes(first.bytes_in(setting.deadline * deadlines));
+        let capacity = match steps.len() {
+            1 => Capacity::Fixed(first),
+            _ => Capacity::Trace(RateTrace::new(steps).expect("times increase from zero")),
+        };
         LinkConfig { capacity, queue, loss, delay: setting.rtt / 2, ..LinkConfig::default() }
+    }
+
+    /// The most frames that any schedule could make decodable in time over this link, if nothing were lost, nothing went
+    /// beside it, and headers had no length: an upper bound for whoever sends.
+    pub(crate) fn bound(self, setting: &Setting, trace: &Trace) -> Bound {
+        let job = |frame: &TraceFrame| Job {
+            release: frame.at.as_nanos(),
+            deadline: (frame.at + setting.deadline).saturating_sub(setting.rtt / 2).as_nanos(),
+            bytes: frame.pieces().map(|(_, len)| len as u64).sum(),
+            // Frames are numbered from one on.
+            needs: frame.references.iter().map(|&id| id as usize - 1).collect(),
+            value: 1,
+        };
+        let jobs: Vec<Job> = trace.frames.iter().map(job).collect();
+        bound(&jobs, &Rates::steps(&self.steps(setting, Duration::ZERO)))
     }
 
     /// The way back: nothing but the delay, and the same loss.

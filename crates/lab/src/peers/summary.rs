@@ -1,5 +1,6 @@
 //! What was found, as tables, plots and data.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
@@ -11,6 +12,7 @@ use super::peer::Peer;
 use super::trace::Trace;
 use super::trial::{Outcome, Ran};
 use super::wire::Left;
+use crate::bound::Bound;
 use crate::experiment::LabError;
 use crate::report::Page;
 use crate::report::columns::columns;
@@ -107,11 +109,16 @@ pub(crate) struct Summary<'a> {
     pub(crate) peers: &'a [Peer],
     /// Every run.
     pub(crate) rows: &'a [Row],
+    /// The most frames that anybody could make decodable, for each link.
+    pub(crate) bounds: &'a [Bound],
+    /// How many frames there are.
+    pub(crate) frames: usize,
 }
 
-const HEAD: [&str; 9] = [
+const HEAD: [&str; 10] = [
     "peer",
     "decodable in time",
+    "of the bound",
     "least … most",
     "whole in time",
     "p50, ms",
@@ -132,17 +139,32 @@ impl Summary<'_> {
         (!rows.is_empty()).then(|| mean(rows.iter().map(|row| row.share())))
     }
 
+    /// The share of the frames that anybody could make decodable at most.
+    fn bound(&self, link: LinkName) -> f64 {
+        let bounds = self.links.iter().zip(self.bounds);
+        let of_link = bounds.filter(|(known, _)| **known == link).map(|(_, bound)| bound.value).max();
+        of_link.map_or(1.0, |value| value as f64 / self.frames.max(1) as f64)
+    }
+
+    fn what(&self, link: LinkName) -> String {
+        let (name, what, bound) = (link.name(), link.what(), self.bound(link) * 100.0);
+        format!("{name}: {what} (at most {bound:.1} %)")
+    }
+
     fn table(&self, link: LinkName) -> Vec<Vec<String>> {
         let mut peers: Vec<&Peer> = self.peers.iter().collect();
         let share = |peer: &Peer| self.share(link, peer).unwrap_or(-1.0);
         peers.sort_by(|a, b| share(b).total_cmp(&share(a)));
-        peers.into_iter().map(|peer| cells(&peer.title, &self.of(link, peer))).collect()
+        let bound = self.bound(link);
+        peers.into_iter().map(|peer| cells(&peer.title, &self.of(link, peer), bound)).collect()
     }
 
     fn setup(&self) -> String {
         let Setting { rate, length, deadline, rtt } = self.setting;
         format!(
-            "Stream {rate} for {:.1} s, deadline {} ms, round trip {} ms, {} seed(s); means over them.",
+            "Stream {rate} for {:.1} s, deadline {} ms, round trip {} ms, {} seed(s); means over them. The bound of a \
+             link: what a schedule that knows its rates in advance could make decodable in time, if nothing were lost, \
+             nothing went beside it and headers had no length.",
             length.as_secs_f64(),
             deadline.as_millis(),
             rtt.as_millis(),
@@ -154,7 +176,7 @@ impl Summary<'_> {
     pub(crate) fn text(&self) -> String {
         let mut text = self.setup() + "\n";
         for &link in self.links {
-            let _ = write!(text, "\n{}: {}\n{}", link.name(), link.what(), columns(&HEAD, &self.table(link)));
+            let _ = write!(text, "\n{}\n{}", self.what(link), columns(&HEAD, &self.table(link)));
         }
         let _ = writeln!(text, "\nSetup");
         for peer in self.peers {
@@ -171,7 +193,7 @@ impl Summary<'_> {
         let mut page = Page::new("Timeous beside real peers");
         page.paragraph(&self.setup());
         for &link in self.links {
-            page.heading(&format!("{}: {}", link.name(), link.what()));
+            page.heading(&self.what(link));
             let bar = |peer: &Peer| {
                 let value = self.share(link, peer)? * 100.0;
                 Some(Bar { name: peer.name.clone(), value })
@@ -201,6 +223,7 @@ impl Summary<'_> {
             "seconds": length.as_secs_f64(),
             "deadline_ms": deadline.as_secs_f64() * 1e3,
             "rtt_ms": rtt.as_secs_f64() * 1e3,
+            "bounds": self.links.iter().map(|&link| (link.name(), self.bound(link))).collect::<BTreeMap<_, _>>(),
             "runs": self.rows,
         });
         serde_json::to_string_pretty(&whole).expect("names, numbers and texts are JSON") + "\n"
@@ -237,7 +260,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / f64::from(count.max(1))
 }
 
-fn cells(title: &str, rows: &[&Row]) -> Vec<String> {
+fn cells(title: &str, rows: &[&Row], bound: f64) -> Vec<String> {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let ran: Vec<&&Row> = rows.iter().filter(|row| row.ran()).collect();
     let problems: Vec<&str> = rows.iter().filter_map(|row| row.problem.as_deref()).collect();
@@ -257,6 +280,7 @@ fn cells(title: &str, rows: &[&Row]) -> Vec<String> {
     vec![
         name,
         percent(mean(shares())),
+        percent(mean(shares()) / bound.max(f64::MIN_POSITIVE)),
         format!("{} … {}", percent(shares().fold(1.0, f64::min)), percent(shares().fold(0.0, f64::max))),
         percent(of(|row| row.in_time as f64 / row.frames.max(1) as f64)),
         delay(0),
@@ -269,7 +293,6 @@ fn cells(title: &str, rows: &[&Row]) -> Vec<String> {
 
 /// The journey of each datagram as CSV: times in microseconds from the beginning of the trace.
 pub(crate) fn journeys(trace: &Trace, ran: &Ran) -> String {
-    use std::collections::BTreeMap;
     let mut left: BTreeMap<(u32, u16), (Instant, u32, u32)> = BTreeMap::new();
     for one in &ran.seen.left {
         let entry = left.entry((one.header.frame, one.header.piece)).or_insert((one.at, 0, 0));

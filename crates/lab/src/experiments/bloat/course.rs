@@ -2,8 +2,8 @@
 
 use timeous::core::{Duration, Rate, Rng};
 
-use super::bound::Rates;
 use super::setup::Course;
+use crate::bound::Rates;
 
 /// How often the rate of a mobile link changes.
 const STEP: Duration = Duration::from_millis(100);

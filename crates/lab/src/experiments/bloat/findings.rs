@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::bound::Bound;
 use super::outcome::Outcome;
 use super::setup::{self, Cell, DIMENSIONS};
 use super::way::Way;
+use crate::bound::Bound;
 use crate::experiment::{Bound as Keeps, Claim, Findings, Table};
 
 /// Percent of the bound, in the mean over the cells, and in the worst of them.

@@ -3,11 +3,11 @@
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_host::sources::{Frame, Frames};
 
-use super::bound::Rates;
 use super::setup::{Cell, Course, DEADLINE, Losses, PACKET};
 use super::stream::{Shape, stream};
 use super::trial::{BEGIN, Bed};
 use super::way::Way;
+use crate::bound::Rates;
 
 /// The link, and what it falls to for [`AWAY`].
 const KBPS: u64 = 1_000;

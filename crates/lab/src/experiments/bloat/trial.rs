@@ -10,12 +10,12 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{LinkId, Network, NodeId};
 
-use super::bound::{Bound, Job, Rates, bound};
 use super::course::course;
 use super::outcome::{Outcome, outcome};
 use super::setup::{Cell, HEADERS, LASTING, PACKET, WARM_UP};
 use super::stream::stream;
 use super::way::Way;
+use crate::bound::{Bound, Job, Rates, bound};
 
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq)]

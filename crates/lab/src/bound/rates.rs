@@ -8,19 +8,19 @@ const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
 
 /// A piecewise constant rate; the last step holds for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::experiments::bloat) struct Rates {
+pub(crate) struct Rates {
     /// From when on, how fast in bit/s, and the work that can have been done until then.
     steps: Vec<(u64, u64, u128)>,
 }
 
 impl Rates {
     /// One rate.
-    pub(in crate::experiments::bloat) fn fixed(rate: Rate) -> Self {
+    pub(crate) fn fixed(rate: Rate) -> Self {
         Self { steps: vec![(0, rate.as_bps(), 0)] }
     }
 
     /// Steps from zero on, in order.
-    pub(in crate::experiments::bloat) fn steps(steps: &[(Duration, Rate)]) -> Self {
+    pub(crate) fn steps(steps: &[(Duration, Rate)]) -> Self {
         let mut work = 0;
         let mut before = (0, 0);
         let step = |&(from, rate): &(Duration, Rate)| {
@@ -32,7 +32,7 @@ impl Rates {
     }
 
     /// The same as a link has it.
-    pub(in crate::experiments::bloat) fn capacity(&self) -> Capacity {
+    pub(crate) fn capacity(&self) -> Capacity {
         match self.steps.as_slice() {
             [(_, bps, _)] => Capacity::Fixed(Rate::from_bps(*bps)),
             steps => {
@@ -43,7 +43,7 @@ impl Rates {
     }
 
     /// When `bytes` that begin at `start` have been sent; `None`: never.
-    pub(super) fn finish(&self, start: u64, bytes: u64) -> Option<u64> {
+    pub(crate) fn finish(&self, start: u64, bytes: u64) -> Option<u64> {
         let done = self.work_until(start) + u128::from(bytes) * WORK_PER_BYTE;
         let at = self.steps.partition_point(|&(_, _, work)| work < done).saturating_sub(1);
         let (from, bps, work) = self.steps[at];

@@ -13,30 +13,30 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-pub(super) use rates::Rates;
+pub(crate) use rates::Rates;
 
 /// A frame as the bound sees it. Times are nanoseconds at the entry of the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Job {
+pub(crate) struct Job {
     /// When it is captured.
-    pub(super) release: u64,
+    pub(crate) release: u64,
     /// When its last byte has to have left the link's transmitter.
-    pub(super) deadline: u64,
+    pub(crate) deadline: u64,
     /// On the link, headers included.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// The places of the frames without which it is useless, all before it.
-    pub(super) needs: Vec<usize>,
+    pub(crate) needs: Vec<usize>,
     /// What it counts.
-    pub(super) value: u64,
+    pub(crate) value: u64,
 }
 
 /// The bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Bound {
+pub(crate) struct Bound {
     /// The value that no schedule exceeds.
-    pub(super) value: u64,
+    pub(crate) value: u64,
     /// Whether a schedule reaches it. If not, it is an upper bound only.
-    pub(super) exact: bool,
+    pub(crate) exact: bool,
 }
 
 /// So many sets are told apart by which of their frames others still need; beyond, they are thought of as one that has
@@ -52,7 +52,7 @@ type Held = u128;
 type Front = Vec<(u64, u64)>;
 
 /// The bound for frames over a link.
-pub(super) fn bound(jobs: &[Job], rates: &Rates) -> Bound {
+pub(crate) fn bound(jobs: &[Job], rates: &Rates) -> Bound {
     let mut exact = true;
     let (releases, deadlines) = agreeable(jobs, &mut exact);
     let last_need = last_needs(jobs);
