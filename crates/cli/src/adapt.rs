@@ -1,8 +1,12 @@
-//! `--adapt`: a live encoder as another process, whose bitrate follows what the stream advises.
+//! `--adapt`: a live encoder as another process, whose bitrate, or which of whose encodings, follows what the stream advises.
 
+mod encodings;
+
+use std::fs::File;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 use clap::Args;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -11,6 +15,8 @@ use timeous::core::{Advice, Duration, Instant, Rate};
 use timeous::{PolicyName, Uri};
 
 use crate::failure::Failure;
+use crate::source::Due;
+use encodings::{Encodings, names, pipes};
 
 /// How an encoder is driven.
 #[derive(Args, Clone, Debug)]
@@ -31,6 +37,14 @@ pub(crate) struct AdaptArgs {
     /// With --adapt: the most
     #[arg(long, value_name = "RATE", default_value = "4M", value_parser = parse_rate, requires = "adapt")]
     max_bitrate: Rate,
+    /// With --adapt: encode at each of these rising bitrates, and send the one that the path carries, such as 200k,400k,800k
+    ///
+    /// The stream goes up by one where there has been room for a second, and down at once, each time with a frame that
+    /// stands for itself. Neighbours had better not be farther apart than twice. A command finds the bitrates in $TIMEOUS_BITRATES and as many
+    /// files to write to in $TIMEOUS_OUTPUTS; it may read lines "keyframe N", of the Nth of them. So ffmpeg can follow, too.
+    #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = parse_rate, requires = "adapt")]
+    #[arg(conflicts_with_all = ["bitrate", "min_bitrate", "max_bitrate"])]
+    encodings: Vec<Rate>,
 }
 
 /// The encoder that comes along.
@@ -44,30 +58,56 @@ const KEYFRAMES: Duration = Duration::from_millis(500);
 pub(crate) struct Encoder {
     child: Child,
     commands: ChildStdin,
-    range: (Rate, Rate),
-    bitrate: Rate,
-    keyframe: Option<Instant>,
+    has: Has,
+    /// When a frame that stands for itself was asked for last, and of which encoding.
+    keyframe: Option<(Instant, Option<usize>)>,
+}
+
+/// What follows.
+enum Has {
+    /// One bitrate, within a range.
+    Bitrate { rate: Rate, range: (Rate, Rate) },
+    /// Several, of which one is sent.
+    Encodings(Encodings),
 }
 
 impl AdaptArgs {
-    /// Starts the encoder, if one is asked for; what it encodes comes from its output.
-    pub(crate) fn start(&self, source: &str) -> Result<Option<(Encoder, ChildStdout)>, Failure> {
+    /// Starts the encoder, if one is asked for; what it encodes comes from its outputs.
+    pub(crate) fn start(&self, source: &str) -> Result<Option<(Encoder, Vec<File>)>, Failure> {
         let Some(adapt) = &self.adapt else { return Ok(None) };
-        if self.min_bitrate > self.bitrate || self.bitrate > self.max_bitrate {
-            return Err(Failure::Usage("--bitrate must be from --min-bitrate to --max-bitrate".to_owned()));
-        }
-        let mut command = command(adapt);
-        command.env("TIMEOUS_SOURCE", source).env("TIMEOUS_BITRATE", self.bitrate.as_bps().to_string());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let has = self.has()?;
         let no_encoder = |error| Failure::Environment(format!("the encoder cannot be started: {error}"));
+        let mut command = command(adapt);
+        command.env("TIMEOUS_SOURCE", source).env("TIMEOUS_BITRATE", has.rate().as_bps().to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let (mut outputs, inherited) = pipes(self.encodings.len()).map_err(no_encoder)?;
+        if !inherited.is_empty() {
+            let rates: Vec<String> = self.encodings.iter().map(|rate| rate.as_bps().to_string()).collect();
+            command.env("TIMEOUS_BITRATES", rates.join(" ")).env("TIMEOUS_OUTPUTS", names(&inherited));
+            command.stdout(Stdio::null());
+        }
         let mut child = command.spawn().map_err(no_encoder)?;
-        let (commands, output) = child.stdin.take().zip(child.stdout.take()).expect("both are piped");
+        // Its end is to be seen here.
+        drop(inherited);
+        let commands = child.stdin.take().expect("it is piped");
+        outputs.extend(child.stdout.take().map(|output| File::from(OwnedFd::from(output))));
         // An encoder that does not read is not waited for.
         fcntl_getfl(&commands)
             .and_then(|flags| fcntl_setfl(&commands, flags | OFlags::NONBLOCK))
             .map_err(|error| no_encoder(error.into()))?;
-        let range = (self.min_bitrate, self.max_bitrate);
-        Ok(Some((Encoder { child, commands, range, bitrate: self.bitrate, keyframe: None }, output)))
+        Ok(Some((Encoder { child, commands, has, keyframe: None }, outputs)))
+    }
+
+    fn has(&self) -> Result<Has, Failure> {
+        let wrong = |why: &str| Failure::Usage(why.to_owned());
+        if !self.encodings.is_empty() {
+            let encodings = Encodings::new(&self.encodings);
+            return encodings.map(Has::Encodings).ok_or_else(|| wrong("--encodings must be bitrates that rise"));
+        }
+        if self.min_bitrate > self.bitrate || self.bitrate > self.max_bitrate {
+            return Err(wrong("--bitrate must be from --min-bitrate to --max-bitrate"));
+        }
+        Ok(Has::Bitrate { rate: self.bitrate, range: (self.min_bitrate, self.max_bitrate) })
     }
 
     /// Gives the stream the policy that advises, unless `text`, as which it was written, names another: that is a mistake.
@@ -102,25 +142,71 @@ fn command(adapt: &str) -> Command {
     }
 }
 
+impl Has {
+    fn rate(&self) -> Rate {
+        match self {
+            Self::Bitrate { rate, .. } => *rate,
+            Self::Encodings(encodings) => encodings.rate(),
+        }
+    }
+}
+
 impl Encoder {
-    /// What it encodes at.
+    /// At which bitrate it is to encode what is sent.
     pub(crate) fn bitrate(&self) -> Rate {
-        self.bitrate
+        self.has.rate()
     }
 
-    /// Takes the advice as far as it can; what it encodes at now.
+    /// Takes the advice as far as it can; at which bitrate it is to encode now.
     pub(crate) fn follow(&mut self, advice: &Advice) -> Rate {
-        let (least, most) = self.range;
-        self.bitrate = advice.rate.clamp(least, most);
-        self.tell(&format!("bitrate {}\n", self.bitrate.as_bps()));
-        self.bitrate
+        match &mut self.has {
+            Has::Bitrate { rate, range: (least, most) } => {
+                *rate = advice.rate.clamp(*least, *most);
+                let line = format!("bitrate {}\n", rate.as_bps());
+                self.tell(&line);
+            }
+            Has::Encodings(encodings) => {
+                encodings.follow(advice);
+                self.look_after(advice.at);
+            }
+        }
+        self.has.rate()
+    }
+
+    /// A frame came; what is to be sent now. Those of several encodings get names of their own.
+    pub(crate) fn pass(&mut self, due: Due) -> Vec<Due> {
+        match &mut self.has {
+            Has::Bitrate { .. } => vec![due],
+            Has::Encodings(encodings) => encodings.pass(due),
+        }
     }
 
     /// Asks for a frame that stands for itself, since one on which others depend does not arrive.
     pub(crate) fn ask_for_keyframe(&mut self, now: Instant) {
-        if self.keyframe.is_none_or(|last| now.saturating_since(last) >= KEYFRAMES) {
-            self.keyframe = Some(now);
-            self.tell("keyframe\n");
+        match &self.has {
+            Has::Bitrate { .. } => self.ask_for(now, None),
+            Has::Encodings(encodings) => {
+                if let Some(encoding) = encodings.to_begin(true) {
+                    self.ask_for(now, Some(encoding));
+                }
+            }
+        }
+    }
+
+    /// Asks for one if an encoding is waited for. Call it now and then.
+    pub(crate) fn look_after(&mut self, now: Instant) {
+        if let Has::Encodings(encodings) = &self.has
+            && let Some(encoding) = encodings.to_begin(false)
+        {
+            self.ask_for(now, Some(encoding));
+        }
+    }
+
+    fn ask_for(&mut self, now: Instant, encoding: Option<usize>) {
+        let asked = |(last, of): (Instant, Option<usize>)| of == encoding && now.saturating_since(last) < KEYFRAMES;
+        if !self.keyframe.is_some_and(asked) {
+            self.keyframe = Some((now, encoding));
+            self.tell(&encoding.map_or("keyframe\n".to_owned(), |encoding| format!("keyframe {}\n", encoding + 1)));
         }
     }
 
@@ -156,7 +242,7 @@ mod tests {
 
     fn args(adapt: &str) -> AdaptArgs {
         let [bitrate, min_bitrate, max_bitrate] = [600, 100, 900].map(Rate::from_kbps);
-        AdaptArgs { adapt: Some(adapt.to_owned()), bitrate, min_bitrate, max_bitrate }
+        AdaptArgs { adapt: Some(adapt.to_owned()), bitrate, min_bitrate, max_bitrate, encodings: Vec::new() }
     }
 
     fn advice(kbps: u64) -> Advice {
@@ -176,7 +262,7 @@ mod tests {
     #[test]
     fn a_command_is_told_what_to_do_and_does_it_in_its_range() {
         let script = "echo \"$TIMEOUS_SOURCE at $TIMEOUS_BITRATE\"; head -n 4";
-        let (mut encoder, mut output) = args(script).start("the camera").unwrap().unwrap();
+        let (mut encoder, mut outputs) = args(script).start("the camera").unwrap().unwrap();
         assert_eq!(encoder.follow(&advice(700)), Rate::from_kbps(700));
         assert_eq!(encoder.follow(&advice(5)), Rate::from_kbps(100));
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
@@ -184,8 +270,35 @@ mod tests {
             encoder.ask_for_keyframe(at(millis));
         }
         let mut said = String::new();
-        output.read_to_string(&mut said).unwrap();
+        outputs[0].read_to_string(&mut said).unwrap();
         assert_eq!(said, "the camera at 600000\nbitrate 700000\nbitrate 100000\nkeyframe\nkeyframe\n");
+    }
+
+    #[test]
+    fn a_command_has_an_output_for_each_encoding_and_is_asked_for_the_one_that_is_to_begin() {
+        let script = "set -- $TIMEOUS_OUTPUTS; echo $TIMEOUS_BITRATES > $1; head -n 3 > $2";
+        let encodings = [200, 400].map(Rate::from_kbps).to_vec();
+        let (mut encoder, mut outputs) = AdaptArgs { encodings, ..args(script) }.start("x").unwrap().unwrap();
+        assert_eq!(encoder.bitrate(), Rate::from_kbps(200));
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        for millis in [0, 499] {
+            encoder.look_after(at(millis));
+        }
+        let room = |millis| Advice { at: at(millis), path: Some(Rate::from_kbps(900)), ..advice(250) };
+        let rates = [600, 1_600].map(|millis| encoder.follow(&room(millis)).as_bps());
+        assert_eq!(rates, [200_000, 400_000]);
+        let said = [0, 1].map(|n: usize| {
+            let mut said = String::new();
+            outputs[n].read_to_string(&mut said).unwrap();
+            said
+        });
+        assert_eq!(said, ["200000 400000\n", "keyframe 1\nkeyframe 1\nkeyframe 2\n"]);
+    }
+
+    #[test]
+    fn encodings_that_do_not_rise_are_a_mistake() {
+        let encodings = [400, 400].map(Rate::from_kbps).to_vec();
+        assert!(matches!(AdaptArgs { encodings, ..args("x264") }.start("x"), Err(Failure::Usage(_))));
     }
 
     #[test]

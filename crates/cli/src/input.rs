@@ -15,8 +15,8 @@ use crate::place::Place;
 
 /// What comes from a source.
 pub(crate) enum Input {
-    /// A frame, and when it was there to be sent.
-    Frame(Box<Frame>, Instant),
+    /// A frame, when it was there to be sent, and of which of several encodings it is.
+    Frame(Box<Frame>, Instant, usize),
     /// The end, with what there is to say about it.
     End(Ending),
     /// It cannot be read any further.
@@ -35,7 +35,8 @@ const DELIMITER: [u8; 6] = [0, 0, 0, 1, 0x09, 0xf0];
 
 /// Starts to read.
 pub(crate) fn open(place: &Place, rate: Option<FrameRate>) -> Result<Receiver<Input>, Failure> {
-    let (frames, input) = sync_channel(WAITING);
+    let (to, input) = sync_channel(WAITING);
+    let frames = Frames { to, encoding: 0 };
     match place {
         Place::Standard => spawn(frames, move |frames| read_all(io::stdin().lock(), rate, frames)),
         Place::File(path) => {
@@ -50,10 +51,13 @@ pub(crate) fn open(place: &Place, rate: Option<FrameRate>) -> Result<Receiver<In
     Ok(input)
 }
 
-/// Reads H.264 as it comes out of a program.
-pub(crate) fn read_from(program: impl Read + Send + 'static, rate: Option<FrameRate>) -> Receiver<Input> {
-    let (frames, input) = sync_channel(WAITING);
-    spawn(frames, move |frames| read_all(program, rate, frames));
+/// Reads H.264 as it comes out of a program, which may make several encodings of the same pictures.
+pub(crate) fn read_from(encodings: Vec<impl Read + Send + 'static>, rate: Option<FrameRate>) -> Receiver<Input> {
+    let (to, input) = sync_channel(WAITING);
+    for (output, encoding) in encodings.into_iter().zip(0..) {
+        let frames = Frames { to: to.clone(), encoding };
+        spawn(frames, move |frames| read_all(output, rate, frames));
+    }
     input
 }
 
@@ -68,7 +72,17 @@ pub(crate) fn bind(local: SocketAddr) -> Result<UdpSocket, Failure> {
 }
 
 /// A reader that has nobody to read for ends by itself.
-type Frames = SyncSender<Input>;
+struct Frames {
+    to: SyncSender<Input>,
+    encoding: usize,
+}
+
+impl Frames {
+    /// `false` if nobody is there any more.
+    fn give(&self, frame: Frame) -> bool {
+        self.to.send(Input::Frame(Box::new(frame), clock::now(), self.encoding)).is_ok()
+    }
+}
 
 fn spawn(frames: Frames, read: impl FnOnce(&Frames) -> Result<Ending, Failure> + Send + 'static) {
     thread::spawn(move || {
@@ -77,7 +91,7 @@ fn spawn(frames: Frames, read: impl FnOnce(&Frames) -> Result<Ending, Failure> +
             Err(failure) => Input::Broken(failure),
         };
         // Nobody is there any more to hear of the end: just as well.
-        let _ = frames.send(last);
+        let _ = frames.to.send(last);
     });
 }
 
@@ -102,7 +116,7 @@ fn read_all(mut from: impl Read, rate: Option<FrameRate>, frames: &Frames) -> Re
 
 fn give(reader: &mut FrameReader, frames: &Frames) {
     while let Some(frame) = reader.next_frame() {
-        if frames.send(Input::Frame(Box::new(frame), clock::now())).is_err() {
+        if !frames.give(frame) {
             return;
         }
     }
@@ -162,7 +176,7 @@ impl Relabel {
             labelled.rtp_ticks = ticks;
             labelled.capture = Duration::from_nanos(ticks * 1_000_000_000 / u64::from(RTP_CLOCK_HZ));
             labelled.handover = labelled.capture;
-            if frames.send(Input::Frame(Box::new(labelled), clock::now())).is_err() {
+            if !frames.give(labelled) {
                 break;
             }
         }

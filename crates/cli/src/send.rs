@@ -72,10 +72,13 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
 /// The source, and the encoder that it comes from if there is one.
 fn open(args: &SendArgs) -> Result<(Source, Option<Encoder>), Failure> {
     match args.adapt.start(&args.source)? {
-        Some((mut encoder, output)) => match Source::new(input::read_from(output, args.fps)) {
-            Ok(source) => Ok((source.live(), Some(encoder))),
-            Err(failure) => Err(encoder.explain(failure)),
-        },
+        Some((mut encoder, outputs)) => {
+            let encodings = outputs.len();
+            match Source::new(input::read_from(outputs, args.fps)) {
+                Ok(source) => Ok((source.live(encodings), Some(encoder))),
+                Err(failure) => Err(encoder.explain(failure)),
+            }
+        }
         None => Ok((Source::new(input::open(&Place::parse(&args.source)?, args.fps)?)?, None)),
     }
 }
@@ -144,7 +147,15 @@ impl<'a> Streaming<'a> {
     fn stream(&mut self, source: &mut Source) -> Result<(), Failure> {
         while !self.interrupt.is_set() {
             match source.next(TICK) {
-                Next::Frame(due) => self.send(&due)?,
+                Next::Frame(due) => {
+                    let due = match &mut self.encoder {
+                        Some(encoder) => encoder.pass(due),
+                        None => vec![due],
+                    };
+                    for due in &due {
+                        self.send(due)?;
+                    }
+                }
                 Next::NotYet => {}
                 Next::End => break,
             }
@@ -192,10 +203,11 @@ impl<'a> Streaming<'a> {
     /// Hears of deliveries and of advice, and writes the statistics that are due.
     fn look(&mut self) -> Result<(), Failure> {
         self.hear()?;
-        if let Some(encoder) = &mut self.encoder
-            && let Some(advice) = self.sender.poll_advice()
-        {
-            self.sender.set_rate(encoder.follow(&advice));
+        if let Some(encoder) = &mut self.encoder {
+            if let Some(advice) = self.sender.poll_advice() {
+                self.sender.set_rate(encoder.follow(&advice));
+            }
+            encoder.look_after(clock::now());
         }
         if self.meter.is_due() {
             let stats = self.sender.stats();

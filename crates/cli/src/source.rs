@@ -12,7 +12,9 @@ use crate::input::Input;
 /// Frames in the order of sending, each not before its time.
 pub(crate) struct Source {
     input: Receiver<Input>,
-    next: Option<(Box<Frame>, Instant)>,
+    next: Option<(Box<Frame>, Instant, usize)>,
+    /// Encodings that have not ended.
+    open: usize,
     start: Option<Instant>,
     flaw: Option<Failure>,
     /// Whether frames come when they are captured: then their time has come.
@@ -23,6 +25,8 @@ pub(crate) struct Source {
 pub(crate) struct Due {
     /// The frame.
     pub(crate) frame: Box<Frame>,
+    /// Of which of several encodings it is.
+    pub(crate) encoding: usize,
     /// When its picture was taken, as far as one can tell: its deadline counts from here.
     pub(crate) captured: Instant,
 }
@@ -40,7 +44,7 @@ pub(crate) enum Next {
 impl Source {
     /// Waits for the first frame: what is no video at all fails here.
     pub(crate) fn new(input: Receiver<Input>) -> Result<Self, Failure> {
-        let mut source = Self { input, next: None, start: None, flaw: None, live: false };
+        let mut source = Self { input, next: None, start: None, flaw: None, open: 1, live: false };
         while source.next.is_none() && source.listen(None) {}
         match source.flaw.take() {
             Some(failure) if source.next.is_none() => Err(failure),
@@ -48,9 +52,10 @@ impl Source {
         }
     }
 
-    /// Frames are sent as they come, and were captured then: so says a source that waits for nobody.
-    pub(crate) fn live(self) -> Self {
-        Self { live: true, ..self }
+    /// Frames are sent as they come, and were captured then: so says a source that waits for nobody. It may have several
+    /// encodings, and ends with the last one of them.
+    pub(crate) fn live(self, encodings: usize) -> Self {
+        Self { live: true, open: encodings, ..self }
     }
 
     /// Waits for the next frame; `false` at the end.
@@ -60,7 +65,7 @@ impl Source {
             None => self.input.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match input {
-            Ok(Input::Frame(frame, at)) => self.next = Some((frame, at)),
+            Ok(Input::Frame(frame, at, encoding)) => self.next = Some((frame, at, encoding)),
             Ok(Input::End(ending)) => {
                 if ending.truncated || ending.unreadable_slices > 0 {
                     self.flaw = Some(Failure::Input(format!(
@@ -69,7 +74,8 @@ impl Source {
                         ending.frames, ending.unreadable_slices
                     )));
                 }
-                return false;
+                self.open = self.open.saturating_sub(1);
+                return self.open > 0;
             }
             Ok(Input::Broken(failure)) => {
                 self.flaw = Some(failure);
@@ -87,21 +93,21 @@ impl Source {
         if self.next.is_none() && !self.listen(Some(limit)) {
             return Next::End;
         }
-        let Some((frame, there)) = self.next.take() else { return Next::NotYet };
+        let Some((frame, there, encoding)) = self.next.take() else { return Next::NotYet };
         if self.live {
-            return Next::Frame(Due { frame, captured: there });
+            return Next::Frame(Due { frame, encoding, captured: there });
         }
         let now = clock::now();
         let start = *self.start.get_or_insert(now);
         let due = (start + frame.handover).max(there);
         if due > now + limit {
             std::thread::sleep(limit.into());
-            self.next = Some((frame, there));
+            self.next = Some((frame, there, encoding));
             return Next::NotYet;
         }
         std::thread::sleep(due.saturating_since(now).into());
         let captured = due.saturating_sub(frame.handover - frame.capture);
-        Next::Frame(Due { frame, captured })
+        Next::Frame(Due { frame, encoding, captured })
     }
 
     /// What is wrong with the input: to be told when all that was whole has been sent.

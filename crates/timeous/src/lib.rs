@@ -35,6 +35,7 @@
 pub mod asynchronous;
 pub mod cm;
 pub mod error;
+pub mod ladder;
 pub mod media;
 mod open;
 pub mod options;
@@ -47,6 +48,7 @@ pub mod uri;
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncReceiver, AsyncSender};
 pub use error::{Culprit, Error, SendError};
+pub use ladder::Ladder;
 pub use options::{Daemon, Encapsulation, Options, PolicyName, RepairName, Role, TransportName};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};

@@ -41,6 +41,7 @@ mod parameters;
 mod playout;
 mod poc;
 mod rtp_clock;
+mod simulcast;
 mod slice;
 
 pub use error::{MediaError, PacketizeError, RtpError};
@@ -48,3 +49,4 @@ pub use frame::{Ending, Frame, FrameKind, FrameRate, FrameReader};
 pub use packetize::{MediaAdu, Packetizer, PacketizerConfig};
 pub use playout::{FrameFate, FrameReport, PacketStats, Playout, PlayoutConfig, PlayoutFrame};
 pub use rtp_clock::RTP_CLOCK_HZ;
+pub use simulcast::Simulcast;

@@ -1,11 +1,11 @@
-//! A real encoder that follows: GStreamer's x264 over a link whose rate falls.
+//! A real encoder that follows: GStreamer's x264, and ffmpeg's, over a link whose rate falls.
 
 use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Files, emulate, free_port, is_free, skip, timeous, until};
+use crate::support::{Files, assert_decodes, emulate, free_port, is_free, is_installed, skip, timeous, until};
 
 fn has_encoder() -> bool {
     let find = "import gi; gi.require_version('Gst', '1.0'); gi.require_version('GstVideo', '1.0')\n\
@@ -46,6 +46,75 @@ fn the_bitrate_of_a_live_encoder_follows_the_path() {
     assert!(fell(), "{:?}", asked());
     let shown = std::fs::read_to_string(&frames).unwrap();
     assert!(shown.lines().filter(|line| line.contains("Decodable")).count() > 50, "{shown}");
+}
+
+/// Encodings at 200, 400 and 800 kbit/s over a link of 1200 kbit/s that falls to a third and comes back: the highest is
+/// reached, then none above the link's, then the highest again; and all that is shown can be decoded.
+fn encodings_follow(encoder: &str, test: &str) {
+    let files = Files::new();
+    let (near, far) = (free_port(), free_port());
+    let [stats, sink, frames] = ["stats.json", "out.h264", "frames.csv"].map(|name| files.path(name));
+    let trace = files.write("link.txt", b"0 1200\n14 400\n22 1200\n");
+    let link = ["--delay", "20ms", "--back-delay", "20ms", "--queue", "100ms", "--trace", &trace];
+    let mut link = emulate(near, far, &link);
+    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?latency=400ms"), &sink, "--frames", &frames]);
+    until("the receiver listens", || !is_free(far) || !receiver.is_alive());
+    let to = format!("timeous://127.0.0.1:{near}?latency=400ms");
+    let options = ["--adapt", encoder, "--encodings", "200k,400k,800k", "--stats", &stats, "--stats-interval", "100ms"];
+    let mut sender = timeous(&[&["send", "test", &to][..], &options].concat());
+    let taken = || -> Vec<f64> {
+        let text = std::fs::read_to_string(&stats).unwrap_or_default();
+        let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut rates: Vec<f64> = rows.filter_map(|row| row["mbpsSourceRate"].as_f64()).collect();
+        rates.dedup();
+        rates
+    };
+    // An order again: up, down below the link's third, and up.
+    let came_back = || {
+        let mut rates = taken().into_iter();
+        rates.any(|rate| rate >= 0.8) && rates.any(|rate| rate <= 0.4) && rates.any(|rate| rate >= 0.8)
+    };
+    until("the highest is sent, then less, then the highest again", || came_back() || !sender.is_alive());
+    sender.signal(Signal::INT);
+    sender.ends_with(0);
+    receiver.ends_with(0);
+    link.signal(Signal::INT);
+    link.ends_with(0);
+    let rates = taken();
+    assert!(came_back(), "{rates:?}");
+    assert!(rates.iter().all(|rate| [0.2, 0.4, 0.8].contains(rate)), "{rates:?}");
+    let steps = rates.windows(2).filter(|rates| rates[0] < rates[1]);
+    assert!(steps.into_iter().all(|rates| rates[1] <= rates[0] * 2.0), "one more at a time: {rates:?}");
+    let shown = std::fs::read_to_string(&frames).unwrap();
+    assert!(shown.lines().filter(|line| line.contains("Decodable")).count() > 100, "{shown}");
+    assert_decodes(&sink, test);
+}
+
+#[test]
+fn of_several_encodings_the_stream_has_the_one_that_the_path_carries() {
+    let test = "of_several_encodings_the_stream_has_the_one_that_the_path_carries";
+    if !has_encoder() {
+        return skip(test, "GStreamer's x264enc for Python");
+    }
+    encodings_follow("x264", test);
+}
+
+/// It can be told nothing while it runs.
+#[test]
+fn encodings_by_ffmpeg_follow_the_path() {
+    let test = "encodings_by_ffmpeg_follow_the_path";
+    if !is_installed("ffmpeg") {
+        return skip(test, "ffmpeg");
+    }
+    let mut script =
+        "set -- $TIMEOUS_OUTPUTS; ffmpeg -nostdin -v error -y -re -f lavfi -i testsrc2=size=320x180:rate=25".to_owned();
+    for (n, rate) in ["200k", "400k", "800k"].into_iter().enumerate() {
+        script += &format!(
+            " -c:v libx264 -preset veryfast -tune zerolatency -g 25 -b:v {rate} -maxrate {rate} -bufsize 50k -f h264 ${}",
+            n + 1
+        );
+    }
+    encodings_follow(&script, test);
 }
 
 #[test]

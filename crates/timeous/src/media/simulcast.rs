@@ -1,0 +1,219 @@
+//! Several encodings of the same pictures, of which one is sent: where the stream goes over from one to another.
+
+use std::collections::VecDeque;
+
+use timeous_core::{FrameId, Instant, References};
+
+use super::frame::{Frame, FrameKind};
+
+/// Chooses the frames that are sent, of encodings that come side by side.
+///
+/// An encoding begins with a frame that stands for itself (IDR), and goes on without a gap: so all that is sent can be
+/// decoded. Up, the encoding before is sent until then. Down, it is left out at once, since the path does not carry it. No
+/// picture is sent twice, nor one before another that was sent.
+#[derive(Clone, Debug)]
+pub struct Simulcast {
+    wanted: usize,
+    /// The one that is being sent.
+    sent: Option<usize>,
+    /// Until which picture.
+    until: Option<u64>,
+    /// The latest picture of each.
+    seen: Vec<Option<u64>>,
+    /// The last frame, while a higher encoding is waited for that may begin with the same picture.
+    held: Option<Coming>,
+    ready: VecDeque<Coming>,
+}
+
+/// A frame, and when it was captured.
+type Coming = (Box<Frame>, Instant);
+
+impl Simulcast {
+    /// Of so many encodings, the first one is wanted.
+    #[must_use]
+    pub fn new(encodings: usize) -> Self {
+        let seen = vec![None; encodings.max(1)];
+        Self { wanted: 0, sent: None, until: None, seen, held: None, ready: VecDeque::new() }
+    }
+
+    /// This one is wanted from now on, counted from zero; those of lower rates come first.
+    pub fn want(&mut self, encoding: usize) {
+        self.wanted = encoding.min(self.seen.len() - 1);
+        self.sent = self.sent.filter(|sent| *sent <= self.wanted);
+        match self.sent {
+            None => self.held = None,
+            Some(sent) if sent == self.wanted => self.release(),
+            Some(_) => {}
+        }
+    }
+
+    /// Which one is wanted, and has not begun yet: it begins with its next IDR frame.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<usize> {
+        Some(self.wanted).filter(|wanted| self.sent != Some(*wanted))
+    }
+
+    /// Which one is being sent; `None` before the first one has begun, and before a lower one has.
+    #[must_use]
+    pub const fn sent(&self) -> Option<usize> {
+        self.sent
+    }
+
+    /// A frame of an encoding came; there are no more encodings than was said.
+    pub fn push(&mut self, encoding: usize, frame: Box<Frame>, captured: Instant) {
+        let (picture, begins) = (frame.display_index, frame.kind == FrameKind::Idr);
+        let encoding = encoding.min(self.seen.len() - 1);
+        self.seen[encoding] = self.seen[encoding].max(Some(picture));
+        let waited_for = self.waits_for();
+        if waited_for == Some(encoding) {
+            let same = self.held.as_ref().is_some_and(|(held, _)| held.display_index == picture);
+            if begins && same {
+                self.held = None;
+            } else if self.held.as_ref().is_some_and(|(held, _)| held.display_index <= picture) {
+                self.release();
+            }
+            if begins && self.until.is_none_or(|until| picture > until) {
+                self.sent = Some(encoding);
+            }
+        }
+        if self.sent != Some(encoding) {
+            return;
+        }
+        self.release();
+        let coming = (frame, captured);
+        match waited_for {
+            // It may begin with this very picture, of which encodings do not come at one instant.
+            Some(higher) if higher != encoding && self.seen[higher] < Some(picture) => self.held = Some(coming),
+            _ => self.send(encoding, coming),
+        }
+    }
+
+    /// The next frame to be sent, and when it was captured. It has a name that none of another encoding has.
+    pub fn poll(&mut self) -> Option<(Box<Frame>, Instant)> {
+        self.ready.pop_front()
+    }
+
+    fn release(&mut self) {
+        if let Some((held, sent)) = self.held.take().zip(self.sent) {
+            self.send(sent, held);
+        }
+    }
+
+    fn send(&mut self, encoding: usize, (mut frame, captured): Coming) {
+        self.until = self.until.max(Some(frame.display_index));
+        let (encodings, encoding) = (self.seen.len() as u32, encoding as u32);
+        let name = |index: u32| index.wrapping_mul(encodings).wrapping_add(encoding);
+        frame.index = name(frame.index);
+        let mut references = References::NONE;
+        for reference in frame.references.iter() {
+            // Names are counted from one.
+            let _as_many_as_before = references.push(FrameId(name(reference.0 - 1) + 1));
+        }
+        frame.references = references;
+        self.ready.push_back((frame, captured));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::FrameReader;
+    use super::*;
+
+    /// The first frames of the clip.
+    fn frames() -> Vec<Frame> {
+        let mut reader = FrameReader::new(None);
+        let clip = include_bytes!("../../../../assets/clip.h264");
+        reader.push(&clip[..200_000]).unwrap();
+        std::iter::from_fn(|| reader.next_frame()).collect()
+    }
+
+    /// Which encoding is sent of each picture; `want` says which is wanted from a picture on, and `keys` makes a frame stand
+    /// for itself.
+    fn run(want: &[(u64, usize)], keys: impl Fn(u64, usize) -> bool) -> Vec<Option<usize>> {
+        let mut simulcast = Simulcast::new(3);
+        let template = frames().swap_remove(1);
+        assert!(!template.references.is_empty());
+        let mut names = std::collections::BTreeSet::new();
+        let mut sent = vec![None; 12];
+        for picture in 0..12 {
+            for (_, encoding) in want.iter().filter(|(from, _)| *from == picture) {
+                simulcast.want(*encoding);
+            }
+            for encoding in 0..3 {
+                let mut frame = template.clone();
+                (frame.index, frame.display_index) = (picture as u32, picture);
+                frame.references = References::from([FrameId(picture as u32)]);
+                if keys(picture, encoding) {
+                    (frame.kind, frame.references) = (FrameKind::Idr, References::NONE);
+                }
+                simulcast.push(encoding, Box::new(frame), Instant::ZERO);
+            }
+            while let Some((frame, _)) = simulcast.poll() {
+                assert!(frame.references.iter().all(|name| names.contains(&name)), "its reference is not sent");
+                assert!(names.insert(frame.id()), "a name twice");
+                let before = sent[frame.display_index as usize].replace(frame.index as usize % 3);
+                assert_eq!(before, None, "a picture twice");
+                assert!(
+                    sent.iter().skip(frame.display_index as usize + 1).all(Option::is_none),
+                    "a picture before another"
+                );
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn up_goes_the_stream_with_the_next_frame_that_stands_for_itself_and_without_a_gap() {
+        let sent = run(&[(2, 1)], |picture, _| picture.is_multiple_of(4));
+        assert_eq!(sent, [[0; 4], [1; 4], [1; 4]].concat().into_iter().map(Some).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn while_a_higher_one_is_waited_for_the_lower_one_goes_on() {
+        let sent = run(&[(2, 2)], |picture, encoding| picture == [0, 3, 9][encoding] || (picture, encoding) == (5, 0));
+        assert_eq!(sent, [vec![0; 9], vec![2; 3]].concat().into_iter().map(Some).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn down_it_goes_at_once_and_begins_with_a_frame_that_stands_for_itself() {
+        let sent = run(&[(0, 2), (2, 0)], |picture, encoding| picture == 0 || (picture == 4 && encoding == 0));
+        assert_eq!(sent, [vec![Some(2); 2], vec![None; 2], vec![Some(0); 8]].concat());
+    }
+
+    #[test]
+    fn what_is_held_is_left_out_if_a_lower_one_is_wanted_and_sent_if_it_is_what_is_wanted() {
+        for (wanted, sent) in [(0, None), (1, Some(1))] {
+            let mut simulcast = Simulcast::new(3);
+            let first = frames().swap_remove(0);
+            simulcast.want(1);
+            let mut frame = Box::new(first.clone());
+            simulcast.push(1, frame.clone(), Instant::ZERO);
+            assert!(simulcast.poll().is_some());
+            simulcast.want(2);
+            frame.display_index = 1;
+            simulcast.push(1, frame, Instant::ZERO);
+            assert!(simulcast.poll().is_none(), "the third may begin with the same picture");
+            simulcast.want(wanted);
+            assert_eq!((simulcast.poll().is_some(), simulcast.sent()), (sent.is_some(), sent));
+        }
+    }
+
+    #[test]
+    fn no_picture_is_sent_twice() {
+        let mut simulcast = Simulcast::new(2);
+        simulcast.want(1);
+        let first = Box::new(frames().swap_remove(0));
+        simulcast.push(1, first.clone(), Instant::ZERO);
+        assert!(simulcast.poll().is_some());
+        simulcast.want(0);
+        simulcast.push(0, first, Instant::ZERO);
+        assert!(simulcast.poll().is_none());
+        assert_eq!((simulcast.waits_for(), simulcast.sent()), (Some(0), None));
+    }
+
+    #[test]
+    fn before_a_frame_that_stands_for_itself_nothing_is_sent() {
+        let sent = run(&[], |picture, _| picture == 3);
+        assert_eq!(sent.iter().position(Option::is_some), Some(3));
+    }
+}
