@@ -40,6 +40,10 @@ impl LateChoice for Chain {
         }
     }
 
+    fn holds(&self) -> bool {
+        self.policies.iter().any(|policy| policy.holds())
+    }
+
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
         self.policies.iter_mut().all(|policy| policy.is_worth_repeating(now, path, meta))
     }

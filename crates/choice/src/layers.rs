@@ -1,8 +1,14 @@
 //! By layer: what cannot play in time is given up from the top layer down (Birkedal et al. §6).
 
+mod base;
+mod delivery;
+
 use std::collections::VecDeque;
 
-use timeous_core::{DropReason, Duration, Instant, LateChoice, PathState, Queue, Rate};
+use timeous_core::{AduMeta, DropReason, Duration, Fate, Instant, LateChoice, PathState, Queue, Rate};
+
+use base::Base;
+use delivery::Delivery;
 
 /// The rate of the stream is what left in this time: long enough that single losses do not decide.
 const WINDOW: Duration = Duration::from_secs(4);
@@ -16,23 +22,36 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// A layer is a sub-stream: the lowest number refines nothing, each other one refines all below it. ADUs are queued in
 /// the order of their deadlines and, within one, of their layers. The last deadline of the queue is left alone: nothing
 /// behind it would gain by what is given up.
+///
+/// What is not of the lowest layer waits while too much is under way for that one: what of it has left may have to leave again,
+/// and the next of it may come at any time, or at its own if they come regularly.
 #[derive(Debug, Default)]
 pub struct Layers {
     /// What left, and when.
     left: VecDeque<(Instant, usize)>,
     begin: Option<Instant>,
     next: Instant,
+    delivery: Delivery,
+    base: Option<Base>,
+    holds: bool,
 }
 
 impl Layers {
-    /// How long a packet that leaves now may take. The smoothed round trip remembers queues that are gone, and while nothing
-    /// is sent it does not forget them: it takes no longer than what is under way does at the path's rate.
+    /// How long a packet that leaves now takes: behind all that is under way, at the rate of the path. Smoothed round trips
+    /// remember queues that are gone, and do not know yet of those that grow.
     ///
     /// Nothing is kept in reserve for a loss ahead of it, which delays it by a round trip where order is kept: most packets
     /// meet none, and those that do are of the top layers, since each deadline's lowest layer leaves first.
-    fn way(path: &PathState) -> Duration {
-        let least = path.min_rtt.unwrap_or(Duration::ZERO);
-        path.one_way().min(least / 2 + path.rate.time_for(path.outstanding))
+    fn way(path: &PathState, rate: Rate, len: usize) -> Duration {
+        let half = path.min_rtt.unwrap_or(Duration::ZERO) / 2;
+        if rate == Rate::ZERO {
+            // Nothing is known yet.
+            return half;
+        }
+        // What is acknowledged by now but was not heard of is counted, and with it the way back.
+        let way = rate.time_for(path.outstanding + len as u64).saturating_sub(half).max(half);
+        // A rate that is too low makes it no longer than round trips are, as they grow.
+        path.srtt.map_or(way, |srtt| way.min((srtt + path.rttvar * 2).saturating_sub(half)))
     }
 
     /// The rate at which ADUs left of late.
@@ -42,11 +61,24 @@ impl Layers {
         (since >= LEAST).then(|| Rate::from_bytes_in(bytes as u64, since))
     }
 
-    /// What is oldest leaves now.
-    fn note(&mut self, now: Instant, queue: &dyn Queue) {
+    /// What is oldest leaves now, or waits.
+    fn leave(&mut self, now: Instant, path: &PathState, rate: Rate, queue: &dyn Queue) {
         self.begin.get_or_insert(now);
-        if let Some((_, len)) = (0..queue.len()).find_map(|index| queue.get(index)) {
+        let mut waiting = (0..queue.len()).filter_map(|index| queue.get(index));
+        let first = waiting.next();
+        self.holds = first.is_some_and(|(meta, len)| {
+            let base = self.base.as_ref().filter(|base| base.layer != meta.substream.0);
+            base.is_some_and(|base| !base.allows(now, path, rate, len as u64))
+        });
+        let leaves = first.filter(|_| !self.holds);
+        if self.holds || waiting.next().is_some() {
+            self.delivery.leave(now, path, leaves.map_or(0, |(_, len)| len));
+        }
+        if let Some((meta, len)) = leaves {
             self.left.push_back((now, len));
+            if let Some(base) = self.base.as_mut().filter(|base| base.layer == meta.substream.0) {
+                base.leave(meta);
+            }
         }
         while self.left.front().is_some_and(|(at, _)| *at + WINDOW < now) {
             self.left.pop_front();
@@ -92,7 +124,11 @@ impl Layers {
 
 impl LateChoice for Layers {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        let way = Self::way(path);
+        self.delivery.look(now, path);
+        Base::look(&mut self.base, queue);
+        let rate = self.delivery.rate(path);
+        let first = (0..queue.len()).find_map(|index| queue.get(index)).map_or(0, |(_, len)| len);
+        let way = Self::way(path, rate, first);
         for index in 0..queue.len() {
             let Some((meta, _)) = queue.get(index) else { continue };
             if meta.is_expired(now) {
@@ -102,12 +138,24 @@ impl LateChoice for Layers {
             }
         }
         if now >= self.next
-            && let Some(rate) = self.rate(now)
+            && let Some(of_late) = self.rate(now)
         {
             self.next = now + INTERVAL;
-            self.fit(now, way, rate, queue);
+            self.fit(now, Self::way(path, rate, 0), of_late, queue);
         }
-        self.note(now, queue);
+        self.leave(now, path, rate, queue);
+    }
+
+    fn holds(&self) -> bool {
+        self.holds
+    }
+
+    fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
+        if let (Some(base), Fate::Acked | Fate::Lost) = (&mut self.base, fate)
+            && base.layer == meta.substream.0
+        {
+            base.settle();
+        }
     }
 }
 
@@ -169,7 +217,7 @@ mod tests {
     #[test]
     fn no_round_trip_is_kept_in_reserve_for_a_loss() {
         let srtt = Some(Duration::from_millis(80));
-        let path = PathState { srtt, min_rtt: srtt, rate: Rate::from_kbps(80), outstanding: 800, ..path() };
+        let path = PathState { srtt, min_rtt: srtt, rate: Rate::from_kbps(80), outstanding: 700, ..path() };
         for (deadline, left) in [(41, 4), (39, 0)] {
             let mut queue = queue(&[deadline]);
             Layers::default().choose(at(0), &path, &mut queue);

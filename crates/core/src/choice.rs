@@ -29,6 +29,12 @@ pub trait LateChoice: Send {
     /// Gives up what is not worth sending any more. What stays leaves in order, oldest first.
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue);
 
+    /// Whether what stays waits until less is outstanding, as chosen last: for what will come, or for what has left and may have
+    /// to leave again. Heeded while anything is outstanding, so that something is sure to ask once more.
+    fn holds(&self) -> bool {
+        false
+    }
+
     /// Whether an ADU that is not queued any more is worth being sent again, where something else could be sent in its
     /// place. Not if it cannot arrive before its deadline.
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {

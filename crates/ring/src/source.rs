@@ -211,9 +211,14 @@ impl AduSource for RingSource {
         }
     }
 
-    fn pull_chosen(&mut self, now: Instant, _: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+    fn pull_chosen(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         if self.closed {
             self.drain();
+            return None;
+        }
+        if path.outstanding > 0 && self.choice.as_ref().is_some_and(|choice| choice.holds()) {
+            // What is outstanding will have a fate: the transport asks again then, and nobody has to wake it.
+            self.empty_handed = false;
             return None;
         }
         let claimed = self.consumer.claim_within(now, room);

@@ -43,6 +43,12 @@ impl Info {
         self.u32(28)
     }
 
+    /// Segments that are not under way although they are not acknowledged: the peer has them, or they are thought lost and were
+    /// not sent again.
+    pub(super) fn gone(&self) -> u32 {
+        (self.u32(28) + self.u32(32)).saturating_sub(self.u32(36))
+    }
+
     /// Smoothed round-trip time; `None` before the first sample.
     pub(super) fn srtt(&self) -> Option<Duration> {
         micros(self.u32(68))

@@ -33,8 +33,8 @@ impl Meter {
         now >= self.next
     }
 
-    /// Takes in what the kernel says, and how many bytes are under way and unsent.
-    pub(super) fn take(&mut self, now: Instant, info: Info, outstanding: u64, unsent: u64) {
+    /// Takes in what the kernel says, and how many bytes were sent and not acknowledged, and are unsent.
+    pub(super) fn take(&mut self, now: Instant, info: Info, unacknowledged: u64, unsent: u64) {
         self.next = now + INTERVAL;
         let srtt = info.srtt();
         let window = u64::from(info.window()) * u64::from(info.mss());
@@ -49,7 +49,8 @@ impl Meter {
                 0 => u64::MAX,
                 bytes => bytes.into(),
             }),
-            outstanding,
+            // As everywhere: what the peer has beyond a gap, and what is lost, is not in the network.
+            outstanding: unacknowledged.saturating_sub(u64::from(info.gone()) * u64::from(info.mss())),
             loss_ppm: self.losses(&info),
         };
         let closed = info.window_probes() > 0 || info.peer_window() < info.mss();
@@ -135,6 +136,18 @@ mod tests {
         assert_eq!(meter.stalled_since(), Some(Instant::ZERO));
         meter.take(later, closed, 0, 0);
         assert_eq!(meter.stalled_since(), None, "nothing waits");
+    }
+
+    #[test]
+    fn what_the_peer_has_beyond_a_gap_and_what_is_lost_is_not_outstanding() {
+        let mut bytes = [0; LEN];
+        // Ten segments were sent: the peer has four beyond a gap of two, of which one was sent again.
+        for (at, value) in [(16, 1_000_u32), (24, 10), (28, 4), (32, 2), (36, 1)] {
+            bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        let mut meter = Meter::default();
+        meter.take(Instant::ZERO, Info::new(bytes), 10_000, 0);
+        assert_eq!(meter.path().outstanding, 5_000);
     }
 
     #[test]

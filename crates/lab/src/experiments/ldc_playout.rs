@@ -77,7 +77,7 @@ fn findings(viewed: &[Viewed]) -> Result<Findings, LabError> {
     let (setup, tables, figures) = (choices(), vec![table], vec![figure(viewed)?]);
     let notes = vec![
         "Where plain TCP brings everything in time, there is nothing for late choice to bring more of: with 20 s of start-up over 1024 \
-         kbit/s the whole stream fits."
+         kbit/s the whole stream fits, both have all of it, and the bound, which asks for more, cannot hold."
             .to_owned(),
     ];
     Ok(Findings { setup, tables, figures, claims, notes, data: json!({ "streams": viewed }) })

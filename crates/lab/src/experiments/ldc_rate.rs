@@ -69,8 +69,9 @@ fn findings(viewed: &[Viewed]) -> Findings {
         }
     }
     let notes = vec![
-        "Held to the shortest start-up. There the link waits at the end of each second: what is left of it cannot arrive any more, and the \
-         next second's data are not made yet: the source is live, and plays when the next second is there. With 10 s nothing is lost."
+        "Held to the shortest start-up. There each second's data have to arrive as the next second's are made: the source is live, and \
+         plays when the next second is there. Where a choice takes a packet for later than it would be, the link waits at the end of a \
+         second; with 10 s nothing is lost."
             .to_owned(),
     ];
     let (setup, data) = (choices(), json!({ "streams": viewed }));

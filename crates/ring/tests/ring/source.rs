@@ -260,3 +260,28 @@ fn a_transport_that_went_away_empty_handed_is_woken_for_what_came_since() {
     producer.enqueue(&adu(3), b"three").unwrap();
     assert!(producer.needs_notify(), "there was nothing, and it had asked");
 }
+
+/// Lets nothing leave while anything is outstanding.
+struct Holding;
+
+impl LateChoice for Holding {
+    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {}
+
+    fn holds(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn what_is_held_stays_queued_while_anything_is_outstanding_and_nobody_has_to_wake_for_it() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let mut source = RingSource::with_choice(consumer, Box::new(Holding));
+    let now = Instant::ZERO;
+    producer.enqueue(&adu(1), b"one").unwrap();
+    let path = PathState { outstanding: 1, ..PathState::default() };
+    assert!(source.has_queued(now));
+    assert_eq!(source.pull(now, &path, 1000, &mut Vec::new()), None);
+    assert!(!source.stop_polling() && !producer.needs_notify(), "an acknowledgement will come");
+    assert!(source.has_queued(now));
+    assert_eq!(pull(&mut source, now), Some((1, b"one".to_vec())));
+}

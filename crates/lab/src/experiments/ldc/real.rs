@@ -10,7 +10,7 @@ use timeous_tcp::record;
 
 use super::super::over_tcp::{self, Control, Log, Offer, Plan, Way};
 use super::super::tcp_kernel::bed::Links;
-use super::setup::{BYTES, DELAY, LAYERS, LOSS, PACKETS, QUEUE, RATES, SECONDS, SIZE, choices};
+use super::setup::{BYTES, DELAY, LAYERS, LOSS, PACKETS, QUEUE, RATES, SECONDS, SIZE, choices, first_way};
 use super::trial::{Sender, Trial, Viewed};
 use crate::experiment::{Choice, Findings, LabError, Run};
 
@@ -20,6 +20,8 @@ const LATE: [Way; 2] = [Way::Ring, Way::Late];
 const SLOTS: u32 = 4_096;
 /// IP's and TCP's headers with timestamps.
 const HEADERS: usize = 52;
+/// What the link sees of each.
+const PACKET: usize = record::sealed_len(SIZE) + HEADERS;
 
 /// Runs all streams, and makes findings of those of each congestion control and kind of late choice, beside plain TCP.
 ///
@@ -107,10 +109,10 @@ fn plan(control: Control, way: Way, trial: &Trial) -> Plan {
         way,
         control,
         links: Links { forward, back },
-        mtu: Some((record::sealed_len(SIZE) + HEADERS) as u16),
+        mtu: Some(PACKET as u16),
         meddling: None,
         seed: trial.seed ^ trial.rate.as_bps() << 20,
-        offers: offers(trial.start_up),
+        offers: offers(trial.start_up + first_way(trial.rate, PACKET)),
         slots: SLOTS,
         choice: Arc::new(|| -> Box<dyn LateChoice> { Box::new(Layers::default()) }),
         lasting: Duration::from_secs(SECONDS) + trial.start_up,

@@ -22,6 +22,11 @@ pub(crate) const QUEUE: usize = 20;
 /// From the arrival of the first packet to its playout.
 pub(crate) const START_UPS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(20)];
 
+/// How long a packet of so many bytes is under way over the idle link: the first one is.
+pub(crate) fn first_way(rate: Rate, bytes: usize) -> Duration {
+    DELAY + rate.time_for(bytes as u64)
+}
+
 /// All of it.
 pub(crate) fn choices() -> Vec<Choice> {
     vec![
@@ -44,9 +49,15 @@ pub(crate) fn choices() -> Vec<Choice> {
             "the paper's time reference is the first packet; before a second has passed no second of all layers is whole",
         ),
         Choice::ours(
+            "deadline",
+            "the playout: the start-up time after the data were made, and the first packet's way over the idle link",
+            "the paper's sender keeps to playout speed \"with the first packet as the time reference\"; one that is told of \
+             deadlines earlier than the playout would give up, at the end of each second, what is in time",
+        ),
+        Choice::ours(
             "late choice",
             "`Layers`: too late, or from the top layer down what the rate of the last 4 s leaves no \
-             time for",
+             time for; what is not of the lowest layer waits while too much is under way for that one",
             "the paper's application drops from the highest layer until it can send at playout speed, and says no more",
         ),
         Choice::ours("send buffer of plain TCP", "as Linux tunes it; its writer waits", "the paper's regular send()"),

@@ -11,7 +11,7 @@ use timeous_net::link::{Capacity, Limit, Loss};
 use timeous_net::sim::Network;
 use timeous_tcp::{Config, EcnMode};
 
-use super::setup::{BYTES, DELAY, LAYERS, LOSS, QUEUE, SECONDS, SIZE};
+use super::setup::{BYTES, DELAY, LAYERS, LOSS, QUEUE, SECONDS, SIZE, first_way};
 use super::source::Layered;
 
 /// Who sends.
@@ -57,6 +57,8 @@ pub(crate) struct Viewed {
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const PORT: u16 = 6_000;
+/// IP's and TCP's, without options.
+const HEADERS: usize = 40;
 /// The stream begins when the connection is surely open.
 const BEGIN: Duration = Duration::from_secs(5);
 
@@ -75,7 +77,7 @@ pub(crate) fn run(trial: &Trial) -> Viewed {
     network.connect(from, to, LinkConfig { loss: Loss::Bernoulli { p: LOSS }, ..way }, back);
 
     let begin = Instant::ZERO + BEGIN;
-    let source = Layered::new(begin, trial.start_up);
+    let source = Layered::new(begin, trial.start_up + first_way(trial.rate, SIZE + HEADERS));
     let feed: Feed = match trial.sender {
         Sender::Plain => Socket::new(source).into(),
         Sender::LateChoice => Stream::new(source).slots(4_096).choice(Box::new(Layers::default())).into(),

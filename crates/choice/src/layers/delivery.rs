@@ -1,0 +1,102 @@
+//! The rate at which a path takes what is queued, by what was outstanding at each look.
+
+use std::collections::VecDeque;
+
+use timeous_core::{Duration, Instant, PathState, Rate};
+
+/// So many rounds are remembered. The best of them counts: what keeps the others below is mostly the sender, whose window is
+/// small after a loss.
+const ROUNDS: usize = 5;
+/// A round lasts a round trip, but not less than this.
+const LEAST_ROUND: Duration = Duration::from_millis(100);
+
+/// Measures while something waits behind what leaves: otherwise the source is the limit, and not the path.
+///
+/// The rate that a path is said to have is its window over the smoothed round trip where that is more than what it delivers.
+/// While a window grows faster than a smoothed round trip that is twice too much, and it is the bytes that were acknowledged
+/// that tell how long a queue stands.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    /// The last look at which something stayed behind: when, what was outstanding, and how much left.
+    last: Option<(Instant, u64, usize)>,
+    /// The round so far.
+    lasted: Duration,
+    bytes: i64,
+    rounds: VecDeque<Rate>,
+}
+
+impl Delivery {
+    /// A look, before anything leaves.
+    pub(super) fn look(&mut self, now: Instant, path: &PathState) {
+        let Some((at, outstanding, len)) = self.last.take() else { return };
+        self.lasted += now.saturating_since(at);
+        self.bytes += len as i64 + outstanding as i64 - path.outstanding as i64;
+        let round = path.srtt.unwrap_or_default().max(LEAST_ROUND);
+        if self.lasted < round {
+            return;
+        }
+        if self.bytes > 0 {
+            self.rounds.push_back(Rate::from_bytes_in(self.bytes as u64, self.lasted));
+            if self.rounds.len() > ROUNDS {
+                self.rounds.pop_front();
+            }
+        }
+        (self.lasted, self.bytes) = (Duration::ZERO, 0);
+    }
+
+    /// So many bytes leave now, and more stays behind.
+    pub(super) fn leave(&mut self, now: Instant, path: &PathState, len: usize) {
+        self.last = Some((now, path.outstanding, len));
+    }
+
+    /// The rate of the path; what it is said to be, as long as nothing was measured.
+    pub(super) fn rate(&self, path: &PathState) -> Rate {
+        self.rounds.iter().copied().max().unwrap_or(path.rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::at;
+
+    /// A look every ten milliseconds: each time as much leaves and as much is outstanding as said.
+    fn looked(delivery: &mut Delivery, from: u64, looks: &[(usize, u64)]) {
+        for (n, &(len, outstanding)) in (0..).zip(looks) {
+            let path = PathState { outstanding, rate: Rate::from_kbps(1), ..PathState::default() };
+            delivery.look(at(from + 10 * n), &path);
+            delivery.leave(at(from + 10 * n), &path, len);
+        }
+    }
+
+    #[test]
+    fn a_window_that_grows_is_not_what_the_path_delivers() {
+        let mut delivery = Delivery::default();
+        // Two packets leave for each that arrives.
+        let looks: Vec<(usize, u64)> = (0..=10).map(|n| (200, 100 * n)).collect();
+        looked(&mut delivery, 0, &looks);
+        let path = PathState { rate: Rate::from_kbps(160), ..PathState::default() };
+        assert_eq!(delivery.rate(&path), Rate::from_kbps(80));
+        assert_eq!(Delivery::default().rate(&path), Rate::from_kbps(160), "nothing was measured");
+    }
+
+    #[test]
+    fn a_sender_that_had_less_of_a_window_does_not_make_the_path_slower() {
+        let mut delivery = Delivery::default();
+        looked(&mut delivery, 0, &[(100, 500); 11]);
+        looked(&mut delivery, 100, &[(20, 500); 41]);
+        let path = PathState::default();
+        assert_eq!(delivery.rate(&path), Rate::from_kbps(80));
+        looked(&mut delivery, 500, &[(20, 500); 61]);
+        assert_eq!(delivery.rate(&path), Rate::from_kbps(16), "unless that lasts");
+    }
+
+    #[test]
+    fn a_round_in_which_nothing_came_back_says_nothing() {
+        let mut delivery = Delivery::default();
+        looked(&mut delivery, 0, &[(100, 500); 11]);
+        looked(&mut delivery, 1_000, &[(0, 500), (0, 500)]);
+        let path = PathState { rate: Rate::from_kbps(160), ..PathState::default() };
+        assert_eq!(delivery.rate(&path), Rate::from_kbps(80));
+    }
+}
