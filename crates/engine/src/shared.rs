@@ -1,13 +1,14 @@
 //! What engine and application share of one stream, beside the ring.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use timeous_core::{Advice, BufferState, Duration, PathState};
+use timeous_core::{Advice, BufferState, Duration, Instant, PathState};
 use timeous_dccp::{CloseReason, Statistics};
 use timeous_ring::Violation;
 
 use crate::carrier::CarrierView;
+use crate::clock;
 use crate::inbox::Inbox;
 use crate::waker::Waker;
 
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     /// Rings when the ring has room again, or a fate is known.
     pub(crate) writable: Waker,
     state: Mutex<State>,
+    /// Tells of a new snapshot.
+    told: Condvar,
     /// Whether somebody looks at the snapshots: making one costs a walk over the queue.
     wanted: AtomicBool,
 }
@@ -63,6 +66,8 @@ pub(crate) struct Shared {
 struct State {
     status: Status,
     snapshot: Snapshot,
+    /// When that was written down.
+    taken: Option<Instant>,
     violation: Option<Violation>,
     /// The newest that nobody took.
     advice: Option<Advice>,
@@ -74,8 +79,8 @@ impl Shared {
     }
 
     pub(crate) fn with(inbox: Inbox, readable: Waker, writable: Waker) -> Arc<Self> {
-        let (state, wanted) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { inbox, readable, writable, state, wanted })
+        let (state, told, wanted) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
+        Arc::new(Self { inbox, readable, writable, state, told, wanted })
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -85,6 +90,18 @@ impl Shared {
     /// What was written down last.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.with_state(|state| state.snapshot)
+    }
+
+    /// Whether what was written down last is of just now, or of a stream that has ended: nothing newer will come.
+    pub(crate) fn has_news(&self) -> bool {
+        self.with_state(|state| state.is_new(clock::now()))
+    }
+
+    /// Waits until that is so, but not for long: an engine that is busy has the old one.
+    pub(crate) fn await_news(&self) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = clock::now();
+        drop(self.told.wait_timeout_while(state, PATIENCE.into(), |state| !state.is_new(since)));
     }
 
     /// It is wanted to be written down again; `false` if that was known.
@@ -99,7 +116,9 @@ impl Shared {
     }
 
     pub(crate) fn set_snapshot(&self, snapshot: Snapshot) {
-        self.with_state(|state| state.snapshot = snapshot);
+        let taken = Some(clock::now());
+        self.with_state(|state| (state.snapshot, state.taken) = (snapshot, taken));
+        self.told.notify_all();
     }
 
     pub(crate) fn set_advice(&self, advice: Advice) {
@@ -131,5 +150,14 @@ impl Shared {
     }
 }
 
+impl State {
+    fn is_new(&self, now: Instant) -> bool {
+        let is_over = matches!(self.status, Status::Closed(_));
+        is_over || self.taken.is_some_and(|taken| now.saturating_since(taken) < SNAPSHOT_INTERVAL)
+    }
+}
+
+/// How long somebody who asks waits for the engine to write one down.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How often a snapshot is written down at most.
 pub(crate) const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);

@@ -81,8 +81,15 @@ struct Link {
 
 impl Link {
     fn snapshot(&self) -> Snapshot {
-        if self.shared.want_snapshot() {
-            self.way.send(Order::Tell);
+        if !self.shared.has_news() {
+            let is_first = self.shared.want_snapshot();
+            if is_first {
+                self.way.send(Order::Tell);
+            }
+            // A daemon tells what it knew before it was asked.
+            if self.way.is_thread() {
+                self.shared.await_news();
+            }
         }
         self.shared.snapshot()
     }
@@ -151,7 +158,8 @@ impl SendHalf {
         self.link.shared.status()
     }
 
-    /// What was known when the engine last wrote it down; it writes again soon after it was asked.
+    /// What is known of the stream, not longer ago than some 50 ms: the engine is asked, and waited for, but for 100 ms at
+    /// most. Of a stream that a daemon runs: what was known when it was last asked.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.link.snapshot()
@@ -198,7 +206,8 @@ impl ReceiveHalf {
         self.link.shared.status()
     }
 
-    /// What was known when the engine last wrote it down; it writes again soon after it was asked.
+    /// What is known of the stream, not longer ago than some 50 ms: the engine is asked, and waited for, but for 100 ms at
+    /// most. Of a stream that a daemon runs: what was known when it was last asked.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.link.snapshot()

@@ -13,10 +13,13 @@ pub(crate) enum Way {
 }
 
 impl Way {
+    /// Whether the engine is in this process.
+    pub(crate) fn is_thread(&self) -> bool {
+        matches!(self, Self::Thread(..))
+    }
+
     pub(crate) fn send(&self, order: Order) {
         match (self, order) {
-            // What is wanted is looked at in each round: nobody is woken for it.
-            (Self::Thread(..), Order::Tell) => {}
             (Self::Thread(id, orders), order) => {
                 orders.send((*id, order));
             }

@@ -130,3 +130,21 @@ fn what_was_pulled_back_and_rewritten_leaves_as_it_is_now() {
     assert_eq!(received.len(), 800);
     assert!(received.iter().filter(|bytes| bytes.len() == 4).count() > 0);
 }
+
+/// The first answer was one of zeros, whatever had been sent.
+#[test]
+fn who_asks_once_for_statistics_hears_how_it_stands() {
+    for transport in ["dccp", "tcp"] {
+        let (mut sender, _receiver) = stream(&format!("latency=5s&policy=fifo&transport={transport}"));
+        for n in 0..3 {
+            sender.send(&[n; 100], Hints::default()).unwrap();
+        }
+        while sender.pending() > 0 {
+            assert!(sender.wait(patience()), "{transport}: {:?}", sender.status());
+            while sender.poll_delivery().is_some() {}
+        }
+        let stats = sender.stats();
+        assert_eq!((stats.pkt_sent_total, stats.pkt_acked_total), (3, 3), "{transport}");
+        assert!(stats.ms_rtt > 0.0, "{transport}");
+    }
+}
