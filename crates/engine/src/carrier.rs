@@ -94,6 +94,9 @@ pub struct CarrierView {
     pub replaced: u64,
     /// Datagrams that were handed to the kernel and made way for padding.
     pub padded: u64,
+    /// Datagrams that were handed to the kernel, could not arrive in time any more and could not be changed: TCP may have sent
+    /// them again after their deadline.
+    pub unchanged: u64,
     /// Whether nothing leaves since the peer's window is closed: it does not read.
     pub stalled: bool,
     /// Whether datagrams are received as their segments come, by a packet tap.

@@ -10,6 +10,7 @@ use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, R
 use timeous_ring::Payload;
 
 use crate::batch::{Batch, Payloads};
+use crate::clock;
 use crate::command::{ListenerId, Made, PortLife, User};
 use crate::config::StreamConfig;
 use crate::error::EngineError;
@@ -347,7 +348,8 @@ impl Port {
     fn transmit(&mut self, now: Instant, cm: &mut Manager) -> bool {
         let mut progress = false;
         loop {
-            if !self.batch.send(now, &mut self.socket, &mut self.sessions) {
+            // The round may have begun long ago, on a busy machine: deadlines are held to the instant at which packets leave.
+            if !self.batch.send(clock::now().max(now), &mut self.socket, &mut self.sessions) {
                 return progress;
             }
             self.pull(now, cm);

@@ -227,3 +227,35 @@ fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
     assert!(contains(&received.join().unwrap(), 2), "its copy arrived");
     assert_eq!(fates, [(1, Fate::Lost), (2, Fate::Lost)]);
 }
+
+/// Found by `timeous-lab peers`: it was copied into the kernel as soon as there was room, long after its deadline had come
+/// near, and sent again when that had passed.
+#[test]
+fn what_the_kernel_had_no_room_for_keeps_its_deadline() {
+    let Some(scene) = Scene::make("room") else { return };
+    // A few segments.
+    scene.0.set_sysctl("net/ipv4/tcp_wmem", "4096 6144 6144").unwrap();
+    let (_engine, mut stream, peer) = scene.stream(TcpFraming::Records);
+    let port = peer.local_addr().unwrap().port();
+    let received = collect(peer);
+    let long = clock::now() + PATIENCE;
+    send(&mut stream, 0, long);
+    until(&mut stream, "the first one arrives", |stream| stream.sending().poll_completion().is_some());
+    scene.cut(port);
+    let soon = clock::now() + Duration::from_millis(600);
+    for seq in 1..20 {
+        send(&mut stream, seq, soon);
+    }
+    until(&mut stream, "they have gone stale", |_| clock::now() > soon + Duration::from_millis(50));
+    let given = stream.sending().snapshot().transport.data_sent;
+    assert!((2..20).contains(&given), "the kernel has no room for all: {given}");
+    send(&mut stream, 20, long);
+    scene.mend();
+    until(&mut stream, "the fresh one arrives", |stream| stream.sending().snapshot().transport.acked >= 2);
+    assert_eq!(stream.sending().snapshot().carrier.unchanged, 0);
+    let fates = finish(&mut stream);
+    let bytes = received.join().unwrap();
+    let late: Vec<u64> = (1..20).filter(|&seq| contains(&bytes, seq)).collect();
+    assert_eq!(late, [], "of {given} given to the kernel");
+    assert_eq!(fates.last(), Some(&(20, Fate::Acked)));
+}

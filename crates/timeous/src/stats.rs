@@ -82,6 +82,9 @@ pub struct Stats {
     pub pkt_snd_replaced_total: u64,
     /// Over TCP: packets that the kernel had already and that made way for padding, since they were too late.
     pub pkt_snd_padded_total: u64,
+    /// Over TCP: packets that the kernel had already when they were too late, and that could not be changed there. TCP may
+    /// have sent them again after their deadline.
+    pub pkt_snd_unchanged_total: u64,
     /// What carries the stream: `dccp` or `tcp`.
     pub transport: &'static str,
     /// How far late choice reaches: `sending`, `queue` (to the kernel's queue of one packet) or `retransmissions`.
@@ -163,6 +166,7 @@ impl Stats {
             pkt_snd_other_total: dropped - expired - too_late - reference - policy,
             pkt_snd_replaced_total: carrier.replaced,
             pkt_snd_padded_total: carrier.padded,
+            pkt_snd_unchanged_total: carrier.unchanged,
             transport: match carrier.carrier {
                 Carrier::Udp | Carrier::Ip | Carrier::Auto => "dccp",
                 Carrier::Tcp => "tcp",

@@ -5,7 +5,8 @@
 use timeous_core::{Duration, Instant};
 
 /// As many timeouts in a row of a changed record that the peer waits for, and it goes back: if the peer has heard what came
-/// behind it, and if not. Then the path itself may be cut, and what is stale had better wait.
+/// behind it, and if not, or if a changed record has arrived before. Then the path itself may be cut or lossy, and what is
+/// stale had better wait.
 const TIMEOUTS: (u8, u8) = (2, 4);
 /// So long nothing is changed after the first record that arrived only when it had gone back; twice as long after the second.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -25,16 +26,12 @@ pub(super) enum Version {
     Restored,
 }
 
-/// Whether a changed record that the peer waits for has to go back, after so many timeouts in a row, and with so many
-/// segments heard behind it.
-pub(super) fn is_stuck(timeouts: u8, sacked: u32) -> bool {
-    timeouts >= if sacked > 0 { TIMEOUTS.0 } else { TIMEOUTS.1 }
-}
-
 /// What is known of the path.
 #[derive(Debug, Default)]
 pub(super) struct Bearing {
     refusals: u32,
+    /// The last that is known: something arrived that was changed.
+    borne: bool,
     paused_until: Instant,
 }
 
@@ -42,6 +39,12 @@ impl Bearing {
     /// Whether what has left may be changed now.
     pub(super) fn allows(&self, now: Instant) -> bool {
         !self.is_refused() && now >= self.paused_until
+    }
+
+    /// Whether a changed record that the peer waits for has to go back, after so many timeouts in a row, and with so many
+    /// segments heard behind it.
+    pub(super) fn is_stuck(&self, timeouts: u8, sacked: u32) -> bool {
+        timeouts >= if sacked > 0 && !self.borne { TIMEOUTS.0 } else { TIMEOUTS.1 }
     }
 
     /// Whether the path was found not to bear it.
@@ -53,10 +56,11 @@ impl Bearing {
     pub(super) fn learn(&mut self, now: Instant, version: &Version) {
         match version {
             Version::Changed { telling_from: Some(from), .. } if now >= *from && !self.is_refused() => {
-                self.refusals = 0;
+                (self.refusals, self.borne) = (0, true);
             }
             Version::Restored if now >= self.paused_until => {
                 self.refusals += 1;
+                self.borne = false;
                 self.paused_until = now + PAUSE * u64::from(self.refusals);
             }
             _ => {}
@@ -78,8 +82,19 @@ mod tests {
 
     #[test]
     fn a_path_that_is_cut_is_told_from_one_that_swallows() {
-        assert!(is_stuck(2, 1) && !is_stuck(1, 1));
-        assert!(is_stuck(4, 0) && !is_stuck(3, 0));
+        let bearing = Bearing::default();
+        assert!(bearing.is_stuck(2, 1) && !bearing.is_stuck(1, 1));
+        assert!(bearing.is_stuck(4, 0) && !bearing.is_stuck(3, 0));
+    }
+
+    /// Found by `timeous-lab peers` on a lossy link: two retransmissions in a row that are lost are no middlebox.
+    #[test]
+    fn a_path_that_bore_a_change_is_not_soon_taken_for_one_that_swallows() {
+        let mut bearing = Bearing::default();
+        bearing.learn(at(10), &changed(Some(at(9))));
+        assert!(!bearing.is_stuck(3, 1) && bearing.is_stuck(4, 1));
+        bearing.learn(at(20), &Version::Restored);
+        assert!(bearing.is_stuck(2, 1), "it may have become another path");
     }
 
     #[test]

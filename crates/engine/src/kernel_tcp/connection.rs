@@ -258,7 +258,7 @@ impl Connection {
         if let State::Open(both) = &self.state {
             let sending = &both.sending;
             view.reach = sending.reach();
-            (view.replaced, view.padded) = (sending.replaced, sending.padded);
+            (view.replaced, view.padded, view.unchanged) = (sending.replaced, sending.padded, sending.unchanged);
             view.stalled = sending.stalled_since().is_some();
             (view.tapped, view.early) = both.receiving.tapped();
             path = Some(sending.path());

@@ -7,12 +7,11 @@
 
 use std::io;
 
-use timeous_core::{AduSource, DropReason, Instant};
+use timeous_core::{AduSource, DropReason, Instant, PulledAdu};
 use timeous_dccp::Statistics;
 use timeous_tcp::record;
 
-use super::bearing::is_stuck;
-use super::sending::{Again, Sending};
+use super::sending::{Held, Sending};
 use super::socket::Socket;
 use crate::session::Session;
 
@@ -47,10 +46,11 @@ impl Sending {
     ) -> io::Result<bool> {
         // A retransmission that leaves now would come too late for these.
         let horizon = now + self.meter.path().one_way();
-        if self.zone.is_none() || self.under_way.next_deadline().is_none_or(|deadline| deadline >= horizon) {
+        if self.under_way.next_deadline().is_none_or(|deadline| deadline >= horizon) {
             return Ok(false);
         }
-        let expired = self.under_way.take_expired(horizon);
+        let (expired, fixed) = self.under_way.take_expired(horizon);
+        self.unchanged += fixed;
         let (mss, holes) = self.meter.info().map_or((0, false), |info| {
             (info.mss() as usize, info.holes() > 0 || info.sacked() > 0 || info.timeouts() > 0)
         });
@@ -58,31 +58,39 @@ impl Sending {
         for &place in expired.iter().rev() {
             // In two segments, one might arrive as it was and the other one not.
             if self.under_way.record(place).len() > mss {
+                self.stays(place);
                 continue;
             }
+            let was_datagram = self.under_way.record(place).token.is_some();
             let fresh = if self.is_unsent(place, socket)? {
                 self.replace_unsent(now, place, socket, source, counts)?
             } else if !self.bearing.allows(now) {
-                // It leaves again as it was, however late.
+                self.stays(place);
                 continue;
             } else {
                 // What the peer waits for leaves next, if there is a hole.
-                let head = holes && place == 0 && self.again.is_none();
+                let head = holes && place == 0 && self.held.is_none();
                 self.keep_first(place, (holes && place == 0).then_some(now));
+                self.retire(place, source, counts);
                 let fresh = head && (self.copy_unsent(place, socket)? || self.place_copy(now, place, source));
                 if !fresh {
                     self.write_padding(place);
                 }
-                self.retire(place, source, counts);
                 fresh
             };
-            if fresh {
-                self.replaced += 1;
-            } else {
-                self.padded += 1;
+            match (was_datagram, fresh) {
+                (true, true) => self.replaced += 1,
+                (true, false) => self.padded += 1,
+                // A copy of another one's.
+                (false, _) => {}
             }
         }
         Ok(!expired.is_empty())
+    }
+
+    /// It leaves again as it was, however late.
+    fn stays(&mut self, place: usize) {
+        self.unchanged += u64::from(self.under_way.record(place).token.is_some());
     }
 
     /// What the record is now, it was when it left. If the peer waits for it: now.
@@ -100,7 +108,7 @@ impl Sending {
     /// What the peer waits for and does not get since it was changed goes back to what it was; everything does where the path
     /// was found not to bear changes.
     fn go_back_if_stuck(&mut self) {
-        let stuck = self.meter.info().is_some_and(|info| is_stuck(info.timeouts(), info.sacked()));
+        let stuck = self.meter.info().is_some_and(|info| self.bearing.is_stuck(info.timeouts(), info.sacked()));
         let concerned = match (self.bearing.is_refused(), stuck) {
             (true, _) => self.under_way.len(),
             (false, true) => 1,
@@ -111,6 +119,7 @@ impl Sending {
                 tracing::debug!("a changed record does not arrive: it is sent as it was");
                 self.scratch = first;
                 self.write_record(place);
+                self.unchanged += 1;
             }
         }
     }
@@ -146,9 +155,10 @@ impl Sending {
         let sent = self.under_way.end().saturating_sub(socket.info()?.unsent().into());
         if self.under_way.record(place).start < sent {
             self.retire(place, source, counts);
-            let fresh = fresh.map(|(pulled, number)| Again { pulled, number, payload: self.payload.clone() });
             let is_fresh = fresh.is_some();
-            self.again = fresh.or(self.again.take());
+            if let Some((pulled, number)) = fresh {
+                self.copied(place, pulled, number);
+            }
             return Ok(is_fresh);
         }
         if self.under_way.is_copied(place) {
@@ -169,11 +179,12 @@ impl Sending {
         let sent = self.under_way.end().saturating_sub(socket.unsent()?.into());
         let len = self.under_way.record(place).len();
         let Some(zone) = &self.zone else { return Ok(false) };
-        let Some((slot, fresh_len)) = self.under_way.copy_first_fresh(sent, len) else { return Ok(false) };
+        let Some((slot, fresh_len, deadline)) = self.under_way.copy_first_fresh(sent, len) else { return Ok(false) };
         self.scratch.clear();
         zone.read(slot, fresh_len, &mut self.scratch);
         record::pad(len - fresh_len, &mut self.scratch);
         self.write_record(place);
+        self.under_way.carries(place, deadline);
         Ok(true)
     }
 
@@ -181,19 +192,20 @@ impl Sending {
     fn place_copy(&mut self, now: Instant, place: usize, source: &mut dyn AduSource) -> bool {
         let Some((pulled, number)) = self.pull_for(now, place, source) else { return false };
         self.write_record(place);
-        self.again = Some(Again { pulled, number, payload: self.payload.clone() });
+        self.copied(place, pulled, number);
         true
     }
 
+    /// What lies in `place` may leave from there, and goes at its own turn as well.
+    fn copied(&mut self, place: usize, pulled: PulledAdu, number: u32) {
+        self.under_way.carries(place, pulled.meta.deadline);
+        self.held = Some(Held { pulled, number, payload: self.payload.clone(), copied: true });
+    }
+
     /// A fresh datagram that fits in this place, in `payload`; its record in `scratch`, as long as the one that is there.
-    fn pull_for(
-        &mut self,
-        now: Instant,
-        place: usize,
-        source: &mut dyn AduSource,
-    ) -> Option<(timeous_core::PulledAdu, u32)> {
+    fn pull_for(&mut self, now: Instant, place: usize, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
         // One that waits for its turn already may not lose it to another.
-        if self.again.is_some() {
+        if self.held.is_some() {
             return None;
         }
         let len = self.under_way.record(place).len();

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use timeous_core::{AduSource, Duration, Instant, PathState, PulledAdu};
+use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 use timeous_dccp::Statistics;
 
 use super::bearing::Bearing;
@@ -12,6 +12,7 @@ use super::socket::Socket;
 use super::under_way::UnderWay;
 use super::zone::{Slot, Zone};
 use crate::carrier::{Reach, TcpConfig, TcpFraming};
+use crate::clock;
 use crate::identity::Hello;
 
 /// As many packets leave in one turn, so that other streams have theirs.
@@ -34,8 +35,8 @@ pub(super) struct Sending {
     pub(super) bearing: Bearing,
     /// A record that the kernel took in part only.
     rest: Option<Rest>,
-    /// A datagram that was put in the place of one under way and may have left so, or not: it goes at its turn all the same.
-    pub(super) again: Option<Again>,
+    /// A datagram that was put in the place of one under way, or that the kernel had no room for: it goes next.
+    pub(super) held: Option<Held>,
     /// What the kernel was told of how much may be unsent.
     told_limit: u32,
     /// There is something to send, and the kernel has enough.
@@ -44,6 +45,8 @@ pub(super) struct Sending {
     pub(super) payload: Vec<u8>,
     pub(super) replaced: u64,
     pub(super) padded: u64,
+    /// Datagrams in the kernel whose deadline has come there, and that cannot be changed.
+    pub(super) unchanged: u64,
 }
 
 #[derive(Debug)]
@@ -54,10 +57,20 @@ struct Rest {
 
 /// A datagram with its number.
 #[derive(Debug)]
-pub(super) struct Again {
+pub(super) struct Held {
     pub(super) pulled: PulledAdu,
     pub(super) number: u32,
     pub(super) payload: Vec<u8>,
+    /// Whether it may have left from another place.
+    pub(super) copied: bool,
+}
+
+/// What the kernel made of a record.
+enum Given {
+    /// It has it; where it lies, if it sends it from there.
+    Taken(Option<(u32, Slot)>),
+    /// It has no room at all.
+    Refused,
 }
 
 impl Sending {
@@ -76,13 +89,14 @@ impl Sending {
             proven: false,
             bearing: Bearing::default(),
             rest: None,
-            again: None,
+            held: None,
             told_limit: 1,
             blocked: false,
             scratch: Vec::new(),
             payload: Vec::new(),
             replaced: 0,
             padded: 0,
+            unchanged: 0,
         })
     }
 
@@ -114,7 +128,7 @@ impl Sending {
 
     /// Whether nothing waits here.
     pub(super) fn is_empty(&self) -> bool {
-        self.under_way.is_empty() && self.again.is_none()
+        self.under_way.is_empty() && self.held.is_none()
     }
 
     /// Since when data wait for the peer's window.
@@ -159,10 +173,11 @@ impl Sending {
         self.blocked = false;
         for given in 0..TURN {
             if !self.finish_rest(socket)? || socket.unsent()? >= self.told_limit {
-                self.blocked = self.rest.is_some() || self.again.is_some() || source.has_queued(now);
+                self.blocked = self.rest.is_some() || self.held.is_some() || source.has_queued(now);
                 return Ok(given > 0);
             }
             if !self.send_next(now, socket, source, counts)? {
+                self.blocked = self.held.is_some();
                 return Ok(given > 0);
             }
         }
@@ -179,7 +194,7 @@ impl Sending {
         Ok(self.rest.is_none())
     }
 
-    /// **The instant of choice.** `false` if there is nothing to send.
+    /// **The instant of choice.** `false` if there is nothing to send, or no room for it.
     fn send_next(
         &mut self,
         now: Instant,
@@ -190,7 +205,16 @@ impl Sending {
         let Some((pulled, number, copied)) = self.next(now, source) else { return Ok(false) };
         self.scratch.clear();
         self.writer.write(&pulled.meta, number, &self.payload, &mut self.scratch);
-        let slot = self.send_record(socket)?;
+        // The round may have begun long ago, on a busy machine.
+        if pulled.meta.is_expired(clock::now()) {
+            Self::give_up(&pulled, copied, source);
+            return Ok(true);
+        }
+        let Given::Taken(slot) = self.send_record(socket)? else {
+            // Nothing of it is the kernel's: so long its deadline is kept here.
+            self.held = Some(Held { pulled, number, payload: std::mem::take(&mut self.payload), copied });
+            return Ok(false);
+        };
         self.under_way.push(&pulled, self.scratch.len(), slot, copied);
         source.sent(pulled.token);
         counts.data_sent += 1;
@@ -200,16 +224,25 @@ impl Sending {
 
     /// The next datagram, in `payload`, its number, and whether it may have left from another place.
     fn next(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32, bool)> {
-        if let Some(again) = self.again.take() {
-            if !again.pulled.meta.is_expired(now) {
-                self.payload = again.payload;
-                return Some((again.pulled, again.number, true));
+        if let Some(Held { pulled, number, payload, copied }) = self.held.take() {
+            if !pulled.meta.is_expired(now) {
+                self.payload = payload;
+                return Some((pulled, number, copied));
             }
-            // It may have arrived in another's place; nobody can tell.
-            source.lost(again.pulled.token);
+            Self::give_up(&pulled, copied, source);
         }
         let pulled = self.pull(now, self.longest, source)?;
         Some((pulled, self.writer.number(), false))
+    }
+
+    /// A datagram's deadline has come before the kernel took it.
+    fn give_up(pulled: &PulledAdu, copied: bool, source: &mut dyn AduSource) {
+        if copied {
+            // It may have arrived in another's place; nobody can tell.
+            source.lost(pulled.token);
+        } else {
+            source.dropped(pulled.token, DropReason::Expired);
+        }
     }
 
     /// A fresh datagram of at most `room` bytes, in `payload`.
@@ -221,8 +254,8 @@ impl Sending {
         Some(pulled)
     }
 
-    /// Gives the record in `scratch` to the kernel, by zero-copy if that is possible: then where it lies.
-    fn send_record(&mut self, socket: &Socket) -> io::Result<Option<(u32, Slot)>> {
+    /// Gives the record in `scratch` to the kernel, by zero-copy if that is possible.
+    fn send_record(&mut self, socket: &Socket) -> io::Result<Given> {
         if let Some(zone) = &mut self.zone
             && let Some(slot) = zone.take()
         {
@@ -232,24 +265,27 @@ impl Sending {
                     let number = self.sends;
                     self.sends = self.sends.wrapping_add(1);
                     if taken == self.scratch.len() {
-                        return Ok(Some((number, slot)));
+                        return Ok(Given::Taken(Some((number, slot))));
                     }
                     // Two segments at least, which may be lost one without the other: it stays as it is.
                     self.under_way.linger(number, slot);
                     self.rest = Some(Rest { bytes: self.scratch.clone(), from: taken });
-                    return Ok(None);
+                    return Ok(Given::Taken(None));
                 }
-                Ok(None) => zone.give_back(slot),
+                Ok(None) => {
+                    zone.give_back(slot);
+                    return Ok(Given::Refused);
+                }
                 // No more pages may be pinned, or no more notes kept: this one is copied.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => zone.give_back(slot),
                 Err(error) => return Err(error),
             }
         }
-        let taken = socket.send(&self.scratch, self.zone.is_some())?.unwrap_or(0);
+        let Some(taken) = socket.send(&self.scratch, self.zone.is_some())? else { return Ok(Given::Refused) };
         if taken < self.scratch.len() {
             self.rest = Some(Rest { bytes: self.scratch.clone(), from: taken });
         }
-        Ok(None)
+        Ok(Given::Taken(None))
     }
 
     /// Hears what the peer has acknowledged, and which memory the kernel has let go of.
@@ -300,8 +336,8 @@ impl Sending {
         for token in self.under_way.drain() {
             source.lost(token);
         }
-        if let Some(again) = self.again.take() {
-            source.lost(again.pulled.token);
+        if let Some(held) = self.held.take() {
+            source.lost(held.pulled.token);
         }
     }
 }

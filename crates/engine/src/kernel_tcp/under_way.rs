@@ -48,10 +48,7 @@ impl UnderWay {
         let start = self.end;
         self.end += len as u64;
         let deadline = pulled.meta.deadline;
-        // What cannot be written anew need not be looked at.
-        if slot.is_some() {
-            self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
-        }
+        self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
         self.records.push_back(Record {
             token: Some(pulled.token),
             deadline,
@@ -71,7 +68,6 @@ impl UnderWay {
     /// Nothing is sent from where it lies any more.
     pub(super) fn forget_places(&mut self) {
         self.lingering.clear();
-        self.next_deadline = None;
         for record in &mut self.records {
             record.slot = None;
         }
@@ -119,36 +115,41 @@ impl UnderWay {
         self.records.iter().any(|record| record.slot.as_ref().is_some_and(|(send, _)| *send == number))
     }
 
-    /// When the next deadline passes of what can be written anew.
+    /// When the next deadline passes.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.next_deadline
     }
 
-    /// The records whose deadline is before `horizon` and that can be written anew; from then on they have none.
-    pub(super) fn take_expired(&mut self, horizon: Instant) -> Vec<usize> {
-        let mut expired = Vec::new();
+    /// The records whose deadline is before `horizon` and that can be written anew, and the number of those that cannot; from
+    /// then on they have none.
+    pub(super) fn take_expired(&mut self, horizon: Instant) -> (Vec<usize>, u64) {
+        let (mut expired, mut fixed) = (Vec::new(), 0);
         self.next_deadline = None;
-        for (place, record) in self.records.iter_mut().enumerate().filter(|(_, record)| record.slot.is_some()) {
+        for (place, record) in self.records.iter_mut().enumerate() {
             match record.deadline {
                 Some(deadline) if deadline < horizon => {
                     record.deadline = None;
-                    expired.push(place);
+                    if record.slot.is_some() {
+                        expired.push(place);
+                    } else {
+                        fixed += 1;
+                    }
                 }
                 Some(deadline) => self.next_deadline = self.next_deadline.into_iter().chain([deadline]).min(),
                 None => {}
             }
         }
-        expired
+        (expired, fixed)
     }
 
     /// Where the first datagram lies that has not left, since it lies beyond `sent`, and takes at most `room` bytes; and how
-    /// many it takes. It is copied from there. What has gone stale has given up its place by now.
-    pub(super) fn copy_first_fresh(&mut self, sent: u64, room: usize) -> Option<(&Slot, usize)> {
+    /// many it takes, and its deadline. It is copied from there. What has gone stale has given up its place by now.
+    pub(super) fn copy_first_fresh(&mut self, sent: u64, room: usize) -> Option<(&Slot, usize, Option<Instant>)> {
         let unsent = self.records.iter_mut().skip_while(|record| record.start < sent);
         let mut fitting = unsent.filter(|record| record.token.is_some() && record.len() <= room);
         let fresh = fitting.find(|record| record.slot.is_some())?;
         fresh.copied = true;
-        fresh.slot.as_ref().map(|(_, slot)| (slot, (fresh.end - fresh.start) as usize))
+        fresh.slot.as_ref().map(|(_, slot)| (slot, (fresh.end - fresh.start) as usize, fresh.deadline))
     }
 
     /// Whether the record that is acknowledged next is among what the peer has, and what became of its bytes.
@@ -158,15 +159,27 @@ impl UnderWay {
 
     /// The bytes of a record are written over, after they have left as these.
     pub(super) fn change(&mut self, place: usize, first: Vec<u8>, telling_from: Option<Instant>) {
-        self.records[place].version = Version::Changed { first, telling_from };
+        let version = &mut self.records[place].version;
+        // What left first was something else, if this is not the first change.
+        if !matches!(version, Version::Changed { .. }) {
+            *version = Version::Changed { first, telling_from };
+        }
+    }
+
+    /// A copy of another one's datagram lies in a record, and goes stale when that does.
+    pub(super) fn carries(&mut self, place: usize, deadline: Option<Instant>) {
+        self.records[place].deadline = deadline;
+        self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
     }
 
     /// The bytes that a record had when it left first, if others took their place: it has them again.
     pub(super) fn go_back(&mut self, place: usize) -> Option<Vec<u8>> {
-        let version = &mut self.records.get_mut(place)?.version;
+        let record = self.records.get_mut(place)?;
+        let version = &mut record.version;
         match std::mem::take(version) {
             Version::Changed { first, .. } => {
                 *version = Version::Restored;
+                record.deadline = None;
                 Some(first)
             }
             other => {
@@ -257,13 +270,37 @@ mod tests {
             records.push(&pulled(token, deadline), 100, zone.take().map(|slot| (token as u32, slot)), false);
         }
         assert_eq!(records.next_deadline(), Some(at(10)));
-        assert_eq!(records.take_expired(at(20)), [1]);
+        assert_eq!(records.take_expired(at(20)), (vec![1], 0));
         assert_eq!(records.next_deadline(), Some(at(20)));
-        assert_eq!(records.take_expired(at(20)), []);
+        assert_eq!(records.take_expired(at(20)), (vec![], 0));
         assert_eq!(records.replace(1, Some(&pulled(7, 40))), Some(1));
-        assert_eq!(records.take_expired(at(90)), [0, 1, 2]);
+        assert_eq!(records.take_expired(at(90)), (vec![0, 1, 2], 0));
         assert_eq!(records.next_deadline(), None);
     }
+
+    #[test]
+    fn what_cannot_be_written_anew_is_counted_when_its_deadline_passes() {
+        let mut records = UnderWay::default();
+        records.push(&pulled(0, 10), 100, None, false);
+        assert_eq!(records.next_deadline(), Some(at(10)));
+        assert_eq!(records.take_expired(at(11)), (vec![], 1));
+        assert_eq!(records.take_expired(at(12)), (vec![], 0));
+    }
+
+    #[test]
+    fn a_copy_goes_stale_where_it_lies_and_what_left_first_there_is_still_known() {
+        let mut zone = Zone::new(100).unwrap();
+        let mut records = UnderWay::default();
+        records.push(&pulled(0, 10), 100, zone.take().map(|slot| (0, slot)), false);
+        assert_eq!(records.take_expired(at(20)), (vec![0], 0));
+        records.change(0, vec![1], None);
+        records.replace(0, None);
+        records.carries(0, Some(at(30)));
+        assert_eq!(records.take_expired(at(40)), (vec![0], 0));
+        records.change(0, vec![2], None);
+        assert_eq!(records.go_back(0), Some(vec![1]));
+    }
+
     /// Found by `timeous-lab soak`: such a one was told of as dropped when it went stale.
     #[test]
     fn what_lies_in_another_place_as_well_may_have_left_from_there_until_another_takes_its_own() {

@@ -74,7 +74,7 @@ const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
 const PATH: usize = 7;
 const QUEUE: usize = 5;
-const CARRIER: usize = 7;
+const CARRIER: usize = 8;
 const BUFFER: usize = 5;
 const ADVISED: usize = 9;
 
@@ -172,10 +172,12 @@ fn carrier_words(view: CarrierView) -> [u64; CARRIER] {
         Reach::Queue => 1,
         Reach::Retransmissions => 2,
     };
-    [carrier, reach, view.replaced, view.padded, view.stalled.into(), view.tapped.into(), view.early]
+    let CarrierView { replaced, padded, unchanged, stalled, tapped, early, .. } = view;
+    [carrier, reach, replaced, padded, stalled.into(), tapped.into(), early, unchanged]
 }
 
-fn read_carrier([carrier, reach, replaced, padded, stalled, tapped, early]: [u64; CARRIER]) -> Option<CarrierView> {
+fn read_carrier(words: [u64; CARRIER]) -> Option<CarrierView> {
+    let [carrier, reach, replaced, padded, stalled, tapped, early, unchanged] = words;
     let carrier = match carrier {
         0 => Carrier::Udp,
         1 => Carrier::Tcp,
@@ -189,7 +191,8 @@ fn read_carrier([carrier, reach, replaced, padded, stalled, tapped, early]: [u64
         2 => Reach::Retransmissions,
         _ => return None,
     };
-    Some(CarrierView { carrier, reach, replaced, padded, stalled: stalled != 0, tapped: tapped != 0, early })
+    let (stalled, tapped) = (stalled != 0, tapped != 0);
+    Some(CarrierView { carrier, reach, replaced, padded, unchanged, stalled, tapped, early })
 }
 
 fn read_snapshot(body: &[u8]) -> Option<Snapshot> {
@@ -400,6 +403,7 @@ mod tests {
             reach: Reach::Retransmissions,
             replaced: 9,
             padded: 10,
+            unchanged: 12,
             stalled: true,
             tapped: true,
             early: 11,
