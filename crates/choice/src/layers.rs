@@ -150,6 +150,10 @@ impl LateChoice for Layers {
         self.holds
     }
 
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        !meta.is_expired(now + Self::way(path, self.delivery.rate(path), 0))
+    }
+
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
         if let (Some(base), Fate::Acked | Fate::Lost) = (&mut self.base, fate)
             && base.layer == meta.substream.0

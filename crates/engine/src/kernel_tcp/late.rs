@@ -7,7 +7,7 @@
 
 use std::io;
 
-use timeous_core::{AduSource, DropReason, Instant, PulledAdu};
+use timeous_core::{AduMeta, AduSource, DropReason, Instant, PulledAdu};
 use timeous_dccp::Statistics;
 use timeous_tcp::record;
 
@@ -44,12 +44,14 @@ impl Sending {
         source: &mut dyn AduSource,
         counts: &mut Statistics,
     ) -> io::Result<bool> {
-        // A retransmission that leaves now would come too late for these.
-        let horizon = now + self.meter.path().one_way();
+        // No retransmission that leaves now is surely in time for what ends before; whether one may be is for the policy to say.
+        let path = self.meter.path();
+        let horizon = now + path.one_way();
         if self.under_way.next_deadline().is_none_or(|deadline| deadline >= horizon) {
             return Ok(false);
         }
-        let (expired, fixed) = self.under_way.take_expired(horizon);
+        let worth = |meta: &AduMeta| source.is_worth_repeating(now, &path, meta);
+        let (expired, fixed) = self.under_way.take_useless(horizon, worth);
         self.unchanged += fixed;
         let (mss, holes) = self.meter.info().map_or((0, false), |info| {
             (info.mss() as usize, info.holes() > 0 || info.sacked() > 0 || info.timeouts() > 0)
@@ -179,12 +181,12 @@ impl Sending {
         let sent = self.under_way.end().saturating_sub(socket.unsent()?.into());
         let len = self.under_way.record(place).len();
         let Some(zone) = &self.zone else { return Ok(false) };
-        let Some((slot, fresh_len, deadline)) = self.under_way.copy_first_fresh(sent, len) else { return Ok(false) };
+        let Some((slot, fresh_len, meta)) = self.under_way.copy_first_fresh(sent, len) else { return Ok(false) };
         self.scratch.clear();
         zone.read(slot, fresh_len, &mut self.scratch);
         record::pad(len - fresh_len, &mut self.scratch);
         self.write_record(place);
-        self.under_way.carries(place, deadline);
+        self.under_way.carries(place, meta);
         Ok(true)
     }
 
@@ -198,7 +200,7 @@ impl Sending {
 
     /// What lies in `place` may leave from there, and goes at its own turn as well.
     fn copied(&mut self, place: usize, pulled: PulledAdu, number: u32) {
-        self.under_way.carries(place, pulled.meta.deadline);
+        self.under_way.carries(place, Some(pulled.meta));
         self.held = Some(Held { pulled, number, payload: self.payload.clone(), copied: true });
     }
 

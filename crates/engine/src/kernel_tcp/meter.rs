@@ -58,6 +58,11 @@ impl Meter {
         self.info = Some(info);
     }
 
+    /// The kernel was given so much more since: what is chosen next goes behind that.
+    pub(super) fn gave(&mut self, bytes: usize) {
+        self.path.outstanding += bytes as u64;
+    }
+
     /// The share of segments that had to leave again.
     fn losses(&mut self, info: &Info) -> u32 {
         let (sent, again) = (info.data_segments_sent(), info.retransmitted());
@@ -148,6 +153,18 @@ mod tests {
         let mut meter = Meter::default();
         meter.take(Instant::ZERO, Info::new(bytes), 10_000, 0);
         assert_eq!(meter.path().outstanding, 5_000);
+    }
+
+    /// Found by `ldc-rate --real`: a choice that waits for less to be outstanding let a whole burst go.
+    #[test]
+    fn what_was_given_since_the_kernel_was_asked_is_outstanding() {
+        let mut meter = Meter::default();
+        let info = info(1_000, 10, Duration::from_millis(10), 0, 0);
+        meter.take(Instant::ZERO, info, 3_000, 0);
+        meter.gave(1_000);
+        assert_eq!(meter.path().outstanding, 4_000);
+        meter.take(Instant::ZERO + INTERVAL, info, 3_500, 500);
+        assert_eq!(meter.path().outstanding, 3_500, "it says itself");
     }
 
     #[test]

@@ -139,10 +139,10 @@ impl Sending {
     /// When it is to be looked at again, which is to be at least `often` while anything is open.
     pub(super) fn poll_timeout(&self, now: Instant, often: Duration) -> Option<Instant> {
         let look = (!self.is_empty() || self.rest.is_some()).then_some(now + often);
-        // A deadline counts at the sender as long as it takes to get there.
+        // A deadline counts at the sender as long as it takes to get there. What is of use longer is looked at as everything is.
         let way = self.meter.path().one_way();
-        let expiry = self.under_way.next_deadline().filter(|_| self.zone.is_some());
-        look.into_iter().chain(expiry.map(|at| at.saturating_sub(way).max(now))).min()
+        let expiry = self.under_way.next_deadline().filter(|_| self.zone.is_some()).map(|at| at.saturating_sub(way));
+        look.into_iter().chain(expiry.filter(|at| *at > now)).min()
     }
 
     /// Asks the kernel how the path is, if that was long ago.
@@ -216,6 +216,7 @@ impl Sending {
             return Ok(false);
         };
         self.under_way.push(&pulled, self.scratch.len(), slot, copied);
+        self.meter.gave(self.scratch.len());
         source.sent(pulled.token);
         counts.data_sent += 1;
         counts.bytes_sent += self.payload.len() as u64;

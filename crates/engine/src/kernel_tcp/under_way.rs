@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use timeous_core::{Instant, PulledAdu};
+use timeous_core::{AduMeta, Instant, PulledAdu};
 
 use super::bearing::Version;
 use super::zone::Slot;
@@ -12,8 +12,8 @@ use super::zone::Slot;
 pub(super) struct Record {
     /// The datagram in it; `None`: what it carries is padding, or a copy of another one's.
     pub(super) token: Option<u64>,
-    /// From then on no retransmission of it is of use.
-    pub(super) deadline: Option<Instant>,
+    /// What is known of it, as long as it is worth a retransmission.
+    meta: Option<AduMeta>,
     /// Its bytes in the stream.
     pub(super) start: u64,
     pub(super) end: u64,
@@ -27,6 +27,10 @@ pub(super) struct Record {
 impl Record {
     pub(super) fn len(&self) -> usize {
         (self.end - self.start) as usize
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.meta.and_then(|meta| meta.deadline)
     }
 }
 
@@ -47,11 +51,10 @@ impl UnderWay {
     pub(super) fn push(&mut self, pulled: &PulledAdu, len: usize, slot: Option<(u32, Slot)>, copied: bool) {
         let start = self.end;
         self.end += len as u64;
-        let deadline = pulled.meta.deadline;
-        self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
+        self.next_deadline = self.next_deadline.into_iter().chain(pulled.meta.deadline).min();
         self.records.push_back(Record {
             token: Some(pulled.token),
-            deadline,
+            meta: Some(pulled.meta),
             start,
             end: self.end,
             slot,
@@ -120,36 +123,39 @@ impl UnderWay {
         self.next_deadline
     }
 
-    /// The records whose deadline is before `horizon` and that can be written anew, and the number of those that cannot; from
-    /// then on they have none.
-    pub(super) fn take_expired(&mut self, horizon: Instant) -> (Vec<usize>, u64) {
-        let (mut expired, mut fixed) = (Vec::new(), 0);
+    /// The records whose deadline is before `horizon`, that can be written anew and are not `worth` being sent again; and the
+    /// number of those that cannot be. They are asked for no more.
+    pub(super) fn take_useless(
+        &mut self,
+        horizon: Instant,
+        mut worth: impl FnMut(&AduMeta) -> bool,
+    ) -> (Vec<usize>, u64) {
+        let (mut useless, mut fixed) = (Vec::new(), 0);
         self.next_deadline = None;
         for (place, record) in self.records.iter_mut().enumerate() {
-            match record.deadline {
-                Some(deadline) if deadline < horizon => {
-                    record.deadline = None;
-                    if record.slot.is_some() {
-                        expired.push(place);
-                    } else {
-                        fixed += 1;
-                    }
-                }
-                Some(deadline) => self.next_deadline = self.next_deadline.into_iter().chain([deadline]).min(),
-                None => {}
+            let Some((meta, deadline)) = record.meta.and_then(|meta| Some((meta, meta.deadline?))) else { continue };
+            if deadline >= horizon || worth(&meta) {
+                self.next_deadline = self.next_deadline.into_iter().chain([deadline]).min();
+                continue;
+            }
+            record.meta = None;
+            if record.slot.is_some() {
+                useless.push(place);
+            } else {
+                fixed += 1;
             }
         }
-        (expired, fixed)
+        (useless, fixed)
     }
 
     /// Where the first datagram lies that has not left, since it lies beyond `sent`, and takes at most `room` bytes; and how
-    /// many it takes, and its deadline. It is copied from there. What has gone stale has given up its place by now.
-    pub(super) fn copy_first_fresh(&mut self, sent: u64, room: usize) -> Option<(&Slot, usize, Option<Instant>)> {
+    /// many it takes, and what is known of it. It is copied from there. What has gone stale has given up its place by now.
+    pub(super) fn copy_first_fresh(&mut self, sent: u64, room: usize) -> Option<(&Slot, usize, Option<AduMeta>)> {
         let unsent = self.records.iter_mut().skip_while(|record| record.start < sent);
         let mut fitting = unsent.filter(|record| record.token.is_some() && record.len() <= room);
         let fresh = fitting.find(|record| record.slot.is_some())?;
         fresh.copied = true;
-        fresh.slot.as_ref().map(|(_, slot)| (slot, (fresh.end - fresh.start) as usize, fresh.deadline))
+        fresh.slot.as_ref().map(|(_, slot)| (slot, (fresh.end - fresh.start) as usize, fresh.meta))
     }
 
     /// Whether the record that is acknowledged next is among what the peer has, and what became of its bytes.
@@ -167,9 +173,10 @@ impl UnderWay {
     }
 
     /// A copy of another one's datagram lies in a record, and goes stale when that does.
-    pub(super) fn carries(&mut self, place: usize, deadline: Option<Instant>) {
-        self.records[place].deadline = deadline;
-        self.next_deadline = self.next_deadline.into_iter().chain(deadline).min();
+    pub(super) fn carries(&mut self, place: usize, meta: Option<AduMeta>) {
+        let record = &mut self.records[place];
+        record.meta = meta;
+        self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
     }
 
     /// The bytes that a record had when it left first, if others took their place: it has them again.
@@ -179,7 +186,7 @@ impl UnderWay {
         match std::mem::take(version) {
             Version::Changed { first, .. } => {
                 *version = Version::Restored;
-                record.deadline = None;
+                record.meta = None;
                 Some(first)
             }
             other => {
@@ -207,8 +214,8 @@ impl UnderWay {
     pub(super) fn replace(&mut self, place: usize, by: Option<&PulledAdu>) -> Option<u64> {
         let record = &mut self.records[place];
         record.copied = false;
-        record.deadline = by.and_then(|pulled| pulled.meta.deadline);
-        self.next_deadline = self.next_deadline.into_iter().chain(record.deadline).min();
+        record.meta = by.map(|pulled| pulled.meta);
+        self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
         std::mem::replace(&mut record.token, by.map(|pulled| pulled.token))
     }
 
@@ -270,11 +277,13 @@ mod tests {
             records.push(&pulled(token, deadline), 100, zone.take().map(|slot| (token as u32, slot)), false);
         }
         assert_eq!(records.next_deadline(), Some(at(10)));
-        assert_eq!(records.take_expired(at(20)), (vec![1], 0));
+        assert_eq!(records.take_useless(at(20), |_| false), (vec![1], 0));
         assert_eq!(records.next_deadline(), Some(at(20)));
-        assert_eq!(records.take_expired(at(20)), (vec![], 0));
+        assert_eq!(records.take_useless(at(20), |_| false), (vec![], 0));
         assert_eq!(records.replace(1, Some(&pulled(7, 40))), Some(1));
-        assert_eq!(records.take_expired(at(90)), (vec![0, 1, 2], 0));
+        assert_eq!(records.take_useless(at(90), |meta| meta.deadline == Some(at(40))), (vec![0, 2], 0));
+        assert_eq!(records.next_deadline(), Some(at(40)), "it is still of use, and asked for again");
+        assert_eq!(records.take_useless(at(90), |_| false), (vec![1], 0));
         assert_eq!(records.next_deadline(), None);
     }
 
@@ -283,8 +292,8 @@ mod tests {
         let mut records = UnderWay::default();
         records.push(&pulled(0, 10), 100, None, false);
         assert_eq!(records.next_deadline(), Some(at(10)));
-        assert_eq!(records.take_expired(at(11)), (vec![], 1));
-        assert_eq!(records.take_expired(at(12)), (vec![], 0));
+        assert_eq!(records.take_useless(at(11), |_| false), (vec![], 1));
+        assert_eq!(records.take_useless(at(12), |_| false), (vec![], 0));
     }
 
     #[test]
@@ -292,11 +301,11 @@ mod tests {
         let mut zone = Zone::new(100).unwrap();
         let mut records = UnderWay::default();
         records.push(&pulled(0, 10), 100, zone.take().map(|slot| (0, slot)), false);
-        assert_eq!(records.take_expired(at(20)), (vec![0], 0));
+        assert_eq!(records.take_useless(at(20), |_| false), (vec![0], 0));
         records.change(0, vec![1], None);
         records.replace(0, None);
-        records.carries(0, Some(at(30)));
-        assert_eq!(records.take_expired(at(40)), (vec![0], 0));
+        records.carries(0, Some(pulled(1, 30).meta));
+        assert_eq!(records.take_useless(at(40), |_| false), (vec![0], 0));
         records.change(0, vec![2], None);
         assert_eq!(records.go_back(0), Some(vec![1]));
     }
