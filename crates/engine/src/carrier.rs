@@ -1,5 +1,6 @@
 //! What carries a stream, and how far the application's last word reaches over it.
 
+use timeous_cm::Kind;
 use timeous_core::Duration;
 
 /// What carries a stream: what DCCP packets travel in, or TCP.
@@ -68,6 +69,9 @@ pub struct TcpConfig {
     pub unordered: Unordered,
     /// Whether late choice is to reach retransmissions, where the system has what it takes.
     pub into_retransmissions: bool,
+    /// The controller of the Congestion Manager that holds back what the kernel's own would let go, so that its queue stays
+    /// short; `None`: the kernel decides alone. It is that of all flows to that destination.
+    pub controller: Option<Kind>,
 }
 
 impl Default for TcpConfig {
@@ -79,6 +83,7 @@ impl Default for TcpConfig {
             silence: Duration::from_secs(30),
             unordered: Unordered::default(),
             into_retransmissions: true,
+            controller: None,
         }
     }
 }

@@ -11,6 +11,7 @@ mod meter;
 mod newcomer;
 mod ports;
 mod receiving;
+mod restraint;
 mod sending;
 #[allow(unsafe_code, reason = "the room that gives addresses to the kernel")]
 mod socket;

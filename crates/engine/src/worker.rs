@@ -274,7 +274,7 @@ impl Worker {
             for port in self.ports.values_mut() {
                 progress |= port.drain(now, cm, &mut self.streams);
             }
-            progress |= self.tcp.drain(now);
+            progress |= self.tcp.drain(now, cm);
             if !progress {
                 break;
             }
@@ -282,7 +282,7 @@ impl Worker {
         for port in self.ports.values_mut() {
             port.wake_applications(now, cm);
         }
-        self.tcp.wake_applications(now);
+        self.tcp.wake_applications(now, cm);
     }
 
     fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {

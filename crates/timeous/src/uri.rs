@@ -153,12 +153,7 @@ impl FromStr for Uri {
         if options.transport != TransportName::Dccp && options.encapsulation == Encapsulation::None {
             return Err(UriError::BadMode("encap=none is DCCP: leave out transport or encap"));
         }
-        if options.controller.is_some() && options.transport == TransportName::Tcp {
-            return Err(UriError::BadMode(
-                "the kernel's TCP has its own controller: leave out transport or controller",
-            ));
-        }
-        if options.controller.is_some() && options.ccid != Ccid::Ccid2 {
+        if options.controller.is_some() && options.transport != TransportName::Tcp && options.ccid != Ccid::Ccid2 {
             return Err(UriError::BadMode(
                 "with ccid=3 and 4 the receiver decides on the rate: leave out ccid or controller",
             ));
@@ -385,7 +380,7 @@ mod tests {
         assert_eq!(options("timeous://h").controller, None);
         assert!(error("timeous://h?controller=reno").contains("newreno"));
         assert!(error("timeous://h?controller=copa&ccid=3").contains("ccid=3"));
-        assert!(error("timeous://h?controller=copa&transport=tcp").contains("TCP"));
+        assert_eq!(options("timeous://h?controller=copa&transport=tcp").controller, Some(Kind::Copa));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use rustix::event::{PollFd, PollFlags};
+use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant, Rate};
 use timeous_dccp::{CloseReason, Event, ResetCode, ResetReason, Statistics};
 
@@ -34,6 +35,8 @@ pub(super) struct Connection {
     config: TcpConfig,
     state: State,
     counts: Statistics,
+    /// Its flow of the Congestion Manager, if it has one.
+    flow: Option<FlowId>,
 }
 
 #[derive(Debug)]
@@ -65,14 +68,14 @@ impl Connection {
     pub(super) fn call(now: Instant, remote: SocketAddr, session: Session, config: TcpConfig) -> io::Result<Self> {
         let socket = Socket::call(remote)?;
         let state = State::Calling(Call { remote, until: now + config.connect_timeout, again: None });
-        Ok(Self { socket, session, config, state, counts: Statistics::default() })
+        Ok(Self { socket, session, config, state, counts: Statistics::default(), flow: None })
     }
 
     /// One that has come in.
     pub(super) fn accepted(now: Instant, socket: Socket, session: Session, config: TcpConfig) -> Self {
         // It may have been carried by something else before.
         let counts = session.transport;
-        let mut connection = Self { socket, session, config, state: State::Over, counts };
+        let mut connection = Self { socket, session, config, state: State::Over, counts, flow: None };
         connection.open(now);
         connection
     }
@@ -97,6 +100,11 @@ impl Connection {
 
     pub(super) fn id(&self) -> StreamId {
         self.session.id
+    }
+
+    /// Its flow of the Congestion Manager, if it has one: to be closed when it is over.
+    pub(super) fn flow(&self) -> Option<FlowId> {
+        self.flow
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -177,11 +185,12 @@ impl Connection {
     }
 
     /// Goes on as far as possible; whether anything came of it.
-    pub(super) fn drain(&mut self, now: Instant) -> bool {
+    pub(super) fn drain(&mut self, now: Instant, manager: &mut Manager) -> bool {
         match &mut self.state {
             State::Calling(_) => self.look_for_answer(now),
             State::Open(both) => {
-                let done = both.sending.advance(now, &self.socket, &mut self.session, &mut self.counts);
+                let done = both.sending.advance(now, &self.socket, &mut self.session, &mut self.counts, manager);
+                self.flow = both.sending.flow();
                 match done {
                     Ok(progress) => self.shut_if_done(now) || progress || self.session.stop_polling(),
                     Err(error) => {

@@ -7,6 +7,7 @@
 
 use std::io;
 
+use timeous_cm::Manager;
 use timeous_core::{AduMeta, AduSource, DropReason, Instant, PulledAdu};
 use timeous_dccp::Statistics;
 use timeous_tcp::record;
@@ -23,13 +24,14 @@ impl Sending {
         socket: &Socket,
         session: &mut Session,
         counts: &mut Statistics,
+        manager: &mut Manager,
     ) -> io::Result<bool> {
         let source = &mut session.source;
         let settled = self.settle(now, socket, source, counts)?;
-        self.measure(now, socket)?;
+        self.measure(now, socket, manager)?;
         self.go_back_if_stuck();
         let replaced = self.replace_expired(now, socket, source, counts)?;
-        let sent = self.transmit(now, socket, source, counts)?;
+        let sent = self.transmit(now, socket, source, counts, manager)?;
         if settled || sent || replaced {
             session.has_room();
         }

@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 
 use rustix::event::{PollFd, PollFlags};
+use timeous_cm::Manager;
 use timeous_core::{Instant, Rate};
 
 use super::call::Call;
@@ -167,12 +168,15 @@ impl KernelTcp {
     }
 
     /// Whether anything came of it.
-    pub(crate) fn drain(&mut self, now: Instant) -> bool {
-        self.connections.iter_mut().fold(false, |progress, connection| connection.drain(now) | progress)
+    pub(crate) fn drain(&mut self, now: Instant, manager: &mut Manager) -> bool {
+        self.connections.iter_mut().fold(false, |progress, connection| connection.drain(now, manager) | progress)
     }
 
-    pub(crate) fn wake_applications(&mut self, now: Instant) {
+    pub(crate) fn wake_applications(&mut self, now: Instant, manager: &mut Manager) {
         self.waits = self.connections.iter_mut().fold(false, |waits, one| one.wake_application(now) | waits);
+        for flow in self.connections.iter().filter(|one| one.is_over()).filter_map(Connection::flow) {
+            manager.close(now, flow).expect("nobody else closes it");
+        }
         self.connections.retain(|connection| !connection.is_over());
     }
 

@@ -2,12 +2,14 @@
 
 use std::io;
 
+use timeous_cm::{FlowId, Kind, Manager};
 use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 use timeous_dccp::Statistics;
 
 use super::bearing::Bearing;
 use super::framing::{Writer, longest_payload, longest_record};
 use super::meter::Meter;
+use super::restraint::Restraint;
 use super::socket::Socket;
 use super::under_way::UnderWay;
 use super::zone::{Slot, Zone};
@@ -47,6 +49,21 @@ pub(super) struct Sending {
     pub(super) padded: u64,
     /// Datagrams in the kernel whose deadline has come there, and that cannot be changed.
     pub(super) unchanged: u64,
+    /// By which controller the kernel is held back, if it is, and the longest segment.
+    controller: Option<(Kind, u64)>,
+    /// From the first datagram on.
+    restraint: Option<Restraint>,
+}
+
+/// What came of a turn.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// So many bytes of the stream.
+    Sent(u64),
+    /// What was chosen is stale by now.
+    TooLate,
+    /// There is nothing to send, or no room for it.
+    Nothing,
 }
 
 #[derive(Debug)]
@@ -97,6 +114,8 @@ impl Sending {
             replaced: 0,
             padded: 0,
             unchanged: 0,
+            controller: config.controller.map(|kind| (kind, longest_record(config) as u64)),
+            restraint: None,
         })
     }
 
@@ -115,7 +134,13 @@ impl Sending {
     }
 
     pub(super) fn path(&self) -> PathState {
-        self.meter.path()
+        let path = self.meter.path();
+        self.restraint.as_ref().map_or(path, |restraint| restraint.path(path))
+    }
+
+    /// Its flow of the Congestion Manager, if it has one: to be closed with the connection.
+    pub(super) fn flow(&self) -> Option<FlowId> {
+        self.restraint.as_ref().map(Restraint::flow)
     }
 
     /// Says something to the other end, before anything else.
@@ -138,6 +163,8 @@ impl Sending {
 
     /// When it is to be looked at again, which is to be at least `often` while anything is open.
     pub(super) fn poll_timeout(&self, now: Instant, often: Duration) -> Option<Instant> {
+        let held = self.restraint.as_ref().and_then(|restraint| restraint.look(self.meter.path().srtt));
+        let often = held.map_or(often, |held| held.min(often));
         let look = (!self.is_empty() || self.rest.is_some()).then_some(now + often);
         // A deadline counts at the sender as long as it takes to get there. What is of use longer is looked at as everything is.
         let way = self.meter.path().one_way();
@@ -146,13 +173,18 @@ impl Sending {
     }
 
     /// Asks the kernel how the path is, if that was long ago.
-    pub(super) fn measure(&mut self, now: Instant, socket: &Socket) -> io::Result<()> {
+    pub(super) fn measure(&mut self, now: Instant, socket: &Socket, manager: &mut Manager) -> io::Result<()> {
         if !self.meter.is_due(now) {
             return Ok(());
         }
         let unsent = socket.unsent()?;
-        let outstanding = socket.unacknowledged()?.saturating_sub(unsent);
-        self.meter.take(now, socket.info()?, outstanding.into(), unsent.into());
+        let unacknowledged = socket.unacknowledged()?;
+        let info = socket.info()?;
+        self.meter.take(now, info, unacknowledged.saturating_sub(unsent).into(), unsent.into());
+        let reached = self.given().saturating_sub(unacknowledged.into());
+        if let Some(restraint) = &mut self.restraint {
+            restraint.heard(now, manager, reached, &info);
+        }
         let limit = self.meter.queue_limit();
         // Not for every change of the rate.
         if limit.abs_diff(self.told_limit) > self.told_limit / 4 {
@@ -169,6 +201,7 @@ impl Sending {
         socket: &Socket,
         source: &mut dyn AduSource,
         counts: &mut Statistics,
+        manager: &mut Manager,
     ) -> io::Result<bool> {
         self.blocked = false;
         for given in 0..TURN {
@@ -176,12 +209,45 @@ impl Sending {
                 self.blocked = self.rest.is_some() || self.held.is_some() || source.has_queued(now);
                 return Ok(given > 0);
             }
-            if !self.send_next(now, socket, source, counts)? {
+            if !self.may_send(now, socket, source, manager)? {
+                return Ok(given > 0);
+            }
+            let done = self.send_next(now, socket, source, counts)?;
+            if let Some(restraint) = &mut self.restraint {
+                match done {
+                    Next::Sent(len) => {
+                        let at_once = socket.unsent()? == 0;
+                        restraint.sent(now, manager, (self.under_way.end(), len), at_once);
+                    }
+                    Next::TooLate | Next::Nothing => restraint.give_back(now, manager),
+                }
+            }
+            if matches!(done, Next::Nothing) {
                 self.blocked = self.held.is_some();
                 return Ok(given > 0);
             }
         }
         Ok(true)
+    }
+
+    /// Whether there is something to send, and the Congestion Manager lets it go, where it is asked.
+    fn may_send(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        manager: &mut Manager,
+    ) -> io::Result<bool> {
+        let Some((kind, longest)) = self.controller else { return Ok(true) };
+        if self.held.is_none() && !source.has_queued(now) {
+            self.restraint.iter_mut().for_each(Restraint::rests);
+            return Ok(false);
+        }
+        let restraint = match &mut self.restraint {
+            Some(restraint) => restraint,
+            none => none.insert(Restraint::new(manager, socket.peer()?.ip(), longest, kind, self.meter.info())),
+        };
+        Ok(restraint.may_send(now, manager))
     }
 
     /// `false` if the kernel has no room for it.
@@ -194,33 +260,33 @@ impl Sending {
         Ok(self.rest.is_none())
     }
 
-    /// **The instant of choice.** `false` if there is nothing to send, or no room for it.
+    /// **The instant of choice.** What came of it.
     fn send_next(
         &mut self,
         now: Instant,
         socket: &Socket,
         source: &mut dyn AduSource,
         counts: &mut Statistics,
-    ) -> io::Result<bool> {
-        let Some((pulled, number, copied)) = self.next(now, source) else { return Ok(false) };
+    ) -> io::Result<Next> {
+        let Some((pulled, number, copied)) = self.next(now, source) else { return Ok(Next::Nothing) };
         self.scratch.clear();
         self.writer.write(&pulled.meta, number, &self.payload, &mut self.scratch);
         // The round may have begun long ago, on a busy machine.
         if pulled.meta.is_expired(clock::now()) {
             Self::give_up(&pulled, copied, source);
-            return Ok(true);
+            return Ok(Next::TooLate);
         }
         let Given::Taken(slot) = self.send_record(socket)? else {
             // Nothing of it is the kernel's: so long its deadline is kept here.
             self.held = Some(Held { pulled, number, payload: std::mem::take(&mut self.payload), copied });
-            return Ok(false);
+            return Ok(Next::Nothing);
         };
         self.under_way.push(&pulled, self.scratch.len(), slot, copied);
         self.meter.gave(self.scratch.len());
         source.sent(pulled.token);
         counts.data_sent += 1;
         counts.bytes_sent += self.payload.len() as u64;
-        Ok(true)
+        Ok(Next::Sent(self.scratch.len() as u64))
     }
 
     /// The next datagram, in `payload`, its number, and whether it may have left from another place.
@@ -249,7 +315,7 @@ impl Sending {
     /// A fresh datagram of at most `room` bytes, in `payload`.
     pub(super) fn pull(&mut self, now: Instant, room: usize, source: &mut dyn AduSource) -> Option<PulledAdu> {
         self.payload.clear();
-        let path = self.meter.path();
+        let path = self.path();
         let mut pulled = source.pull(now, &path, room, &mut self.payload)?;
         pulled.gather(source, &mut self.payload);
         Some(pulled)
@@ -289,6 +355,11 @@ impl Sending {
         Ok(Given::Taken(None))
     }
 
+    /// How much of the stream the kernel has been given.
+    fn given(&self) -> u64 {
+        self.under_way.end() - self.rest.as_ref().map_or(0, |rest| rest.bytes.len() - rest.from) as u64
+    }
+
     /// Hears what the peer has acknowledged, and which memory the kernel has let go of.
     pub(super) fn settle(
         &mut self,
@@ -301,9 +372,7 @@ impl Sending {
         while let Some(range) = socket.released()? {
             released.push(range);
         }
-        let left = self.rest.as_ref().map_or(0, |rest| rest.bytes.len() - rest.from);
-        let acked = self.under_way.end() - left as u64;
-        let acked = acked.saturating_sub(socket.unacknowledged()?.into());
+        let acked = self.given().saturating_sub(socket.unacknowledged()?.into());
         let mut progress = !released.is_empty();
         while let Some(version) = self.under_way.next_version(acked) {
             self.bearing.learn(now, version);

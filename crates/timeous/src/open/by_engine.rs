@@ -67,6 +67,7 @@ fn config(options: &Options) -> StreamConfig {
         silence: options.timeout,
         // What has no deadline is never taken back.
         into_retransmissions: options.has_deadlines(),
+        controller: options.deciding(),
     };
     StreamConfig {
         carrier: match (options.transport, options.encapsulation) {
