@@ -14,6 +14,7 @@ use timeous_tcp::record;
 
 use super::sending::{Held, Sending};
 use super::socket::Socket;
+use super::under_way::Record;
 use crate::session::Session;
 
 impl Sending {
@@ -52,12 +53,17 @@ impl Sending {
         if self.under_way.next_deadline().is_none_or(|deadline| deadline >= horizon) {
             return Ok(false);
         }
-        let worth = |meta: &AduMeta| source.is_worth_repeating(now, &path, meta);
+        let sent = self.under_way.end().saturating_sub(socket.unsent()?.into());
+        let soonest = path.min_rtt.unwrap_or_default();
+        // What has just left may be on its way to the device yet, and cannot have to leave again.
+        let worth = |record: &Record, meta: &AduMeta| {
+            record.start < sent && now < record.given + soonest || source.is_worth_repeating(now, &path, meta)
+        };
         let (expired, fixed) = self.under_way.take_useless(horizon, worth);
         self.unchanged += fixed;
-        let (mss, holes) = self.meter.info().map_or((0, false), |info| {
-            (info.mss() as usize, info.holes() > 0 || info.sacked() > 0 || info.timeouts() > 0)
-        });
+        let info = socket.info()?;
+        let mss = info.mss() as usize;
+        let holes = info.holes() > 0 || info.sacked() > 0 || info.timeouts() > 0;
         // From the end: what has gone stale and not left must not be taken for fresh.
         for &place in expired.iter().rev() {
             // In two segments, one might arrive as it was and the other one not.
@@ -73,9 +79,15 @@ impl Sending {
                 continue;
             } else {
                 // What the peer waits for leaves next, if there is a hole.
-                let head = holes && place == 0 && self.held.is_none();
-                self.keep_first(place, (holes && place == 0).then_some(now));
-                self.retire(place, source, counts);
+                let awaited = holes && place == 0;
+                let head = awaited && self.held.is_none();
+                self.keep_first(place, awaited.then_some(now));
+                if awaited {
+                    self.retire(place, source, counts);
+                } else {
+                    // It may have arrived, or will: that is seen when the peer has acknowledged it.
+                    self.under_way.overwrite(place, info.retransmitted());
+                }
                 let fresh = head && (self.copy_unsent(place, socket)? || self.place_copy(now, place, source));
                 if !fresh {
                     self.write_padding(place);

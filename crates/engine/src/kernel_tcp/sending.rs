@@ -281,7 +281,7 @@ impl Sending {
             self.held = Some(Held { pulled, number, payload: std::mem::take(&mut self.payload), copied });
             return Ok(Next::Nothing);
         };
-        self.under_way.push(&pulled, self.scratch.len(), slot, copied);
+        self.under_way.push(now, &pulled, self.scratch.len(), slot, copied);
         self.meter.gave(self.scratch.len());
         source.sent(pulled.token);
         counts.data_sent += 1;
@@ -376,11 +376,19 @@ impl Sending {
         let mut progress = !released.is_empty();
         while let Some(version) = self.under_way.next_version(acked) {
             self.bearing.learn(now, version);
-            let Some(token) = self.under_way.pop_acked(acked) else { break };
+            let Some(arrived) = self.under_way.pop_acked(acked) else { break };
             progress = true;
-            if let Some(token) = token {
+            let Some(token) = arrived.token else { continue };
+            let as_it_was = match arrived.overwritten {
+                Some(retransmitted) => socket.info()?.retransmitted() == retransmitted,
+                None => true,
+            };
+            if as_it_was {
                 source.acked(token);
                 counts.acked += 1;
+            } else {
+                source.lost(token);
+                counts.lost += 1;
             }
         }
         for range in released {

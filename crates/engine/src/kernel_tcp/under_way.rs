@@ -13,7 +13,9 @@ pub(super) struct Record {
     /// The datagram in it; `None`: what it carries is padding, or a copy of another one's.
     pub(super) token: Option<u64>,
     /// What is known of it, as long as it is worth a retransmission.
-    meta: Option<AduMeta>,
+    pub(super) meta: Option<AduMeta>,
+    /// When the kernel was given it.
+    pub(super) given: Instant,
     /// Its bytes in the stream.
     pub(super) start: u64,
     pub(super) end: u64,
@@ -22,6 +24,17 @@ pub(super) struct Record {
     /// A copy of its datagram lies where something was sent, and may have left from there.
     copied: bool,
     version: Version,
+    /// Its bytes were written over after it had left, when so many retransmissions had.
+    overwritten: Option<u32>,
+}
+
+/// A record that the peer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrived {
+    /// The datagram in it, if there is one.
+    pub(super) token: Option<u64>,
+    /// If its bytes were written over, how many retransmissions had left by then: it arrived as it was if there was none since.
+    pub(super) overwritten: Option<u32>,
 }
 
 impl Record {
@@ -48,18 +61,27 @@ pub(super) struct UnderWay {
 
 impl UnderWay {
     /// The kernel was given a datagram, which may lie in another place as well.
-    pub(super) fn push(&mut self, pulled: &PulledAdu, len: usize, slot: Option<(u32, Slot)>, copied: bool) {
+    pub(super) fn push(
+        &mut self,
+        now: Instant,
+        pulled: &PulledAdu,
+        len: usize,
+        slot: Option<(u32, Slot)>,
+        copied: bool,
+    ) {
         let start = self.end;
         self.end += len as u64;
         self.next_deadline = self.next_deadline.into_iter().chain(pulled.meta.deadline).min();
         self.records.push_back(Record {
             token: Some(pulled.token),
             meta: Some(pulled.meta),
+            given: now,
             start,
             end: self.end,
             slot,
             copied,
             version: Version::First,
+            overwritten: None,
         });
     }
 
@@ -91,11 +113,11 @@ impl UnderWay {
     }
 
     /// The next record that ends where the peer has acknowledged everything, or before.
-    pub(super) fn pop_acked(&mut self, up_to: u64) -> Option<Option<u64>> {
+    pub(super) fn pop_acked(&mut self, up_to: u64) -> Option<Arrived> {
         self.records.front().filter(|record| record.end <= up_to)?;
         let mut record = self.records.pop_front()?;
         self.lingering.extend(record.slot.take());
-        Some(record.token)
+        Some(Arrived { token: record.token, overwritten: record.overwritten })
     }
 
     /// The kernel has let go of the memory of these sends.
@@ -123,18 +145,25 @@ impl UnderWay {
         self.next_deadline
     }
 
-    /// The records whose deadline is before `horizon`, that can be written anew and are not `worth` being sent again; and the
+    /// Its bytes are written over after it has left, when so many retransmissions have: what becomes of its datagram will be seen.
+    pub(super) fn overwrite(&mut self, place: usize, retransmitted: u32) {
+        let record = &mut self.records[place];
+        record.copied = false;
+        record.overwritten = Some(retransmitted);
+    }
+
+    /// The records whose deadline is before `horizon`, that can be written anew and are not `worth` being left; and the
     /// number of those that cannot be. They are asked for no more.
     pub(super) fn take_useless(
         &mut self,
         horizon: Instant,
-        mut worth: impl FnMut(&AduMeta) -> bool,
+        mut worth: impl FnMut(&Record, &AduMeta) -> bool,
     ) -> (Vec<usize>, u64) {
         let (mut useless, mut fixed) = (Vec::new(), 0);
         self.next_deadline = None;
         for (place, record) in self.records.iter_mut().enumerate() {
             let Some((meta, deadline)) = record.meta.and_then(|meta| Some((meta, meta.deadline?))) else { continue };
-            if deadline >= horizon || worth(&meta) {
+            if deadline >= horizon || worth(record, &meta) {
                 self.next_deadline = self.next_deadline.into_iter().chain([deadline]).min();
                 continue;
             }
@@ -245,11 +274,11 @@ mod tests {
     fn what_lies_below_the_acknowledgement_is_acked_whole_records_only() {
         let mut records = UnderWay::default();
         for token in 0..3 {
-            records.push(&pulled(token, 0), 100, None, false);
+            records.push(at(0), &pulled(token, 0), 100, None, false);
         }
-        assert_eq!(records.pop_acked(199), Some(Some(0)));
+        assert_eq!(records.pop_acked(199).unwrap().token, Some(0));
         assert_eq!(records.pop_acked(199), None);
-        assert_eq!(records.pop_acked(300), Some(Some(1)));
+        assert_eq!(records.pop_acked(300).unwrap().token, Some(1));
         assert_eq!(records.drain().collect::<Vec<_>>(), [2]);
     }
 
@@ -258,7 +287,7 @@ mod tests {
         let mut zone = Zone::new(100).unwrap();
         let mut records = UnderWay::default();
         for send in 0..3 {
-            records.push(&pulled(send.into(), 0), 100, zone.take().map(|slot| (send, slot)), false);
+            records.push(at(0), &pulled(send.into(), 0), 100, zone.take().map(|slot| (send, slot)), false);
         }
         records.pop_acked(100);
         let mut free = 0;
@@ -274,38 +303,52 @@ mod tests {
         let mut zone = Zone::new(100).unwrap();
         let mut records = UnderWay::default();
         for (token, deadline) in [(0, 30), (1, 10), (2, 20)] {
-            records.push(&pulled(token, deadline), 100, zone.take().map(|slot| (token as u32, slot)), false);
+            records.push(at(0), &pulled(token, deadline), 100, zone.take().map(|slot| (token as u32, slot)), false);
         }
         assert_eq!(records.next_deadline(), Some(at(10)));
-        assert_eq!(records.take_useless(at(20), |_| false), (vec![1], 0));
+        assert_eq!(records.take_useless(at(20), |_, _| false), (vec![1], 0));
         assert_eq!(records.next_deadline(), Some(at(20)));
-        assert_eq!(records.take_useless(at(20), |_| false), (vec![], 0));
+        assert_eq!(records.take_useless(at(20), |_, _| false), (vec![], 0));
         assert_eq!(records.replace(1, Some(&pulled(7, 40))), Some(1));
-        assert_eq!(records.take_useless(at(90), |meta| meta.deadline == Some(at(40))), (vec![0, 2], 0));
+        assert_eq!(records.take_useless(at(90), |_, meta| meta.deadline == Some(at(40))), (vec![0, 2], 0));
         assert_eq!(records.next_deadline(), Some(at(40)), "it is still of use, and asked for again");
-        assert_eq!(records.take_useless(at(90), |_| false), (vec![1], 0));
+        assert_eq!(records.take_useless(at(90), |_, _| false), (vec![1], 0));
         assert_eq!(records.next_deadline(), None);
+    }
+
+    /// Found by `tcp-expired`: on a path that had stood still each datagram was told of as lost as soon as it had left, and
+    /// all that refers to it was given up.
+    #[test]
+    fn what_was_written_over_while_it_may_arrive_is_no_loss_yet() {
+        let mut zone = Zone::new(100).unwrap();
+        let mut records = UnderWay::default();
+        records.push(at(0), &pulled(7, 10), 100, zone.take().map(|slot| (0, slot)), false);
+        let young = |record: &Record, _: &AduMeta| at(5) < record.given + Duration::from_millis(10);
+        assert_eq!(records.take_useless(at(20), young), (vec![], 0));
+        assert_eq!(records.take_useless(at(20), |_, _| false), (vec![0], 0));
+        records.overwrite(0, 3);
+        assert_eq!(records.pop_acked(100), Some(Arrived { token: Some(7), overwritten: Some(3) }));
     }
 
     #[test]
     fn what_cannot_be_written_anew_is_counted_when_its_deadline_passes() {
         let mut records = UnderWay::default();
-        records.push(&pulled(0, 10), 100, None, false);
+        records.push(at(0), &pulled(0, 10), 100, None, false);
         assert_eq!(records.next_deadline(), Some(at(10)));
-        assert_eq!(records.take_useless(at(11), |_| false), (vec![], 1));
-        assert_eq!(records.take_useless(at(12), |_| false), (vec![], 0));
+        assert_eq!(records.take_useless(at(11), |_, _| false), (vec![], 1));
+        assert_eq!(records.take_useless(at(12), |_, _| false), (vec![], 0));
     }
 
     #[test]
     fn a_copy_goes_stale_where_it_lies_and_what_left_first_there_is_still_known() {
         let mut zone = Zone::new(100).unwrap();
         let mut records = UnderWay::default();
-        records.push(&pulled(0, 10), 100, zone.take().map(|slot| (0, slot)), false);
-        assert_eq!(records.take_useless(at(20), |_| false), (vec![0], 0));
+        records.push(at(0), &pulled(0, 10), 100, zone.take().map(|slot| (0, slot)), false);
+        assert_eq!(records.take_useless(at(20), |_, _| false), (vec![0], 0));
         records.change(0, vec![1], None);
         records.replace(0, None);
         records.carries(0, Some(pulled(1, 30).meta));
-        assert_eq!(records.take_useless(at(40), |_| false), (vec![0], 0));
+        assert_eq!(records.take_useless(at(40), |_, _| false), (vec![0], 0));
         records.change(0, vec![2], None);
         assert_eq!(records.go_back(0), Some(vec![1]));
     }
@@ -315,9 +358,9 @@ mod tests {
     fn what_lies_in_another_place_as_well_may_have_left_from_there_until_another_takes_its_own() {
         let mut zone = Zone::new(100).unwrap();
         let mut records = UnderWay::default();
-        records.push(&pulled(0, 0), 100, None, true);
-        records.push(&pulled(1, 0), 100, zone.take().map(|slot| (0, slot)), false);
-        records.push(&pulled(2, 0), 100, zone.take().map(|slot| (1, slot)), false);
+        records.push(at(0), &pulled(0, 0), 100, None, true);
+        records.push(at(0), &pulled(1, 0), 100, zone.take().map(|slot| (0, slot)), false);
+        records.push(at(0), &pulled(2, 0), 100, zone.take().map(|slot| (1, slot)), false);
         assert!(records.copy_first_fresh(100, 100).is_some());
         assert_eq!([0, 1, 2].map(|place| records.is_copied(place)), [true, true, false]);
         records.replace(1, Some(&pulled(3, 0)));
