@@ -54,6 +54,12 @@ impl LateChoice for Chain {
         }
     }
 
+    fn on_missed(&mut self, meta: &AduMeta) {
+        for policy in &mut self.policies {
+            policy.on_missed(meta);
+        }
+    }
+
     /// The first that speaks with the source.
     fn adviser(&mut self) -> Option<&mut dyn Adviser> {
         self.policies.iter_mut().find_map(|policy| policy.adviser())

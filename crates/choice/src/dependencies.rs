@@ -1,25 +1,41 @@
 //! By dependency: a frame whose reference is gone is useless, and so is the rest of a frame that lost a part.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use timeous_core::LateChoice;
-use timeous_core::{AduMeta, DropReason, Fate, FrameId, Instant, PathState, Queue};
+use timeous_core::{AduMeta, DropReason, Fate, FrameId, Instant, PathState, Queue, References};
 
 use crate::way::optimistic;
 
-/// How many broken frames are remembered; older ones have no dependents that still wait.
+/// How many frames are remembered; older ones have no dependents that still wait.
 const REMEMBERED: usize = 1024;
 
-/// Gives up what depends, directly or through others, on a frame that was not delivered whole.
+/// Gives up what depends, directly or through others, on a frame that was not delivered whole and in time.
 ///
 /// It hears of the fates of ADUs that left, and remembers what others gave up before it in a
-/// [`Chain`](crate::Chain).
+/// [`Chain`](crate::Chain). News of a frame come a round trip after it: what referred to it has left by then, and is not
+/// queued any more, while what refers to that still is. So it remembers what refers to what.
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies {
+    /// Frames that were seen, in that order, and what they refer to. References point backwards.
+    seen: VecDeque<(FrameId, References)>,
+    known: BTreeSet<FrameId>,
     broken: BTreeSet<FrameId>,
 }
 
 impl Dependencies {
+    fn note(&mut self, meta: &AduMeta) {
+        if meta.frame == FrameId::NONE || !self.known.insert(meta.frame) {
+            return;
+        }
+        self.seen.push_back((meta.frame, meta.references));
+        if self.seen.len() > REMEMBERED
+            && let Some((oldest, _)) = self.seen.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
     fn break_frame(&mut self, frame: FrameId) {
         if frame == FrameId::NONE {
             return;
@@ -30,6 +46,17 @@ impl Dependencies {
         }
     }
 
+    /// A frame that nothing can mend any more, and with it what has left and refers to it.
+    fn break_chain(&mut self, frame: FrameId) {
+        self.break_frame(frame);
+        for at in 0..self.seen.len() {
+            let (frame, references) = self.seen[at];
+            if references.iter().any(|reference| self.broken.contains(&reference)) {
+                self.break_frame(frame);
+            }
+        }
+    }
+
     fn is_useless(&self, meta: &AduMeta) -> bool {
         self.broken.contains(&meta.frame) || meta.references.iter().any(|frame| self.broken.contains(&frame))
     }
@@ -37,13 +64,13 @@ impl Dependencies {
 
 impl LateChoice for Dependencies {
     fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
-        // References point backwards, so that one pass in order finds whole chains.
+        // One pass in order finds whole chains.
         for index in 0..queue.len() {
-            let Some((meta, _)) = queue.get(index) else { continue };
-            if self.is_useless(meta) {
-                let frame = meta.frame;
+            let Some((&meta, _)) = queue.get(index) else { continue };
+            self.note(&meta);
+            if self.is_useless(&meta) {
                 queue.drop_at(index, DropReason::ReferenceLost);
-                self.break_frame(frame);
+                self.break_frame(meta.frame);
             }
         }
     }
@@ -53,10 +80,18 @@ impl LateChoice for Dependencies {
     }
 
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
+        self.note(meta);
         match fate {
             Fate::Acked => {}
-            Fate::Lost | Fate::Dropped(_) => self.break_frame(meta.frame),
+            // Parity may bring it all the same.
+            Fate::Lost => self.break_frame(meta.frame),
+            Fate::Dropped(_) => self.break_chain(meta.frame),
         }
+    }
+
+    fn on_missed(&mut self, meta: &AduMeta) {
+        self.note(meta);
+        self.break_chain(meta.frame);
     }
 }
 
@@ -77,6 +112,44 @@ mod tests {
         policy.choose(at(0), &path(), &mut queue);
         assert_eq!(queue.left(), [2]);
         assert_eq!(queue.reason(3), Some(DropReason::ReferenceLost));
+    }
+
+    #[test]
+    fn what_refers_to_a_frame_that_left_before_its_own_reference_was_missed_goes_too() {
+        let mut queue = TestQueue::default();
+        queue.push_frame(1, &[]);
+        queue.push_frame(2, &[1]);
+        queue.push_frame(3, &[2]);
+        let mut policy = Dependencies::default();
+        policy.choose(at(0), &path(), &mut queue);
+        let sent = [*queue.meta_mut(0), *queue.meta_mut(1)];
+        queue.take(0);
+        queue.take(1);
+        policy.on_fate(&sent[1], Fate::Acked);
+        policy.on_fate(&sent[0], Fate::Lost);
+        policy.choose(at(100), &path(), &mut queue);
+        assert_eq!(queue.left(), [2], "parity may bring frame 1 in time");
+        policy.on_missed(&sent[0]);
+        policy.choose(at(100), &path(), &mut queue);
+        assert_eq!(queue.reason(2), Some(DropReason::ReferenceLost), "frame 2 is there, and cannot be shown");
+        queue.push_frame(4, &[3]);
+        queue.push_frame(5, &[]);
+        policy.choose(at(140), &path(), &mut queue);
+        assert_eq!(queue.left(), [4]);
+    }
+
+    #[test]
+    fn a_frame_that_came_late_is_no_reference() {
+        let mut queue = TestQueue::default();
+        queue.push_frame(2, &[1]);
+        let mut policy = Dependencies::default();
+        let first = AduMeta { frame: FrameId(1), ..AduMeta::default() };
+        policy.on_fate(&first, Fate::Acked);
+        policy.choose(at(0), &path(), &mut queue);
+        assert_eq!(queue.left(), [0]);
+        policy.on_missed(&first);
+        policy.choose(at(0), &path(), &mut queue);
+        assert!(queue.left().is_empty());
     }
 
     #[test]

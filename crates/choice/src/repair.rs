@@ -172,6 +172,12 @@ impl<S: AduSource> Repair<S> {
         Some(PulledAdu { token, len: kept.payload.len(), meta: kept.meta, apart: false, copy: Copied::Again })
     }
 
+    fn keep_if_wanted(&mut self, now: Instant, pulled: &PulledAdu, appended: &[u8]) {
+        if self.least.is_some_and(|least| pulled.meta.priority >= least) {
+            self.keep(now, pulled, appended);
+        }
+    }
+
     /// Copies what may have to leave again: its place in the queue is free as soon as it has left.
     fn keep(&mut self, now: Instant, pulled: &PulledAdu, appended: &[u8]) {
         let mut payload = self.kept.buffer();
@@ -234,14 +240,23 @@ impl<S: AduSource> AduSource for Repair<S> {
             self.inner.pull(now, path, room, packet)
         };
         let Some(pulled) = pulled else { return self.pull_spare(now, path, room, packet) };
-        if self.least.is_some_and(|least| pulled.meta.priority >= least) {
-            self.keep(now, &pulled, &packet[start..]);
-        }
+        self.keep_if_wanted(now, &pulled, &packet[start..]);
         Some(pulled)
     }
 
     fn choose(&mut self, now: Instant, path: &PathState, ahead: &mut dyn Queue) {
         self.inner.choose(now, path, ahead);
+    }
+
+    fn pull_beside(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        // What is sent again goes first, and in a packet of its own.
+        if !self.again.is_empty() {
+            return None;
+        }
+        let start = packet.len();
+        let pulled = self.inner.pull_beside(now, path, room, packet)?;
+        self.keep_if_wanted(now, &pulled, &packet[start..]);
+        Some(pulled)
     }
 
     fn will_pull(&mut self, packets: u32) {
@@ -266,6 +281,10 @@ impl<S: AduSource> AduSource for Repair<S> {
     fn acked(&mut self, token: u64) {
         self.forget(token);
         self.inner.acked(token);
+    }
+
+    fn missed(&mut self, meta: &AduMeta) {
+        self.inner.missed(meta);
     }
 
     fn lost(&mut self, token: u64) {

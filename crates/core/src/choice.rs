@@ -46,6 +46,12 @@ pub trait LateChoice: Send {
         let _ = (meta, fate);
     }
 
+    /// Hears that an ADU has left and is of no use: it was not there by its deadline, as far as acknowledgements tell, or is
+    /// lost and nothing brings it any more. Its fate comes besides, and may be that it arrived.
+    fn on_missed(&mut self, meta: &AduMeta) {
+        let _ = meta;
+    }
+
     /// What of it speaks with the stream's source, if anything does.
     fn adviser(&mut self) -> Option<&mut dyn Adviser> {
         None

@@ -222,6 +222,18 @@ pub trait AduSource {
         self.pull(now, path, room, packet)
     }
 
+    /// Takes the next ADU beside one that was pulled at this very instant and leaves in the same packet, if it has at most
+    /// `room` bytes: what is longer stays where it is. A source need not give anything by this.
+    fn pull_beside(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        let _ = (now, path, room, packet);
+        None
+    }
+
+    /// How many bytes wait in all, where that is a stream without boundaries; `None` if it is not, or not known.
+    fn waiting_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// The transport will pull so many ADUs at this very instant, if there are as many: what comes from another processor
     /// may be fetched together. A hint.
     fn will_pull(&mut self, packets: u32) {
@@ -245,6 +257,12 @@ pub trait AduSource {
 
     /// The peer has acknowledged it.
     fn acked(&mut self, token: u64);
+
+    /// An ADU that left was not there by its deadline, as far as acknowledgements tell, or nothing brings it any more. Of its
+    /// fate the source is told besides.
+    fn missed(&mut self, meta: &AduMeta) {
+        let _ = meta;
+    }
 
     /// It is taken for lost.
     fn lost(&mut self, token: u64);

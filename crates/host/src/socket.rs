@@ -99,6 +99,10 @@ impl AduSource for Buffer {
         Some(pulled)
     }
 
+    fn waiting_bytes(&self) -> Option<u64> {
+        self.bytes.waiting_bytes()
+    }
+
     fn sent(&mut self, _: u64) {}
 
     fn acked(&mut self, token: u64) {

@@ -184,6 +184,29 @@ impl Consumer {
         Ok(None)
     }
 
+    /// As [`claim`](Self::claim), if what would be claimed has at most `room` bytes: what is longer stays queued.
+    ///
+    /// # Errors
+    /// As [`queued_len`](Self::queued_len).
+    pub fn claim_fitting(&mut self, now: Instant, room: usize) -> Result<Option<Claimed>, Violation> {
+        let next = match &self.held {
+            Some(held) => (!held.meta.is_expired(now)).then_some(held.len),
+            None => {
+                let queued = self.look_over()?;
+                let alive = (0..queued).filter_map(|place| self.seen(place).alive());
+                alive.into_iter().find(|(meta, _)| !meta.is_expired(now)).map(|(_, len)| len)
+            }
+        };
+        if next.is_none_or(|len| len > room) {
+            self.passed.clear();
+            return Ok(None);
+        }
+        let claimed = self.claim(now)?;
+        // It may have been written anew meanwhile.
+        self.held = claimed.filter(|claimed| claimed.len > room);
+        Ok(claimed.filter(|claimed| claimed.len <= room))
+    }
+
     /// Passes over what is dead or has expired at the head of the queue, so that its slots are free again. For a time
     /// in which nothing may be sent.
     ///

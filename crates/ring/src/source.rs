@@ -6,7 +6,7 @@ use timeous_core::{
     AduMeta, AduSource, Adviser, Copied, DropReason, Fate, Instant, Joined, LateChoice, PathState, PulledAdu, Queue,
 };
 
-use crate::consumer::Consumer;
+use crate::consumer::{Claimed, Consumer};
 use crate::error::Violation;
 
 /// What a transport pulls from.
@@ -177,6 +177,15 @@ impl RingSource {
         }
     }
 
+    /// Hands over what was claimed.
+    fn give(&mut self, claimed: Claimed, packet: &mut Vec<u8>) -> PulledAdu {
+        let Claimed { token, len, meta } = claimed;
+        if !self.apart {
+            self.consumer.copy_payload(token, packet);
+        }
+        PulledAdu { token, len, meta, apart: self.apart, copy: Copied::First }
+    }
+
     fn choose_queued(&mut self, now: Instant, path: &PathState) {
         let Some(choice) = &mut self.choice else { return };
         if let Ok(mut queue) = self.consumer.queued()
@@ -225,17 +234,17 @@ impl AduSource for RingSource {
         self.tell_of_passed();
         let claimed = claimed.ok().flatten();
         self.empty_handed = claimed.is_none();
-        let claimed = claimed?;
-        if !self.apart {
-            self.consumer.copy_payload(claimed.token, packet);
+        claimed.map(|claimed| self.give(claimed, packet))
+    }
+
+    fn pull_beside(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        if self.closed || !self.consumer.has_queued() {
+            return None;
         }
-        Some(PulledAdu {
-            token: claimed.token,
-            len: claimed.len,
-            meta: claimed.meta,
-            apart: self.apart,
-            copy: Copied::First,
-        })
+        self.choose_queued(now, path);
+        let claimed = self.consumer.claim_fitting(now, room);
+        self.tell_of_passed();
+        claimed.ok().flatten().map(|claimed| self.give(claimed, packet))
     }
 
     fn will_pull(&mut self, packets: u32) {
@@ -260,6 +269,12 @@ impl AduSource for RingSource {
     fn acked(&mut self, token: u64) {
         let settled = self.consumer.acked(token);
         self.tell(settled, Fate::Acked);
+    }
+
+    fn missed(&mut self, meta: &AduMeta) {
+        if let Some(choice) = &mut self.choice {
+            choice.on_missed(meta);
+        }
     }
 
     fn lost(&mut self, token: u64) {

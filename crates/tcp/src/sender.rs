@@ -21,7 +21,7 @@ use timeous_core::{AduSource, Duration, Instant, PathState, PulledAdu};
 pub(crate) use acknowledgement::{Acknowledgement, RoundTrip, Verdict};
 pub(crate) use feedback::Feedback;
 pub(crate) use late::{Late, datagram_room};
-pub(crate) use payload::{Changes, Fresh, Kept, Payload, Settled};
+pub(crate) use payload::{Changes, Fresh, Kept, Payload, Room, Settled};
 pub(crate) use phase::Phase;
 pub(crate) use probe::MAX_ACK_DELAY;
 pub(crate) use window::PeerWindow;
@@ -170,6 +170,7 @@ impl Sender {
         feedback.clear();
         let beyond_gap = self.beyond_gap();
         let had_flight = !self.board.is_empty();
+        let had_gap = self.board.sacked_segments() > 0;
         let una = self.una();
         let advanced = ack.ack > una;
         if advanced {
@@ -182,7 +183,7 @@ impl Sender {
             news |= self.board.sack(range.clone(), feedback);
             self.payload.is_held(range.clone());
         }
-        self.tell_of_arrivals(now, una, ack, path, feedback);
+        self.tell_of_arrivals(now, (una, had_gap), ack, path, feedback);
         if let Some(newest) = feedback.newest {
             self.newest_acked = self.newest_acked.max(newest.sent_at);
         }
@@ -223,7 +224,7 @@ impl Sender {
     fn tell_of_arrivals(
         &mut self,
         now: Instant,
-        una: u64,
+        (una, had_gap): (u64, bool),
         ack: &Acknowledgement<'_>,
         path: RoundTrip,
         feedback: &Feedback,
@@ -232,8 +233,11 @@ impl Sender {
             let now = Duration::from_millis((now - Instant::ZERO).as_millis());
             now.saturating_sub(ago)
         });
-        for span in &feedback.arrived {
-            self.payload.arrived(&Arrived { span: span.clone(), now, least: path.least, una, echo });
+        let last = feedback.arrived.len().saturating_sub(1);
+        for (place, span) in feedback.arrived.iter().enumerate() {
+            // A second segment is acknowledged at once, and so is one that makes a gap or fills it (RFC 5681 §4.2).
+            let is_prompt = place == last && (last > 0 || had_gap || !ack.sacked.is_empty());
+            self.payload.arrived(&Arrived { span: span.clone(), now, least: path.least, una, is_prompt, echo });
         }
         self.payload.release(self.una());
     }
@@ -386,11 +390,12 @@ impl Sender {
         if !self.phase.is_recovery() || self.detection == Detection::DuplicateAcks {
             return None;
         }
-        // RACK knows how long the doubtful may take.
-        let doubtful = match self.detection {
-            Detection::Rack => None,
-            _ => self.board.next_doubtful(self.next_doubt.max(self.una())),
-        };
+        // RACK knows how long the doubtful may take, and the last one, too: what was sent before the retransmission is judged
+        // when that arrives. To repeat what is merely under way would come back as a duplicate, and widen its window.
+        if self.detection == Detection::Rack {
+            return None;
+        }
+        let doubtful = self.board.next_doubtful(self.next_doubt.max(self.una()));
         doubtful.or_else(|| self.rescue()).map(Next::Again)
     }
 
@@ -404,11 +409,16 @@ impl Sender {
         &mut self,
         now: Instant,
         path: &PathState,
-        room: usize,
+        room: Room,
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<Fresh> {
         self.payload.fresh(now, path, room, source, packet)
+    }
+
+    /// How large the next new segment is thought to be.
+    pub(crate) fn next_size(&self, source: &dyn AduSource) -> u64 {
+        self.payload.next_size(source).map_or(self.smss, |size| size.min(self.smss))
     }
 
     /// Whether there may be new data.

@@ -69,6 +69,10 @@ impl AduSource for StreamBuffer {
         Some(PulledAdu { token, len, meta: AduMeta::default(), apart: false, copy: Copied::First })
     }
 
+    fn waiting_bytes(&self) -> Option<u64> {
+        Some(self.bytes.len() as u64)
+    }
+
     fn sent(&mut self, _: u64) {}
 
     fn acked(&mut self, _: u64) {}

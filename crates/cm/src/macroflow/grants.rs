@@ -87,6 +87,15 @@ impl Macroflow {
         used == 0 || used + self.mtu <= self.reckoned.window
     }
 
+    /// How many bytes there is room for at this instant, if nobody waits but `flow`.
+    pub(crate) fn room(&self, now: Instant, flow: &Flow) -> u64 {
+        if self.requests.waiting() > u64::from(flow.waiting) || !self.may_leave(now) {
+            return 0;
+        }
+        let used = self.outstanding + u64::from(self.granted) * self.mtu;
+        self.reckoned.window.saturating_sub(used)
+    }
+
     /// How far ahead of the pace a packet may leave: at least one packet, since acknowledgements come for two at once,
     /// and to spread a pair would lengthen the round trip of a small window by a gap.
     fn slack(&self) -> Duration {

@@ -89,6 +89,15 @@ impl Manager {
         Ok(has_grant.then(|| macroflow.state_of(flow)))
     }
 
+    /// How many bytes may leave at this instant without a grant, in one packet: a grant is for one of the largest size, and
+    /// the window may have room for a smaller one. None if others wait. What leaves is told by
+    /// [`notify_unasked`](Self::notify_unasked).
+    pub fn room(&self, now: Instant, id: FlowId) -> u64 {
+        let flow = self.flows.get(id);
+        let macroflow = flow.and_then(|flow| self.macroflows.get(flow.macroflow));
+        flow.zip(macroflow).map_or(0, |(flow, macroflow)| macroflow.room(now, flow))
+    }
+
     /// How many packets a flow that holds a grant may send at this instant, that one included, if nobody else asks to
     /// send meanwhile: no promise, and no grant.
     pub fn burst(&self, now: Instant, id: FlowId) -> u32 {

@@ -33,6 +33,7 @@ pub(crate) fn choices() -> Vec<Choice> {
             "150 ms after a datagram was handed over",
             "a conversation's; there is time to send a lost one again once, seldom twice",
         ),
+        Choice::paper("jitter", "of what came in time; until now we counted what came late, too", "§4.1"),
         Choice::ours(
             "TCP (A)",
             "a byte stream into a send buffer that never fills",

@@ -154,8 +154,11 @@ fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
         claims: claims(measured),
         notes: vec![
             "What is still sent in vain left before its sender could know: the packets of a frame that had left when one of them turned \
-             out to be too late to be repaired, and those of the frames of a round trip after it. And a packet that came late is \
-             acknowledged like any other, so that nothing tells the sender that its frame was not shown."
+             out to be too late to be repaired, and those of the frames of a round trip after it. A packet that came late is \
+             acknowledged like any other; the sender concludes from the time of that."
+                .to_owned(),
+            "On the narrow link no frame is ever shown: the first of a group takes 166 ms to pass. What is counted there is how soon the \
+             sender finds out."
                 .to_owned(),
         ],
         data: json!({ "streams": data }),

@@ -47,6 +47,27 @@ fn nothing_leaves_after_its_deadline_or_larger_than_the_room() {
 }
 
 #[test]
+fn what_is_too_long_beside_another_stays_where_it_is() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let mut source = RingSource::new(consumer);
+    for (seq, len) in [(1, 300), (2, 300), (3, 900)] {
+        producer.enqueue(&adu(seq), &vec![7; len]).unwrap();
+    }
+    let beside = |source: &mut RingSource, room| {
+        let mut packet = Vec::new();
+        let pulled = source.pull_beside(Instant::ZERO, &PathState::default(), room, &mut packet)?;
+        source.sent(pulled.token);
+        Some((pulled.meta.seq.0, packet.len()))
+    };
+    assert_eq!(pull(&mut source, Instant::ZERO).unwrap().0, 1);
+    assert_eq!(beside(&mut source, 700), Some((2, 300)));
+    assert_eq!(beside(&mut source, 400), None);
+    assert_eq!(pull(&mut source, Instant::ZERO).unwrap().0, 3);
+    assert_eq!(beside(&mut source, 400), None, "nothing is queued");
+    assert_eq!(fates(&mut producer), []);
+}
+
+#[test]
 fn the_choice_runs_at_the_instant_of_sending() {
     let (mut producer, consumer) = create(&Config::new(8)).unwrap();
     let mut source = RingSource::with_choice(consumer, Box::new(Newest));

@@ -5,7 +5,7 @@ use timeous_core::{AduSource, Ecn, Instant, Transmit};
 
 use super::{Connection, Event, Timer, told};
 use crate::segment::{Flags, add_flags};
-use crate::sender::{Fresh, Next};
+use crate::sender::{Fresh, Next, Room};
 
 impl Connection {
     /// A segment with data, or a FIN, if there is something to send, the peer has room for it and the Congestion
@@ -54,25 +54,26 @@ impl Connection {
             Next::AgainNow(at) => self.send_again(now, cm, flow, at, source, packet),
             Next::Again(at) => {
                 // A FIN brings no data into the network.
-                let is_fin = self.sender.segment_at(at).is_some_and(|(_, fin)| fin);
-                if is_fin || ask(now, cm, flow) { self.send_again(now, cm, flow, at, source, packet) } else { None }
+                let bytes = self.sender.segment_at(at).map_or(0, |(span, fin)| if fin { 0 } else { span.end - span.start });
+                if bytes > 0 {
+                    ask(now, cm, flow, bytes)?;
+                }
+                self.send_again(now, cm, flow, at, source, packet)
             }
             Next::Fresh => {
-                if ask(now, cm, flow) {
-                    self.send_fresh(now, cm, flow, source, packet)
-                } else {
-                    None
-                }
+                let most = ask(now, cm, flow, self.sender.next_size(source))?;
+                self.send_fresh(now, cm, flow, most, source, packet)
             }
         }
     }
 
-    /// New data: what the source thinks best at this instant.
+    /// New data: what the source thinks best at this instant, about as many bytes as `most` in all.
     fn send_fresh(
         &mut self,
         now: Instant,
         cm: &mut Manager,
         flow: FlowId,
+        most: u64,
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<Transmit> {
@@ -88,7 +89,8 @@ impl Connection {
         }
         let path = told(cm.query(flow))?;
         let start = self.write_header(&header, &options, packet);
-        let room = self.window.segment(self.agreed.payload) as usize;
+        let segment = self.window.segment(self.agreed.payload) as usize;
+        let room = Room { segment, window: usize::try_from(most).unwrap_or(usize::MAX) };
         let Some(fresh) = self.sender.pull(now, &path, room, source, packet) else {
             give_back(now, cm, flow);
             packet.clear();
@@ -166,7 +168,7 @@ impl Connection {
         let sent = self.statistics.data_sent;
         let mut transmit = None;
         if fresh {
-            transmit = self.send_fresh(now, cm, flow, source, packet);
+            transmit = self.send_fresh(now, cm, flow, u64::MAX, source, packet);
             if transmit.is_some() && self.statistics.data_sent == sent {
                 // It was an acknowledgement that had to go first.
                 self.owed.tail_probe = true;
@@ -217,12 +219,16 @@ impl Connection {
     }
 }
 
-/// Asks for a grant. Says whether there is one.
-fn ask(now: Instant, cm: &mut Manager, flow: FlowId) -> bool {
+/// Asks for a grant, for a segment of about so many bytes. Gives how many may leave now: without a grant, which is for a
+/// segment of the largest size, as many as the window has room for if that is enough (RFC 5681 §3.1).
+fn ask(now: Instant, cm: &mut Manager, flow: FlowId, bytes: u64) -> Option<u64> {
     if !cm.has_grant(flow) && !cm.is_waiting(flow) {
         told(cm.request(now, flow));
     }
-    cm.has_grant(flow)
+    if cm.has_grant(flow) {
+        return Some(u64::MAX);
+    }
+    Some(cm.room(now, flow)).filter(|&room| room >= bytes)
 }
 
 fn give_back(now: Instant, cm: &mut Manager, flow: FlowId) {

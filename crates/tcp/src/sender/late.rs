@@ -1,6 +1,7 @@
 //! Records as payload: what a segment carries is chosen anew each time that it is sent (McQuistin §3.2).
 //!
-//! Each segment is a place in the stream, as long as the record that it was made for. When it has to be sent again and
+//! Each datagram has a place in the stream, as long as its record. A segment has one of them, or as many as fit that wait
+//! at the same instant: the window holds the more, and fewer packets can get lost. When a place has to be sent again and
 //! its datagram is not worth it any more, the best one that was not sent yet and fits goes there instead, or padding:
 //! the length stays, so that nothing else about the connection changes.
 //!
@@ -23,7 +24,7 @@ use std::ops::Range;
 
 use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 
-use super::payload::{Arrived, Changes, Fresh, Payload, Settled};
+use super::payload::{Arrived, Changes, Fresh, Payload, Room, Settled};
 use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, pad, sealed, sealed_len, sealed_room};
 use held::Held;
 use place::Place;
@@ -32,6 +33,8 @@ use place::Place;
 const MOST_WAITING: usize = 4;
 /// So long nothing is replaced after the first such place; twice as long after the second.
 const PAUSE: Duration = Duration::from_secs(2);
+/// So long most receivers hold an acknowledgement back that nothing else brings about (Linux's `TCP_DELACK_MIN`).
+const DELAYED_ACK: Duration = Duration::from_millis(40);
 /// So many places that arrived only when they had gone back tell of a path that does not bear changes.
 const MOST_REFUSALS: u32 = 3;
 
@@ -50,7 +53,11 @@ pub(crate) struct Late {
     doubtful: VecDeque<u32>,
     /// The most that a segment carried.
     room: usize,
+    /// How large the latest segments were.
+    sizes: [u64; 4],
     settled: VecDeque<Settled>,
+    /// What was not there by its deadline, of which the source was not told yet.
+    missed: Vec<AduMeta>,
     changes: Changes,
     /// Whether a new version was ever known to arrive, and how many places arrived only when they had gone back.
     is_borne: bool,
@@ -68,7 +75,9 @@ impl Late {
             waiting: VecDeque::new(),
             doubtful: VecDeque::new(),
             room: 0,
+            sizes: [0; 4],
             settled: VecDeque::new(),
+            missed: Vec::new(),
             changes: Changes::default(),
             is_borne: false,
             refusals: 0,
@@ -81,6 +90,22 @@ impl Late {
         self.next_waiting(now, path, room, source)
             .or_else(|| self.held.pull(now, path, room, source))
             .or_else(|| self.next_doubtful(now, path, room, source))
+    }
+
+    /// Another datagram for the segment that leaves at this instant: one that waits and has room beside the others.
+    fn beside(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
+        let waiting = self.next_waiting(now, path, room, source);
+        waiting.or_else(|| self.held.pull_beside(now, path, room, source))
+    }
+
+    /// The datagram gets the next place in the stream.
+    fn append(&mut self, now: Instant, number: u32, packet: &mut Vec<u8>) {
+        let start = packet.len();
+        self.write(number, packet);
+        let bytes = packet[start..].to_vec();
+        let end = self.end + bytes.len() as u64;
+        self.places.push_back(Place::new(now, self.end, number, bytes));
+        self.end = end;
     }
 
     /// The best datagram for a place that has become free: not longer than it.
@@ -167,6 +192,7 @@ impl Late {
             if self.held.is_worth_sending(number, now, path, source) {
                 return None;
             }
+            self.missed.extend(self.held.give_up(number));
             self.settle(number, false);
         }
         let best = sealed_room(len).and_then(|room| self.best(now, path, room, source));
@@ -210,6 +236,28 @@ impl Late {
         sealed(substream(meta), number, payload, out);
     }
 
+    /// Whoever chooses is to know of what arrived after its deadline.
+    fn note_if_late(&mut self, number: u32, arrived: &Arrived) {
+        if let Some(at) = arrived.at() {
+            self.missed.extend(self.held.miss(number, at));
+        }
+    }
+
+    /// Tells the source before it chooses what was not there by its deadline.
+    fn tell(&mut self, source: &mut dyn AduSource) {
+        for meta in self.missed.drain(..) {
+            source.missed(&meta);
+        }
+    }
+
+    /// The same of what has left, has no fate, and would be known to have arrived by now.
+    fn tell_of_overdue(&mut self, now: Instant, path: &PathState, source: &mut dyn AduSource) {
+        if let Some(least) = path.min_rtt {
+            self.held.miss_before(now.saturating_sub(least / 2 + DELAYED_ACK), &mut self.missed);
+        }
+        self.tell(source);
+    }
+
     /// The datagram has its fate.
     fn settle(&mut self, number: u32, arrived: bool) {
         if let Some(token) = self.held.forget(number) {
@@ -225,27 +273,39 @@ impl Late {
 
 impl Payload for Late {
     fn has_fresh(&mut self, now: Instant, source: &mut dyn AduSource) -> bool {
+        self.tell(source);
         !self.waiting.is_empty() || !self.doubtful.is_empty() || source.has_queued(now)
+    }
+
+    /// As the largest of the latest ones.
+    fn next_size(&self, _: &dyn AduSource) -> Option<u64> {
+        self.sizes.iter().max().copied().filter(|&size| size > 0)
     }
 
     fn fresh(
         &mut self,
         now: Instant,
         path: &PathState,
-        room: usize,
+        room: Room,
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<Fresh> {
-        let payload_room = sealed_room(room)?;
+        let payload_room = sealed_room(room.segment)?;
         self.room = self.room.max(payload_room);
-        let number = self.next(now, path, payload_room, source)?;
+        self.tell_of_overdue(now, path, source);
         let header = packet.len();
-        self.write(number, packet);
-        let bytes = packet[header..].to_vec();
-        let len = bytes.len();
-        self.places.push_back(Place::new(now, self.end, number, bytes));
-        self.end += len as u64;
-        Some(Fresh { len, adu: self.held.leave(number), token: None })
+        let mut left = None;
+        let mut next = self.next(now, path, payload_room, source);
+        while let Some(number) = next {
+            self.append(now, number, packet);
+            tell_all_but_the_last(&mut left, self.held.leave(number), source);
+            let room = room.segment.min(room.window).saturating_sub(packet.len() - header);
+            next = sealed_room(room).and_then(|room| self.beside(now, path, room, source));
+        }
+        let len = packet.len() - header;
+        self.sizes.rotate_right(1);
+        self.sizes[0] = len as u64;
+        (len > 0).then_some(Fresh { len, adu: left, token: None })
     }
 
     fn again(
@@ -256,13 +316,14 @@ impl Payload for Late {
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<PulledAdu> {
+        self.tell_of_overdue(now, path, source);
         let mut pulled = None;
         let mut at = self.find(span.start);
         while let Some(place) = self.places.get(at).filter(|place| place.start() < span.end) {
             let is_whole = span.start <= place.start() && place.end() <= span.end;
-            // One new datagram a segment is told of.
-            if is_whole && pulled.is_none() {
-                pulled = self.choose_anew(at, now, path, source);
+            if is_whole {
+                let chosen = self.choose_anew(at, now, path, source);
+                tell_all_but_the_last(&mut pulled, chosen, source);
             }
             packet.extend_from_slice(self.places[at].bytes(&span));
             at += 1;
@@ -284,7 +345,10 @@ impl Payload for Late {
         while let Some(place) = self.places.get_mut(at).filter(|place| place.end() <= arrived.span.end) {
             if let Some(is_certain) = place.arrive(arrived) {
                 match place.carries() {
-                    Some(number) if is_certain => self.settle(number, true),
+                    Some(number) if is_certain => {
+                        self.note_if_late(number, arrived);
+                        self.settle(number, true);
+                    }
                     Some(number) if self.held.get(number).is_some() => self.doubtful.push_back(number),
                     _ => {}
                 }
@@ -318,6 +382,16 @@ impl Payload for Late {
     }
 }
 
+/// A segment tells its driver of one datagram that leaves for the first time, the last one; the source hears of others
+/// here.
+fn tell_all_but_the_last(last: &mut Option<PulledAdu>, left: Option<PulledAdu>, source: &mut dyn AduSource) {
+    if let Some(left) = left
+        && let Some(before) = last.replace(left)
+    {
+        source.sent(before.token);
+    }
+}
+
 /// The sub-stream's number on the wire: the application's own from 2 on, else by whether there is a deadline.
 fn substream(meta: &AduMeta) -> u8 {
     match meta.substream.0 {
@@ -332,3 +406,6 @@ pub(crate) fn datagram_room(segment: usize) -> usize {
     debug_assert!(sealed_len(0) <= 48, "the least segment has room for a record");
     sealed_room(segment).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,13 +15,16 @@ pub(crate) trait Payload: std::fmt::Debug + Send {
         source.has_queued(now)
     }
 
-    /// Appends the data of a new segment to `packet`, at most `room` bytes; `None` if there is nothing to send now.
-    /// What it appends follows the stream's end so far.
+    /// How large the next new segment is thought to be, if it can be smaller than the largest.
+    fn next_size(&self, source: &dyn AduSource) -> Option<u64>;
+
+    /// Appends the data of a new segment to `packet`; `None` if there is nothing to send now. What it appends follows the
+    /// stream's end so far.
     fn fresh(
         &mut self,
         now: Instant,
         path: &PathState,
-        room: usize,
+        room: Room,
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<Fresh>;
@@ -64,6 +67,15 @@ pub(crate) trait Payload: std::fmt::Debug + Send {
     fn give_up(&mut self) {}
 }
 
+/// How much a new segment may carry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Bytes, as far as the peer and the path's packets go.
+    pub(crate) segment: usize,
+    /// Bytes, as far as the congestion window goes. A datagram that turns out to be longer leaves all the same.
+    pub(crate) window: usize,
+}
+
 /// The data of a new segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fresh {
@@ -103,11 +115,19 @@ pub(crate) struct Arrived {
     pub(crate) least: Duration,
     /// What was acknowledged before.
     pub(crate) una: u64,
+    /// Its arrival is what the peer answered, at once.
+    pub(crate) is_prompt: bool,
     /// The time that the peer echoed, to the millisecond (RFC 7323): when that left which moved its acknowledgement.
     pub(crate) echo: Option<Duration>,
 }
 
 impl Arrived {
+    /// When it arrived, as far as that is known: half of the least round trip before its acknowledgement, unless the peer
+    /// may have held that back.
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.is_prompt.then(|| self.now.saturating_sub(self.least / 2))
+    }
+
     /// Whether it is certain that a transmission arrived that left at `since` or later, of what begins at `start`.
     ///
     /// Less than the least round trip ago it cannot have been. Else the echo tells (as RFC 3522 has it), if this is what
@@ -127,16 +147,21 @@ pub(crate) struct Kept {
 }
 
 impl Payload for Kept {
+    /// Only the last one may be small: else segments would stay small for ever (RFC 1122 §4.2.3.4).
+    fn next_size(&self, source: &dyn AduSource) -> Option<u64> {
+        source.waiting_bytes()
+    }
+
     fn fresh(
         &mut self,
         now: Instant,
         path: &PathState,
-        room: usize,
+        room: Room,
         source: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<Fresh> {
         let header = packet.len();
-        let mut adu = source.pull(now, path, room, packet)?;
+        let mut adu = source.pull(now, path, room.segment.min(room.window), packet)?;
         adu.gather(source, packet);
         self.bytes.extend(&packet[header..]);
         Some(Fresh { len: adu.len, adu: Some(adu), token: Some(adu.token) })
@@ -172,6 +197,7 @@ mod tests {
 
     fn pull(kept: &mut Kept, source: &mut StreamBuffer, room: usize) -> Vec<u8> {
         let mut packet = b"header".to_vec();
+        let room = Room { segment: room, window: room };
         let fresh = kept.fresh(Instant::ZERO, &PathState::default(), room, source, &mut packet).unwrap();
         assert_eq!(fresh.len, packet.len() - 6);
         packet.split_off(6)

@@ -18,10 +18,11 @@ impl Outcome {
         each.filter_map(|((at, _), arrived)| Some((*arrived)?.saturating_since(at).as_secs_f64() * 1e3)).collect()
     }
 
-    /// The mean difference of the latencies of two that came one after the other (RFC 3550 §6.4.1), in milliseconds.
+    /// The mean difference of the latencies of two that came in time, one after the other (RFC 3550 §6.4.1), in
+    /// milliseconds.
     pub(crate) fn jitter(&self) -> f64 {
-        let mut came: Vec<_> =
-            self.offered().zip(&self.arrived).filter_map(|((at, _), to)| Some(((*to)?, at))).collect();
+        let each = self.offered().zip(&self.arrived).filter_map(|((at, _), to)| Some(((*to)?, at)));
+        let mut came: Vec<_> = each.filter(|&(to, at)| to <= at + PLAYOUT).collect();
         came.sort_unstable();
         let transit = |&(to, at): &(Instant, Instant)| to.saturating_since(at).as_secs_f64() * 1e3;
         mean(&came.windows(2).map(|two| (transit(&two[1]) - transit(&two[0])).abs()).collect::<Vec<_>>())

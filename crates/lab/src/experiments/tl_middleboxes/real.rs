@@ -106,6 +106,11 @@ fn setup() -> Vec<Choice> {
         Choice::ours("besides", "cutting, joining (5 ms), other sequence numbers", "Honda et al. saw those, too"),
         Choice::ours("middlebox", "that of the virtual form, between two TUN devices", "before the link that loses"),
         Choice::ours(
+            "MTU",
+            "1500 on the sender's side of the middlebox, 3000 behind it",
+            "one that joins two segments makes a longer one, which goes on as it is",
+        ),
+        Choice::ours(
             "sent",
             format!("{COUNT} datagrams, one each 20 ms, of 550 and 650 bytes in turn; 8 % loss"),
             "a minute of the paper's stream",

@@ -39,6 +39,19 @@ fn three_need_no_wait_as_long_as_nothing_was_reordered() {
 }
 
 #[test]
+fn what_is_merely_under_way_is_not_repeated_in_a_recovery() {
+    let mut line = in_flight();
+    line.ack(0, &[(1_000, 5_000), (6_000, 10_000)]);
+    line.expect_data(&[0, 5_000]);
+    line.write(2_000);
+    line.expect_data(&[10_000, 11_000]);
+    line.pass(RTT);
+    line.ack(5_000, &[(6_000, 10_000)]);
+    assert!(line.connection.is_recovering());
+    line.expect_data(&[]);
+}
+
+#[test]
 fn after_reordering_was_seen_a_segment_has_a_quarter_of_a_round_trip_to_come() {
     let mut line = in_flight();
     line.ack(0, &[(1_000, 3_000)]);

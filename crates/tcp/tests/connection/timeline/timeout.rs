@@ -113,10 +113,21 @@ fn a_second_timeout_of_the_same_segment_leaves_the_threshold() {
 }
 
 #[test]
+fn two_small_segments_fit_in_a_window_of_one_full_one() {
+    let mut line = Timeline::established(plain());
+    line.write(500);
+    line.write(500);
+    line.expect_data(&[0, 500]);
+    line.pass(MS * 300);
+    assert_eq!(line.connection.statistics().timeouts, 1);
+    line.expect_data(&[0, 500]);
+}
+
+#[test]
 fn so_many_timeouts_and_the_peer_is_taken_for_dead() {
     let mut line = Timeline::established(Config { retries: 3, ..plain() });
-    line.write(500);
-    line.write(500);
+    line.write(1_000);
+    line.write(1_000);
     line.pass(Duration::from_secs(10));
     assert_eq!(line.take().len(), 2 + 3);
     let closed = Event::Closed { reason: CloseReason::Timeout };

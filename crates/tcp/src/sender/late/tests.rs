@@ -1,0 +1,127 @@
+//! Which datagrams a segment carries, and what their source hears, with a source that is a script.
+
+use super::*;
+use timeous_core::Copied;
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+fn path() -> PathState {
+    let rtt = Some(Duration::from_millis(40));
+    PathState { srtt: rtt, min_rtt: rtt, ..PathState::default() }
+}
+
+/// Datagrams of so many bytes, each due 100 ms after the beginning, and what it hears.
+#[derive(Debug, Default)]
+struct Script {
+    lens: VecDeque<usize>,
+    pulled: u64,
+    sent: Vec<u64>,
+    missed: usize,
+}
+
+impl AduSource for Script {
+    fn has_queued(&mut self, _: Instant) -> bool {
+        !self.lens.is_empty()
+    }
+
+    fn pull(&mut self, _: Instant, _: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        let len = self.lens.pop_front()?;
+        assert!(len <= room, "what is longer would have been given up");
+        packet.resize(packet.len() + len, 7);
+        self.pulled += 1;
+        let meta = AduMeta { deadline: Some(at(100)), ..AduMeta::default() };
+        Some(PulledAdu { token: self.pulled - 1, len, meta, apart: false, copy: Copied::First })
+    }
+
+    fn pull_beside(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
+        self.lens.front().is_some_and(|&len| len <= room).then(|| self.pull(now, path, room, packet))?
+    }
+
+    fn is_worth_repeating(&mut self, _: Instant, _: &PathState, _: &AduMeta) -> bool {
+        true
+    }
+
+    fn missed(&mut self, _: &AduMeta) {
+        self.missed += 1;
+    }
+
+    fn sent(&mut self, token: u64) {
+        self.sent.push(token);
+    }
+
+    fn acked(&mut self, _: u64) {}
+
+    fn lost(&mut self, _: u64) {}
+
+    fn dropped(&mut self, _: u64, _: DropReason) {}
+}
+
+fn script(lens: &[usize]) -> Script {
+    Script { lens: lens.iter().copied().collect(), ..Script::default() }
+}
+
+/// How many bytes the next segment has, and which datagram its driver is told of.
+fn fresh(late: &mut Late, source: &mut Script, window: usize) -> (usize, u64) {
+    let room = Room { segment: 1_000, window };
+    let mut packet = Vec::new();
+    let fresh = late.fresh(at(0), &path(), room, source, &mut packet).unwrap();
+    assert_eq!(fresh.len, packet.len());
+    (fresh.len, fresh.adu.unwrap().token)
+}
+
+#[test]
+fn what_waits_together_leaves_in_one_segment_as_far_as_there_is_room() {
+    let (mut late, mut source) = (Late::new(true), script(&[300, 300, 700, 50]));
+    assert_eq!(fresh(&mut late, &mut source, usize::MAX), (2 * sealed_len(300), 1));
+    assert_eq!(source.sent, [0], "of the last one the driver tells");
+    assert_eq!(fresh(&mut late, &mut source, usize::MAX), (sealed_len(700) + sealed_len(50), 3));
+    assert_eq!(late.places.len(), 4, "each has a place of its own");
+}
+
+#[test]
+fn nothing_goes_beside_another_for_which_the_window_has_no_room() {
+    let (mut late, mut source) = (Late::new(true), script(&[300, 300]));
+    assert_eq!(fresh(&mut late, &mut source, sealed_len(300)), (sealed_len(300), 0));
+    assert!(source.has_queued(at(0)), "it stays where it is");
+    assert_eq!(late.next_size(&source), Some(sealed_len(300) as u64));
+}
+
+#[test]
+fn a_segment_of_two_that_is_sent_again_has_both() {
+    let (mut late, mut source) = (Late::new(true), script(&[300, 300]));
+    let (len, _) = fresh(&mut late, &mut source, usize::MAX);
+    let mut packet = Vec::new();
+    assert_eq!(late.again(at(1), &path(), 0..len as u64, &mut source, &mut packet), None);
+    assert_eq!(packet.len(), len);
+}
+
+fn arrived(now: Instant, end: u64, is_prompt: bool) -> Arrived {
+    Arrived { span: 0..end, now, least: Duration::from_millis(40), una: 0, is_prompt, echo: None }
+}
+
+#[test]
+fn the_source_hears_of_what_arrived_after_its_deadline() {
+    for (now, is_prompt, missed) in [(120, true, 0), (121, true, 1), (121, false, 0)] {
+        let (mut late, mut source) = (Late::new(true), script(&[300]));
+        let (len, _) = fresh(&mut late, &mut source, usize::MAX);
+        late.arrived(&arrived(at(now), len as u64, is_prompt));
+        late.has_fresh(at(now), &mut source);
+        assert_eq!(source.missed, missed, "acknowledged at {now}, half of 40 ms after it came");
+        assert_eq!(late.poll_settled(), Some(Settled { token: 0, arrived: true }), "it has arrived all the same");
+    }
+}
+
+#[test]
+fn the_source_hears_once_of_what_would_be_acknowledged_if_it_had_come_in_time() {
+    let (mut late, mut source) = (Late::new(true), script(&[300]));
+    let (len, _) = fresh(&mut late, &mut source, usize::MAX);
+    for (now, missed) in [(160, 0), (161, 1), (300, 1)] {
+        late.again(at(now), &path(), 0..len as u64, &mut source, &mut Vec::new());
+        assert_eq!(source.missed, missed, "at {now}: half a round trip and a delayed acknowledgement after 100");
+    }
+    late.arrived(&arrived(at(400), len as u64, true));
+    late.has_fresh(at(400), &mut source);
+    assert_eq!(source.missed, 1);
+}
