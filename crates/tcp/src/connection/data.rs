@@ -54,7 +54,8 @@ impl Connection {
             Next::AgainNow(at) => self.send_again(now, cm, flow, at, source, packet),
             Next::Again(at) => {
                 // A FIN brings no data into the network.
-                let bytes = self.sender.segment_at(at).map_or(0, |(span, fin)| if fin { 0 } else { span.end - span.start });
+                let bytes =
+                    self.sender.segment_at(at).map_or(0, |(span, fin)| if fin { 0 } else { span.end - span.start });
                 if bytes > 0 {
                     ask(now, cm, flow, bytes)?;
                 }

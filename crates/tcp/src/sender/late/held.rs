@@ -70,7 +70,8 @@ impl Held {
         adu.gather(source, &mut payload);
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
-        self.datagrams.insert(number, Datagram { token: adu.token, meta: adu.meta, payload, has_left: false, is_missed: false });
+        self.datagrams
+            .insert(number, Datagram { token: adu.token, meta: adu.meta, payload, has_left: false, is_missed: false });
         Some(number)
     }
 
