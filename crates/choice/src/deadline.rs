@@ -3,7 +3,7 @@
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Duration, Instant, PathState, Queue};
 
-use crate::way::optimistic;
+use crate::way::{behind, optimistic};
 
 /// Gives up what is expired, and what would expire on its way.
 ///
@@ -15,7 +15,7 @@ pub struct Deadlines;
 
 impl LateChoice for Deadlines {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        give_up(now, optimistic(path), path, queue);
+        give_up(now, path, queue, |_, _| optimistic(path));
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
@@ -24,29 +24,33 @@ impl LateChoice for Deadlines {
 }
 
 /// As [`Deadlines`], for streams in which a packet that comes late is worse than one that does not come: the round trips'
-/// mean deviation is counted in. Where a path becomes slower, the smoothed round trip says so late, and the deviation at
-/// once.
+/// mean deviation is counted in, and what is under way. Where a path becomes slower, the smoothed round trip says so late; the
+/// deviation, and that less is delivered of what is under way, say it sooner.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Punctual;
 
 impl LateChoice for Punctual {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        give_up(now, path.one_way() + path.rttvar, path, queue);
+        give_up(now, path, queue, |meta, len| punctual(now, path, meta, len));
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + path.one_way() + path.rttvar)
+        !meta.is_expired(now + punctual(now, path, meta, 0))
     }
 }
 
-/// What is expired, and what would be after it was `under_way` for so long.
-fn give_up(now: Instant, under_way: Duration, path: &PathState, queue: &mut dyn Queue) {
-    let arrival = if path.outstanding > 0 { now + under_way } else { now };
+/// How long a packet may well be under way.
+fn punctual(now: Instant, path: &PathState, meta: &AduMeta, len: u64) -> Duration {
+    (path.one_way() + path.rttvar).max(behind(now, path, meta.enqueued, len))
+}
+
+/// What is expired, and what would be after it was `under_way` for so long, by its length.
+fn give_up(now: Instant, path: &PathState, queue: &mut dyn Queue, under_way: impl Fn(&AduMeta, u64) -> Duration) {
     for index in 0..queue.len() {
-        let Some((meta, _)) = queue.get(index) else { continue };
+        let Some((meta, len)) = queue.get(index) else { continue };
         if meta.is_expired(now) {
             queue.drop_at(index, DropReason::Expired);
-        } else if meta.is_expired(arrival) {
+        } else if path.outstanding > 0 && meta.is_expired(now + under_way(meta, len as u64)) {
             queue.drop_at(index, DropReason::TooLate);
         }
     }

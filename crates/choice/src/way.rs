@@ -1,6 +1,6 @@
 //! How long a packet that leaves now is under way at the least: what may still arrive is not given up.
 
-use timeous_core::{Duration, PathState};
+use timeous_core::{Duration, Instant, PathState};
 
 /// How long a packet that leaves now is thought to be under way, if the path is as fast as it may well be: the smoothed
 /// round trip less its mean deviation, of which half the least is the way back.
@@ -13,9 +13,43 @@ pub(crate) fn optimistic(path: &PathState) -> Duration {
     path.one_way().saturating_sub(path.rttvar).max(half.min(path.one_way()))
 }
 
+/// How long a packet of `len` bytes that leaves now is under way where a queue stands: behind all that is under way, at the rate
+/// at which the path delivers. Nothing where no queue stands, or the packet has not waited for a round trip: then the path may
+/// be faster than it was asked to be.
+///
+/// Where a path becomes slower, round trips tell of it when it is too late: each is that of a packet which left one ago.
+pub(crate) fn behind(now: Instant, path: &PathState, enqueued: Instant, len: u64) -> Duration {
+    let (Some(srtt), Some(least), Some(rate)) = (path.srtt, path.min_rtt, path.delivered) else {
+        return Duration::ZERO;
+    };
+    if srtt <= least + least / 2 || now.saturating_since(enqueued) < srtt {
+        return Duration::ZERO;
+    }
+    // Half of a round trip is the way back.
+    rate.time_for(path.outstanding.saturating_add(len)).saturating_sub(least / 2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn behind_a_queue_that_stands_a_packet_waits_for_all_of_it() {
+        let ms = |millis| Duration::from_millis(millis);
+        let at = |millis| Instant::ZERO + ms(millis);
+        let path = PathState {
+            srtt: Some(ms(100)),
+            min_rtt: Some(ms(40)),
+            outstanding: 14_000,
+            delivered: Some(timeous_core::Rate::from_kbps(400)),
+            ..PathState::default()
+        };
+        let behind = |path: &PathState, enqueued| behind(at(500), path, at(enqueued), 1_000);
+        assert_eq!(behind(&path, 400), ms(300 - 20));
+        assert_eq!(behind(&path, 401), ms(0), "perhaps nothing was sent of late");
+        assert_eq!(behind(&PathState { srtt: Some(ms(60)), ..path }, 0), ms(0), "no queue");
+        assert_eq!(behind(&PathState { delivered: None, ..path }, 0), ms(0));
+    }
 
     #[test]
     fn what_varies_may_be_fast_again_and_what_stands_is_slow() {

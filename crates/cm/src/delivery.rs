@@ -20,6 +20,7 @@ pub(crate) struct DeliveryRate {
     began: Option<Instant>,
     bytes: u64,
     rounds: VecDeque<(Instant, Rate)>,
+    latest: Option<Rate>,
 }
 
 impl DeliveryRate {
@@ -32,6 +33,9 @@ impl DeliveryRate {
         };
         self.bytes += bytes;
         let lasted = now.saturating_since(began);
+        if lasted >= MIN_ROUND {
+            self.latest = Some(Rate::from_bytes_in(self.bytes, lasted));
+        }
         if lasted >= srtt.max(MIN_ROUND) {
             self.rounds.push_back((now, Rate::from_bytes_in(self.bytes, lasted)));
             if self.rounds.len() > ROUNDS {
@@ -40,6 +44,11 @@ impl DeliveryRate {
             self.began = Some(now);
             self.bytes = 0;
         }
+    }
+
+    /// The rate in the round that goes on or, while that is short, in the one before it.
+    pub(crate) fn latest(&self) -> Option<Rate> {
+        self.latest
     }
 
     /// The best rate of late, if any was measured.
@@ -64,6 +73,7 @@ mod tests {
             delivery.acked(at(10 * n), 1_000, rtt);
         }
         assert_eq!(delivery.best(at(100), rtt), Some(Rate::from_kbps(800)));
+        assert_eq!(delivery.latest(), Some(Rate::from_kbps(800)));
         delivery.acked(at(200), 5_000, rtt);
         assert_eq!(delivery.best(at(200), rtt), Some(Rate::from_kbps(800)), "the sender had less to send");
         assert_eq!(delivery.best(at(1_101), rtt), Some(Rate::from_kbps(400)), "the first round is stale");
@@ -71,5 +81,22 @@ mod tests {
             delivery.acked(at(100 * n), 2_500, rtt);
         }
         assert_eq!(delivery.best(at(600), rtt), Some(Rate::from_kbps(200)), "the path has become slower");
+    }
+
+    #[test]
+    fn what_is_delivered_now_is_known_before_the_round_is_over() {
+        let rtt = Duration::from_millis(200);
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut delivery = DeliveryRate::default();
+        for n in 0..=20 {
+            delivery.acked(at(10 * n), 1_000, rtt);
+        }
+        assert_eq!(delivery.latest(), Some(Rate::from_kbps(800)));
+        for n in 1..=3 {
+            delivery.acked(at(200 + 10 * n), 250, rtt);
+            assert_eq!(delivery.latest(), Some(Rate::from_kbps(800)), "too short to tell");
+        }
+        delivery.acked(at(240), 250, rtt);
+        assert_eq!(delivery.latest(), Some(Rate::from_kbps(200)));
     }
 }

@@ -308,6 +308,9 @@ pub struct PathState {
     pub outstanding: u64,
     /// Share of the packets that were lost of late, in parts per million.
     pub loss_ppm: u32,
+    /// The rate at which the path delivered of late, over a round trip at most, if that was measured and each packet is
+    /// acknowledged: less than it could where less was sent.
+    pub delivered: Option<Rate>,
 }
 
 impl PathState {

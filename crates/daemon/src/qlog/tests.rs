@@ -34,6 +34,7 @@ fn state() -> PathState {
         window: 48_000,
         outstanding: 12_000,
         loss_ppm: 0,
+        delivered: None,
     }
 }
 

@@ -72,7 +72,7 @@ const ADVICE: u8 = 5;
 /// A duration or a number that is not there.
 const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
-const PATH: usize = 7;
+const PATH: usize = 8;
 const QUEUE: usize = 5;
 const CARRIER: usize = 8;
 const BUFFER: usize = 5;
@@ -262,12 +262,14 @@ fn read_advice([at, reason, queued, average, min, max, stream, rate, path]: [u64
 }
 
 fn path_words(path: PathState) -> [u64; PATH] {
-    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm } = path;
+    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered } = path;
     let maybe = |time: Option<Duration>| time.map_or(NONE, Duration::as_nanos);
-    [rate.as_bps(), maybe(srtt), rttvar.as_nanos(), maybe(min_rtt), window, outstanding, loss_ppm.into()]
+    let delivered = delivered.map_or(NONE, Rate::as_bps);
+    [rate.as_bps(), maybe(srtt), rttvar.as_nanos(), maybe(min_rtt), window, outstanding, loss_ppm.into(), delivered]
 }
 
-fn read_path([rate, srtt, rttvar, min_rtt, window, outstanding, loss]: [u64; PATH]) -> PathState {
+fn read_path(words: [u64; PATH]) -> PathState {
+    let [rate, srtt, rttvar, min_rtt, window, outstanding, loss, delivered] = words;
     let maybe = |nanos| (nanos != NONE).then(|| Duration::from_nanos(nanos));
     PathState {
         rate: Rate::from_bps(rate),
@@ -277,6 +279,7 @@ fn read_path([rate, srtt, rttvar, min_rtt, window, outstanding, loss]: [u64; PAT
         window,
         outstanding,
         loss_ppm: u32::try_from(loss).unwrap_or(u32::MAX),
+        delivered: (delivered != NONE).then(|| Rate::from_bps(delivered)),
     }
 }
 

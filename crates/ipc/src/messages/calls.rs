@@ -154,7 +154,7 @@ pub enum Answer {
     },
 }
 
-/// [`PathState`] as it is written; times in nanoseconds.
+/// [`PathState`] as it is written, but for what it delivered; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     rate: u64,
@@ -168,7 +168,7 @@ pub struct Path {
 
 impl From<PathState> for Path {
     fn from(state: PathState) -> Self {
-        let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm } = state;
+        let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered: _ } = state;
         Self {
             rate: rate.as_bps(),
             srtt: srtt.map(Duration::as_nanos),
@@ -192,6 +192,7 @@ impl From<Path> for PathState {
             window,
             outstanding,
             loss_ppm,
+            delivered: None,
         }
     }
 }

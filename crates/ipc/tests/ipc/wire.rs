@@ -55,6 +55,7 @@ fn state() -> impl Strategy<Value = PathState> {
             window,
             outstanding,
             loss_ppm,
+            delivered: None,
         },
     )
 }
