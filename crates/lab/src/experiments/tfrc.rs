@@ -1,4 +1,5 @@
 //! What the experiments with TFRC share: bulk flows of several transports over one bottleneck.
 
 pub(crate) mod bed;
+pub(super) mod single;
 pub(super) mod why;

@@ -78,7 +78,7 @@ impl Trial {
             (Duration::from_secs(STEPS[1]), HIGH),
         ]);
         let capacity = Capacity::Trace(trace.expect("steps in their order"));
-        let bottleneck = Bottleneck { capacity, rtt: RTT, queue: QUEUE };
+        let bottleneck = Bottleneck::plain(capacity, RTT, QUEUE);
         let time = Duration::from_secs(STEPS[2]);
         let slices = time.as_nanos() / SLICE.as_nanos();
         let both = |bed: &Bed| [bed.sent(), bed.received()].concat();

@@ -1,15 +1,16 @@
 //! Bulk flows over a dumbbell: each between two machines of its own, with as much to send as it may.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use timeous::core::{Duration, Instant, Rng};
-use timeous_cm::Kind;
+use timeous_cm::{Kind, Manager, NewReno};
 use timeous_dccp::{Ccid, Config as DccpConfig};
 use timeous_host::sources::Bulk;
 use timeous_host::{Agent, Dccp, DccpSettings, Feed, Handle, Machine, Sink, Socket, Stream, Tcp};
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Jitter, Limit};
-use timeous_net::sim::{Dumbbell, Network, NodeId};
+use timeous_net::link::{Capacity, Jitter, Limit, QueueKind};
+use timeous_net::sim::{Dumbbell, Network, NodeId, Passage, Step};
 use timeous_tcp::{Config as TcpConfig, EcnMode};
 
 /// Bytes of data in a packet.
@@ -35,6 +36,10 @@ pub(crate) enum Flow {
     Aimd,
     /// TCP.
     Tcp,
+    /// The same, its packets spread over the round trip.
+    PacedTcp,
+    /// The same as TCP, with an acknowledgement for each packet.
+    QuickTcp,
 }
 
 impl Flow {
@@ -45,6 +50,8 @@ impl Flow {
             Self::SenderTfrc => "TFRC at the sender",
             Self::Aimd => "AIMD",
             Self::Tcp => "TCP",
+            Self::PacedTcp => "TCP, paced",
+            Self::QuickTcp => "TCP, each packet acknowledged",
         }
     }
 }
@@ -83,6 +90,16 @@ pub(crate) struct Bottleneck {
     pub(crate) rtt: Duration,
     /// Packets.
     pub(crate) queue: usize,
+    pub(crate) kind: QueueKind,
+    /// Half of how much the delay of each host's own link varies.
+    pub(crate) jitter: Duration,
+}
+
+impl Bottleneck {
+    /// Drop-tail, with little jitter before it.
+    pub(crate) fn plain(capacity: Capacity, rtt: Duration, queue: usize) -> Self {
+        Self { capacity, rtt, queue, kind: QueueKind::DropTail, jitter: JITTER }
+    }
 }
 
 impl Bed {
@@ -93,15 +110,22 @@ impl Bed {
             let hosts = (1..=flows.len() as u8).map(move |host| IpAddr::V4(Ipv4Addr::new(10, 0, n, host)));
             hosts.map(|at| (at, Machine::new(at)))
         };
-        let jitter = Jitter { spread: JITTER, ..Jitter::default() };
-        let access = LinkConfig { delay: ACCESS, jitter, queue: Limit::Packets(usize::MAX), ..LinkConfig::default() };
+        let jitter = Jitter { spread: bottleneck.jitter, ..Jitter::default() };
+        let delay = ACCESS.max(bottleneck.jitter);
+        let access = LinkConfig { delay, jitter, queue: Limit::Packets(usize::MAX), ..LinkConfig::default() };
         let forward = LinkConfig {
             capacity: bottleneck.capacity.clone(),
             queue: Limit::Packets(bottleneck.queue),
-            delay: (bottleneck.rtt / 2).saturating_sub(ACCESS * 2),
+            kind: bottleneck.kind,
+            delay: (bottleneck.rtt / 2).saturating_sub(delay * 2),
             ..LinkConfig::default()
         };
-        let back = LinkConfig { capacity: Capacity::Unlimited, queue: Limit::Packets(usize::MAX), ..forward.clone() };
+        let back = LinkConfig {
+            capacity: Capacity::Unlimited,
+            queue: Limit::Packets(usize::MAX),
+            kind: QueueKind::DropTail,
+            ..forward.clone()
+        };
         let net = network.dumbbell(side(1), side(2), &access, forward, back);
         let mut bed = Self { network, net, ends: Vec::new() };
         for (number, &flow) in flows.iter().enumerate() {
@@ -112,9 +136,9 @@ impl Bed {
         bed
     }
 
-    fn add<A: Agent>(&mut self, node: NodeId, port: u16, kind: Kind, agent: A) -> Handle<A> {
+    fn add<A: Agent>(&mut self, node: NodeId, port: u16, manager: Manager, agent: A) -> Handle<A> {
         self.network.with_host(node, |_, machine| {
-            let own = machine.add_manager(kind);
+            let own = machine.add_manager_of(manager);
             machine.add(port, own, agent)
         })
     }
@@ -122,12 +146,20 @@ impl Bed {
     fn connect(&mut self, number: usize, flow: Flow, start: Instant, rng: &mut Rng) -> Ends {
         let (from, to) = (self.net.left[number], self.net.right[number]);
         let remote: SocketAddr = (Ipv4Addr::new(10, 0, 2, number as u8 + 1), TO).into();
-        if flow == Flow::Tcp {
-            let config = TcpConfig { mss: SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() };
+        let manager = |kind: Kind| Manager::new(kind.constructor());
+        if matches!(flow, Flow::Tcp | Flow::PacedTcp | Flow::QuickTcp) {
+            let mut config =
+                TcpConfig { mss: SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() };
+            let mut sender = manager(Kind::NewReno);
+            match flow {
+                Flow::PacedTcp => sender = Manager::new(|mtu| Box::new(NewReno::new(mtu).with_pacing())),
+                Flow::QuickTcp => config.delayed_ack.delay = Duration::ZERO,
+                _ => {}
+            }
             let listener = Tcp::listener(Feed::none, config.clone(), rng.fork());
             let caller = Tcp::caller(remote, start, Socket::new(Bulk::endless(SIZE)), config, rng.fork());
-            let caller = self.add(from, FROM, Kind::NewReno, caller);
-            return Ends::Tcp(caller, self.add(to, TO, Kind::NewReno, listener));
+            let caller = self.add(from, FROM, sender, caller);
+            return Ends::Tcp(caller, self.add(to, TO, manager(Kind::NewReno), listener));
         }
         let kind = if flow == Flow::Aimd { Kind::Aimd } else { Kind::Tfrc };
         let connection = DccpConfig { mps: SIZE + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
@@ -136,8 +168,32 @@ impl Bed {
         let settings = DccpSettings { connection, start, ..DccpSettings::default() };
         let listener = Dccp::listener(|| Stream::new(Sink), settings.clone(), rng.fork());
         let caller = Dccp::caller(remote, Stream::new(Bulk::endless(SIZE)).slots(64), settings, rng.fork());
-        let caller = self.add(from, FROM, kind, caller);
-        Ends::Dccp(caller, self.add(to, TO, kind, listener))
+        let caller = self.add(from, FROM, manager(kind), caller);
+        Ends::Dccp(caller, self.add(to, TO, manager(kind), listener))
+    }
+
+    /// What the bottleneck has dropped since journeys are recorded, or since this was asked: when, and of which flow; and how
+    /// many packets each flow handed to it.
+    pub(crate) fn take_drops(&mut self) -> (Vec<(Instant, usize)>, Vec<u64>) {
+        let forward = self.net.bottleneck.0;
+        let (mut flows, mut drops, mut arrived) = (BTreeMap::new(), Vec::new(), vec![0; self.ends.len()]);
+        for Step { at, packet, what } in self.network.take_journeys() {
+            match what {
+                Passage::Sent(node) => {
+                    if let Some(flow) = self.net.left.iter().position(|left| *left == node) {
+                        flows.insert(packet, flow);
+                    }
+                }
+                Passage::Entered(link) if link == forward => {
+                    flows.get(&packet).into_iter().for_each(|&flow: &usize| arrived[flow] += 1);
+                }
+                Passage::Dropped(link, _) if link == forward => {
+                    drops.extend(flows.get(&packet).map(|&flow| (at, flow)));
+                }
+                _ => {}
+            }
+        }
+        (drops, arrived)
     }
 
     /// Bytes of data that have come, by flow.

@@ -1,0 +1,120 @@
+//! One TFRC beside one TCP, as they are and with one thing otherwise: who is dropped at the bottleneck, and when.
+
+use std::cell::RefCell;
+
+use timeous::core::{Duration, Instant};
+use timeous_net::link::{QueueKind, RedConfig};
+
+use super::bed::{Bed, Bottleneck, Flow};
+use super::why::Means;
+
+/// What is otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Otherwise {
+    Nothing,
+    PacedTcp,
+    QuickTcp,
+    Jitter,
+    LongQueue,
+    Red,
+}
+
+/// The jitter that scatters packets before the queue, as far as the round trip has room for it.
+const SCATTER: Duration = Duration::from_millis(15);
+
+impl Otherwise {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Nothing, Self::PacedTcp, Self::QuickTcp, Self::Jitter, Self::LongQueue, Self::Red];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "as above",
+            Self::PacedTcp => "TCP paced",
+            Self::QuickTcp => "each packet of TCP acknowledged",
+            Self::Jitter => "± 15 ms before the queue, or a quarter of the round trip",
+            Self::LongQueue => "a queue four times as long",
+            Self::Red => "RED",
+        }
+    }
+
+    /// The flows and the bottleneck, where `plain` is as above.
+    fn setup(self, plain: &Bottleneck) -> ([Flow; 2], Bottleneck) {
+        let mut bottleneck = plain.clone();
+        let mut tcp = Flow::Tcp;
+        match self {
+            Self::Nothing => {}
+            Self::PacedTcp => tcp = Flow::PacedTcp,
+            Self::QuickTcp => tcp = Flow::QuickTcp,
+            Self::Jitter => bottleneck.jitter = SCATTER.min(plain.rtt / 4),
+            Self::LongQueue => bottleneck.queue *= 4,
+            Self::Red => bottleneck.kind = QueueKind::Red(RedConfig { ecn: false, ..RedConfig::default() }),
+        }
+        ([Flow::Tfrc, tcp], bottleneck)
+    }
+}
+
+/// What was found of a pair: TFRC's first, then TCP's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Single {
+    /// Kbit/s.
+    rate: [f64; 2],
+    /// Of a hundred packets at the bottleneck.
+    pub(crate) dropped: [f64; 2],
+    /// Loss events in a second, each a round trip long (RFC 5348 §5.2).
+    pub(crate) events: [f64; 2],
+    pub(crate) drops_an_event: [f64; 2],
+    /// Of the times at which the queue was full, those that only one flow met; and those that both did.
+    pub(crate) alone: [f64; 2],
+    pub(crate) both: f64,
+}
+
+impl Single {
+    /// TFRC's rate over TCP's.
+    pub(crate) fn share(&self) -> f64 {
+        self.rate[0] / self.rate[1]
+    }
+
+    pub(crate) fn run(seed: u64, plain: &Bottleneck, otherwise: Otherwise, warm_up: Duration, seconds: u64) -> Self {
+        let (flows, bottleneck) = otherwise.setup(plain);
+        let mut bed = Bed::new(seed, &bottleneck, &flows);
+        bed.network.run_until(Instant::ZERO + warm_up);
+        bed.network.record_journeys();
+        let looks = RefCell::new(Vec::new());
+        let count = |bed: &Bed| {
+            looks.borrow_mut().push(bed.met());
+            bed.received()
+        };
+        let rates = bed.rates(Duration::from_secs(seconds), seconds, count);
+        let looks = looks.into_inner();
+        let met = [0..1, 1..2].map(|flow| Means::of(&looks, flow));
+        let (drops, arrived) = bed.take_drops();
+        let of = |flow: usize| drops.iter().filter(move |(_, of)| *of == flow).map(|(at, _)| *at);
+        let rtt = met.map(|met| Duration::from_secs_f64(met.rtt / 1e3));
+        let own = [0, 1].map(|flow| events(of(flow), rtt[flow]).len());
+        let times = events(drops.iter().map(|(at, _)| *at), rtt[0].max(rtt[1]));
+        let hit = |flow: usize, time: &(Instant, Instant)| of(flow).any(|at| at >= time.0 && at <= time.1);
+        let share = |like: &dyn Fn(&(Instant, Instant)) -> bool| {
+            times.iter().filter(|time| like(time)).count() as f64 / times.len().max(1) as f64
+        };
+        Self {
+            rate: [0, 1].map(|flow| rates[flow].iter().sum::<f64>() / seconds as f64),
+            dropped: [0, 1].map(|flow| 100.0 * of(flow).count() as f64 / arrived[flow].max(1) as f64),
+            events: own.map(|events| events as f64 / seconds as f64),
+            drops_an_event: [0, 1].map(|flow| of(flow).count() as f64 / own[flow].max(1) as f64),
+            alone: [0, 1].map(|flow| share(&|time| hit(flow, time) && !hit(1 - flow, time))),
+            both: share(&|time| hit(0, time) && hit(1, time)),
+        }
+    }
+}
+
+/// Drops by the first of each event and the last within a round trip of it.
+fn events(drops: impl Iterator<Item = Instant>, rtt: Duration) -> Vec<(Instant, Instant)> {
+    let mut events: Vec<(Instant, Instant)> = Vec::new();
+    for at in drops {
+        match events.last_mut().filter(|(first, _)| at <= *first + rtt) {
+            Some((_, last)) => *last = at,
+            None => events.push((at, at)),
+        }
+    }
+    events
+}
