@@ -88,7 +88,8 @@ fn reached(wishes: &[(Control, Way, Trial)], logs: &[Log]) -> String {
     };
     format!(
         "With late choice into retransmissions, {} records gave their place to a fresh datagram and {} made way for padding, in \
-         all {} streams. Datagrams that came and were not as they were offered, or came twice, of all streams: {}.",
+         all {} streams. What of them was lost is not received: it would have come late. Datagrams that came and were not as they \
+         were offered, or came twice, of all streams: {}.",
         of(&|log| log.told.replaced),
         of(&|log| log.told.padded),
         of(&|_| 1),
