@@ -15,6 +15,10 @@ const REMEMBERED: usize = 1024;
 /// It hears of the fates of ADUs that left, and remembers what others gave up before it in a
 /// [`Chain`](crate::Chain). News of a frame come a round trip after it: what referred to it has left by then, and is not
 /// queued any more, while what refers to that still is. So it remembers what refers to what.
+///
+/// Where others fill the path's queue ([`PathState::contended`]), what they are left is theirs, and a stream that sends
+/// one frame in thirty has no share to send it by. There what is useless may leave while nothing else waits: it holds the
+/// stream's place, and gives way to the next frame that is of use.
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies {
     /// Frames that were seen, in that order, and what they refer to. References point backwards.
@@ -63,15 +67,21 @@ impl Dependencies {
 }
 
 impl LateChoice for Dependencies {
-    fn choose(&mut self, _: Instant, _: &PathState, queue: &mut dyn Queue) {
+    fn choose(&mut self, _: Instant, path: &PathState, queue: &mut dyn Queue) {
+        let (mut useless, mut is_of_use) = (Vec::new(), false);
         // One pass in order finds whole chains.
         for index in 0..queue.len() {
             let Some((&meta, _)) = queue.get(index) else { continue };
             self.note(&meta);
             if self.is_useless(&meta) {
-                queue.drop_at(index, DropReason::ReferenceLost);
                 self.break_frame(meta.frame);
+                useless.push(index);
+            } else {
+                is_of_use = true;
             }
+        }
+        if is_of_use || !path.contended {
+            useless.into_iter().for_each(|index| queue.drop_at(index, DropReason::ReferenceLost));
         }
     }
 
@@ -112,6 +122,24 @@ mod tests {
         policy.choose(at(0), &path(), &mut queue);
         assert_eq!(queue.left(), [2]);
         assert_eq!(queue.reason(3), Some(DropReason::ReferenceLost));
+    }
+
+    /// Found by `timeous-lab short-beside`: beside a CUBIC flow no intra frame ever found a window to leave by.
+    #[test]
+    fn among_others_a_broken_chain_holds_the_place_of_what_comes_after_it() {
+        let among = PathState { contended: true, ..path() };
+        let mut policy = Dependencies::default();
+        policy.on_fate(&AduMeta { frame: FrameId(1), ..AduMeta::default() }, Fate::Lost);
+        let mut queue = TestQueue::default();
+        queue.push_frame(2, &[1]);
+        policy.choose(at(0), &among, &mut queue);
+        assert_eq!(queue.left(), [0], "nothing else waits");
+        // Frame 2 has left meanwhile, whole.
+        let mut queue = TestQueue::default();
+        queue.push_frame(3, &[2]);
+        queue.push_frame(4, &[]);
+        policy.choose(at(1), &among, &mut queue);
+        assert_eq!(queue.left(), [1], "frame 3 is no more of use for that");
     }
 
     #[test]

@@ -69,6 +69,11 @@ pub trait Controller: Send + std::fmt::Debug {
         true
     }
 
+    /// Whether others fill the path's queue, as far as it can tell: for a controller that has another way with those.
+    fn is_among_others(&self) -> bool {
+        false
+    }
+
     /// Bytes were lost: all of them, where [`on_congestion`](Self::on_congestion) tells of one loss a round trip.
     fn on_lost(&mut self, _now: Instant, _bytes: u64) {}
 

@@ -311,6 +311,8 @@ pub struct PathState {
     /// The rate at which the path delivered of late, over a round trip at most, if that was measured and each packet is
     /// acknowledged: less than it could where less was sent.
     pub delivered: Option<Rate>,
+    /// Others fill the path's queue, as far as congestion control can tell: what is not used of the path goes to them.
+    pub contended: bool,
 }
 
 impl PathState {

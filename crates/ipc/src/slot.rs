@@ -258,7 +258,7 @@ impl Completion {
 /// A path state as words: its loss, its flags, and six more. There is no room for what it delivered, of which only what chooses
 /// in a stream's queue makes anything.
 pub(crate) fn state_words(state: &PathState) -> Words {
-    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered: _ } = *state;
+    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered: _, contended: _ } = *state;
     let flags = if srtt.is_some() { HAS_SRTT } else { 0 } | if min_rtt.is_some() { HAS_MIN_RTT } else { 0 };
     let nanos = |time: Option<Duration>| time.map_or(0, Duration::as_nanos);
     [loss_ppm.into(), flags, rate.as_bps(), nanos(srtt), rttvar.as_nanos(), nanos(min_rtt), window, outstanding]
@@ -279,5 +279,6 @@ pub(crate) fn path_state(loss: u64, flags: u64, rest: [u64; 6]) -> Option<PathSt
         outstanding,
         loss_ppm: u32::try_from(loss).ok()?,
         delivered: None,
+        contended: false,
     })
 }

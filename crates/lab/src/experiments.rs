@@ -29,6 +29,7 @@ mod ldc_rate;
 mod managed;
 mod over_tcp;
 pub(crate) mod sending;
+mod short_beside;
 mod short_queues;
 mod tcp;
 mod tcp_cubic;
@@ -74,6 +75,7 @@ pub(crate) fn all() -> Vec<&'static dyn Experiment> {
         &dbat_latency::DbatLatency,
         &dbat_loss::DbatLoss,
         &short_queues::ShortQueues,
+        &short_beside::ShortBeside,
         &tfrc_fair::TfrcFair,
         &tfrc_step::TfrcStep,
         &ldc_rate::LdcRate,

@@ -43,6 +43,7 @@ snapshots! {
     dbat_latency: "dbat-latency",
     dbat_loss: "dbat-loss",
     short_queues: "short-queues",
+    short_beside: "short-beside",
     tfrc_fair: "tfrc-fair",
     tfrc_step: "tfrc-step",
     ldc_rate: "ldc-rate",
@@ -60,7 +61,8 @@ fn arguments(name: &str) -> Vec<&str> {
     if name == "bloat" {
         arguments.extend(["--extent", "small"]);
     }
-    let long = ["cm-loss", "cm-ensemble", "cm-trust", "tfrc-fair", "tfrc-step", "bloat", "short-queues"];
+    let long =
+        ["cm-loss", "cm-ensemble", "cm-trust", "tfrc-fair", "tfrc-step", "bloat", "short-queues", "short-beside"];
     if long.contains(&name) || ["dbat-", "tl-", "ldc-"].iter().any(|kind| name.starts_with(kind)) {
         arguments.extend(["--seeds", "1"]);
     }

@@ -4,13 +4,15 @@
 //!   packets a round trip, while more do it shrinks so. The velocity doubles for each round trip that goes on in the
 //!   direction of those before it. So the queue runs empty every few round trips, and the base round trip is seen.
 //! - A queue that has not been nearly empty for five round trips is others': they fill it (mode switching, §2.2). Then
-//!   `room` is increased and halved as by AIMD, and never below two, until the queue runs empty again.
+//!   the window is as theirs would be, until the queue runs empty again.
 //!
 //! What is ours, each for a live stream's sake:
 //!
+//! - Among others the window is CUBIC's. The paper's increases `room` by AIMD, as NewReno would its window; those that fill
+//!   queues today are CUBIC's, beside which AIMD has less and less the longer the queue is.
 //! - Far above its aim the window goes at once to what the path holds without a queue, once a round trip, while nobody
 //!   else fills it: when a link slows down, a queue that lasts ten round trips is frames too late.
-//! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each ten round trips as
+//! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each thirty round trips as
 //!   long as it does: with windows of a few packets its own swing does not always empty the queue, and who fills a queue
 //!   since it takes it for others' would never find out.
 //! - The velocity doubles after two round trips rather than three: capacity that comes back is frames in time.
@@ -25,6 +27,7 @@
 
 use timeous_core::{Duration, Instant, Rate};
 
+use super::cubic::Cubic;
 use super::queueing::{Look, Queueing};
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 
@@ -40,9 +43,11 @@ const MIN_WINDOW: f64 = 2.0;
 const STEADY: u32 = 2;
 /// So many round trips without a nearly empty queue, and it is others' (§2.2).
 const EMPTY_WITHIN: u64 = 5;
+/// And so many, if others had filled it just before.
+const AGAIN_WITHIN: u64 = 1;
 /// After so many it makes sure that the queue is not its own, and then each so many.
 const DRAIN_AFTER: u64 = 3;
-const DRAIN_EVERY: u64 = 10;
+const DRAIN_EVERY: u64 = 30;
 /// What it leaves itself meanwhile of what the path holds without a queue.
 const DRAINED: f64 = 0.75;
 /// What a step is at most of the window.
@@ -55,6 +60,8 @@ const FULL: f64 = 0.75;
 const PEAK: f64 = 2.5;
 /// What was learnt of a full queue counts for so long.
 const FULL_FOR: Duration = Duration::from_secs(10);
+/// What it had among others stands for so long when it is not among them.
+const RIVAL_FOR: Duration = Duration::from_secs(10);
 /// More than this share lost is congestion, whatever waits.
 const MAX_LOSS: f64 = 0.1;
 /// What a mark leaves of the window (RFC 8511 §3), and a loss at least.
@@ -83,6 +90,7 @@ pub struct Copa {
     start: Option<Start>,
     pace: Velocity,
     mode: Mode,
+    rival: Option<Rival>,
     emptied_at: Option<Instant>,
     /// Its own packets were last taken out of the queue then, since that was last empty.
     drained_at: Option<Instant>,
@@ -123,8 +131,17 @@ struct Drain {
 enum Mode {
     /// Nobody else fills the queue.
     Short,
-    /// Others do; so many packets are to wait. When that was last increased.
-    Among { room: f64, grown_at: Instant },
+    /// Others do.
+    Among,
+}
+
+/// The window that it has among others. They leave the queue nearly empty now and then, and fill it again: so long it
+/// stands as it was.
+#[derive(Clone, Debug)]
+struct Rival {
+    cubic: Cubic,
+    /// The queue was others' then.
+    at: Instant,
 }
 
 impl Velocity {
@@ -156,6 +173,7 @@ impl Copa {
             start: Some(Start::default()),
             pace: Velocity::STILL,
             mode: Mode::Short,
+            rival: None,
             emptied_at: None,
             drained_at: None,
             drain: None,
@@ -166,10 +184,9 @@ impl Copa {
 
     /// How many packets are to wait.
     fn room(&self, now: Instant) -> f64 {
-        match (self.mode, self.full) {
-            (Mode::Among { room, .. }, _) => room,
-            (Mode::Short, Some((until, held))) if now < until => (held / PEAK).clamp(1.0, ROOM),
-            (Mode::Short, _) => ROOM,
+        match self.full {
+            Some((until, held)) if now < until => (held / PEAK).clamp(1.0, ROOM),
+            _ => ROOM,
         }
     }
 
@@ -204,10 +221,7 @@ impl Copa {
         let (room, aim) = (self.room(now), self.aim(now, look));
         let waits = self.in_time(look.queued, look.standing);
         let grows = waits <= aim;
-        if waits > 2.0 * aim + 1.0
-            && self.mode == Mode::Short
-            && self.reduce_to(now, look, share(look.base, look.standing))
-        {
+        if waits > 2.0 * aim + 1.0 && self.reduce_to(now, look, share(look.base, look.standing)) {
             return;
         }
         let unit = room.min(STEP * self.window);
@@ -233,12 +247,17 @@ impl Copa {
     /// Whose the queue is. Says whether the window is to stay as it is.
     fn judge(&mut self, now: Instant, look: &Look) -> bool {
         let nearly = look.most.as_secs_f64() * NEARLY_EMPTY;
-        let emptied = look.queued.saturating_sub(look.packet_time).as_secs_f64() <= nearly;
+        let emptied = look.queued.saturating_sub(look.least_packet_time).as_secs_f64() <= nearly;
         let without = now.saturating_since(*self.emptied_at.get_or_insert(now));
         let undrained = self.drained_at.map(|at| now.saturating_since(at));
+        let was_among = self.rival(now).is_some();
+        let within = if was_among { AGAIN_WITHIN } else { EMPTY_WITHIN };
         if emptied {
-            (self.emptied_at, self.drained_at) = (Some(now), None);
-            self.mode = Mode::Short;
+            (self.emptied_at, self.mode) = (Some(now), Mode::Short);
+            if !was_among || self.drain.is_some() {
+                // It was its own.
+                (self.rival, self.drained_at) = (None, None);
+            }
             self.end_drain(true);
         } else if let Some(drain) = self.drain {
             if now < drain.until {
@@ -250,21 +269,30 @@ impl Copa {
             self.drain = Some(Drain { until: now + look.standing + look.base, then: self.window });
             self.window = (self.window * share(look.base, look.standing) * DRAINED).max(MIN_WINDOW.min(self.window));
             return true;
-        } else if without > look.srtt * EMPTY_WITHIN {
-            self.grow_among(now, look);
+        } else if without > look.srtt * within && self.mode == Mode::Short {
+            self.join(now);
         }
         false
     }
 
-    /// One packet more, a round trip, is to wait among others'.
-    fn grow_among(&mut self, now: Instant, look: &Look) {
-        match &mut self.mode {
-            Mode::Among { room, grown_at } if now.saturating_since(*grown_at) >= look.srtt => {
-                (*room, *grown_at) = (*room + 1.0, now);
-            }
-            Mode::Among { .. } => {}
-            Mode::Short => self.mode = Mode::Among { room: ROOM, grown_at: now },
+    /// The queue is others', again or for the first time.
+    fn join(&mut self, now: Instant) {
+        self.mode = Mode::Among;
+        if self.rival.is_none() {
+            let mut cubic = Cubic::new(self.mtu as u64);
+            cubic.adopt(self.bytes(), Some(self.bytes()));
+            self.rival = Some(Rival { cubic, at: now });
         }
+    }
+
+    /// Its window among others, if it is so or was of late.
+    fn rival(&mut self, now: Instant) -> Option<&mut Cubic> {
+        let is_among = self.mode == Mode::Among;
+        self.rival.take_if(|rival| !is_among && now.saturating_since(rival.at) > RIVAL_FOR);
+        self.rival.as_mut().map(|rival| {
+            rival.at = if is_among { now } else { rival.at };
+            &mut rival.cubic
+        })
     }
 
     /// The window is what it was; or, if the queue was its own, what the path holds without one.
@@ -279,7 +307,7 @@ impl Copa {
     /// More is lost than a path may lose that is not too busy.
     fn mind_losses(&mut self, now: Instant, look: &Look) {
         let lost = self.path.take_loss_share().unwrap_or(0.0);
-        if lost > MAX_LOSS {
+        if lost > MAX_LOSS && self.mode == Mode::Short {
             self.reduce_to(now, look, (1.0 - lost).clamp(0.5, LOST));
         }
     }
@@ -295,7 +323,7 @@ impl Copa {
 
     /// After silence nobody knows what waits.
     fn forget_queue(&mut self) {
-        (self.pace, self.mode) = (Velocity::STILL, Mode::Short);
+        (self.pace, self.mode, self.rival) = (Velocity::STILL, Mode::Short, None);
         (self.emptied_at, self.drained_at, self.drain) = (None, None, None);
         self.path.after_silence();
     }
@@ -347,8 +375,16 @@ impl Controller for Copa {
             self.emptied_at = Some(now);
             self.begin(start, &acked, &look);
         } else {
-            if !self.judge(now, &look) {
-                self.steer(now, &acked, &look);
+            if self.judge(now, &look) {
+                return;
+            }
+            let (is_among, mtu) = (self.mode == Mode::Among, self.mtu);
+            match self.rival(now).filter(|_| is_among) {
+                Some(cubic) => {
+                    cubic.on_acked(now, acked);
+                    self.window = cubic.window() as f64 / mtu;
+                }
+                None => self.steer(now, &acked, &look),
             }
         }
     }
@@ -358,20 +394,33 @@ impl Controller for Copa {
     }
 
     fn on_congestion(&mut self, now: Instant, congestion: Congestion) {
-        if let Mode::Among { room, .. } = &mut self.mode {
-            *room = (*room / 2.0).max(ROOM);
+        let mtu = self.mtu;
+        let left = self.rival(now).map(|cubic| {
+            cubic.on_congestion(now, congestion);
+            (cubic.window() as f64 / mtu).max(MIN_WINDOW)
+        });
+        if let (Mode::Among, Some(left)) = (self.mode, left) {
+            match &mut self.drain {
+                Some(drain) => drain.then = left,
+                None => self.window = left,
+            }
+            return;
         }
         let look = self.path.look();
         if congestion.marked {
             self.window = (self.window * MARKED).max(MIN_WINDOW.min(self.window));
             (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::STILL);
-        } else if let Some(look) = look.filter(|_| self.mode == Mode::Short) {
+        } else if let Some(look) = look {
             let is_full = look.waited.as_secs_f64() >= FULL * look.peak.as_secs_f64();
             // One packet waits for the one before it wherever an acknowledgement comes for two.
             if is_full && look.waited > look.packet_time * 3 / 2 && !look.waited.is_zero() {
                 self.overflowed(now, &look);
             }
         }
+    }
+
+    fn is_among_others(&self) -> bool {
+        self.rival.is_some()
     }
 
     /// One packet, and from there at doubling speed to what was, or until something waits.

@@ -10,6 +10,10 @@ use super::extreme::{Greatest, Least};
 const PEAK_WINDOW: Duration = Duration::from_secs(5);
 /// The best rate counts for so long.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
+/// And for so long as what the link may carry when others leave it: a flow that is given little sees little of it. But not
+/// for more than so many times what was seen of late: links become slower.
+const LINK_WINDOW: Duration = Duration::from_secs(60);
+const MOST_TAKEN: f64 = 4.0;
 /// A round lasts a round trip, but not less than this: acknowledgements come in lumps.
 const MIN_ROUND: Duration = Duration::from_millis(40);
 /// The share of lost packets is reckoned of so many at least.
@@ -26,6 +30,7 @@ pub(super) struct Queueing {
     highest: Greatest<Duration>,
     peak: Greatest<Duration>,
     fastest: Greatest<f64>,
+    ever: Greatest<f64>,
     latest: Duration,
     srtt: Duration,
     round: Option<Round>,
@@ -65,6 +70,8 @@ pub(super) struct Look {
     pub(super) peak: Duration,
     /// How long the path needs for a packet at the best rate of late; nothing, as long as none is known.
     pub(super) packet_time: Duration,
+    /// The same if others have taken most of the link since it was seen.
+    pub(super) least_packet_time: Duration,
 }
 
 impl Queueing {
@@ -77,6 +84,7 @@ impl Queueing {
             highest: Greatest::default(),
             peak: Greatest::default(),
             fastest: Greatest::default(),
+            ever: Greatest::default(),
             latest: Duration::ZERO,
             srtt: Duration::ZERO,
             round: None,
@@ -114,6 +122,7 @@ impl Queueing {
             let rate = round.acked as f64 / lasted.as_secs_f64();
             self.rate = Some(rate);
             self.fastest.measured(now, RATE_WINDOW, rate);
+            self.ever.measured(now, LINK_WINDOW, rate);
             self.round = Some(Round { began: now, acked: 0 });
         }
     }
@@ -148,6 +157,8 @@ impl Queueing {
         let (base, standing) = (self.base.get()?, self.standing.get()?);
         let beyond = |rtt: Option<Duration>| rtt.unwrap_or(standing).saturating_sub(base);
         let fastest = self.fastest.get().filter(|&rate| rate > 0.0);
+        let time_at = |rate: f64| Duration::from_secs_f64(self.mtu as f64 / rate);
+        let most = fastest.map(|rate| self.ever.get().map_or(rate, |ever| ever.clamp(rate, MOST_TAKEN * rate)));
         Some(Look {
             base,
             standing,
@@ -156,7 +167,8 @@ impl Queueing {
             waited: self.latest.saturating_sub(base),
             most: beyond(self.highest.get()),
             peak: beyond(self.peak.get()),
-            packet_time: fastest.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(self.mtu as f64 / rate)),
+            packet_time: fastest.map_or(Duration::ZERO, time_at),
+            least_packet_time: most.map_or(Duration::ZERO, time_at),
         })
     }
 }

@@ -53,6 +53,7 @@ impl Meter {
             outstanding: unacknowledged.saturating_sub(u64::from(info.gone()) * u64::from(info.mss())),
             loss_ppm: self.losses(&info),
             delivered: None,
+            contended: false,
         };
         let closed = info.window_probes() > 0 || info.peer_window() < info.mss();
         self.stalled_since = (closed && unsent > 0).then(|| self.stalled_since.unwrap_or(now));

@@ -262,7 +262,7 @@ fn read_advice([at, reason, queued, average, min, max, stream, rate, path]: [u64
 }
 
 fn path_words(path: PathState) -> [u64; PATH] {
-    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered } = path;
+    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended: _ } = path;
     let maybe = |time: Option<Duration>| time.map_or(NONE, Duration::as_nanos);
     let delivered = delivered.map_or(NONE, Rate::as_bps);
     [rate.as_bps(), maybe(srtt), rttvar.as_nanos(), maybe(min_rtt), window, outstanding, loss_ppm.into(), delivered]
@@ -280,6 +280,7 @@ fn read_path(words: [u64; PATH]) -> PathState {
         outstanding,
         loss_ppm: u32::try_from(loss).unwrap_or(u32::MAX),
         delivered: (delivered != NONE).then(|| Rate::from_bps(delivered)),
+        contended: false,
     }
 }
 

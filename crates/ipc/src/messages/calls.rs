@@ -168,7 +168,8 @@ pub struct Path {
 
 impl From<PathState> for Path {
     fn from(state: PathState) -> Self {
-        let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered: _ } = state;
+        let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered: _, contended: _ } =
+            state;
         Self {
             rate: rate.as_bps(),
             srtt: srtt.map(Duration::as_nanos),
@@ -193,6 +194,7 @@ impl From<Path> for PathState {
             outstanding,
             loss_ppm,
             delivered: None,
+            contended: false,
         }
     }
 }

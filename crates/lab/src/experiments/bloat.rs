@@ -2,10 +2,10 @@
 
 mod course;
 mod findings;
-mod outcome;
+pub(crate) mod outcome;
 mod returns;
 mod setup;
-mod stream;
+pub(crate) mod stream;
 mod trial;
 mod way;
 

@@ -176,21 +176,41 @@ fn persistent_heavy_loss_makes_it_slower_and_slower() {
 }
 
 #[test]
-fn a_queue_that_never_empties_is_others_and_room_grows_by_one_a_round_trip_and_halves_with_losses() {
+fn a_queue_that_never_empties_is_others_and_the_window_is_cubics_until_it_runs_empty() {
     let mut script = Script::steady(20.0);
     script.acks(5, 300);
-    assert_eq!(script.copa.mode, Mode::Short);
+    assert!(!script.copa.is_among_others());
     // It has taken its own packets away meanwhile. Five round trips of 300 ms later.
     script.acks(180, 300);
-    let Mode::Among { room, .. } = script.copa.mode else { panic!("it is others' queue by now") };
+    assert!(script.copa.is_among_others(), "it is others' queue by now");
+    let before = script.copa.window;
     script.acks(90, 300);
-    let Mode::Among { room: later, .. } = script.copa.mode else { panic!("it still is") };
-    close(later, room + 3.0, 1.01);
+    assert!(script.copa.window > before, "it grows whatever waits");
+    let before = script.copa.window;
     script.lose(false);
-    assert_eq!(script.copa.room(script.now), (later / 2.0).max(ROOM));
-    // It runs empty.
+    close(script.copa.window, 0.7 * before, 0.1);
+    // It runs empty, and fills again: what it had stands. After ten seconds that is forgotten.
+    let before = script.copa.window;
     script.acks(40, 100);
-    assert_eq!((script.copa.mode, script.copa.room(script.now)), (Mode::Short, ROOM));
+    assert!(script.copa.mode == Mode::Short && script.copa.is_among_others());
+    script.acks(400, 300);
+    assert!(script.copa.mode == Mode::Among && script.copa.window >= before);
+    script.acks(1_100, 100);
+    assert!(!script.copa.is_among_others());
+}
+
+/// Found by `timeous-lab short-beside`: with a twentieth of the link a packet's own time was thought to be all that waited,
+/// and the queue to be nearly empty.
+#[test]
+fn with_little_of_the_link_others_are_still_told_from_its_own_packets() {
+    let mut script = Script::steady(10.0);
+    // It had a packet each 10 ms once, and has one each 50 ms now, which waits for others' 40 ms.
+    script.acks(100, 100);
+    for step in 0..200 {
+        script.now += millis(50);
+        script.ack(MTU, 140 + step % 5, true);
+    }
+    assert!(script.copa.is_among_others());
 }
 
 #[test]

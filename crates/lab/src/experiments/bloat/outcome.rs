@@ -7,18 +7,18 @@ use timeous_host::{Arrivals, Journal};
 
 /// What came of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// Frames that were captured, of those that count.
-    pub(super) frames: u64,
+    pub(crate) frames: u64,
     /// Of these, how many were there in time, as were all that they refer to.
-    pub(super) decodable: u64,
+    pub(crate) decodable: u64,
     /// Packets of all that left after their deadline.
-    pub(super) late: u64,
+    pub(crate) late: u64,
     /// Bytes on the link, headers included.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// For each frame that counts, whether it was decodable in time.
     #[serde(skip)]
-    pub(super) timeline: Vec<bool>,
+    pub(crate) timeline: Vec<bool>,
 }
 
 struct Seen {
@@ -28,7 +28,7 @@ struct Seen {
 }
 
 /// Judges a stream by what its sender and its receiver wrote down.
-pub(super) fn outcome(journal: &Journal, arrivals: &Arrivals, warm_up: Duration, bytes: u64) -> Outcome {
+pub(crate) fn outcome(journal: &Journal, arrivals: &Arrivals, warm_up: Duration, bytes: u64) -> Outcome {
     let first = arrivals.first_by_seq(journal.adus().len());
     let mut frames: BTreeMap<FrameId, Seen> = BTreeMap::new();
     for (adu, at) in journal.adus().iter().zip(first) {

@@ -15,7 +15,7 @@ const LAYERED: u32 = 32;
 /// How frames depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// Groups of so many frames, each of which refers to the one before it.
     Gop(u32),
     /// Groups of 32 frames in three temporal layers: each fourth frame refers to the fourth before it, the ones midway to
@@ -24,9 +24,9 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) const ALL: [Self; 4] = [Self::Gop(10), Self::Gop(30), Self::Gop(60), Self::Layers];
+    pub(crate) const ALL: [Self; 4] = [Self::Gop(10), Self::Gop(30), Self::Gop(60), Self::Layers];
 
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::Gop(frames) => format!("groups of {frames}"),
             Self::Layers => "layers".to_owned(),
@@ -55,7 +55,7 @@ impl Shape {
 }
 
 /// A stream of `kbps` for so long. The seed says how sizes vary, and with which frame of a group it begins to count.
-pub(super) fn stream(shape: Shape, kbps: u64, lasting: Duration, rng: &mut Rng) -> Vec<Frame> {
+pub(crate) fn stream(shape: Shape, kbps: u64, lasting: Duration, rng: &mut Rng) -> Vec<Frame> {
     let places = 0..shape.frames();
     let mean = places.map(|place| shape.place(place).2).sum::<f64>() / f64::from(shape.frames());
     let plain = kbps as f64 * 1e3 / 8.0 / RATE as f64 / mean;
