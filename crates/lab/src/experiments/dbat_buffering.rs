@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::dbat::setup::{RTTS, choices, notes};
-use super::dbat::{self, Outcome, Spread, Way};
+use super::dbat::{self, Apart, Outcome, Spread, Way};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -12,6 +12,9 @@ const PAPER: [(Way, [f64; 3]); 3] =
     [(Way::Tcp, [0.39, 10.46, 37.80]), (Way::Tfrc, [0.84, 1.12, 4.44]), (Way::Dbat, [0.43, 1.01, 4.13])];
 /// The least that DBAT may show, in percent, by round trip.
 const PASS: [(u64, f64); 2] = [(150, 1.01), (450, 4.13)];
+/// The ways that the paper has, and the round trips at which their order is looked at.
+const PAPERS: [Way; 3] = [Way::Tcp, Way::Tfrc, Way::Dbat];
+const LONG: [u64; 2] = [150, 450];
 /// Where we want it to be, at each.
 const AIM: f64 = 0.1;
 
@@ -27,19 +30,20 @@ impl Experiment for DbatBuffering {
                     1.12 and 4.44 %, and TFRC with DBAT 0.43, 1.01 and 4.13 %",
             forms: Forms::Virtual,
             seeds: 10,
-            takes: "20 s",
+            takes: "1 min",
         }
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let outcomes = dbat::run(run, &RTTS);
+        let aparts = dbat::run_apart(run, &Apart::OF_TCP.map(|(_, apart)| apart), &LONG, &PAPERS);
         Ok(Findings {
             setup: choices(&RTTS),
-            tables: vec![table(&outcomes)],
+            tables: vec![table(&outcomes), taken_away(&aparts)],
             figures: vec![figure(&outcomes)?],
-            claims: claims(&outcomes),
+            claims: claims(&outcomes).into_iter().chain(by_tcp_app(&aparts)).collect(),
             notes: notes(),
-            data: data(&outcomes),
+            data: data(&outcomes, &aparts),
         })
     }
 }
@@ -88,11 +92,58 @@ fn table(outcomes: &[Outcome]) -> Table {
     table
 }
 
+/// Percent of the time, of each of the paper's ways.
+fn of_ways(outcomes: &[Outcome], apart: Apart, rtt: u64) -> [Spread; 3] {
+    PAPERS.map(|way| {
+        let of = outcomes.iter().filter(|outcome| (outcome.apart, outcome.way, outcome.rtt) == (apart, way, rtt));
+        Spread::of(of.map(all))
+    })
+}
+
+fn is_the_papers([tcp, tfrc, dbat]: [Spread; 3]) -> bool {
+    tcp.mean > tfrc.mean && tfrc.mean > dbat.mean
+}
+
+fn taken_away(outcomes: &[Outcome]) -> Table {
+    let head = ["taken away", "round trip, ms", "TCP, %", "TFRC, %", "TFRC, DBAT, %", "the paper's order"];
+    let mut table = Table::new(
+        "Something of today's TCP or of the setup taken away: mean of the first five seeds, least and most",
+        &head,
+    );
+    for (name, apart) in Apart::OF_TCP {
+        for rtt in LONG {
+            let spreads = of_ways(outcomes, apart, rtt);
+            let [tcp, tfrc, dbat] = spreads.map(|spread| format!("{spread:.2}"));
+            let order = if is_the_papers(spreads) { "yes" } else { "no" };
+            table.row([name.to_owned(), rtt.to_string(), tcp, tfrc, dbat, order.to_owned()]);
+        }
+    }
+    table
+}
+
+/// The order is the paper's where TCP's losses are what ns-2's are.
+fn by_tcp_app(outcomes: &[Outcome]) -> Vec<Claim> {
+    let apart = Apart { shifted: true, ..Apart::NOTHING };
+    LONG.map(|rtt| {
+        let spreads = of_ways(outcomes, apart, rtt);
+        let [tcp, tfrc, dbat] = spreads.map(|spread| spread.mean);
+        let what = format!("{rtt} ms, what a full buffer refuses late and not lost: TCP most, then TFRC, then DBAT; %");
+        let says = PAPERS.map(|way| paper(way, rtt).unwrap_or(f64::NAN));
+        Claim::order(
+            &what,
+            &format!("{:.2} > {:.2} > {:.2}", says[0], says[1], says[2]),
+            format!("{tcp:.2}, {tfrc:.2}, {dbat:.2}"),
+            is_the_papers(spreads),
+        )
+    })
+    .to_vec()
+}
+
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for rtt in [150, 450] {
-        let [tcp, tfrc, dbat] = [Way::Tcp, Way::Tfrc, Way::Dbat].map(|way| Spread::over(outcomes, way, rtt, all).mean);
-        let says = [Way::Tcp, Way::Tfrc, Way::Dbat].map(|way| paper(way, rtt).unwrap_or(f64::NAN));
+    for rtt in LONG {
+        let [tcp, tfrc, dbat] = PAPERS.map(|way| Spread::over(outcomes, way, rtt, all).mean);
+        let says = PAPERS.map(|way| paper(way, rtt).unwrap_or(f64::NAN));
         claims.push(Claim::order(
             &format!("{rtt} ms: TCP buffers most, then TFRC, then DBAT; %"),
             &format!("{:.2} > {:.2} > {:.2}", says[0], says[1], says[2]),
@@ -130,7 +181,7 @@ fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
     Ok(Figure::new(lines.draw()?, "Means of the seeds, and table 1."))
 }
 
-fn data(outcomes: &[Outcome]) -> serde_json::Value {
+fn data(outcomes: &[Outcome], aparts: &[Outcome]) -> serde_json::Value {
     let run = |outcome: &Outcome| {
         json!({
             "way": outcome.way,
@@ -140,5 +191,10 @@ fn data(outcomes: &[Outcome]) -> serde_json::Value {
             "times_empty": outcome.rebuffered(),
         })
     };
-    json!({ "runs": outcomes.iter().map(run).collect::<Vec<_>>() })
+    let name = |apart: Apart| Apart::OF_TCP.iter().find(|(_, of)| *of == apart).map(|(name, _)| *name);
+    let apart = |outcome: &Outcome| json!({ "taken_away": name(outcome.apart), "run": run(outcome) });
+    json!({
+        "runs": outcomes.iter().map(run).collect::<Vec<_>>(),
+        "taken_away": aparts.iter().map(apart).collect::<Vec<_>>(),
+    })
 }

@@ -5,10 +5,12 @@ use timeous::core::{Duration, Instant};
 use super::super::goddard::message::PACKET;
 use super::super::goddard::player::{Pause, Received};
 use super::super::goddard::server::{Gone, Made, Switch};
+use super::apart::Apart;
 use super::setup::{FTP, STREAM, Way};
 
 /// What came of a run.
 pub(crate) struct Outcome {
+    pub(crate) apart: Apart,
     pub(crate) way: Way,
     pub(crate) rtt: u64,
     pub(crate) made: Vec<Made>,

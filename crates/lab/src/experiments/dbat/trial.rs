@@ -11,14 +11,14 @@ use timeous_host::{Agent, Dccp, DccpSettings, Feed, Handle, Machine, SendBuffer,
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 use timeous_net::sim::{Dumbbell, Network, NodeId};
-use timeous_tcp::{Config as TcpConfig, EcnMode};
 
 use super::super::goddard::message::PACKET;
-use super::super::goddard::player::Player;
+use super::super::goddard::player::{Player, Rules};
 use super::super::goddard::probe::{Answering, Asking, Probe};
 use super::super::goddard::server::{BUFFER, Server};
+use super::apart::Apart;
 use super::outcome::Outcome;
-use super::setup::{ACCESS, AFTER, FTP, RATE, STREAM, Way, queue, web};
+use super::setup::{ACCESS, AFTER, FTP, RATE, STREAM, Way, queue};
 
 /// The stream's port at its streamer, and its player's.
 const STREAMER: u16 = 5_004;
@@ -35,6 +35,8 @@ pub(crate) struct Trial {
     /// In milliseconds.
     pub(crate) rtt: u64,
     pub(crate) seed: u64,
+    /// And what is otherwise.
+    pub(crate) apart: Apart,
 }
 
 /// Both ends of the stream.
@@ -48,18 +50,15 @@ struct Bed {
     network: Network<Machine>,
     net: Dumbbell,
     rng: Rng,
+    apart: Apart,
 }
 
 fn address(side: u8, pair: u8, port: u16) -> SocketAddr {
     (Ipv4Addr::new(10, 0, side, pair + 1), port).into()
 }
 
-fn tcp_config() -> TcpConfig {
-    TcpConfig { mss: PACKET as u16, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() }
-}
-
 impl Bed {
-    fn new(seed: u64, rtt: u64) -> Self {
+    fn new(seed: u64, rtt: u64, apart: Apart) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
         let side =
@@ -73,7 +72,7 @@ impl Bed {
         };
         let back = LinkConfig { queue: Limit::Packets(usize::MAX), ..forward.clone() };
         let net = network.dumbbell(side(1), side(2), &access, forward, back);
-        Self { network, net, rng }
+        Self { network, net, rng, apart }
     }
 
     /// Puts an agent on a machine, under a Congestion Manager of its own.
@@ -84,22 +83,31 @@ impl Bed {
         })
     }
 
+    /// The same under TCP's.
+    fn add_tcp(&mut self, node: NodeId, port: u16, agent: Tcp) -> Handle<Tcp> {
+        let manager = self.apart.manager();
+        self.network.with_host(node, |_, machine| {
+            let own = machine.add_manager_of(manager);
+            machine.add(port, own, agent)
+        })
+    }
+
     /// The FTP flow; the end at which it arrives.
     fn ftp(&mut self) -> (Handle<Tcp>, Handle<Tcp>) {
         let (from, to) = (self.net.left[1], self.net.right[1]);
         let source = Socket::new(Bulk::endless(PACKET));
-        let caller = Tcp::caller(address(2, 1, OTHERS), FTP[0], source, tcp_config(), self.rng.fork());
-        let listener = Tcp::listener(Feed::none, tcp_config(), self.rng.fork());
-        (self.add(from, OTHERS, Kind::NewReno, caller), self.add(to, OTHERS, Kind::NewReno, listener))
+        let caller = Tcp::caller(address(2, 1, OTHERS), FTP[0], source, self.apart.tcp(), self.rng.fork());
+        let listener = Tcp::listener(Feed::none, self.apart.tcp(), self.rng.fork());
+        (self.add_tcp(from, OTHERS, caller), self.add_tcp(to, OTHERS, listener))
     }
 
     fn web(&mut self) {
         let (from, to) = (self.net.left[2], self.net.right[2]);
-        let users = Web::new(web(), Instant::ZERO, PACKET, self.rng.fork());
-        let dialer = Tcp::dialer(address(2, 2, OTHERS), users, tcp_config(), self.rng.fork());
-        let listener = Tcp::listener(Feed::none, tcp_config(), self.rng.fork()).forgetting();
-        self.add(from, OTHERS, Kind::NewReno, dialer);
-        self.add(to, OTHERS, Kind::NewReno, listener);
+        let users = Web::new(self.apart.web(), Instant::ZERO, PACKET, self.rng.fork());
+        let dialer = Tcp::dialer(address(2, 2, OTHERS), users, self.apart.tcp(), self.rng.fork());
+        let listener = Tcp::listener(Feed::none, self.apart.tcp(), self.rng.fork()).forgetting();
+        self.add_tcp(from, OTHERS, dialer);
+        self.add_tcp(to, OTHERS, listener);
     }
 
     /// Streamer and player, and the packet pairs between them.
@@ -108,16 +116,22 @@ impl Bed {
         let probe = Probe::default();
         self.add(from, PAIRS, Kind::NewReno, Udp::sender(address(2, 0, PAIRS), Answering::default()));
         self.add(to, PAIRS, Kind::NewReno, Udp::sender(address(1, 0, PAIRS), Asking::new(probe.clone())));
-        let (remote, player) = (address(1, 0, STREAMER), Player::new(probe));
+        let (apart, remote) = (self.apart, address(1, 0, STREAMER));
+        let rules = Rules { by_pair: apart.by_pair, blind: apart.blind && way == Way::Tcp };
+        let player = Player::new(probe, rules);
+        let server = move || {
+            let server = Server::new(STREAM[1]).sending_on(apart.sends_on).holding(apart.hold);
+            server.shifted(apart.shifted && way == Way::Tcp)
+        };
         if way == Way::Tcp {
-            let feed = || {
+            let feed = move || {
                 let buffer = SendBuffer::Fixed((BUFFER * PACKET) as u64);
-                Socket::new(Server::new(STREAM[1])).buffer(buffer).into()
+                Socket::new(server()).buffer(buffer).into()
             };
-            let listener = Tcp::listener(feed, tcp_config(), self.rng.fork());
-            let caller = Tcp::caller(remote, STREAM[0], Socket::new(player), tcp_config(), self.rng.fork());
-            let streamer = self.add(from, STREAMER, Kind::NewReno, listener);
-            return Ends::Tcp(streamer, self.add(to, PLAYER, Kind::NewReno, caller));
+            let listener = Tcp::listener(feed, self.apart.tcp(), self.rng.fork());
+            let caller = Tcp::caller(remote, STREAM[0], Socket::new(player), self.apart.tcp(), self.rng.fork());
+            let streamer = self.add_tcp(from, STREAMER, listener);
+            return Ends::Tcp(streamer, self.add_tcp(to, PLAYER, caller));
         }
         let connection = DccpConfig { mps: PACKET + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
         // The player's few requests are no stream: on a rate that silence halves, one could take a minute.
@@ -129,7 +143,7 @@ impl Bed {
         };
         let stream = move || {
             // Of more slots than the buffer has places: how many may wait is the streamer's to see.
-            let stream = Stream::new(Server::new(STREAM[1])).slots(128);
+            let stream = Stream::new(server()).slots(128);
             match way.dbat() {
                 Some(settings) => stream.choice(Box::new(Dbat::new(settings, Marking::default()))),
                 None => stream,
@@ -160,7 +174,7 @@ impl Bed {
 
 impl Trial {
     pub(crate) fn run(&self) -> Outcome {
-        let mut bed = Bed::new(self.seed, self.rtt);
+        let mut bed = Bed::new(self.seed, self.rtt, self.apart);
         bed.web();
         let ftp = bed.ftp();
         let ends = bed.stream(self.way);
@@ -171,6 +185,7 @@ impl Trial {
         let (server, player) = bed.look(&ends);
         let ftp = bed.network.host(to).agent(ftp.1).session().expect("FTP has called");
         Outcome {
+            apart: self.apart,
             way: self.way,
             rtt: self.rtt,
             made: server.made().to_vec(),

@@ -22,6 +22,15 @@ pub(crate) const FORGIVEN: u64 = 2;
 /// How often it looks for what the probe has found.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Where it is not as Goddard is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// After an empty buffer the pair alone says which rate is taken, and not what came.
+    pub(crate) by_pair: bool,
+    /// No losses are counted.
+    pub(crate) blind: bool,
+}
+
 /// A packet of media that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
@@ -78,6 +87,7 @@ impl Counted {
 #[derive(Debug)]
 pub(crate) struct Player {
     probe: Probe,
+    rules: Rules,
     phase: Phase,
     pieces: Pieces,
     request: Request,
@@ -106,9 +116,10 @@ pub(crate) struct Player {
 
 impl Player {
     /// One with what probes for it.
-    pub(crate) fn new(probe: Probe) -> Self {
+    pub(crate) fn new(probe: Probe, rules: Rules) -> Self {
         Self {
             probe,
+            rules,
             phase: Phase::New,
             pieces: Pieces::of(PACKET),
             request: Request::default(),
@@ -173,7 +184,7 @@ impl Player {
         } else {
             self.bad = self.level;
         }
-        self.level = self.level.min(self.affordable(now));
+        self.level = if self.rules.by_pair { fitting(capacity) } else { self.level.min(self.affordable(now)) };
         self.phase = Phase::Buffering;
         self.start_anew(now);
         self.ask(false);
@@ -222,7 +233,8 @@ impl Player {
         }
         self.counted.bytes += PACKET as u64;
         self.counted.received += 1;
-        self.counted.lost += media.number.saturating_sub(self.expected);
+        let lost = media.number.saturating_sub(self.expected);
+        self.counted.lost += if self.rules.blind { 0 } else { lost };
         self.expected = self.expected.max(media.number + 1);
         self.end = self.end.max(media.at + interval(media.level));
         let begin = *self.begin.get_or_insert(media.at);

@@ -1,5 +1,7 @@
 //! The streamer: makes packets of media at the rate that its player asks for, or that early feedback advises.
 
+use std::collections::VecDeque;
+
 use timeous::core::{AduMeta, AduSeq, Advice, DropReason, Duration, Fate, Instant, Priority, Rate, Reason};
 use timeous_host::{Application, Outlet};
 
@@ -73,6 +75,12 @@ pub(crate) struct Server {
     said: Rate,
     finished: bool,
     packet: Vec<u8>,
+    /// Whether it sends while the link is probed, too.
+    sends_on: bool,
+    /// For so long after a queue was told of, room is no reason to go where it was.
+    hold: Duration,
+    /// What it has made and not handed over, where the oldest goes first.
+    behind: Option<VecDeque<Vec<u8>>>,
 }
 
 impl Server {
@@ -93,7 +101,28 @@ impl Server {
             said: Rate::ZERO,
             finished: false,
             packet: Vec::new(),
+            sends_on: false,
+            hold: STEP,
+            behind: None,
         }
+    }
+
+    /// Sends while its player probes the link, too.
+    pub(crate) fn sending_on(mut self, on: bool) -> Self {
+        self.sends_on = on;
+        self
+    }
+
+    /// Stays away for so long from where a queue was told of.
+    pub(crate) fn holding(mut self, hold: Duration) -> Self {
+        self.hold = hold;
+        self
+    }
+
+    /// What finds the send buffer full takes the place of what comes next, and so on.
+    pub(crate) fn shifted(mut self, shifted: bool) -> Self {
+        self.behind = shifted.then(VecDeque::new);
+        self
     }
 
     /// What it has made, by number.
@@ -127,8 +156,9 @@ impl Server {
         let above = RATES.get(self.level + 1);
         match advice.reason {
             Reason::Room if above.is_some_and(|above| advice.path.is_some_and(|path| *above <= path)) => {
-                let filled =
-                    self.filled.is_some_and(|(at, level)| self.level + 1 >= level && now.saturating_since(at) < STEP);
+                let filled = self
+                    .filled
+                    .is_some_and(|(at, level)| self.level + 1 >= level && now.saturating_since(at) < self.hold);
                 if !filled {
                     self.switch(now, self.level + 1, By::Room);
                 }
@@ -150,7 +180,17 @@ impl Server {
         let priority = if marked { Priority::HIGHEST } else { Priority::NORMAL };
         let full = outlet.ring().is_some_and(|ring| ring.queued_len() >= BUFFER);
         let meta = AduMeta { enqueued: now, priority, ..AduMeta::default() };
-        let taken = !full && outlet.send(meta, &self.packet).is_ok();
+        let taken = match &mut self.behind {
+            Some(behind) => {
+                behind.push_back(self.packet.clone());
+                let taken = outlet.send(meta, &behind[0]).is_ok();
+                if taken {
+                    behind.pop_front();
+                }
+                taken
+            }
+            None => !full && outlet.send(meta, &self.packet).is_ok(),
+        };
         if taken {
             self.taken.push(self.made.len());
         }
@@ -187,6 +227,9 @@ impl Application for Server {
             let Some(request) = Request::read(&piece).filter(|request| request.number > self.request.number) else {
                 continue;
             };
+            if self.sends_on && self.request.play && !request.play {
+                continue;
+            }
             self.request = request;
             self.next = request.play.then(|| self.next.unwrap_or(now));
             let most = if request.up { RATES.len() - 1 } else { self.level };

@@ -43,7 +43,7 @@ struct Played {
 impl Played {
     fn begun() -> Self {
         let probe = Probe::default();
-        let mut player = Player::new(probe.clone());
+        let mut player = Player::new(probe.clone(), Rules::default());
         let mut said = Said::default();
         player.run(at(0), &mut said);
         probe.found(Rate::from_kbps(300));

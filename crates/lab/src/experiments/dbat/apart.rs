@@ -1,0 +1,105 @@
+//! What of today's TCP, or of the setup, can be taken away: what ns-2 and Goddard have in its place, by their sources.
+
+use timeous::core::Duration;
+use timeous_cm::{Controller, Kind, Manager, NewReno};
+use timeous_host::sources::WebTraffic;
+use timeous_tcp::receiver::DelayedAck;
+use timeous_tcp::{Config as TcpConfig, EcnMode, LossDetection};
+
+use super::super::goddard::message::PACKET;
+use super::super::goddard::player::STEP;
+use super::setup::web;
+
+/// Segments in flight that ns-2's TCP is allowed (`window_`).
+const WINDOW: usize = 20;
+/// Bytes in a segment of ns-2's full TCP (`segsize_`).
+const SEGMENT: u16 = 536;
+
+/// What is otherwise than in the experiment itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Apart {
+    /// The window of every TCP is twenty segments (`window_`).
+    pub(crate) window: bool,
+    /// Segments of every TCP have 536 bytes (`segsize_`).
+    pub(crate) segments: bool,
+    /// Every TCP is as RFC 6582 has it, without SACK, RACK and tail loss probes, starts with two segments
+    /// (`windowInit_`) and acknowledges each one (`segsperack_`).
+    pub(crate) reno: bool,
+    /// What finds the send buffer of the stream's TCP full is not lost but late: ns-2's `TcpApp` notes what is written before
+    /// its agent has taken it, and its peer counts bytes. So the player gets the oldest that it has not got, without a gap.
+    pub(crate) shifted: bool,
+    /// Over TCP the player counts no losses.
+    pub(crate) blind: bool,
+    /// After an empty buffer the pair alone says which rate is taken, and not what came.
+    pub(crate) by_pair: bool,
+    /// The streamer sends on while the link is probed (Goddard's source; the paper's text says otherwise).
+    pub(crate) sends_on: bool,
+    /// So many times the web's users.
+    pub(crate) web: u32,
+    /// For so long after a queue was told of at a level, room is not a reason to go there again.
+    pub(crate) hold: Duration,
+}
+
+impl Apart {
+    /// Nothing is.
+    pub(crate) const NOTHING: Self = Self {
+        window: false,
+        segments: false,
+        reno: false,
+        shifted: false,
+        blind: false,
+        by_pair: false,
+        sends_on: false,
+        web: 1,
+        hold: STEP,
+    };
+
+    /// What may make TCP's time buffering the paper's, one at a time and together.
+    pub(crate) const OF_TCP: [(&'static str, Self); 12] = {
+        let none = Self::NOTHING;
+        let shifted = Self { shifted: true, ..none };
+        let ns2 = Self { window: true, segments: true, reno: true, sends_on: true, ..shifted };
+        [
+            ("nothing", none),
+            ("windows of 20 segments", Self { window: true, ..none }),
+            ("segments of 536 bytes", Self { segments: true, ..none }),
+            ("no SACK, RACK, probes; starts with 2", Self { reno: true, ..none }),
+            ("over TCP the player counts no losses", Self { blind: true, ..none }),
+            ("empty buffer: the rate by the pair alone", Self { by_pair: true, ..none }),
+            ("the streamer sends on during a probe", Self { sends_on: true, ..none }),
+            ("three times the web's users", Self { web: 3, ..none }),
+            ("TcpApp: refused is late, not lost", shifted),
+            ("TcpApp, windows of 20 segments", Self { window: true, ..shifted }),
+            ("TcpApp, no SACK, RACK, probes", Self { reno: true, ..shifted }),
+            ("all of ns-2's and Goddard's", ns2),
+        ]
+    };
+
+    /// Of every TCP.
+    pub(crate) fn tcp(self) -> TcpConfig {
+        let mss = if self.segments { SEGMENT } else { PACKET as u16 };
+        let today = TcpConfig { mss, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() };
+        let receive_buffer = if self.window { WINDOW * usize::from(mss) } else { today.receive_buffer };
+        let today = TcpConfig { receive_buffer, window_scaling: !self.window, ..today };
+        if !self.reno {
+            return today;
+        }
+        let delayed_ack = DelayedAck { delay: Duration::ZERO, ..DelayedAck::default() };
+        let loss_detection = LossDetection::DupThresh;
+        TcpConfig { sack: false, loss_detection, tail_loss_probe: false, delayed_ack, ..today }
+    }
+
+    /// Of every TCP's host.
+    pub(crate) fn manager(self) -> Manager {
+        fn two(mtu: u64) -> Box<dyn Controller> {
+            Box::new(NewReno::new(mtu).with_initial_window(2 * mtu))
+        }
+        Manager::new(if self.reno { two } else { Kind::NewReno.constructor() })
+    }
+
+    /// Who else is there.
+    pub(crate) fn web(self) -> WebTraffic {
+        let web = web();
+        WebTraffic { users: web.users * self.web, ..web }
+    }
+}
