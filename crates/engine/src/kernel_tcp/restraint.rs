@@ -17,6 +17,9 @@ const LOOKS: u64 = 32;
 /// And no more often, nor more rarely than this.
 const SOONEST: Duration = Duration::from_millis(1);
 const LATEST: Duration = Duration::from_millis(10);
+/// As many segments may be under way in any case: a peer keeps the acknowledgement of a single one back (RFC 9293 §3.8.6.3),
+/// which looks like a queue, and a window of one would never find out. What the kernel lets go is bounded by its own window.
+const COMPANY: usize = 2;
 
 /// A connection's flow.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub(super) struct Restraint {
     path: Option<PathState>,
     /// There is something to send, and no grant.
     held: bool,
+    /// What is sent next was granted, and goes not only since too little is under way.
+    asked: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +75,7 @@ impl Restraint {
             untimed: 0,
             path: None,
             held: false,
+            asked: false,
         }
     }
 
@@ -81,19 +87,26 @@ impl Restraint {
     /// Whether one segment may be given to the kernel.
     pub(super) fn may_send(&mut self, now: Instant, manager: &mut Manager) -> bool {
         let path = manager.ask(now, self.flow).expect("its flow is open as long as the connection");
-        self.held = path.is_none();
+        self.asked = path.is_some();
+        self.held = path.is_none() && self.sent.len() >= COMPANY;
         self.path = path.or(self.path);
-        path.is_some()
+        !self.held
     }
 
     /// There was nothing to send after all.
     pub(super) fn give_back(&self, now: Instant, manager: &mut Manager) {
-        manager.notify(now, self.flow, 0).expect("it was granted just now");
+        if self.asked {
+            manager.notify(now, self.flow, 0).expect("it was granted just now");
+        }
     }
 
     /// A record was given that ends there in the stream, and left `at_once` or waits in the kernel.
     pub(super) fn sent(&mut self, now: Instant, manager: &mut Manager, (end, len): (u64, u64), at_once: bool) {
-        manager.notify(now, self.flow, len).expect("it was granted just now");
+        let told = match self.asked {
+            true => manager.notify(now, self.flow, len),
+            false => manager.notify_unasked(now, self.flow, len),
+        };
+        told.expect("its flow is open, and it was granted if it was asked for");
         self.sent.push_back(Sent { end, len, at: now, at_once });
         self.given += len;
     }
@@ -105,10 +118,13 @@ impl Restraint {
         if info.sacked() > 0 || info.holes() > 0 || again > 0 {
             self.untimed = self.sent.back().map_or(self.untimed, |last| last.end);
         }
+        let before = self.sent.len();
         while let Some(record) = self.sent.front().copied().filter(|record| record.end <= reached) {
             self.sent.pop_front();
             self.acked += record.len;
-            let timed = record.at_once && record.end > self.untimed;
+            // A single one's acknowledgement may have waited for company.
+            let alone = before == 1 && self.path.is_some_and(|path| path.srtt.is_some());
+            let timed = record.at_once && record.end > self.untimed && !alone;
             update.rtt = timed.then(|| self.round_trip(now, record.at, info.srtt())).or(update.rtt);
         }
         self.looked = now;
@@ -240,12 +256,29 @@ mod tests {
         restraint.heard(at(10), &mut manager, 1_000, &Info::new(kernel));
         let rtt = |manager: &Manager, restraint: &Restraint| manager.query(restraint.flow()).unwrap().srtt;
         assert_eq!(rtt(&manager, &restraint), Some(Duration::from_micros(200)), "the kernel's, who looked at once");
-        give(&mut restraint, &mut manager, at(10), 1);
+        give(&mut restraint, &mut manager, at(10), 2);
         restraint.heard(at(40), &mut manager, 1_000, &Info::new(kernel));
-        restraint.heard(at(42), &mut manager, 2_000, &Info::new(kernel));
+        restraint.heard(at(42), &mut manager, 3_000, &Info::new(kernel));
         let seen = rtt(&manager, &restraint).unwrap();
         // An eighth of 30 ms more: it had not come when the kernel was asked at 40.
         assert_eq!(seen, (Duration::from_micros(200) * 7 + Duration::from_millis(30)) / 8);
+    }
+
+    /// The acknowledgement of a single segment comes 40 ms late: on a fast path that looked like a queue for ever.
+    #[test]
+    fn a_second_segment_keeps_the_first_company_whatever_the_window_is() {
+        let (mut manager, mut restraint) = restraint();
+        give(&mut restraint, &mut manager, at(0), 2);
+        restraint.heard(at(1), &mut manager, 2_000, &info(0, 0, 0, 0));
+        give(&mut restraint, &mut manager, at(1), 1);
+        restraint.heard(at(401), &mut manager, 2_000, &info(0, 1, 1, 1));
+        assert_eq!(manager.query(restraint.flow()).unwrap().window, 1_000, "a timeout");
+        assert_eq!(give(&mut restraint, &mut manager, at(402), 10), 1, "two are under way");
+        let srtt = |manager: &Manager, restraint: &Restraint| manager.query(restraint.flow()).unwrap().srtt;
+        let before = srtt(&manager, &restraint);
+        restraint.heard(at(403), &mut manager, 3_000, &info(0, 0, 1, 0));
+        restraint.heard(at(443), &mut manager, 4_000, &info(0, 0, 1, 0));
+        assert_eq!(srtt(&manager, &restraint), before, "one alone tells nothing of the path");
     }
 
     #[test]
@@ -255,6 +288,7 @@ mod tests {
         restraint.heard(at(400), &mut manager, 0, &info(0, 4, 1, 1));
         let path = manager.query(restraint.flow()).unwrap();
         assert!(path.window <= 2_000, "{}", path.window);
+        assert!(!restraint.may_send(at(400), &mut manager), "enough is under way");
         restraint.heard(at(401), &mut manager, 0, &info(0, 4, 1, 1));
         assert_eq!(manager.query(restraint.flow()).unwrap().window, path.window, "told once");
     }

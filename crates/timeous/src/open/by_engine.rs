@@ -67,7 +67,8 @@ fn config(options: &Options) -> StreamConfig {
         silence: options.timeout,
         // What has no deadline is never taken back.
         into_retransmissions: options.has_deadlines(),
-        controller: options.deciding(),
+        // Where nobody asks for one the kernel's own decides alone.
+        controller: options.controller,
     };
     StreamConfig {
         carrier: match (options.transport, options.encapsulation) {
