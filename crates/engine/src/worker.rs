@@ -264,6 +264,7 @@ impl Worker {
 
     /// Sends what may be sent, and tells the applications what has happened, until nothing more comes of it.
     fn drain(&mut self, now: Instant, cm: &mut Manager) {
+        let mut now = now;
         loop {
             let mut progress = false;
             while let Some(flow) = cm.poll_granted() {
@@ -278,6 +279,9 @@ impl Worker {
             if !progress {
                 break;
             }
+            // On a busy machine that took long: what has gone stale meanwhile is not to be chosen.
+            now = clock::now().max(now);
+            self.pass_time(now, cm);
         }
         for port in self.ports.values_mut() {
             port.wake_applications(now, cm);
