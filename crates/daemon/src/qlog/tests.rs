@@ -35,6 +35,7 @@ fn state() -> PathState {
         outstanding: 12_000,
         loss_ppm: 0,
         delivered: None,
+        contended: false,
     }
 }
 
