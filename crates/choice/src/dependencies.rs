@@ -71,9 +71,9 @@ impl LateChoice for Dependencies {
         let (mut useless, mut is_of_use) = (Vec::new(), false);
         // One pass in order finds whole chains.
         for index in 0..queue.len() {
-            let Some((&meta, _)) = queue.get(index) else { continue };
-            self.note(&meta);
-            if self.is_useless(&meta) {
+            let Some((meta, _)) = queue.get(index) else { continue };
+            self.note(meta);
+            if self.is_useless(meta) {
                 self.break_frame(meta.frame);
                 useless.push(index);
             } else {

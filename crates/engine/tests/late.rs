@@ -119,15 +119,25 @@ fn collect(mut peer: TcpStream) -> thread::JoinHandle<Vec<u8>> {
     })
 }
 
-/// 0 is sent and arrives. Then the path is cut, 1 to 4 are sent and go stale, 5 to 8 are fresh, and the path is mended.
-fn cut_and_mended(scene: &Scene, framing: TcpFraming) -> (Engine, Stream, thread::JoinHandle<Vec<u8>>) {
+/// 0 is sent and arrives. Then the path is cut; the peer's port comes last.
+fn cut_after_one(
+    scene: &Scene,
+    framing: TcpFraming,
+    long: Instant,
+) -> (Engine, Stream, thread::JoinHandle<Vec<u8>>, u16) {
     let (engine, mut stream, peer) = scene.stream(framing);
     let port = peer.local_addr().unwrap().port();
     let received = collect(peer);
-    let long = clock::now() + PATIENCE;
     send(&mut stream, 0, long);
     until(&mut stream, "the first one arrives", |stream| stream.sending().poll_completion().is_some());
     scene.cut(port);
+    (engine, stream, received, port)
+}
+
+/// 0 is sent and arrives. Then the path is cut, 1 to 4 are sent and go stale, 5 to 8 are fresh, and the path is mended.
+fn cut_and_mended(scene: &Scene, framing: TcpFraming) -> (Engine, Stream, thread::JoinHandle<Vec<u8>>) {
+    let long = clock::now() + PATIENCE;
+    let (engine, mut stream, received, _) = cut_after_one(scene, framing, long);
     let soon = clock::now() + Duration::from_millis(600);
     for seq in 1..5 {
         send(&mut stream, seq, soon);
@@ -206,13 +216,8 @@ fn where_there_is_no_room_for_a_replacement_all_that_was_sent_arrives() {
 #[test]
 fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
     let Some(scene) = Scene::make("copy") else { return };
-    let (_engine, mut stream, peer) = scene.stream(TcpFraming::Records);
-    let port = peer.local_addr().unwrap().port();
-    let received = collect(peer);
     let long = clock::now() + PATIENCE;
-    send(&mut stream, 0, long);
-    until(&mut stream, "the first one arrives", |stream| stream.sending().poll_completion().is_some());
-    scene.cut(port);
+    let (_engine, mut stream, received, port) = cut_after_one(&scene, TcpFraming::Records, long);
     let began = clock::now();
     let after = |millis| began + Duration::from_millis(millis);
     // Sent and lost at once, and again after 200 and 600 ms: the next is at 1400 ms, and one at 3000 ms.
@@ -235,13 +240,8 @@ fn what_the_kernel_had_no_room_for_keeps_its_deadline() {
     let Some(scene) = Scene::make("room") else { return };
     // A few segments.
     scene.0.set_sysctl("net/ipv4/tcp_wmem", "4096 6144 6144").unwrap();
-    let (_engine, mut stream, peer) = scene.stream(TcpFraming::Records);
-    let port = peer.local_addr().unwrap().port();
-    let received = collect(peer);
     let long = clock::now() + PATIENCE;
-    send(&mut stream, 0, long);
-    until(&mut stream, "the first one arrives", |stream| stream.sending().poll_completion().is_some());
-    scene.cut(port);
+    let (_engine, mut stream, received, _) = cut_after_one(&scene, TcpFraming::Records, long);
     let soon = clock::now() + Duration::from_millis(600);
     for seq in 1..20 {
         send(&mut stream, seq, soon);

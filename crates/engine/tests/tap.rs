@@ -1,11 +1,14 @@
 //! Datagrams over the kernel's TCP through loss, received by a packet tap and without one. In network namespaces with the
 //! emulated link between them. Needs root and iproute2.
 
+mod bed;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use bed::Bed;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use timeous_choice::Deadlines;
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, Rate};
@@ -14,16 +17,10 @@ use timeous_engine::{
     Unordered, clock,
 };
 use timeous_net::LinkConfig;
-use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
+use timeous_net::emulator::Namespace;
 use timeous_net::link::{Capacity, Limit, Loss};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
-fn skip(test: &str, needs: &str) {
-    assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {needs}");
-    eprintln!("SKIPPED {test}: needs {needs}");
-}
 
 fn config(unordered: Unordered) -> StreamConfig {
     StreamConfig {
@@ -42,38 +39,23 @@ fn config(unordered: Unordered) -> StreamConfig {
 struct Scene {
     near: Engine,
     far: Engine,
-    stopper: Stopper,
-    router: Option<JoinHandle<()>>,
+    _bed: Bed,
 }
 
 impl Scene {
     fn make(test: &str) -> Option<Self> {
-        let [left, right] = ["l", "r"].map(|side| format!("timeous-{test}-{}{side}", std::process::id()));
-        let mut config = RouterConfig::new(&left, &right);
         let way = LinkConfig { delay: Duration::from_millis(20), ..LinkConfig::default() };
-        config.forward = LinkConfig {
-            capacity: Capacity::Fixed(Rate::from_kbps(20_000)),
-            queue: Limit::Packets(100),
-            loss: Loss::Bernoulli { p: 0.04 },
-            ..way.clone()
-        };
-        (config.back, config.seed) = (way, 3);
-        let mut router = match Router::open(config) {
-            Ok(router) => router,
-            Err(error @ (EmulatorError::NoRights { .. } | EmulatorError::NoIpTool)) => {
-                skip(test, &format!("root and iproute2 ({error})"));
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
-        let stop = Stop::new().unwrap();
-        let stopper = stop.stopper().unwrap();
-        let start = |name: &str| Namespace::open_or_make(name).unwrap().within(Engine::start).unwrap().unwrap();
-        let (near, far) = (start(&left), start(&right));
-        let router = thread::spawn(move || {
-            router.run_until(Instant::FAR_FUTURE, &stop).unwrap();
-        });
-        Some(Self { near, far, stopper, router: Some(router) })
+        let bed = Bed::make(test, |config| {
+            config.forward = LinkConfig {
+                capacity: Capacity::Fixed(Rate::from_kbps(20_000)),
+                queue: Limit::Packets(100),
+                loss: Loss::Bernoulli { p: 0.04 },
+                ..way.clone()
+            };
+            (config.back, config.seed) = (way, 3);
+        })?;
+        let start = |end: &Namespace| end.within(Engine::start).unwrap().unwrap();
+        Some(Self { near: start(&bed.left), far: start(&bed.right), _bed: bed })
     }
 
     /// A stream whose receiver has a tap, or not.
@@ -88,16 +70,6 @@ impl Scene {
             sender.sending().wait(Some(end));
         }
         (sender, receiver)
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        self.stopper.stop();
-        if let Some(router) = self.router.take() {
-            // A panic of it was printed, and dropping must not add another.
-            let _ = router.join();
-        }
     }
 }
 

@@ -184,7 +184,7 @@ pub struct Options {
     pub ccid: Ccid,
     /// What decides how fast it sends, with CCID 2. It is that of all flows of the process, or the daemon, to the same host,
     /// so that the last stream to be opened decides. `None`: Copa, if its data go stale; else as it is, AIMD unless another
-    /// stream chose.
+    /// stream chose. Over TCP the kernel's own decides besides, and alone if this is `None`.
     pub controller: Option<Kind>,
     /// The DCCP service code (RFC 4340 §8.1.2); by default that of RTP video (RFC 5762 §5.2).
     pub service: [u8; 4],

@@ -44,7 +44,7 @@ pub(super) struct Restraint {
     /// There is something to send, and no grant.
     held: bool,
     /// What is sent next was granted, and goes not only since too little is under way.
-    asked: bool,
+    granted: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +75,7 @@ impl Restraint {
             untimed: 0,
             path: None,
             held: false,
-            asked: false,
+            granted: false,
         }
     }
 
@@ -87,7 +87,7 @@ impl Restraint {
     /// Whether one segment may be given to the kernel.
     pub(super) fn may_send(&mut self, now: Instant, manager: &mut Manager) -> bool {
         let path = manager.ask(now, self.flow).expect("its flow is open as long as the connection");
-        self.asked = path.is_some();
+        self.granted = path.is_some();
         self.held = path.is_none() && self.sent.len() >= COMPANY;
         self.path = path.or(self.path);
         !self.held
@@ -95,14 +95,14 @@ impl Restraint {
 
     /// There was nothing to send after all.
     pub(super) fn give_back(&self, now: Instant, manager: &mut Manager) {
-        if self.asked {
+        if self.granted {
             manager.notify(now, self.flow, 0).expect("it was granted just now");
         }
     }
 
     /// A record was given that ends there in the stream, and left `at_once` or waits in the kernel.
     pub(super) fn sent(&mut self, now: Instant, manager: &mut Manager, (end, len): (u64, u64), at_once: bool) {
-        let told = match self.asked {
+        let told = match self.granted {
             true => manager.notify(now, self.flow, len),
             false => manager.notify_unasked(now, self.flow, len),
         };

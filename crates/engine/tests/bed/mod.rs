@@ -1,0 +1,54 @@
+//! Two network namespaces with an emulated link between them, for tests over real sockets. Needs root and iproute2.
+
+use std::thread::{self, JoinHandle};
+
+use timeous_core::Instant;
+use timeous_net::emulator::{Emulator as _, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
+
+/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
+fn skip(test: &str, needs: &str) {
+    assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {needs}");
+    eprintln!("SKIPPED {test}: needs {needs}");
+}
+
+/// 10.77.0.1 and 10.77.0.2, until it is dropped.
+pub(crate) struct Bed {
+    pub(crate) left: Namespace,
+    pub(crate) right: Namespace,
+    stopper: Stopper,
+    router: Option<JoinHandle<()>>,
+}
+
+impl Bed {
+    /// With the link as `set` makes it; `None`, and why is said, where this is not allowed.
+    pub(crate) fn make(test: &str, set: impl FnOnce(&mut RouterConfig)) -> Option<Self> {
+        let [left, right] = ["l", "r"].map(|side| format!("timeous-{test}-{}{side}", std::process::id()));
+        let mut config = RouterConfig::new(&left, &right);
+        set(&mut config);
+        let mut router = match Router::open(config) {
+            Ok(router) => router,
+            Err(error @ (EmulatorError::NoRights { .. } | EmulatorError::NoIpTool)) => {
+                skip(test, &format!("root and iproute2 ({error})"));
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let stop = Stop::new().unwrap();
+        let stopper = stop.stopper().unwrap();
+        let [left, right] = [left, right].map(|name| Namespace::open_or_make(&name).unwrap());
+        let router = thread::spawn(move || {
+            router.run_until(Instant::FAR_FUTURE, &stop).unwrap();
+        });
+        Some(Self { left, right, stopper, router: Some(router) })
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(router) = self.router.take() {
+            // A panic of it was printed, and dropping must not add another.
+            let _ = router.join();
+        }
+    }
+}
