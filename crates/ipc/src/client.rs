@@ -286,11 +286,19 @@ fn later(time: Instant, pause: Duration) -> State {
 
 /// Connects and says hello.
 fn greet(options: &Options) -> io::Result<OwnedFd> {
-    let socket = connect_to(&options.path)?;
-    let name: String = options.name.chars().take(64).collect();
-    let hello = encode(&ToDaemon::Hello { version: VERSION, name });
-    // A fresh socket has room for a hello.
-    if send(&socket, &hello, &[])? { Ok(socket) } else { Err(io::ErrorKind::WouldBlock.into()) }
+    say_hello(connect_to(&options.path)?, &options.name)
+}
+
+fn say_hello(socket: OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    let hello = encode(&ToDaemon::Hello { version: VERSION, name: name.chars().take(64).collect() });
+    match send(&socket, &hello, &[]) {
+        Ok(true) => Ok(socket),
+        // A fresh socket has room for a hello.
+        Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+        // A daemon that takes no more clients says so and closes, maybe before the hello: its goodbye can be read.
+        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => Ok(socket),
+        Err(error) => Err(error),
+    }
 }
 
 /// Looks for the daemon's welcome; gives the socket back if there is none yet.
@@ -309,5 +317,24 @@ fn welcomed(socket: OwnedFd, connection: u32, every: Duration) -> Result<Result<
 impl AsFd for Client {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.watch.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+    use crate::messages::Reason;
+
+    #[test]
+    fn a_goodbye_that_comes_before_the_hello_is_heard() {
+        let (ours, daemons) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
+        send(&daemons, &encode(&FromDaemon::Goodbye(Reason::Crowded)), &[]).unwrap();
+        drop(daemons);
+        let socket = say_hello(ours, "late").unwrap();
+        let refused = welcomed(socket, 0, Duration::from_secs(1)).unwrap_err();
+        assert!(matches!(refused, ConnectError::Refused(Reason::Crowded)), "{refused}");
     }
 }
