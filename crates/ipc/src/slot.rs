@@ -132,6 +132,9 @@ const LOSS_SHIFT: u32 = 16;
 /// Flags of a path state, above its kind; the loss is in the upper half.
 const HAS_SRTT: u64 = 1 << 8;
 const HAS_MIN_RTT: u64 = 1 << 9;
+const CONTENDED: u64 = 1 << 10;
+/// The flags of a path state.
+const STATE_FLAGS: u64 = HAS_SRTT | HAS_MIN_RTT | CONTENDED;
 
 impl Submission {
     /// As it lies in shared memory.
@@ -246,7 +249,7 @@ impl Completion {
                 let why = *Refusal::ALL.get(usize::try_from(words[2]).ok()?)?;
                 Some(Self::Refused { flow, why, value: words[3] })
             }
-            head if head as u32 as u64 & !(HAS_SRTT | HAS_MIN_RTT) == CHANGED => {
+            head if head as u32 as u64 & !STATE_FLAGS == CHANGED => {
                 let [_, _, rest @ ..] = *words;
                 Some(Self::Changed { flow, state: path_state(head >> 32, head & !KIND & 0xffff, rest)? })
             }
@@ -258,8 +261,9 @@ impl Completion {
 /// A path state as words: its loss, its flags, and six more. There is no room for what it delivered, of which only what chooses
 /// in a stream's queue makes anything.
 pub(crate) fn state_words(state: &PathState) -> Words {
-    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered: _, contended: _ } = *state;
-    let flags = if srtt.is_some() { HAS_SRTT } else { 0 } | if min_rtt.is_some() { HAS_MIN_RTT } else { 0 };
+    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered: _, contended } = *state;
+    let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
+    let flags = flag(srtt.is_some(), HAS_SRTT) | flag(min_rtt.is_some(), HAS_MIN_RTT) | flag(contended, CONTENDED);
     let nanos = |time: Option<Duration>| time.map_or(0, Duration::as_nanos);
     [loss_ppm.into(), flags, rate.as_bps(), nanos(srtt), rttvar.as_nanos(), nanos(min_rtt), window, outstanding]
 }
@@ -267,7 +271,7 @@ pub(crate) fn state_words(state: &PathState) -> Words {
 /// The same back; `None` if flags and words do not fit.
 pub(crate) fn path_state(loss: u64, flags: u64, rest: [u64; 6]) -> Option<PathState> {
     let [rate, srtt, rttvar, min_rtt, window, outstanding] = rest;
-    if flags & !(HAS_SRTT | HAS_MIN_RTT) != 0 {
+    if flags & !STATE_FLAGS != 0 {
         return None;
     }
     Some(PathState {
@@ -279,6 +283,6 @@ pub(crate) fn path_state(loss: u64, flags: u64, rest: [u64; 6]) -> Option<PathSt
         outstanding,
         loss_ppm: u32::try_from(loss).ok()?,
         delivered: None,
-        contended: false,
+        contended: flags & CONTENDED != 0,
     })
 }

@@ -72,7 +72,7 @@ const ADVICE: u8 = 5;
 /// A duration or a number that is not there.
 const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
-const PATH: usize = 8;
+const PATH: usize = 9;
 const QUEUE: usize = 5;
 const CARRIER: usize = 8;
 const BUFFER: usize = 5;
@@ -262,14 +262,15 @@ fn read_advice([at, reason, queued, average, min, max, stream, rate, path]: [u64
 }
 
 fn path_words(path: PathState) -> [u64; PATH] {
-    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended: _ } = path;
+    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended } = path;
     let maybe = |time: Option<Duration>| time.map_or(NONE, Duration::as_nanos);
     let delivered = delivered.map_or(NONE, Rate::as_bps);
-    [rate.as_bps(), maybe(srtt), rttvar.as_nanos(), maybe(min_rtt), window, outstanding, loss_ppm.into(), delivered]
+    let [loss, contended] = [loss_ppm.into(), contended.into()];
+    [rate.as_bps(), maybe(srtt), rttvar.as_nanos(), maybe(min_rtt), window, outstanding, loss, delivered, contended]
 }
 
 fn read_path(words: [u64; PATH]) -> PathState {
-    let [rate, srtt, rttvar, min_rtt, window, outstanding, loss, delivered] = words;
+    let [rate, srtt, rttvar, min_rtt, window, outstanding, loss, delivered, contended] = words;
     let maybe = |nanos| (nanos != NONE).then(|| Duration::from_nanos(nanos));
     PathState {
         rate: Rate::from_bps(rate),
@@ -280,7 +281,7 @@ fn read_path(words: [u64; PATH]) -> PathState {
         outstanding,
         loss_ppm: u32::try_from(loss).unwrap_or(u32::MAX),
         delivered: (delivered != NONE).then(|| Rate::from_bps(delivered)),
-        contended: false,
+        contended: contended != 0,
     }
 }
 
@@ -397,7 +398,13 @@ mod tests {
     #[test]
     fn a_snapshot_keeps_each_of_its_numbers() {
         let words: [u64; STATISTICS] = std::array::from_fn(|n| n as u64 + 1);
-        let path = PathState { srtt: Some(Duration::from_millis(3)), loss_ppm: 9, window: 77, ..PathState::default() };
+        let path = PathState {
+            srtt: Some(Duration::from_millis(3)),
+            loss_ppm: 9,
+            window: 77,
+            contended: true,
+            ..PathState::default()
+        };
         let transport = read_statistics(words);
         let thresholds = Some(Thresholds { min: 10, max: 20 });
         let buffer = BufferState { average: 9, thresholds, stream: Some(Rate::from_kbps(7)), advised: None };

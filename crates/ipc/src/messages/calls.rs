@@ -154,7 +154,7 @@ pub enum Answer {
     },
 }
 
-/// [`PathState`] as it is written, but for what it delivered; times in nanoseconds.
+/// [`PathState`] as it is written; times in nanoseconds, rates in bits a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     rate: u64,
@@ -164,12 +164,13 @@ pub struct Path {
     window: u64,
     outstanding: u64,
     loss_ppm: u32,
+    delivered: Option<u64>,
+    contended: bool,
 }
 
 impl From<PathState> for Path {
     fn from(state: PathState) -> Self {
-        let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered: _, contended: _ } =
-            state;
+        let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended } = state;
         Self {
             rate: rate.as_bps(),
             srtt: srtt.map(Duration::as_nanos),
@@ -178,13 +179,15 @@ impl From<PathState> for Path {
             window,
             outstanding,
             loss_ppm,
+            delivered: delivered.map(Rate::as_bps),
+            contended,
         }
     }
 }
 
 impl From<Path> for PathState {
     fn from(path: Path) -> Self {
-        let Path { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm } = path;
+        let Path { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended } = path;
         Self {
             rate: Rate::from_bps(rate),
             srtt: srtt.map(Duration::from_nanos),
@@ -193,8 +196,8 @@ impl From<Path> for PathState {
             window,
             outstanding,
             loss_ppm,
-            delivered: None,
-            contended: false,
+            delivered: delivered.map(Rate::from_bps),
+            contended,
         }
     }
 }

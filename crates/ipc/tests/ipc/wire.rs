@@ -46,8 +46,8 @@ fn submission() -> impl Strategy<Value = Submission> {
 
 fn state() -> impl Strategy<Value = PathState> {
     let times = (prop::option::of(nanos()), nanos(), prop::option::of(nanos()));
-    (any::<u64>(), times, any::<u64>(), any::<u64>(), 0..=1_000_000_u32).prop_map(
-        |(rate, (srtt, rttvar, min_rtt), window, outstanding, loss_ppm)| PathState {
+    (any::<u64>(), times, any::<u64>(), any::<u64>(), 0..=1_000_000_u32, any::<bool>()).prop_map(
+        |(rate, (srtt, rttvar, min_rtt), window, outstanding, loss_ppm, contended)| PathState {
             rate: Rate::from_bps(rate),
             srtt,
             rttvar,
@@ -56,7 +56,7 @@ fn state() -> impl Strategy<Value = PathState> {
             outstanding,
             loss_ppm,
             delivered: None,
-            contended: false,
+            contended,
         },
     )
 }
