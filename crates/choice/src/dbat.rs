@@ -176,6 +176,9 @@ impl LateChoice for Dbat {
             Fate::Dropped(DropReason::TooLate | DropReason::Expired) => self.tuner.too_late(),
             Fate::Lost | Fate::Dropped(_) => {}
         }
+        if fate != Fate::Acked {
+            self.tuner.gone(len.unwrap_or(0));
+        }
     }
 
     fn adviser(&mut self) -> Option<&mut dyn Adviser> {

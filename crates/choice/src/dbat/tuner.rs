@@ -220,6 +220,11 @@ impl Tuner {
         self.carried.acked(len);
     }
 
+    /// A packet of `len` bytes was lost or given up: it does not come through, and waits nowhere.
+    pub fn gone(&mut self, len: u64) {
+        self.carried.gone(len);
+    }
+
     /// A packet was given up that could not have arrived in time.
     pub fn too_late(&mut self) {
         self.late = self.settings.tell_of_lateness;
@@ -256,7 +261,7 @@ impl Tuner {
         if let Some(reason) = reason
             && arrived
             && self.may_tell(now, reason, interval)
-            && (reason != Reason::Room || (is_short(path, delay) && self.is_used(rate) && !self.carried.falls_behind()))
+            && (reason != Reason::Room || (is_short(path, delay) && self.is_used(rate) && self.carried.keeps_up()))
         {
             self.tell(now, (reason, level), path, queued, delay);
         }
