@@ -435,7 +435,8 @@ impl Controller for Copa {
     }
 
     /// The window decays by half each timeout (RFC 2861 §3.2), and grows again at doubling speed until something waits.
-    fn on_idle(&mut self, _: Instant, timeouts: u32) {
+    fn on_idle(&mut self, now: Instant, timeouts: u32) {
+        self.path.paused(now);
         if timeouts == 0 {
             return;
         }

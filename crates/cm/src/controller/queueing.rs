@@ -41,6 +41,8 @@ pub(super) struct Queueing {
 #[derive(Clone, Copy, Debug)]
 struct Round {
     began: Instant,
+    /// The latest acknowledgement in it.
+    latest: Instant,
     acked: u64,
 }
 
@@ -113,17 +115,31 @@ impl Queueing {
     fn count_round(&mut self, now: Instant, bytes: u64) {
         let Some(round) = &mut self.round else {
             // What came with the first acknowledgement was sent before the measurement began.
-            self.round = Some(Round { began: now, acked: 0 });
+            self.round = Some(Round { began: now, latest: now, acked: 0 });
             return;
         };
         round.acked += bytes;
+        round.latest = now;
         let lasted = now.saturating_since(round.began);
         if lasted >= self.srtt.max(MIN_ROUND) {
             let rate = round.acked as f64 / lasted.as_secs_f64();
-            self.rate = Some(rate);
-            self.fastest.measured(now, RATE_WINDOW, rate);
-            self.ever.measured(now, LINK_WINDOW, rate);
-            self.round = Some(Round { began: now, acked: 0 });
+            self.delivers(now, rate);
+            self.round = Some(Round { began: now, latest: now, acked: 0 });
+        }
+    }
+
+    fn delivers(&mut self, now: Instant, rate: f64) {
+        self.rate = Some(rate);
+        self.fastest.measured(now, RATE_WINDOW, rate);
+        self.ever.measured(now, LINK_WINDOW, rate);
+    }
+
+    /// Nothing is under way any more: until something is, nothing tells how fast the path delivers.
+    pub(super) fn paused(&mut self, now: Instant) {
+        let Some(Round { began, latest, acked }) = self.round.take() else { return };
+        let lasted = latest.saturating_since(began);
+        if lasted >= MIN_ROUND {
+            self.delivers(now, acked as f64 / lasted.as_secs_f64());
         }
     }
 

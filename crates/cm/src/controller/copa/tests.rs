@@ -213,6 +213,21 @@ fn with_little_of_the_link_others_are_still_told_from_its_own_packets() {
     assert!(script.copa.is_among_others());
 }
 
+/// Found by `timeous-lab short-beside`: a stream that came when the queue was full, and sent a few packets of each intra frame,
+/// counted its pauses into the time that a packet needs, and took all that waited for that.
+#[test]
+fn with_pauses_between_its_bursts_others_are_still_told_from_its_own_packets() {
+    let mut script = Script { copa: Copa::new(MTU), now: Instant::ZERO };
+    script.copa.end_slow_start();
+    for burst in 0..12 {
+        script.now += millis(850);
+        script.copa.on_idle(script.now, 0);
+        script.now += millis(250);
+        script.acks(8, if burst % 4 == 0 { 250 } else { 310 });
+    }
+    assert!(script.copa.is_among_others());
+}
+
 #[test]
 fn what_the_application_limits_does_not_grow_the_window() {
     let mut script = Script::steady(10.0);
