@@ -8,8 +8,8 @@
 //!
 //! What is ours, each for a live stream's sake:
 //!
-//! - Among others the window is CUBIC's. The paper's increases `room` by AIMD, as NewReno would its window; those that fill
-//!   queues today are CUBIC's, beside which AIMD has less and less the longer the queue is.
+//! - Among others the window is CUBIC's, from slow start on. The paper's increases `room` by AIMD, as NewReno would its window; those
+//!   that fill queues today are CUBIC's, beside which AIMD has less and less the longer the queue is.
 //! - Far above its aim the window goes at once to what the path holds without a queue, once a round trip, while nobody
 //!   else fills it: when a link slows down, a queue that lasts ten round trips is frames too late.
 //! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each thirty round trips as
@@ -25,11 +25,13 @@
 //!   packets as long as it lasts, so that persistent loss makes it slower and slower (RFC 8085 §3.1). A mark takes a fifth
 //!   (RFC 8511), once a round trip; silence all but one packet (RFC 5681 §3.1).
 
+mod rival;
+
 use timeous_core::{Duration, Instant, Rate};
 
-use super::cubic::Cubic;
 use super::queueing::{Look, Queueing};
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
+use rival::Rival;
 
 /// The least round trip counts for so long: routes change (§2.1).
 const BASE_WINDOW: Duration = Duration::from_secs(10);
@@ -133,15 +135,6 @@ enum Mode {
     Short,
     /// Others do.
     Among,
-}
-
-/// The window that it has among others. They leave the queue nearly empty now and then, and fill it again: so long it
-/// stands as it was.
-#[derive(Clone, Debug)]
-struct Rival {
-    cubic: Cubic,
-    /// The queue was others' then.
-    at: Instant,
 }
 
 impl Velocity {
@@ -278,21 +271,32 @@ impl Copa {
     /// The queue is others', again or for the first time.
     fn join(&mut self, now: Instant) {
         self.mode = Mode::Among;
-        if self.rival.is_none() {
-            let mut cubic = Cubic::new(self.mtu as u64);
-            cubic.adopt(self.bytes(), Some(self.bytes()));
-            self.rival = Some(Rival { cubic, at: now });
-        }
+        let (mtu, window) = (self.mtu as u64, self.bytes());
+        self.rival.get_or_insert_with(|| Rival::new(now, mtu, window));
     }
 
     /// Its window among others, if it is so or was of late.
-    fn rival(&mut self, now: Instant) -> Option<&mut Cubic> {
+    fn rival(&mut self, now: Instant) -> Option<&mut Rival> {
         let is_among = self.mode == Mode::Among;
         self.rival.take_if(|rival| !is_among && now.saturating_since(rival.at) > RIVAL_FOR);
-        self.rival.as_mut().map(|rival| {
-            rival.at = if is_among { now } else { rival.at };
-            &mut rival.cubic
-        })
+        let rival = self.rival.as_mut()?;
+        if is_among {
+            rival.at = now;
+        }
+        Some(rival)
+    }
+
+    /// Among others the window is the rival's, unless its packets are just being taken out of the queue.
+    fn follow_rival(&mut self) {
+        let Some(rival) = self.rival.as_ref().filter(|_| self.mode == Mode::Among) else { return };
+        let window = (rival.window() as f64 / self.mtu).max(1.0);
+        match &mut self.drain {
+            Some(drain) => drain.then = window,
+            None => self.window = window,
+        }
+        if !rival.in_slow_start() {
+            self.start = None;
+        }
     }
 
     /// The window is what it was; or, if the queue was its own, what the path holds without one.
@@ -321,11 +325,14 @@ impl Copa {
         self.reduce_to(now, look, left);
     }
 
-    /// After silence nobody knows what waits.
+    /// After silence nobody knows what waits. But others who were there a moment ago are thought to be there still.
     fn forget_queue(&mut self) {
-        (self.pace, self.mode, self.rival) = (Velocity::STILL, Mode::Short, None);
-        (self.emptied_at, self.drained_at, self.drain) = (None, None, None);
+        (self.pace, self.drain) = (Velocity::STILL, None);
+        if self.rival.is_none() {
+            (self.mode, self.emptied_at, self.drained_at) = (Mode::Short, None, None);
+        }
         self.path.after_silence();
+        self.follow_rival();
     }
 
     fn bytes(&self) -> u64 {
@@ -371,20 +378,17 @@ impl Controller for Copa {
             return;
         };
         self.mind_losses(now, &look);
-        if let Some(start) = self.start {
+        let holds = self.mode == Mode::Among && self.drain.is_none();
+        if let Some(rival) = self.rival(now) {
+            rival.acked(now, &acked, holds);
+        }
+        if let (Some(start), Mode::Short) = (self.start, self.mode) {
             self.emptied_at = Some(now);
             self.begin(start, &acked, &look);
-        } else {
-            if self.judge(now, &look) {
-                return;
-            }
-            let (is_among, mtu) = (self.mode == Mode::Among, self.mtu);
-            match self.rival(now).filter(|_| is_among) {
-                Some(cubic) => {
-                    cubic.on_acked(now, acked);
-                    self.window = cubic.window() as f64 / mtu;
-                }
-                None => self.steer(now, &acked, &look),
+        } else if !self.judge(now, &look) {
+            match self.mode {
+                Mode::Short => self.steer(now, &acked, &look),
+                Mode::Among => self.follow_rival(),
             }
         }
     }
@@ -394,16 +398,12 @@ impl Controller for Copa {
     }
 
     fn on_congestion(&mut self, now: Instant, congestion: Congestion) {
-        let mtu = self.mtu;
-        let left = self.rival(now).map(|cubic| {
-            cubic.on_congestion(now, congestion);
-            (cubic.window() as f64 / mtu).max(MIN_WINDOW)
-        });
-        if let (Mode::Among, Some(left)) = (self.mode, left) {
-            match &mut self.drain {
-                Some(drain) => drain.then = left,
-                None => self.window = left,
-            }
+        let is_among = self.mode == Mode::Among;
+        if let Some(rival) = self.rival(now) {
+            rival.congested(now, congestion, is_among);
+        }
+        if is_among {
+            self.follow_rival();
             return;
         }
         let look = self.path.look();
@@ -424,25 +424,34 @@ impl Controller for Copa {
     }
 
     /// One packet, and from there at doubling speed to what was, or until something waits.
-    fn on_timeout(&mut self, _: Instant, timed_out: TimedOut) {
+    fn on_timeout(&mut self, now: Instant, timed_out: TimedOut) {
         if timed_out.outstanding > 0 {
             let before = self.start.and_then(|start| start.threshold).unwrap_or(self.window);
             let threshold = if timed_out.again { before } else { self.window.max(before / 2.0) };
             self.start = Some(Start { threshold: Some(threshold.max(MIN_WINDOW)), in_a_row: 0 });
         }
         self.window = 1.0;
+        if let Some(rival) = self.rival(now) {
+            rival.timed_out(now, timed_out);
+        }
         self.forget_queue();
     }
 
     /// The window decays by half each timeout (RFC 2861 §3.2), and grows again at doubling speed until something waits.
     fn on_idle(&mut self, now: Instant, timeouts: u32) {
         self.path.paused(now);
+        // Nothing of its own is in the queue.
+        self.end_drain(false);
+        self.drained_at = Some(now);
         if timeouts == 0 {
             return;
         }
         let least = self.window.min(initial::rfc3390(self.mtu as u64) as f64 / self.mtu);
         let decayed = (0..timeouts.min(64)).fold(self.window, |window, _| window / 2.0);
         (self.window, self.start) = (decayed.max(least), Some(Start::default()));
+        if let Some(rival) = self.rival(now) {
+            rival.idle(now, timeouts);
+        }
         self.forget_queue();
     }
 

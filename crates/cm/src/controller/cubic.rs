@@ -115,7 +115,7 @@ impl Cubic {
         self
     }
 
-    fn in_slow_start(&self) -> bool {
+    pub(super) fn in_slow_start(&self) -> bool {
         // Where both are equal RFC 5681 §3.1 leaves the choice; after a loss they are.
         self.window < self.threshold
     }

@@ -181,8 +181,13 @@ fn a_queue_that_never_empties_is_others_and_the_window_is_cubics_until_it_runs_e
     script.acks(5, 300);
     assert!(!script.copa.is_among_others());
     // It has taken its own packets away meanwhile. Five round trips of 300 ms later.
-    script.acks(180, 300);
-    assert!(script.copa.is_among_others(), "it is others' queue by now");
+    while !script.copa.is_among_others() {
+        script.acks(1, 300);
+    }
+    let before = script.copa.window;
+    script.acks(9, 300);
+    close(script.copa.window - before, 9.0, 1.0);
+    script.lose(false);
     let before = script.copa.window;
     script.acks(90, 300);
     assert!(script.copa.window > before, "it grows whatever waits");
@@ -197,6 +202,55 @@ fn a_queue_that_never_empties_is_others_and_the_window_is_cubics_until_it_runs_e
     assert!(script.copa.mode == Mode::Among && script.copa.window >= before);
     script.acks(1_100, 100);
     assert!(!script.copa.is_among_others());
+}
+
+/// A script among others, with a window of ten packets there.
+fn among() -> Script {
+    let mut script = Script::steady(20.0);
+    script.acks(200, 300);
+    while script.copa.window > 14.0 {
+        script.lose(false);
+    }
+    assert!(script.copa.mode == Mode::Among && script.copa.window > 9.0, "{:?}", script.copa);
+    script
+}
+
+/// Found by `timeous-lab short-beside`: beside CoDel the queue is nearly empty often. What the window for that lost was taken
+/// from what it has among others, too, and what it gained was not added.
+#[test]
+fn what_it_has_among_others_follows_its_losses_by_its_own_measure() {
+    let mut script = among();
+    let had = script.copa.window;
+    script.acks(6, 100);
+    assert!(script.copa.mode == Mode::Short);
+    script.copa.window = 3.0;
+    script.lose(false);
+    close(script.copa.rival.as_ref().unwrap().window() as f64 / MTU as f64, 0.7 * had, 0.1);
+    script.copa.window = 0.7 * had;
+    for _ in 0..100 {
+        script.now += millis(10);
+        let rtt = Some(millis(100));
+        let outstanding = script.copa.window() / 2;
+        script.copa.on_acked(script.now, Acked { bytes: MTU, outstanding, rtt, srtt: rtt, window_limited: true });
+    }
+    assert!(script.copa.rival.as_ref().unwrap().window() as f64 > 0.75 * had * MTU as f64);
+}
+
+/// Found by `timeous-lab short-beside`: between two frames of use a stream was silent, and had to find out about others anew.
+#[test]
+fn others_who_were_there_before_a_silence_are_thought_to_be_there_after_it() {
+    let mut script = among();
+    let outstanding = script.copa.window();
+    script.copa.on_timeout(script.now, TimedOut { outstanding, again: false });
+    assert_eq!((script.copa.window(), script.copa.is_among_others()), (MTU, true));
+    script.acks(3, 300);
+    close(script.copa.window, 4.0, 1e-9);
+    script.acks(20, 100);
+    assert!(script.copa.mode == Mode::Short, "until the queue is seen to be empty");
+    let mut script = among();
+    script.now += millis(1_500);
+    script.copa.on_idle(script.now, 1);
+    assert!(script.copa.is_among_others());
 }
 
 /// Found by `timeous-lab short-beside`: with a twentieth of the link a packet's own time was thought to be all that waited,
