@@ -1,9 +1,11 @@
 //! The send side: what is under way, what has to be sent again, and when (RFC 6675, RFC 6582, RFC 8985).
 
 mod acknowledgement;
+mod detect;
 mod ecn;
 mod feedback;
 mod late;
+mod leave;
 mod payload;
 mod phase;
 mod probe;
@@ -13,10 +15,8 @@ mod scoreboard;
 mod sent;
 mod window;
 
-use std::ops::Range;
-
 use timeous_cm::Loss;
-use timeous_core::{AduSource, Duration, Instant, PathState, PulledAdu};
+use timeous_core::{Duration, Instant};
 
 pub(crate) use acknowledgement::{Acknowledgement, RoundTrip, Verdict};
 pub(crate) use feedback::Feedback;
@@ -251,106 +251,6 @@ impl Sender {
         }
     }
 
-    fn detect(
-        &mut self,
-        now: Instant,
-        path: RoundTrip,
-        is_duplicate: bool,
-        advanced: bool,
-        feedback: &mut Feedback,
-        verdict: &mut Verdict,
-    ) {
-        if is_duplicate && self.phase == Phase::Open {
-            self.dup_acks += 1;
-        }
-        match self.detection {
-            Detection::DuplicateAcks => self.detect_by_duplicates(is_duplicate, advanced, feedback, verdict),
-            Detection::DupThresh => self.board.lose_by_dup_thresh(DUP_THRESH as usize, 2 * self.smss, feedback),
-            Detection::Rack => {
-                self.rack.on_delivered(now, feedback, path.least);
-                verdict.look_again = self.detect_by_time(now, path, feedback);
-            }
-        }
-        // "If DupAcks >= DupThresh", for segments that are smaller than SMSS (RFC 6675 §5 step 1).
-        if self.detection == Detection::DupThresh && self.dup_acks >= DUP_THRESH && self.phase == Phase::Open {
-            self.board.lose(0, feedback);
-        }
-        self.answer_loss(feedback, verdict);
-    }
-
-    /// Takes for lost what RACK says, and gives when it wants to look again.
-    fn detect_by_time(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Option<Instant> {
-        let recovering = self.phase != Phase::Open;
-        self.rack.detect(now, &mut self.board, recovering, (path.least, path.smoothed), feedback)
-    }
-
-    /// What was overtaken has had the time that it may take (RFC 8985 §6.2, step 5).
-    pub(crate) fn look_again(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Verdict {
-        feedback.clear();
-        let mut verdict = Verdict { holds_window: true, beyond_gap: self.beyond_gap(), ..Verdict::default() };
-        if self.detection == Detection::Rack {
-            verdict.look_again = self.detect_by_time(now, path, feedback);
-            self.answer_loss(feedback, &mut verdict);
-        }
-        verdict
-    }
-
-    /// NewReno: each duplicate acknowledgement is a segment that has arrived, the third one tells of a loss, and a
-    /// partial acknowledgement of the next one (RFC 6582 §3.2).
-    fn detect_by_duplicates(
-        &mut self,
-        is_duplicate: bool,
-        advanced: bool,
-        feedback: &mut Feedback,
-        verdict: &mut Verdict,
-    ) {
-        if is_duplicate && !matches!(self.phase, Phase::Timeout { .. }) {
-            if self.phase == Phase::Open && self.dup_acks == DUP_THRESH {
-                self.board.lose(0, feedback);
-            }
-            // The first segment is the one that is missing.
-            let from = self.presumed.max(self.board.get(0).map_or(0, |first| first.end));
-            if let Some((end, bytes)) = self.board.presume_departed(from) {
-                self.presumed = end;
-                feedback.acked += bytes;
-            }
-        } else if advanced && self.phase.is_recovery() {
-            verdict.first_partial = !std::mem::replace(&mut self.had_partial, true);
-            // If it was presumed to have arrived, it was another one that did.
-            if self.board.get(0).is_some_and(|first| first.copies == 0 && !first.waiting)
-                && let Some((end, bytes)) = self.board.presume_departed(self.presumed)
-            {
-                self.presumed = end;
-                feedback.lost += bytes;
-            }
-            self.board.lose(0, feedback);
-            self.is_urgent = true;
-        }
-    }
-
-    /// What was found lost begins a recovery, unless one goes on.
-    fn answer_loss(&mut self, feedback: &Feedback, verdict: &mut Verdict) {
-        let first_waiting = self.board.next_waiting().and_then(|at| self.board.get(at)).map(|sent| sent.sent_at);
-        match (self.phase, first_waiting) {
-            (Phase::Open, Some(first)) => {
-                self.phase = Phase::Recovery { point: self.nxt() };
-                self.is_urgent = true;
-                self.had_partial = false;
-                (self.next_doubt, self.rescued) = (self.una(), self.una());
-                self.probe.reset();
-                self.ecn.reduced(self.nxt());
-                verdict.recovery_began = true;
-                verdict.loss = Some((Loss::Transient, feedback.newest_lost.unwrap_or(first)));
-            }
-            // "the loss of a retransmission, should be taken as two indications of congestion" (RFC 5681 §4.3). Others
-            // belong to the event that was told.
-            _ => {
-                let again = feedback.newest_lost_again.map(|at| (Loss::Transient, at));
-                verdict.loss = again.or(feedback.newest_lost.map(|at| (Loss::None, at)));
-            }
-        }
-    }
-
     /// The retransmission timer went off (RFC 6298 §5.4 to §5.6).
     pub(crate) fn on_timeout(&mut self, now: Instant, path: RoundTrip, feedback: &mut Feedback) -> Verdict {
         feedback.clear();
@@ -376,148 +276,6 @@ impl Sender {
         self.ecn.reduced(self.nxt());
         let loss = Some((Loss::Persistent, feedback.newest_lost.unwrap_or_default()));
         Verdict { loss, beyond_gap, ..Verdict::default() }
-    }
-
-    /// `NextSeg` of RFC 6675 §4: what is to be sent next. `fresh` says whether there are new data, and room for them at
-    /// the peer.
-    pub(crate) fn next(&mut self, fresh: bool) -> Option<Next> {
-        if let Some(at) = self.board.next_waiting() {
-            return Some(if self.is_urgent { Next::AgainNow(at) } else { Next::Again(at) });
-        }
-        if fresh {
-            return Some(Next::Fresh);
-        }
-        if !self.phase.is_recovery() || self.detection == Detection::DuplicateAcks {
-            return None;
-        }
-        // RACK knows how long the doubtful may take, and the last one, too: what was sent before the retransmission is judged
-        // when that arrives. To repeat what is merely under way would come back as a duplicate, and widen its window.
-        if self.detection == Detection::Rack {
-            return None;
-        }
-        let doubtful = self.board.next_doubtful(self.next_doubt.max(self.una()));
-        doubtful.or_else(|| self.rescue()).map(Next::Again)
-    }
-
-    /// Rule (4): once in a recovery, the last segment that is missing.
-    fn rescue(&self) -> Option<usize> {
-        if self.una() > self.rescued { self.board.last_missing() } else { None }
-    }
-
-    /// Appends new data to `packet`; see [`Payload::fresh`].
-    pub(crate) fn pull(
-        &mut self,
-        now: Instant,
-        path: &PathState,
-        room: Room,
-        source: &mut dyn AduSource,
-        packet: &mut Vec<u8>,
-    ) -> Option<Fresh> {
-        self.payload.fresh(now, path, room, source, packet)
-    }
-
-    /// How large the next new segment is thought to be.
-    pub(crate) fn next_size(&self, source: &dyn AduSource) -> u64 {
-        self.payload.next_size(source).map_or(self.smss, |size| size.min(self.smss))
-    }
-
-    /// Whether there may be new data.
-    pub(crate) fn has_fresh(&mut self, now: Instant, source: &mut dyn AduSource) -> bool {
-        self.payload.has_fresh(now, source)
-    }
-
-    /// What was sent again as something else.
-    pub(crate) fn changes(&self) -> Changes {
-        self.payload.changes()
-    }
-
-    /// The next ADU whose fate is known by something else than its segment's acknowledgement.
-    pub(crate) fn poll_settled(&mut self) -> Option<Settled> {
-        self.payload.poll_settled()
-    }
-
-    /// New data left.
-    pub(crate) fn sent_fresh(&mut self, now: Instant, fresh: &Fresh) {
-        let start = self.nxt();
-        self.board.push(now, fresh.len as u64, fresh.token);
-        self.log(now, start, self.nxt(), 1);
-    }
-
-    /// The FIN left.
-    pub(crate) fn sent_fin(&mut self, now: Instant) {
-        let start = self.nxt();
-        self.board.push_fin(now);
-        self.log(now, start, self.nxt(), 1);
-    }
-
-    /// Appends the data of the segment at a place to `packet`; see [`Payload::again`].
-    pub(crate) fn repeat(
-        &mut self,
-        now: Instant,
-        path: &PathState,
-        at: usize,
-        source: &mut dyn AduSource,
-        packet: &mut Vec<u8>,
-    ) -> Option<PulledAdu> {
-        let span = self.board.get(at).filter(|sent| !sent.fin)?.span();
-        self.payload.again(now, path, span, source, packet)
-    }
-
-    /// The segment at a place, without its data.
-    pub(crate) fn segment_at(&self, at: usize) -> Option<(Range<u64>, bool)> {
-        self.board.get(at).map(|sent| (sent.span(), sent.fin))
-    }
-
-    /// It left again.
-    pub(crate) fn sent_again(&mut self, now: Instant, at: usize) {
-        let Some(was) = self.board.get(at).copied() else { return };
-        self.board.resent(now, at);
-        self.log(now, was.start, was.end, was.transmissions.saturating_add(1));
-        if self.phase.is_recovery() {
-            let first = std::mem::take(&mut self.is_urgent);
-            if was.waiting && first {
-                // "set both HighRxt and RescueRxt to the highest sequence number in the retransmitted segment"
-                // (step 4.3).
-                self.rescued = self.rescued.max(was.end);
-            }
-            let is_rescue = !was.waiting && self.board.highest_sacked().is_none_or(|highest| was.end > highest);
-            if is_rescue {
-                self.rescued = self.phase.point().unwrap_or_default();
-            } else {
-                self.next_doubt = self.next_doubt.max(was.end);
-            }
-        }
-        self.is_urgent = false;
-    }
-
-    fn log(&mut self, now: Instant, start: u64, end: u64, number: u16) {
-        if self.detection == Detection::Rack {
-            self.rack.transmitted(now, self.board.latest_order(), start, end, number);
-        }
-    }
-
-    /// Whether a tail loss probe is of use: "unless it is already in fast recovery, RTO recovery, or segments have been
-    /// SACKed" (RFC 8985 §7.2).
-    pub(crate) fn wants_probe(&self) -> bool {
-        self.detection != Detection::DuplicateAcks
-            && self.phase == Phase::Open
-            && self.board.sacked_segments() == 0
-            && !self.is_idle()
-    }
-
-    /// Whether the rules let one leave now (RFC 8985 §7.3).
-    pub(crate) fn may_probe(&self) -> bool {
-        self.wants_probe() && self.probe.may_send()
-    }
-
-    /// The segment that a probe repeats if there are no new data.
-    pub(crate) fn last_segment(&self) -> Option<usize> {
-        self.board.segments().checked_sub(1)
-    }
-
-    /// What just left was a probe.
-    pub(crate) fn sent_probe(&mut self, repeats: bool) {
-        self.probe.sent(self.nxt(), repeats);
     }
 
     /// The connection ends: the tokens of what is under way.
