@@ -3,14 +3,18 @@
 use timeous_core::{Duration, Instant, PathState};
 
 /// How long a packet that leaves now is thought to be under way, if the path is as fast as it may well be: the smoothed
-/// round trip less its mean deviation, of which half the least is the way back.
+/// round trip less its mean deviation, of which half the least is the way back; or the time in which the path delivers what is
+/// outstanding, if that is less.
 ///
 /// The smoothed round trip "responds slowly to rapid variations" (McQuistin §3.2): after a standstill it stays high for
 /// many round trips, and the deviation with it; where a queue stands, there is little of that. Not to send what is useful is
-/// worse than to send what is late (ibid.).
+/// worse than to send what is late (ibid.). When it delivers again, each round trip is that of a packet that was there while it
+/// stood still; what is left of those, at the rate at which they come, is all that a packet has to wait for.
 pub(crate) fn optimistic(path: &PathState) -> Duration {
     let half = path.min_rtt.or(path.srtt).unwrap_or(Duration::ZERO) / 2;
-    path.one_way().saturating_sub(path.rttvar).max(half.min(path.one_way()))
+    let usual = path.one_way().saturating_sub(path.rttvar);
+    let ahead = path.delivered.map_or(Duration::MAX, |rate| rate.time_for(path.outstanding) + half);
+    usual.min(ahead).max(half.min(path.one_way()))
 }
 
 /// How long a packet of `len` bytes that leaves now is under way where a queue stands: behind all that is under way, at the rate
@@ -64,5 +68,23 @@ mod tests {
         assert_eq!(optimistic(&path(340, 10)), ms(310), "a queue that stands");
         assert_eq!(optimistic(&path(200, 150)), ms(30), "one that is gone");
         assert_eq!(optimistic(&PathState::default()), Duration::ZERO);
+    }
+
+    /// Found by `timeous-lab tl-timelines`: what was handed over while the samples of a standstill came in was given up.
+    #[test]
+    fn where_a_path_delivers_again_a_packet_waits_only_for_what_is_left() {
+        let ms = |millis| Duration::from_millis(millis);
+        let path = PathState {
+            srtt: Some(ms(240)),
+            rttvar: ms(50),
+            min_rtt: Some(ms(40)),
+            outstanding: 5_000,
+            delivered: Some(timeous_core::Rate::from_kbps(2_000)),
+            ..PathState::default()
+        };
+        assert_eq!(optimistic(&path), ms(20 + 20));
+        assert_eq!(optimistic(&PathState { outstanding: 0, ..path }), ms(20), "never less than over an empty path");
+        assert_eq!(optimistic(&PathState { outstanding: 100_000, ..path }), ms(170), "what is usual may be less");
+        assert_eq!(optimistic(&PathState { delivered: None, ..path }), ms(170));
     }
 }

@@ -8,6 +8,8 @@ use timeous_core::{Duration, Instant, Rate};
 const ROUNDS: usize = 4;
 /// A round lasts a round trip, but not less than this: acknowledgements come in lumps.
 const MIN_ROUND: Duration = Duration::from_millis(40);
+/// After a standstill the rate is told as soon as acknowledgements have come for so long: what was known before is of no use.
+const MIN_AFRESH: Duration = Duration::from_millis(10);
 /// What is older than this many rounds says nothing any more.
 const STALE_AFTER: u64 = 10;
 
@@ -21,6 +23,9 @@ pub(crate) struct DeliveryRate {
     bytes: u64,
     rounds: VecDeque<(Instant, Rate)>,
     latest: Option<Rate>,
+    /// When bytes were acknowledged last, and whether nothing was for a round trip before this round.
+    last: Option<Instant>,
+    is_afresh: bool,
 }
 
 impl DeliveryRate {
@@ -33,7 +38,11 @@ impl DeliveryRate {
         };
         self.bytes += bytes;
         let lasted = now.saturating_since(began);
-        if lasted >= MIN_ROUND {
+        let stood_still = self.last.replace(now).is_some_and(|last| now.saturating_since(last) > srtt.max(MIN_ROUND));
+        if stood_still {
+            // What was delivered by then says nothing of a path that delivers again.
+            self.latest = None;
+        } else if lasted >= if self.is_afresh { MIN_AFRESH } else { MIN_ROUND } {
             self.latest = Some(Rate::from_bytes_in(self.bytes, lasted));
         }
         if lasted >= srtt.max(MIN_ROUND) {
@@ -43,10 +52,12 @@ impl DeliveryRate {
             }
             self.began = Some(now);
             self.bytes = 0;
+            self.is_afresh = stood_still;
         }
     }
 
-    /// The rate in the round that goes on or, while that is short, in the one before it.
+    /// The rate in the round that goes on or, while that is short, in the one before it. None while it is short if nothing
+    /// was delivered for a round trip before it.
     pub(crate) fn latest(&self) -> Option<Rate> {
         self.latest
     }
@@ -98,5 +109,25 @@ mod tests {
         }
         delivery.acked(at(240), 250, rtt);
         assert_eq!(delivery.latest(), Some(Rate::from_kbps(200)));
+    }
+
+    /// Found by `timeous-lab tl-timelines`: after a standstill the one packet that ended it was the rate for 40 ms.
+    #[test]
+    fn after_a_standstill_the_rate_is_that_at_which_acknowledgements_come_again() {
+        let rtt = Duration::from_millis(50);
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut delivery = DeliveryRate::default();
+        for n in 0..=10 {
+            delivery.acked(at(10 * n), 250, rtt);
+        }
+        assert_eq!(delivery.latest(), Some(Rate::from_kbps(200)));
+        delivery.acked(at(500), 250, rtt);
+        assert_eq!(delivery.latest(), None, "400 ms say nothing of a path that delivers again");
+        for n in 1..=4 {
+            delivery.acked(at(500 + 2 * n), 1_000, rtt);
+            assert_eq!(delivery.latest(), None, "too short to tell");
+        }
+        delivery.acked(at(510), 1_000, rtt);
+        assert_eq!(delivery.latest(), Some(Rate::from_kbps(4_000)));
     }
 }
