@@ -83,6 +83,10 @@ pub trait Controller: Send + std::fmt::Debug {
     /// A timeout: nothing is known of what was under way.
     fn on_timeout(&mut self, now: Instant, timed_out: TimedOut);
 
+    /// Nothing was lost for which the latest timeout was answered, and no other congestion was since: the window is what it was,
+    /// but not more than `most` (RFC 4015 §3.2, step 9). One that does not remember need not.
+    fn on_spurious_timeout(&mut self, _most: u64) {}
+
     /// A packet is asked for after a time with nothing to send and nothing under way, in which so many retransmission
     /// timeouts went by, maybe none (RFC 5681 §4.1, RFC 2861).
     fn on_idle(&mut self, now: Instant, timeouts: u32);

@@ -6,6 +6,7 @@ mod held;
 mod hold;
 mod restart;
 mod signs;
+mod undo;
 mod watch;
 
 use std::collections::VecDeque;
@@ -72,6 +73,8 @@ pub(crate) struct Macroflow {
     reduced_at: Option<Instant>,
     /// The last timeout that was answered.
     timed_out_at: Option<Instant>,
+    /// What `reduced_at` was before it, if it can still be taken back.
+    undoable: Option<Option<Instant>>,
     /// The last time that the window, not the application, was the limit.
     limited_at: Option<Instant>,
     loss_share: f64,
@@ -134,6 +137,7 @@ impl Macroflow {
             last_feedback: Instant::ZERO,
             reduced_at: None,
             timed_out_at: None,
+            undoable: None,
             limited_at: None,
             loss_share: 0.0,
             answers: Answered::default(),

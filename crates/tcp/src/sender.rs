@@ -13,10 +13,11 @@ mod rack;
 mod sacked;
 mod scoreboard;
 mod sent;
+mod spurious;
 mod window;
 
 use timeous_cm::Loss;
-use timeous_core::{Duration, Instant};
+use timeous_core::Instant;
 
 pub(crate) use acknowledgement::{Acknowledgement, RoundTrip, Verdict};
 pub(crate) use feedback::Feedback;
@@ -31,6 +32,7 @@ use payload::Arrived;
 use probe::{Probe, Seen};
 use rack::Rack;
 use scoreboard::Scoreboard;
+use spurious::Timeout;
 
 /// `DupThresh` of RFC 6675 §2.
 const DUP_THRESH: u32 = 3;
@@ -81,6 +83,7 @@ pub(crate) struct Sender {
     presumed: u64,
     /// Retransmission timeouts in a row.
     backoff: u32,
+    timeout: Timeout,
     /// Whether a partial acknowledgement came in this recovery.
     had_partial: bool,
     probe: Probe,
@@ -103,6 +106,7 @@ impl Sender {
             rescued: 0,
             presumed: 0,
             backoff: 0,
+            timeout: Timeout::default(),
             had_partial: false,
             probe: Probe::default(),
             ecn: EcnSender::new(ecn),
@@ -173,6 +177,7 @@ impl Sender {
         let had_gap = self.board.sacked_segments() > 0;
         let una = self.una();
         let advanced = ack.ack > una;
+        let restored = if advanced { self.undo_if_spurious(now, ack) } else { None };
         if advanced {
             self.board.acknowledge(ack.ack, feedback);
             self.presumed = self.presumed.max(ack.ack);
@@ -190,7 +195,7 @@ impl Sender {
         let bare_duplicate = !advanced && ack.is_bare;
         let is_duplicate =
             if self.detection == Detection::DuplicateAcks { had_flight && bare_duplicate } else { had_flight && news };
-        let mut verdict = Verdict { advanced, beyond_gap, ..Verdict::default() };
+        let mut verdict = Verdict { advanced, beyond_gap, restored, ..Verdict::default() };
         let was_recovering = self.phase.is_recovery();
         let repaired = self.probe.on_ack(Seen {
             ack: ack.ack,
@@ -201,6 +206,9 @@ impl Sender {
             self.rack.on_duplicate(self.una(), self.nxt());
         }
         self.leave_phase();
+        if self.detection == Detection::Rack {
+            self.rack.on_delivered(now, feedback, path.least, (ack.ack, ack.echo(now)));
+        }
         self.detect(now, path, is_duplicate, advanced, feedback, &mut verdict);
         verdict.ecn_reduced = self.ecn.on_ack(ack.ece, self.una(), self.nxt());
         if verdict.ecn_reduced || repaired {
@@ -229,10 +237,7 @@ impl Sender {
         path: RoundTrip,
         feedback: &Feedback,
     ) {
-        let echo = ack.echoed.map(|ago| {
-            let now = Duration::from_millis((now - Instant::ZERO).as_millis());
-            now.saturating_sub(ago)
-        });
+        let echo = ack.echo(now);
         let last = feedback.arrived.len().saturating_sub(1);
         for (place, span) in feedback.arrived.iter().enumerate() {
             // A second segment is acknowledged at once, and so is one that makes a gap or fills it (RFC 5681 §4.2).
@@ -240,6 +245,23 @@ impl Sender {
             self.payload.arrived(&Arrived { span: span.clone(), now, least: path.least, una, is_prompt, echo });
         }
         self.payload.release(self.una());
+    }
+
+    /// If what the latest timeout took for lost was late, all of it is under way again, and nothing more is repeated (RFC 4015
+    /// §3.2, step 8). With a mark there is congestion all the same (step 9). Gives how many bytes those are.
+    fn undo_if_spurious(&mut self, now: Instant, ack: &Acknowledgement<'_>) -> Option<u64> {
+        let marked = ack.ece && self.ecn.is_agreed();
+        if !self.timeout.was_spurious(ack.echo(now), ack.ack >= self.nxt()) || marked {
+            return None;
+        }
+        self.phase = Phase::Open;
+        (self.is_urgent, self.dup_acks, self.backoff) = (false, 0, 0);
+        self.presumed = ack.ack;
+        let bytes = self.board.restore();
+        if self.detection == Detection::Rack {
+            self.rack.restore(&self.board);
+        }
+        Some(bytes)
     }
 
     fn leave_phase(&mut self) {
@@ -267,6 +289,7 @@ impl Sender {
             }
             _ => now,
         };
+        self.timeout.went_off(self.phase);
         self.board.lose_all_sent_until(recent, feedback);
         self.phase = Phase::Timeout { point: self.nxt() };
         self.is_urgent = true;

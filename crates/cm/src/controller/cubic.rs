@@ -1,6 +1,6 @@
 //! CUBIC (RFC 9438): the window follows a cubic function of the time since the last congestion event.
 //!
-//! All of the RFC but for a congestion event that proves spurious, which it lets be undone and is not (§4.9). Slow start
+//! All of the RFC but for a fast retransmit that proves spurious, which it lets be undone and is not (§4.9.2). Slow start
 //! is RFC 5681's unless HyStart++ is asked for (§4.10). Windows are in packets and may be fractions, times in seconds, as in the
 //! RFC; names are its own: `W_max` is `peak`, `cwnd_prior` is `prior`, `W_est` is `reno`.
 
@@ -50,10 +50,21 @@ pub struct Cubic {
     stalled: bool,
     /// What comes is the first slow start, or the first stage of congestion avoidance, after a timeout.
     after_timeout: bool,
+    /// What there was before the timeout that was answered last, unless there was other congestion since.
+    before_timeout: Option<Before>,
     /// Watches the first slow start.
     hystart: Option<HyStart>,
     fast_convergence: bool,
     paced: bool,
+}
+
+/// What a timeout changes.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    window: f64,
+    threshold: f64,
+    prior: f64,
+    stage: Option<Stage>,
 }
 
 /// A stage of congestion avoidance: from one congestion event to the next.
@@ -84,6 +95,7 @@ impl Cubic {
             grown_at: None,
             stalled: false,
             after_timeout: false,
+            before_timeout: None,
             hystart: None,
             fast_convergence: true,
             paced: false,
@@ -260,17 +272,29 @@ impl Controller for Cubic {
         let lowered = self.lower_threshold(congestion.outstanding);
         self.window = lowered.max(if congestion.marked { 1.0 } else { 2.0 });
         self.after_timeout = false;
+        self.before_timeout = None;
         self.end_stage();
     }
 
     /// RFC 9438 §4.8. A handshake that lost a packet says nothing of what the path holds.
     fn on_timeout(&mut self, _: Instant, timed_out: TimedOut) {
         if !timed_out.again && timed_out.outstanding > 0 {
+            let Self { window, threshold, prior, stage, .. } = *self;
+            self.before_timeout = Some(Before { window, threshold, prior, stage });
             self.lower_threshold(timed_out.outstanding);
         }
         self.window = 1.0;
         self.after_timeout |= timed_out.outstanding > 0;
         self.end_stage();
+    }
+
+    /// RFC 9438 §4.9.1. The curve's clock goes on, but for the time until the window grows again.
+    fn on_spurious_timeout(&mut self, most: u64) {
+        if let Some(Before { window, threshold, prior, stage }) = self.before_timeout.take() {
+            self.window = window.min(most as f64 / self.mtu).max(self.window);
+            (self.threshold, self.prior, self.stage) = (threshold, prior, stage);
+            self.after_timeout = false;
+        }
     }
 
     /// The restart window of RFC 5681 §4.1; a shorter time only does not count for the curve.

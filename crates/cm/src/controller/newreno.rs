@@ -33,6 +33,8 @@ pub struct NewReno {
     counted: u64,
     /// Slow start repairs what a timeout told.
     after_timeout: bool,
+    /// Window and threshold before the timeout that was answered last, unless there was other congestion since.
+    before_timeout: Option<(u64, u64)>,
     paced: bool,
 }
 
@@ -46,6 +48,7 @@ impl NewReno {
             threshold: u64::MAX,
             counted: 0,
             after_timeout: false,
+            before_timeout: None,
             paced: false,
         }
     }
@@ -139,16 +142,25 @@ impl Controller for NewReno {
         self.window = if congestion.marked { half.max(self.mtu) } else { self.threshold };
         self.counted = 0;
         self.after_timeout = false;
+        self.before_timeout = None;
     }
 
     /// One packet: the loss window of RFC 5681 §3.1. A handshake that lost a packet says nothing of what the path holds.
     fn on_timeout(&mut self, _: Instant, timed_out: TimedOut) {
         if !timed_out.again && timed_out.outstanding > 0 {
+            self.before_timeout = Some((self.window, self.threshold));
             self.lower_threshold(timed_out.outstanding);
         }
         self.window = self.mtu;
         self.counted = 0;
         self.after_timeout |= timed_out.outstanding > 0;
+    }
+
+    fn on_spurious_timeout(&mut self, most: u64) {
+        if let Some((window, threshold)) = self.before_timeout.take() {
+            (self.window, self.threshold) = (window.min(most).max(self.window), threshold);
+            self.after_timeout = false;
+        }
     }
 
     /// The restart window of RFC 5681 §4.1.

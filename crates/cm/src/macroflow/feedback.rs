@@ -69,11 +69,13 @@ impl Macroflow {
         match loss {
             Loss::Persistent => {
                 let again = again || self.timed_out_at.is_some_and(|at| sent_at < at);
+                self.note_timeout(again);
                 self.controller.on_timeout(now, TimedOut { outstanding, again });
                 self.timed_out_at = Some(now);
                 self.answers.timeouts += u64::from(!again);
             }
             Loss::Transient | Loss::Ecn | Loss::None => {
+                self.undoable = None;
                 let marked = loss == Loss::Ecn;
                 if !retreats {
                     self.controller.on_congestion(now, Congestion { outstanding, marked });

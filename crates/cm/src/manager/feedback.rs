@@ -69,6 +69,22 @@ impl Manager {
         Ok(())
     }
 
+    /// The latest timeout of a flow was for nothing (RFC 3522): `bytes` that it told as lost are under way, as the first `acked`
+    /// bytes after it show, which the next update tells. For the host's own transports, who take it from the wire.
+    ///
+    /// # Errors
+    /// The flow is not open.
+    pub fn undo_timeout(&mut self, now: Instant, id: FlowId, bytes: u64, acked: u64) -> Result<(), CmError> {
+        let (flow, macroflow, _) = self.parts(id)?;
+        flow.outstanding += bytes;
+        flow.totals.lost = flow.totals.lost.saturating_sub(bytes);
+        flow.timed_out = false;
+        macroflow.undo_timeout(bytes, acked);
+        let name = flow.macroflow;
+        self.settle(now, name);
+        Ok(())
+    }
+
     fn after_feedback(&mut self, now: Instant, name: u64, id: FlowId) {
         let Some(macroflow) = self.macroflows.get_mut(name) else { return };
         macroflow.tell_changes(&mut self.flows, &mut self.outbox);

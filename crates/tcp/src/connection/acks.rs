@@ -123,6 +123,10 @@ impl Connection {
         self.statistics.ecn_reductions += u64::from(verdict.ecn_reduced);
         self.timers.set_to(Timer::Reordering, verdict.look_again);
         let (acked, lost) = (self.feedback.acked, self.feedback.lost);
+        if let (Some(bytes), Some(flow)) = (verdict.restored, self.flow) {
+            self.statistics.spurious_timeouts += 1;
+            told(cm.undo_timeout(now, flow, bytes, acked));
+        }
         if acked == 0 && lost == 0 && verdict.loss.is_none() && verdict.rtt.is_none() {
             return;
         }

@@ -75,6 +75,8 @@ pub struct Statistics {
     pub padded: u64,
     /// Retransmission timeouts (RFC 6298 §5).
     pub timeouts: u64,
+    /// Of those, for how many nothing was lost (RFC 3522).
+    pub spurious_timeouts: u64,
     /// Fast recoveries (RFC 6675 §5, RFC 6582).
     pub recoveries: u64,
     /// Times that the window was reduced for a mark (RFC 3168 §6.1.2).

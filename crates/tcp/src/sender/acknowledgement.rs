@@ -5,6 +5,8 @@ use std::ops::Range;
 use timeous_cm::Loss;
 use timeous_core::{Duration, Instant};
 
+use super::spurious::millis;
+
 /// An acknowledgement that passed the checks, in stream offsets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledgement<'a> {
@@ -20,6 +22,13 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) ece: bool,
     /// The round-trip time that its timestamp shows (RFC 7323 §4), to the clock's granularity.
     pub(crate) echoed: Option<Duration>,
+}
+
+impl Acknowledgement<'_> {
+    /// The time that it echoes, to the millisecond: when that left which moved the peer's acknowledgement.
+    pub(super) fn echo(&self, now: Instant) -> Option<Duration> {
+        self.echoed.map(|ago| millis(now).saturating_sub(ago))
+    }
 }
 
 /// What is known of the path, as the loss detection by time needs it.
@@ -50,6 +59,8 @@ pub(crate) struct Verdict {
     pub(crate) holds_window: bool,
     /// The marks of a window were answered.
     pub(crate) ecn_reduced: bool,
+    /// The timeout before was for nothing: so many bytes that it took for lost are under way.
+    pub(crate) restored: Option<u64>,
     /// When something will be lost, if nothing comes before (RFC 8985 §6.2, step 5): call `Sender::look_again` then.
     pub(crate) look_again: Option<Instant>,
 }

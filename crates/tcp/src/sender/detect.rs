@@ -21,10 +21,7 @@ impl Sender {
         match self.detection {
             Detection::DuplicateAcks => self.detect_by_duplicates(is_duplicate, advanced, feedback, verdict),
             Detection::DupThresh => self.board.lose_by_dup_thresh(DUP_THRESH as usize, 2 * self.smss, feedback),
-            Detection::Rack => {
-                self.rack.on_delivered(now, feedback, path.least);
-                verdict.look_again = self.detect_by_time(now, path, feedback);
-            }
+            Detection::Rack => verdict.look_again = self.detect_by_time(now, path, feedback),
         }
         // "If DupAcks >= DupThresh", for segments that are smaller than SMSS (RFC 6675 §5 step 1).
         if self.detection == Detection::DupThresh && self.dup_acks >= DUP_THRESH && self.phase == Phase::Open {

@@ -27,7 +27,7 @@ use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState,
 use super::payload::{Arrived, Changes, Fresh, Payload, Room, Settled};
 use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, pad, sealed, sealed_len, sealed_room};
 use held::Held;
-use place::Place;
+use place::{Place, Version};
 
 /// So many datagrams are pulled before their time at most, because they did not fit where there was room.
 const MOST_WAITING: usize = 4;
@@ -49,6 +49,8 @@ pub(crate) struct Late {
     held: Held,
     /// Pulled, and not sent: they were too long for the place they were pulled for.
     waiting: VecDeque<u32>,
+    /// Sent, and certainly not arrived: the peer has an earlier version of their place.
+    missing: VecDeque<u32>,
     /// Sent, and perhaps not arrived.
     doubtful: VecDeque<u32>,
     /// The most that a segment carried.
@@ -73,6 +75,7 @@ impl Late {
             end: 0,
             held: Held::default(),
             waiting: VecDeque::new(),
+            missing: VecDeque::new(),
             doubtful: VecDeque::new(),
             room: 0,
             sizes: [0; 4],
@@ -87,15 +90,17 @@ impl Late {
 
     /// The next datagram for a new place with room for a payload of so many bytes.
     fn next(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
-        self.next_waiting(now, path, room, source)
+        self.next_missing(now, path, room, source)
+            .or_else(|| self.next_waiting(now, path, room, source))
             .or_else(|| self.held.pull(now, path, room, source))
             .or_else(|| self.next_doubtful(now, path, room, source))
     }
 
     /// Another datagram for the segment that leaves at this instant: one that waits and has room beside the others.
     fn beside(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
-        let waiting = self.next_waiting(now, path, room, source);
-        waiting.or_else(|| self.held.pull_beside(now, path, room, source))
+        self.next_missing(now, path, room, source)
+            .or_else(|| self.next_waiting(now, path, room, source))
+            .or_else(|| self.held.pull_beside(now, path, room, source))
     }
 
     /// The datagram gets the next place in the stream.
@@ -110,8 +115,10 @@ impl Late {
 
     /// The best datagram for a place that has become free: not longer than it.
     fn best(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
-        if let Some(number) = self.next_waiting_for(now, path, room, source, true) {
-            return Some(number);
+        let known = self.next_missing(now, path, room, source);
+        let known = known.or_else(|| self.next_waiting_for(now, path, room, source, true));
+        if known.is_some() {
+            return known;
         }
         while self.waiting.len() < MOST_WAITING {
             // With the room of a segment: less would be the end of those that are longer than this place.
@@ -149,6 +156,11 @@ impl Late {
         self.waiting.remove(at)
     }
 
+    fn next_missing(&mut self, now: Instant, path: &PathState, room: usize, source: &mut dyn AduSource) -> Option<u32> {
+        let Self { held, missing, settled, .. } = self;
+        next_again(missing, held, settled, (now, path, room), source)
+    }
+
     fn next_doubtful(
         &mut self,
         now: Instant,
@@ -156,16 +168,8 @@ impl Late {
         room: usize,
         source: &mut dyn AduSource,
     ) -> Option<u32> {
-        let (held, settled) = (&mut self.held, &mut self.settled);
-        self.doubtful.retain(|&number| {
-            let is_worth_it = held.is_worth_sending(number, now, path, source);
-            if !is_worth_it && let Some(token) = held.forget(number) {
-                settled.push_back(Settled { token, arrived: false });
-            }
-            is_worth_it
-        });
-        let at = self.doubtful.iter().position(|&number| held.len(number) <= room)?;
-        self.doubtful.remove(at)
+        let Self { held, doubtful, settled, .. } = self;
+        next_again(doubtful, held, settled, (now, path, room), source)
     }
 
     /// What the place carries from now on, if that has to change. Gives a datagram that leaves for the first time.
@@ -215,7 +219,7 @@ impl Late {
         let carried = self.places[at].carries();
         self.places[at].go_back();
         // What it carried can still leave elsewhere.
-        self.doubtful.extend(carried.filter(|&number| self.held.get(number).is_some()));
+        self.doubtful.extend(carried.filter(|&number| self.held.has(number)));
     }
 
     /// What is known of the path by a place that has arrived.
@@ -274,7 +278,8 @@ impl Late {
 impl Payload for Late {
     fn has_fresh(&mut self, now: Instant, source: &mut dyn AduSource) -> bool {
         self.tell(source);
-        !self.waiting.is_empty() || !self.doubtful.is_empty() || source.has_queued(now)
+        let is_here = [&self.waiting, &self.missing, &self.doubtful].into_iter().any(|numbers| !numbers.is_empty());
+        is_here || source.has_queued(now)
     }
 
     /// As the largest of the latest ones.
@@ -343,16 +348,17 @@ impl Payload for Late {
     fn arrived(&mut self, arrived: &Arrived) {
         let mut at = self.find(arrived.span.start);
         while let Some(place) = self.places.get_mut(at).filter(|place| place.end() <= arrived.span.end) {
-            if let Some(is_certain) = place.arrive(arrived) {
-                match place.carries() {
-                    Some(number) if is_certain => {
+            if let Some(version) = place.arrive(arrived) {
+                match (place.carries(), version) {
+                    (Some(number), Version::Latest) => {
                         self.note_if_late(number, arrived);
                         self.settle(number, true);
                     }
-                    Some(number) if self.held.get(number).is_some() => self.doubtful.push_back(number),
+                    (Some(number), Version::Earlier) if self.held.has(number) => self.missing.push_back(number),
+                    (Some(number), Version::Unknown) if self.held.has(number) => self.doubtful.push_back(number),
                     _ => {}
                 }
-                self.learn(arrived.now, at, is_certain);
+                self.learn(arrived.now, at, version == Version::Latest);
             }
             at += 1;
         }
@@ -376,10 +382,30 @@ impl Payload for Late {
     fn give_up(&mut self) {
         self.places.clear();
         self.waiting.clear();
+        self.missing.clear();
         self.doubtful.clear();
         let tokens = self.held.clear();
         self.settled.extend(tokens.map(|token| Settled { token, arrived: false }));
     }
+}
+
+/// The first of those that have left which is worth it and fits. The others that are not have their fate.
+fn next_again(
+    sent: &mut VecDeque<u32>,
+    held: &mut Held,
+    settled: &mut VecDeque<Settled>,
+    (now, path, room): (Instant, &PathState, usize),
+    source: &mut dyn AduSource,
+) -> Option<u32> {
+    sent.retain(|&number| {
+        let is_worth_it = held.is_worth_sending(number, now, path, source);
+        if !is_worth_it && let Some(token) = held.forget(number) {
+            settled.push_back(Settled { token, arrived: false });
+        }
+        is_worth_it
+    });
+    let at = sent.iter().position(|&number| held.len(number) <= room)?;
+    sent.remove(at)
 }
 
 /// A segment tells its driver of one datagram that leaves for the first time, the last one; the source hears of others

@@ -101,6 +101,7 @@ impl Sender {
     pub(crate) fn sent_again(&mut self, now: Instant, at: usize) {
         let Some(was) = self.board.get(at).copied() else { return };
         self.board.resent(now, at);
+        self.timeout.resent(now);
         self.log(now, was.start, was.end, was.transmissions.saturating_add(1));
         if self.phase.is_recovery() {
             let first = std::mem::take(&mut self.is_urgent);

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use timeous_core::{AduSource, Duration, Instant, PathState, PulledAdu};
 
+use super::spurious::millis;
+
 /// Decides what segments carry.
 ///
 /// It is asked at the instant of each transmission, the first one and the repeated ones, and whoever implements it may
@@ -128,13 +130,15 @@ impl Arrived {
         self.is_prompt.then(|| self.now.saturating_sub(self.least / 2))
     }
 
-    /// Whether it is certain that a transmission arrived that left at `since` or later, of what begins at `start`.
+    /// Whether a transmission arrived that left at `since` or later, of what begins at `start`; `None`: that is not known.
     ///
     /// Less than the least round trip ago it cannot have been. Else the echo tells (as RFC 3522 has it), if this is what
     /// the acknowledgement stood before; of what lies beyond a gap there is none.
-    pub(crate) fn was_sent_since(&self, since: Instant, start: u64) -> bool {
-        let sent = Duration::from_millis((since - Instant::ZERO).as_millis());
-        since + self.least <= self.now && start <= self.una && self.echo.is_some_and(|echo| echo >= sent)
+    pub(crate) fn was_sent_since(&self, since: Instant, start: u64) -> Option<bool> {
+        let echo = self.echo.filter(|_| start <= self.una)?;
+        let is_later = echo >= millis(since);
+        // What is too soon after `since` to be its answer, and echoes its millisecond, may have left just before.
+        (!is_later || since + self.least <= self.now).then_some(is_later)
     }
 }
 

@@ -6,6 +6,8 @@ use timeous_core::{Duration, Instant};
 
 use super::feedback::Feedback;
 use super::scoreboard::Scoreboard;
+use super::sent::Sent;
+use super::spurious::millis;
 
 /// How many segments make a loss certain without a wait (`DupThresh`).
 const DUP_THRESH: usize = 3;
@@ -47,16 +49,40 @@ impl Rack {
         self.log.push_back(Transmission { at: now, order, start, end, number });
     }
 
-    /// Steps 1 to 3 of §6.2: takes in what arrived.
-    pub(super) fn on_delivered(&mut self, now: Instant, feedback: &Feedback, min_rtt: Duration) {
+    /// What was taken for lost is under way: all that is can be found lost from now on.
+    pub(super) fn restore(&mut self, board: &Scoreboard) {
+        self.log.clear();
+        self.log.extend(board.under_way().map(
+            |&Sent { sent_at: at, order, start, end, transmissions: number, .. }| Transmission {
+                at,
+                order,
+                start,
+                end,
+                number,
+            },
+        ));
+        self.log.make_contiguous().sort_unstable_by_key(|one| one.order);
+    }
+
+    /// Steps 1 to 3 of §6.2: takes in what arrived. `echo` is the time that the peer echoed, to the millisecond, for what it
+    /// acknowledges below `ack`.
+    pub(super) fn on_delivered(
+        &mut self,
+        now: Instant,
+        feedback: &Feedback,
+        min_rtt: Duration,
+        (ack, echo): (u64, Option<Duration>),
+    ) {
         if feedback.lowest_clean.is_some_and(|end| end < self.highest) {
             self.reordering_seen = true;
         }
         let Some(newest) = feedback.newest else { return };
         self.highest = self.highest.max(newest.end);
         let rtt = now - newest.sent_at;
-        // An answer that came faster than any is one to an earlier transmission.
-        if newest.resent && rtt < min_rtt {
+        // An answer that came faster than any is one to an earlier transmission, and so is one that echoes an earlier time.
+        // Of what lies beyond a gap the echo tells nothing.
+        let echoes_earlier = newest.end <= ack && echo.is_some_and(|echo| echo < millis(newest.sent_at));
+        if newest.resent && (rtt < min_rtt || echoes_earlier) {
             return;
         }
         if self.latest.is_none_or(|(order, _)| order < newest.order) {
@@ -149,7 +175,7 @@ mod tests {
 
         feedback.clear();
         board.sack(100..600, &mut feedback);
-        rack.on_delivered(at(600), &feedback, rtts.0);
+        rack.on_delivered(at(600), &feedback, rtts.0, (0, None));
         assert_eq!(rack.detect(at(600), &mut board, true, rtts, &mut feedback), None);
         assert_eq!(feedback.newest_lost, None, "it may arrive yet");
 
@@ -158,8 +184,27 @@ mod tests {
         rack.transmitted(at(601), board.latest_order(), 600, 700, 1);
         feedback.clear();
         board.sack(600..700, &mut feedback);
-        rack.on_delivered(at(901), &feedback, rtts.0);
+        rack.on_delivered(at(901), &feedback, rtts.0, (0, None));
         rack.detect(at(901), &mut board, true, rtts, &mut feedback);
         assert_eq!(feedback.newest_lost_again, Some(at(300)));
+    }
+
+    #[test]
+    fn an_answer_to_an_earlier_transmission_says_nothing_of_the_latest() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let rtts = (Duration::from_millis(40), Duration::from_millis(40));
+        for (echo, lost) in [(0, false), (300, true)] {
+            let (mut board, mut rack, mut feedback) = (Scoreboard::default(), Rack::default(), Feedback::default());
+            for number in 0..3 {
+                board.push(at(0), 100, Some(number));
+                rack.transmitted(at(0), board.latest_order(), 100 * number, 100 * number + 100, 1);
+            }
+            board.resent(at(300), 0);
+            rack.transmitted(at(300), board.latest_order(), 0, 100, 2);
+            board.acknowledge(100, &mut feedback);
+            rack.on_delivered(at(420), &feedback, rtts.0, (100, Some(Duration::from_millis(echo))));
+            rack.detect(at(420), &mut board, false, rtts, &mut feedback);
+            assert_eq!(board.next_waiting().is_some(), lost, "RFC 8985 §6.2, step 2; the echo was {echo}");
+        }
     }
 }

@@ -225,6 +225,23 @@ impl Scoreboard {
         self.lost_to = self.nxt;
     }
 
+    /// Nothing was lost: what waits to be sent again is under way. How many bytes that is.
+    pub(super) fn restore(&mut self) -> u64 {
+        let mut bytes = 0;
+        for sent in self.flight.iter_mut().filter(|sent| sent.waiting) {
+            (sent.waiting, sent.copies) = (false, 1);
+            bytes += sent.len();
+        }
+        self.pipe += bytes;
+        (self.waiting, self.lost_to) = (0, self.una);
+        bytes
+    }
+
+    /// What is under way.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = &Sent> {
+        self.flight.iter().filter(|sent| sent.copies > 0)
+    }
+
     /// The peer may have dropped what it held (RFC 2018 §8): nothing that it said of that counts any more.
     pub(super) fn forget_sacked(&mut self) {
         self.sacked.clear();

@@ -163,10 +163,14 @@ impl Timeline {
 
     pub(crate) fn ack_with(&mut self, offset: u32, sacked: &[(u32, u32)], flags: Flags) {
         self.peer_acks = offset;
-        let at = |offset: u32| Seq::new(ISS + 1) + offset;
-        let sack = sacked.iter().map(|&(left, right)| SackBlock { left: at(left), right: at(right) }).collect();
+        let sack = sacked.iter().map(|&(left, right)| self.sack_block(left, right)).collect();
         let header = Header { flags, ..self.peer_header(self.peer_sent) };
         self.inject(&header, &Options { sack, ..Options::default() }, b"", Ecn::NotEct);
+    }
+
+    /// The peer holds what lies between these offsets.
+    pub(crate) fn sack_block(&self, left: u32, right: u32) -> SackBlock {
+        SackBlock { left: Seq::new(ISS + 1) + left, right: Seq::new(ISS + 1) + right }
     }
 
     /// The peer sends its next `payload`, acknowledging what it last did.

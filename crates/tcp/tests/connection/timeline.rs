@@ -7,6 +7,7 @@ mod newreno;
 mod probes;
 mod rack;
 mod recovery;
+mod spurious;
 mod timeout;
 mod validity;
 mod window;

@@ -79,6 +79,11 @@ impl Held {
         self.datagrams.get(&number).map(|datagram| (&datagram.meta, &*datagram.payload))
     }
 
+    /// Whether it has no fate yet.
+    pub(super) fn has(&self, number: u32) -> bool {
+        self.datagrams.contains_key(&number)
+    }
+
     /// How long its payload is.
     pub(super) fn len(&self, number: u32) -> usize {
         self.datagrams.get(&number).map_or(0, |datagram| datagram.payload.len())

@@ -6,6 +6,17 @@ use timeous_core::Instant;
 
 use crate::sender::payload::Arrived;
 
+/// Which version of a place has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// What it carries now.
+    Latest,
+    /// What it carried before: the peer takes no other any more.
+    Earlier,
+    /// One of them.
+    Unknown,
+}
+
 /// A segment's place in the stream.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -94,13 +105,16 @@ impl Place {
         self.is_cut = true;
     }
 
-    /// All of it has arrived: whether it is certain that it was what it carries now; `None`: that is known already.
-    pub(super) fn arrive(&mut self, arrived: &Arrived) -> Option<bool> {
+    /// All of it has arrived: in which version; `None`: that was said already.
+    pub(super) fn arrive(&mut self, arrived: &Arrived) -> Option<Version> {
         if std::mem::replace(&mut self.has_arrived, true) {
             return None;
         }
         // Of one version, any parts are parts of the same.
-        let is_only = self.original.is_none() && !self.has_gone_back;
-        Some(is_only || !self.is_cut && arrived.was_sent_since(self.since, self.start))
+        if self.original.is_none() && !self.has_gone_back {
+            return Some(Version::Latest);
+        }
+        let is_latest = arrived.was_sent_since(self.since, self.start).filter(|_| !self.is_cut);
+        Some(is_latest.map_or(Version::Unknown, |is_latest| if is_latest { Version::Latest } else { Version::Earlier }))
     }
 }

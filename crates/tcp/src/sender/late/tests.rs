@@ -19,6 +19,8 @@ struct Script {
     pulled: u64,
     sent: Vec<u64>,
     missed: usize,
+    /// What has left is not worth it any more.
+    is_stale: bool,
 }
 
 impl AduSource for Script {
@@ -40,7 +42,7 @@ impl AduSource for Script {
     }
 
     fn is_worth_repeating(&mut self, _: Instant, _: &PathState, _: &AduMeta) -> bool {
-        true
+        !self.is_stale
     }
 
     fn missed(&mut self, _: &AduMeta) {
@@ -124,4 +126,20 @@ fn the_source_hears_once_of_what_would_be_acknowledged_if_it_had_come_in_time() 
     late.arrived(&arrived(at(400), len as u64, true));
     late.has_fresh(at(400), &mut source);
     assert_eq!(source.missed, 1);
+}
+
+/// Found by `timeous-lab tl-dependencies` with delay spikes: it left after all that was fresh, and too late.
+#[test]
+fn what_did_not_arrive_since_its_place_had_something_already_leaves_before_what_is_fresh() {
+    for (echo, first) in [(0, 1), (150, 2)] {
+        let (mut late, mut source) = (Late::new(true), script(&[300, 300, 300]));
+        let (len, _) = fresh(&mut late, &mut source, sealed_len(300));
+        source.is_stale = true;
+        late.again(at(150), &path(), 0..len as u64, &mut source, &mut Vec::new());
+        assert_eq!((late.changes().replaced, source.pulled), (1, 2));
+        source.is_stale = false;
+        late.arrived(&Arrived { echo: Some(Duration::from_millis(echo)), ..arrived(at(200), len as u64, true) });
+        let number = late.next(at(200), &path(), 1_000, &mut source);
+        assert_eq!(number, Some(first), "the echo of {echo} ms tells which version it was");
+    }
 }
