@@ -9,12 +9,21 @@ use timeous_core::{Duration, Instant, PathState};
 /// The smoothed round trip "responds slowly to rapid variations" (McQuistin §3.2): after a standstill it stays high for
 /// many round trips, and the deviation with it; where a queue stands, there is little of that. Not to send what is useful is
 /// worse than to send what is late (ibid.). When it delivers again, each round trip is that of a packet that was there while it
-/// stood still; what is left of those, at the rate at which they come, is all that a packet has to wait for.
+/// stood still; what is left of those, at the rate at which they come, is all that a packet has to wait for. And a single round
+/// trip, the handshake's perhaps, says nothing of the next.
 pub(crate) fn optimistic(path: &PathState) -> Duration {
+    if is_single(path) {
+        return Duration::ZERO;
+    }
     let half = path.min_rtt.or(path.srtt).unwrap_or(Duration::ZERO) / 2;
     let usual = path.one_way().saturating_sub(path.rttvar);
     let ahead = path.delivered.map_or(Duration::MAX, |rate| rate.time_for(path.outstanding) + half);
     usual.min(ahead).max(half.min(path.one_way()))
+}
+
+/// Whether one round trip was measured: its half is taken for the deviation (RFC 6298 §2.2), and the next one makes it less.
+fn is_single(path: &PathState) -> bool {
+    path.srtt.is_some_and(|srtt| path.min_rtt == Some(srtt) && path.rttvar >= srtt / 2)
 }
 
 /// How long a packet of `len` bytes that leaves now is under way where a queue stands: behind all that is under way, at the rate
@@ -68,6 +77,15 @@ mod tests {
         assert_eq!(optimistic(&path(340, 10)), ms(310), "a queue that stands");
         assert_eq!(optimistic(&path(200, 150)), ms(30), "one that is gone");
         assert_eq!(optimistic(&PathState::default()), Duration::ZERO);
+    }
+
+    /// Found by `timeous-lab tl-timelines`: the handshake met a standstill, and the first group of pictures was given up.
+    #[test]
+    fn a_single_round_trip_gives_nothing_up() {
+        let ms = |millis| Duration::from_millis(millis);
+        let known = PathState { srtt: Some(ms(440)), rttvar: ms(220), min_rtt: Some(ms(440)), ..PathState::default() };
+        assert_eq!(optimistic(&known), ms(0));
+        assert_eq!(optimistic(&PathState { rttvar: ms(165), ..known }), ms(220), "a second one was the same");
     }
 
     /// Found by `timeous-lab tl-timelines`: what was handed over while the samples of a standstill came in was given up.

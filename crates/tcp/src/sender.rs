@@ -89,6 +89,8 @@ pub(crate) struct Sender {
     probe: Probe,
     pub(crate) ecn: EcnSender,
     newest_acked: Instant,
+    /// When the latest acknowledgement came.
+    heard_at: Instant,
 }
 
 impl Sender {
@@ -111,6 +113,7 @@ impl Sender {
             probe: Probe::default(),
             ecn: EcnSender::new(ecn),
             newest_acked: Instant::ZERO,
+            heard_at: Instant::ZERO,
         }
     }
 
@@ -242,8 +245,10 @@ impl Sender {
         for (place, span) in feedback.arrived.iter().enumerate() {
             // A second segment is acknowledged at once, and so is one that makes a gap or fills it (RFC 5681 §4.2).
             let is_prompt = place == last && (last > 0 || had_gap || !ack.sacked.is_empty());
-            self.payload.arrived(&Arrived { span: span.clone(), now, least: path.least, una, is_prompt, echo });
+            let (span, before, least) = (span.clone(), self.heard_at, path.least);
+            self.payload.arrived(&Arrived { span, now, before, least, una, is_prompt, echo });
         }
+        self.heard_at = now;
         self.payload.release(self.una());
     }
 

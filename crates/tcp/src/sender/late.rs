@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 
-use super::payload::{Arrived, Changes, Fresh, Payload, Room, Settled};
+use super::payload::{Arrived, Changes, DELAYED_ACK, Fresh, Payload, Room, Settled};
 use crate::record::{MAX_SUBSTREAM, TIMED, UNTIMED, pad, sealed, sealed_len, sealed_room};
 use held::Held;
 use place::{Place, Version};
@@ -33,8 +33,6 @@ use place::{Place, Version};
 const MOST_WAITING: usize = 4;
 /// So long nothing is replaced after the first such place; twice as long after the second.
 const PAUSE: Duration = Duration::from_secs(2);
-/// So long most receivers hold an acknowledgement back that nothing else brings about (Linux's `TCP_DELACK_MIN`).
-const DELAYED_ACK: Duration = Duration::from_millis(40);
 /// So many places that arrived only when they had gone back tell of a path that does not bear changes.
 const MOST_REFUSALS: u32 = 3;
 
@@ -242,9 +240,7 @@ impl Late {
 
     /// Whoever chooses is to know of what arrived after its deadline.
     fn note_if_late(&mut self, number: u32, arrived: &Arrived) {
-        if let Some(at) = arrived.at() {
-            self.missed.extend(self.held.miss(number, at));
-        }
+        self.missed.extend(self.held.miss(number, arrived.earliest()));
     }
 
     /// Tells the source before it chooses what was not there by its deadline.

@@ -7,6 +7,9 @@ use timeous_core::{AduSource, Duration, Instant, PathState, PulledAdu};
 
 use super::spurious::millis;
 
+/// So long most receivers hold an acknowledgement back that nothing else brings about (Linux's `TCP_DELACK_MIN`).
+pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);
+
 /// Decides what segments carry.
 ///
 /// It is asked at the instant of each transmission, the first one and the repeated ones, and whoever implements it may
@@ -111,8 +114,9 @@ pub(crate) struct Settled {
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {
     pub(crate) span: Range<u64>,
-    /// When the acknowledgement came.
+    /// When the acknowledgement came, and the one before it.
     pub(crate) now: Instant,
+    pub(crate) before: Instant,
     /// The least round trip there was.
     pub(crate) least: Duration,
     /// What was acknowledged before.
@@ -124,10 +128,12 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// When it arrived, as far as that is known: half of the least round trip before its acknowledgement, unless the peer
-    /// may have held that back.
-    pub(crate) fn at(&self) -> Option<Instant> {
-        self.is_prompt.then(|| self.now.saturating_sub(self.least / 2))
+    /// When it arrived at the earliest: half of the least round trip before its acknowledgement, and as much earlier as the peer
+    /// may have held that back. But it was not there when the acknowledgement before left, which would have told of it.
+    pub(crate) fn earliest(&self) -> Instant {
+        let back = self.least / 2;
+        let held = if self.is_prompt { Duration::ZERO } else { DELAYED_ACK };
+        self.now.saturating_sub(back + held).max(self.before.saturating_sub(back))
     }
 
     /// Whether a transmission arrived that left at `since` or later, of what begins at `start`; `None`: that is not known.

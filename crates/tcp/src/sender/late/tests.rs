@@ -100,18 +100,30 @@ fn a_segment_of_two_that_is_sent_again_has_both() {
 }
 
 fn arrived(now: Instant, end: u64, is_prompt: bool) -> Arrived {
-    Arrived { span: 0..end, now, least: Duration::from_millis(40), una: 0, is_prompt, echo: None }
+    Arrived { span: 0..end, now, before: at(0), least: Duration::from_millis(40), una: 0, is_prompt, echo: None }
 }
 
 #[test]
 fn the_source_hears_of_what_arrived_after_its_deadline() {
-    for (now, is_prompt, missed) in [(120, true, 0), (121, true, 1), (121, false, 0)] {
+    for (now, is_prompt, missed) in [(120, true, 0), (121, true, 1), (121, false, 0), (160, false, 0), (161, false, 1)]
+    {
         let (mut late, mut source) = (Late::new(true), script(&[300]));
         let (len, _) = fresh(&mut late, &mut source, usize::MAX);
         late.arrived(&arrived(at(now), len as u64, is_prompt));
         late.has_fresh(at(now), &mut source);
-        assert_eq!(source.missed, missed, "acknowledged at {now}, half of 40 ms after it came");
+        assert_eq!(source.missed, missed, "acknowledged at {now}, half of 40 ms after it came, or held back");
         assert_eq!(late.poll_settled(), Some(Settled { token: 0, arrived: true }), "it has arrived all the same");
+    }
+}
+
+#[test]
+fn what_the_acknowledgement_before_did_not_tell_of_was_not_there_yet() {
+    for (before, missed) in [(120, 0), (121, 1)] {
+        let (mut late, mut source) = (Late::new(true), script(&[300]));
+        let (len, _) = fresh(&mut late, &mut source, usize::MAX);
+        late.arrived(&Arrived { before: at(before), ..arrived(at(125), len as u64, false) });
+        late.has_fresh(at(125), &mut source);
+        assert_eq!(source.missed, missed, "which left 20 ms before {before}");
     }
 }
 
