@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use arrayvec::ArrayVec;
-use timeous_core::{Ecn, Instant};
+use timeous_core::{Copied, Ecn, Instant};
 use timeous_dccp::{ConnectionId, Outgoing};
 use timeous_ring::Payload;
 
@@ -16,6 +16,9 @@ pub(crate) trait Payloads {
 
     /// The packet was given to the device, or will never be.
     fn sent(&mut self, connection: ConnectionId, token: u64);
+
+    /// Its deadline came before the device: it has never left.
+    fn expired(&mut self, connection: ConnectionId, token: u64);
 }
 
 /// Packets that wait for the kernel: no more than it is thought to take now, since what is pulled is chosen.
@@ -37,6 +40,8 @@ struct Entry {
     connection: Option<ConnectionId>,
     adu: Option<Sending>,
     done: bool,
+    /// It is done without having left.
+    expired: bool,
 }
 
 /// What has to be known of an ADU until the kernel has it.
@@ -45,6 +50,8 @@ struct Sending {
     token: u64,
     deadline: Option<Instant>,
     apart: bool,
+    /// No copy of it has left before.
+    first: bool,
 }
 
 impl Default for Batch {
@@ -73,7 +80,16 @@ impl Batch {
         if self.len == self.entries.len() {
             let to = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
             let (header, ecn) = (Vec::with_capacity(HEADER_ROOM), Ecn::NotEct);
-            self.entries.push(Entry { header, to, from: None, ecn, connection: None, adu: None, done: false });
+            self.entries.push(Entry {
+                header,
+                to,
+                from: None,
+                ecn,
+                connection: None,
+                adu: None,
+                done: false,
+                expired: false,
+            });
         }
         let header = &mut self.entries[self.len].header;
         header.clear();
@@ -91,8 +107,9 @@ impl Batch {
             token: adu.token,
             deadline: adu.meta.deadline,
             apart: adu.apart,
+            first: adu.copy == Copied::First,
         });
-        entry.done = false;
+        (entry.done, entry.expired) = (false, false);
         self.len += 1;
     }
 
@@ -123,8 +140,11 @@ impl Batch {
         let mut packets = ArrayVec::<_, { Socket::BATCH }>::new();
         let mut places = ArrayVec::<_, { Socket::BATCH }>::new();
         let mut done = [false; Socket::BATCH];
+        for entry in &mut self.entries[..self.len] {
+            entry.expired = entry.is_expired(now);
+        }
         for (place, entry) in self.entries[..self.len].iter().enumerate() {
-            match entry.packet(now, payloads) {
+            match entry.packet(payloads) {
                 Some(packet) => {
                     packets.push(packet);
                     places.push(place);
@@ -149,7 +169,11 @@ impl Batch {
     fn confirm(&self, payloads: &mut impl Payloads) {
         for entry in self.entries[..self.len].iter().filter(|entry| entry.done) {
             if let (Some(connection), Some(adu)) = (entry.connection, entry.adu) {
-                payloads.sent(connection, adu.token);
+                // What has left before may have arrived: the transport will find out.
+                match entry.expired && adu.first {
+                    true => payloads.expired(connection, adu.token),
+                    false => payloads.sent(connection, adu.token),
+                }
             }
         }
     }
@@ -171,12 +195,16 @@ impl Batch {
 const HEADER_ROOM: usize = 1024;
 
 impl Entry {
-    /// What the kernel gets; `None` if there is nothing to send any more. Waiting for the kernel does not make a
-    /// deadline later: for the transport it is as if the packet was lost on the way.
-    fn packet<'a>(&'a self, now: Instant, payloads: &'a impl Payloads) -> Option<Packet<'a>> {
+    /// Waiting for the kernel does not make a deadline later: for the transport it is as if the packet was lost on the way.
+    fn is_expired(&self, now: Instant) -> bool {
+        self.adu.and_then(|adu| adu.deadline).is_some_and(|deadline| now > deadline)
+    }
+
+    /// What the kernel gets; `None` if there is nothing to send any more.
+    fn packet<'a>(&'a self, payloads: &'a impl Payloads) -> Option<Packet<'a>> {
         let Self { to, from, ecn, ref header, .. } = *self;
         let payload = match (self.connection, self.adu) {
-            (_, Some(Sending { deadline: Some(deadline), .. })) if now > deadline => return None,
+            _ if self.expired => return None,
             (Some(connection), Some(Sending { token, apart: true, .. })) => Some(payloads.payload(connection, token)?),
             _ => None,
         };

@@ -70,6 +70,12 @@ impl Payloads for Sessions {
             session.sent(token);
         }
     }
+
+    fn expired(&mut self, connection: ConnectionId, token: u64) {
+        if let Some(session) = self.by_connection.get_mut(&connection) {
+            session.expired(token);
+        }
+    }
 }
 
 impl Port {
@@ -442,3 +448,6 @@ impl Port {
 fn kept<T>(result: Result<T, Misuse>) -> T {
     result.expect("the engine keeps the driving order, and its clock does not go back")
 }
+
+#[cfg(test)]
+mod tests;

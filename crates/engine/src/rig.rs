@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use timeous_cm::Manager;
 use timeous_cm::controller::{Acked, Congestion, Controller, TimedOut};
-use timeous_core::{AduSource, Duration, Ecn, Instant, LateChoice, Misuse, NoAdus, Rate, Rng};
+use timeous_core::{AduSource, DropReason, Duration, Ecn, Instant, LateChoice, Misuse, NoAdus, Rate, Rng};
 use timeous_dccp::{ConnectionId, Endpoint, EndpointConfig, Event, Outgoing, ServiceCode, Sources};
 use timeous_ring::{Payload, Producer, RingSource};
 
@@ -60,6 +60,10 @@ impl Payloads for Ring {
 
     fn sent(&mut self, _: ConnectionId, token: u64) {
         self.0.sent(token);
+    }
+
+    fn expired(&mut self, _: ConnectionId, token: u64) {
+        self.0.dropped(token, DropReason::Expired);
     }
 }
 

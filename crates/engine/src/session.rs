@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use timeous_choice::Repair;
-use timeous_core::{AduSource, Duration, Instant, PathState, Rate, SubStream};
+use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, Rate, SubStream};
 use timeous_dccp::{CloseReason, Event, Statistics};
 use timeous_ring::{Consumer, Payload, RingSource};
 
@@ -117,6 +117,12 @@ impl Session {
     /// Something left: there may be room in the ring.
     pub(crate) fn sent(&mut self, token: u64) {
         self.source.sent(token);
+        self.writable = true;
+    }
+
+    /// What was pulled went stale before it could leave.
+    pub(crate) fn expired(&mut self, token: u64) {
+        self.source.dropped(token, DropReason::Expired);
         self.writable = true;
     }
 

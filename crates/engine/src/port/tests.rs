@@ -1,0 +1,117 @@
+//! Two ports of this host that talk to each other, driven by hand.
+
+use timeous_core::{AduMeta, AduSeq, DropReason, Duration, Fate};
+use timeous_dccp::ServiceCode;
+
+use super::*;
+use crate::carrier::{Carrier, TcpConfig};
+use crate::command::Incoming;
+use crate::order::Orders;
+use crate::shared::Status;
+use crate::stream::Stream;
+use crate::waker::Waker;
+use crate::{Completion, DccpConfig};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct End {
+    port: Port,
+    cm: Manager,
+    streams: Streams,
+}
+
+impl End {
+    fn open(seed: u64) -> Self {
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (orders, _) = Orders::new(Waker::new().unwrap());
+        let port = Port::new(socket, &mut Rng::from_seed(seed));
+        Self { port, cm: Manager::default(), streams: Streams::new(orders) }
+    }
+
+    /// A round that begins at `now`.
+    fn round(&mut self, now: Instant) {
+        self.port.receive(now, &mut self.cm);
+        self.cm.handle_timeout(now);
+        self.port.handle_timeout(now, &mut self.cm);
+        while let Some(flow) = self.cm.poll_granted() {
+            self.port.granted(flow);
+        }
+        while self.port.drain(now, &mut self.cm, &mut self.streams) {}
+        self.port.wake_applications(now, &self.cm);
+    }
+}
+
+fn config() -> StreamConfig {
+    StreamConfig {
+        carrier: Carrier::Udp,
+        tcp: TcpConfig::default(),
+        dccp: DccpConfig::default(),
+        service: ServiceCode::from_bytes(*b"test"),
+        dccp_port: 5_004,
+        slots: 64,
+        choice: Arc::new(|| Box::new(timeous_choice::Deadlines)),
+        repair: None,
+    }
+}
+
+fn here(made: Made) -> Stream {
+    match made {
+        Made::Here(stream) => stream,
+        Made::Elsewhere(_) => panic!("it was asked for here"),
+    }
+}
+
+/// A stream from one end to the other, both sides of it.
+fn connected() -> (End, End, Stream, Stream) {
+    let (mut left, mut right) = (End::open(1), End::open(2));
+    let incoming = Incoming::new().unwrap();
+    let listening = Listening {
+        id: ListenerId(0),
+        user: User::Here,
+        config: config(),
+        incoming: incoming.clone(),
+        life: Arc::new(()),
+    };
+    right.port.listen(listening, None);
+    let to = right.port.local_addr().unwrap();
+    let made = left.port.connect(clock::now(), (to, User::Here), &config(), &mut left.streams).unwrap();
+    let (sender, end) = (here(made), clock::now() + PATIENCE);
+    while sender.status() != Status::Open {
+        assert!(clock::now() < end, "no connection");
+        left.round(clock::now());
+        right.round(clock::now());
+    }
+    let receiver = here(incoming.pop().expect("who calls comes in"));
+    (left, right, sender, receiver)
+}
+
+fn offer(sender: &mut Stream, seq: u64, deadline: Instant) {
+    let meta = AduMeta { seq: AduSeq(seq), deadline: Some(deadline), ..AduMeta::default() };
+    sender.sending().enqueue(&meta, &[seq as u8; 100]).unwrap();
+}
+
+/// On a busy machine much time passes between a round's beginning and the system call. What went stale meanwhile was told of as
+/// lost, which means that it had left.
+#[test]
+fn what_goes_stale_between_the_pull_and_the_system_call_does_not_leave_and_is_told_of_as_expired() {
+    let (mut left, mut right, mut sender, mut receiver) = connected();
+    let began = clock::now();
+    let soon = began + Duration::from_millis(5);
+    offer(&mut sender, 1, soon);
+    offer(&mut sender, 2, began + PATIENCE);
+    while clock::now() <= soon {
+        std::thread::yield_now();
+    }
+    left.round(began);
+    let fate = sender.sending().poll_completion();
+    assert_eq!(fate, Some(Completion { seq: AduSeq(1), fate: Fate::Dropped(DropReason::Expired) }));
+    let (mut fates, mut came, end) = (Vec::new(), Vec::new(), clock::now() + PATIENCE);
+    while fates.is_empty() {
+        assert!(clock::now() < end, "nothing is acknowledged");
+        right.round(clock::now());
+        left.round(clock::now());
+        came.extend(std::iter::from_fn(|| receiver.receiving().poll_received()).map(|received| received.bytes[0]));
+        fates.extend(std::iter::from_fn(|| sender.sending().poll_completion()).map(|done| (done.seq.0, done.fate)));
+    }
+    assert_eq!((fates, came), (vec![(2, Fate::Acked)], vec![2]));
+}
