@@ -95,7 +95,8 @@ pub struct CarrierView {
     pub carrier: Carrier,
     /// How far late choice reaches.
     pub reach: Reach,
-    /// Datagrams that were handed to the kernel and gave their place to a fresh one, as they could not arrive in time.
+    /// Datagrams that were handed to the kernel and gave their place to a fresh one, as they could not arrive in time: at once, or
+    /// after padding had been there.
     pub replaced: u64,
     /// Datagrams that were handed to the kernel and made way for padding.
     pub padded: u64,

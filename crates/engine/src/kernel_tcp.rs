@@ -17,6 +17,7 @@ mod sending;
 mod socket;
 mod tap;
 mod under_way;
+mod vacant;
 #[allow(unsafe_code, reason = "memory that the kernel sends from while it is written")]
 mod zone;
 

@@ -6,8 +6,8 @@ use timeous_core::{Duration, Instant};
 
 /// As many timeouts in a row of a changed record that the peer waits for, and it goes back: if the peer has heard what came
 /// behind it, and if not, or if a changed record has arrived before. Then the path itself may be cut or lossy, and what is
-/// stale had better wait.
-const TIMEOUTS: (u8, u8) = (2, 4);
+/// stale had better wait. Each timeout takes twice as long as the one before, and everything behind it waits.
+const TIMEOUTS: (u8, u8) = (1, 4);
 /// So long nothing is changed after the first record that arrived only when it had gone back; twice as long after the second.
 const PAUSE: Duration = Duration::from_secs(2);
 /// As many such records, and none between them that arrived changed, tell of a path that does not bear it.
@@ -19,17 +19,26 @@ pub(super) enum Version {
     /// Nothing.
     #[default]
     First,
-    /// Others took their place. If the peer waited for it by then: what arrives from this instant on is not what was sent
-    /// before.
-    Changed { first: Vec<u8>, telling_from: Option<Instant> },
+    /// Others took their place, when so many timeouts had passed in a row. If the peer waited for it by then: what arrives from
+    /// this instant on is not what was sent before.
+    Changed { first: Vec<u8>, telling_from: Option<Instant>, timeouts: u8 },
     /// They came back.
     Restored,
 }
+
+/// As many records of which the peer has the front alone, among so many, tell of a path that cuts segments in two. The rest of
+/// another version would make neither of them whole.
+const MOST_CUTS: u32 = 3;
+const AMONG: u32 = 128;
 
 /// What is known of the path.
 #[derive(Debug, Default)]
 pub(super) struct Bearing {
     refusals: u32,
+    /// Records of which the peer had the front alone, where the last one of them begins, and how many arrived since one was forgotten.
+    cuts: u32,
+    last_cut: Option<u64>,
+    arrived: u32,
     /// The last that is known: something arrived that was changed.
     borne: bool,
     paused_until: Instant,
@@ -41,6 +50,11 @@ impl Bearing {
         !self.is_refused() && now >= self.paused_until
     }
 
+    /// Whether the last that is known of the path is that it bears it.
+    pub(super) fn is_borne(&self) -> bool {
+        self.borne
+    }
+
     /// Whether a changed record that the peer waits for has to go back, after so many timeouts in a row, and with so many
     /// segments heard behind it.
     pub(super) fn is_stuck(&self, timeouts: u8, sacked: u32) -> bool {
@@ -49,11 +63,23 @@ impl Bearing {
 
     /// Whether the path was found not to bear it.
     pub(super) fn is_refused(&self) -> bool {
-        self.refusals >= MOST_REFUSALS
+        self.refusals >= MOST_REFUSALS || self.cuts >= MOST_CUTS
+    }
+
+    /// The peer has the front of a record that begins there, all of which has left as one segment.
+    pub(super) fn is_cut(&mut self, start: u64) {
+        if self.last_cut.replace(start) != Some(start) {
+            self.cuts += 1;
+        }
     }
 
     /// A record has arrived.
     pub(super) fn learn(&mut self, now: Instant, version: &Version) {
+        self.arrived += 1;
+        if self.arrived >= AMONG && self.cuts < MOST_CUTS {
+            // A window that was nearly closed cuts one now and then.
+            (self.arrived, self.cuts) = (0, self.cuts.saturating_sub(1));
+        }
         match version {
             Version::Changed { telling_from: Some(from), .. } if now >= *from && !self.is_refused() => {
                 (self.refusals, self.borne) = (0, true);
@@ -77,13 +103,13 @@ mod tests {
     }
 
     fn changed(telling_from: Option<Instant>) -> Version {
-        Version::Changed { first: Vec::new(), telling_from }
+        Version::Changed { first: Vec::new(), telling_from, timeouts: 0 }
     }
 
     #[test]
     fn a_path_that_is_cut_is_told_from_one_that_swallows() {
         let bearing = Bearing::default();
-        assert!(bearing.is_stuck(2, 1) && !bearing.is_stuck(1, 1));
+        assert!(bearing.is_stuck(1, 1) && !bearing.is_stuck(0, 1));
         assert!(bearing.is_stuck(4, 0) && !bearing.is_stuck(3, 0));
     }
 
@@ -94,7 +120,7 @@ mod tests {
         bearing.learn(at(10), &changed(Some(at(9))));
         assert!(!bearing.is_stuck(3, 1) && bearing.is_stuck(4, 1));
         bearing.learn(at(20), &Version::Restored);
-        assert!(bearing.is_stuck(2, 1), "it may have become another path");
+        assert!(bearing.is_stuck(1, 1), "it may have become another path");
     }
 
     #[test]
@@ -110,6 +136,21 @@ mod tests {
         bearing.learn(at(30), &Version::Restored);
         assert!(bearing.is_refused() && !bearing.allows(at(1_000)));
         bearing.learn(at(40), &changed(Some(at(0))));
+        assert!(bearing.is_refused(), "for good");
+    }
+
+    #[test]
+    fn a_path_that_cuts_segments_bears_no_change_and_a_window_now_and_then_is_none() {
+        let mut bearing = Bearing::default();
+        for round in 0..10 {
+            bearing.is_cut(round * 1_000);
+            bearing.is_cut(round * 1_000);
+            (0..AMONG).for_each(|_| bearing.learn(at(1), &Version::First));
+        }
+        assert!(!bearing.is_refused());
+        (0..3).for_each(|nth| bearing.is_cut(20_000 + nth));
+        assert!(bearing.is_refused() && !bearing.allows(at(1_000)));
+        (0..AMONG * 3).for_each(|_| bearing.learn(at(1), &Version::First));
         assert!(bearing.is_refused(), "for good");
     }
 

@@ -38,6 +38,19 @@ impl Info {
         self.u32(32) + self.u32(36)
     }
 
+    /// Whether one segment alone is lost, the kernel found it out by what the peer has beyond (`TCP_CA_Recovery`), and it has been
+    /// sent again.
+    pub(super) fn repairs_one(&self) -> bool {
+        const RECOVERY: u8 = 3;
+        self.0[1] == RECOVERY && self.sacked() > 0 && self.u32(32) == 1 && self.u32(36) == 1
+    }
+
+    /// Whether segments ever overtook each other (`tcpi_reord_seen`; zero on kernels before 4.19): then what is thought lost may
+    /// only be late.
+    pub(super) fn is_reordered(&self) -> bool {
+        self.u32(220) > 0
+    }
+
     /// Segments beyond a gap that the peer has.
     pub(super) fn sacked(&self) -> u32 {
         self.u32(28)

@@ -30,9 +30,12 @@ impl Sending {
         let source = &mut session.source;
         let settled = self.settle(now, socket, source, counts)?;
         self.measure(now, socket, manager)?;
-        self.go_back_if_stuck();
+        self.board(now, socket, source, counts)?;
+        self.go_back_if_stuck(source, counts);
         let replaced = self.replace_expired(now, socket, source, counts)?;
+        self.fill_padding(now, socket, source, counts)?;
         let sent = self.transmit(now, socket, source, counts, manager)?;
+        self.lend(now, socket)?;
         if settled || sent || replaced {
             session.has_room();
         }
@@ -81,7 +84,7 @@ impl Sending {
                 // What the peer waits for leaves next, if there is a hole.
                 let awaited = holes && place == 0;
                 let head = awaited && self.held.is_none();
-                self.keep_first(place, awaited.then_some(now));
+                self.keep_first(place, awaited.then_some(now), info.timeouts());
                 if awaited {
                     self.retire(place, source, counts);
                 } else {
@@ -110,27 +113,34 @@ impl Sending {
     }
 
     /// What the record is now, it was when it left. If the peer waits for it: now.
-    fn keep_first(&mut self, place: usize, awaited: Option<Instant>) {
+    fn keep_first(&mut self, place: usize, awaited: Option<Instant>, timeouts: u8) {
         let record = self.under_way.record(place);
         if let (Some(zone), Some((_, slot))) = (&self.zone, &record.slot) {
             let mut first = Vec::with_capacity(record.len());
             zone.read(slot, record.len(), &mut first);
             // A copy of what it was may be on its way.
             let round_trip = self.meter.path().srtt.unwrap_or_default();
-            self.under_way.change(place, first, awaited.map(|at| at + round_trip * 2));
+            self.under_way.change(place, first, awaited.map(|at| at + round_trip * 2), timeouts);
         }
     }
 
     /// What the peer waits for and does not get since it was changed goes back to what it was; everything does where the path
     /// was found not to bear changes.
-    fn go_back_if_stuck(&mut self) {
-        let stuck = self.meter.info().is_some_and(|info| self.bearing.is_stuck(info.timeouts(), info.sacked()));
+    fn go_back_if_stuck(&mut self, source: &mut dyn AduSource, counts: &mut Statistics) {
+        let stuck = self.meter.info().is_some_and(|info| {
+            let timeouts = self.under_way.timeouts_since_change(info.timeouts());
+            self.bearing.is_stuck(timeouts, info.sacked())
+        });
         let concerned = match (self.bearing.is_refused(), stuck) {
-            (true, _) => self.under_way.len(),
-            (false, true) => 1,
+            // Where nothing is known to be borne, each of the others would be waited for as long.
+            (false, true) if self.bearing.is_borne() => 1,
+            (true, _) | (false, true) => self.under_way.len(),
             (false, false) => 0,
         };
         for place in 0..concerned {
+            if self.under_way.is_boarded(place) {
+                self.retire(place, source, counts);
+            }
             if let Some(first) = self.under_way.go_back(place) {
                 tracing::debug!("a changed record does not arrive: it is sent as it was");
                 self.scratch = first;
@@ -146,7 +156,7 @@ impl Sending {
     }
 
     /// The datagram that was there left, and is sent no more.
-    fn retire(&mut self, place: usize, source: &mut dyn AduSource, counts: &mut Statistics) {
+    pub(super) fn retire(&mut self, place: usize, source: &mut dyn AduSource, counts: &mut Statistics) {
         if let Some(token) = self.under_way.replace(place, None) {
             source.lost(token);
             counts.lost += 1;
@@ -167,8 +177,10 @@ impl Sending {
             Some(_) => self.write_record(place),
             None => self.write_padding(place),
         }
+        self.take_back_copies(place);
         // A segment's bytes are read before the kernel counts it as sent: one that is leaving just now is waited for.
-        let sent = self.under_way.end().saturating_sub(socket.info()?.unsent().into());
+        let info = socket.info()?;
+        let sent = self.under_way.end().saturating_sub(info.unsent().into());
         if self.under_way.record(place).start < sent {
             self.retire(place, source, counts);
             let is_fresh = fresh.is_some();
@@ -177,7 +189,7 @@ impl Sending {
             }
             return Ok(is_fresh);
         }
-        if self.under_way.is_copied(place) {
+        if self.under_way.is_copied(place, info.retransmitted()) {
             self.retire(place, source, counts);
         }
         let pulled = fresh.map(|(pulled, _)| pulled);
@@ -188,6 +200,21 @@ impl Sending {
             source.sent(pulled.token);
         }
         Ok(pulled.is_some())
+    }
+
+    /// Padding that has not left makes way for what has come since.
+    fn fill_padding(
+        &mut self,
+        now: Instant,
+        socket: &Socket,
+        source: &mut dyn AduSource,
+        counts: &mut Statistics,
+    ) -> io::Result<()> {
+        let Some(padding) = self.under_way.last_padding() else { return Ok(()) };
+        if self.held.is_none() && source.has_queued(now) && self.is_unsent(padding, socket)? {
+            self.replaced += u64::from(self.replace_unsent(now, padding, socket, source, counts)?);
+        }
+        Ok(())
     }
 
     /// A copy of what waits first in the kernel's queue goes with the retransmission, if there is something.
@@ -213,13 +240,18 @@ impl Sending {
     }
 
     /// What lies in `place` may leave from there, and goes at its own turn as well.
-    fn copied(&mut self, place: usize, pulled: PulledAdu, number: u32) {
+    pub(super) fn copied(&mut self, place: usize, pulled: PulledAdu, number: u32) {
         self.under_way.carries(place, Some(pulled.meta));
         self.held = Some(Held { pulled, number, payload: self.payload.clone(), copied: true });
     }
 
     /// A fresh datagram that fits in this place, in `payload`; its record in `scratch`, as long as the one that is there.
-    fn pull_for(&mut self, now: Instant, place: usize, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
+    pub(super) fn pull_for(
+        &mut self,
+        now: Instant,
+        place: usize,
+        source: &mut dyn AduSource,
+    ) -> Option<(PulledAdu, u32)> {
         // One that waits for its turn already may not lose it to another.
         if self.held.is_some() {
             return None;
@@ -234,13 +266,13 @@ impl Sending {
         Some((pulled, number))
     }
 
-    fn write_padding(&mut self, place: usize) {
+    pub(super) fn write_padding(&mut self, place: usize) {
         self.scratch.clear();
         record::pad(self.under_way.record(place).len(), &mut self.scratch);
         self.write_record(place);
     }
 
-    fn write_record(&mut self, place: usize) {
+    pub(super) fn write_record(&mut self, place: usize) {
         if let (Some(zone), Some((_, slot))) = (&mut self.zone, &self.under_way.record(place).slot) {
             zone.write(slot, &self.scratch);
         }

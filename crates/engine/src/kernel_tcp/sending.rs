@@ -11,7 +11,7 @@ use super::framing::{Writer, longest_payload, longest_record};
 use super::meter::Meter;
 use super::restraint::Restraint;
 use super::socket::Socket;
-use super::under_way::UnderWay;
+use super::under_way::{Lent, UnderWay};
 use super::zone::{Slot, Zone};
 use crate::carrier::{Reach, TcpConfig, TcpFraming};
 use crate::clock;
@@ -35,6 +35,8 @@ pub(super) struct Sending {
     proven: bool,
     /// Whether the path bears that what has left is changed.
     pub(super) bearing: Bearing,
+    /// What lies in vacant records, and how the repairs stood when it was put there.
+    pub(super) lent: Option<Lent>,
     /// A record that the kernel took in part only.
     rest: Option<Rest>,
     /// A datagram that was put in the place of one under way, or that the kernel had no room for: it goes next.
@@ -105,6 +107,7 @@ impl Sending {
             sends: 0,
             proven: false,
             bearing: Bearing::default(),
+            lent: None,
             rest: None,
             held: None,
             told_limit: 1,
@@ -360,6 +363,11 @@ impl Sending {
         self.under_way.end() - self.rest.as_ref().map_or(0, |rest| rest.bytes.len() - rest.from) as u64
     }
 
+    /// How much of it the peer has without a gap.
+    pub(super) fn acknowledged(&self, socket: &Socket) -> io::Result<u64> {
+        Ok(self.given().saturating_sub(socket.unacknowledged()?.into()))
+    }
+
     /// Hears what the peer has acknowledged, and which memory the kernel has let go of.
     pub(super) fn settle(
         &mut self,
@@ -372,7 +380,7 @@ impl Sending {
         while let Some(range) = socket.released()? {
             released.push(range);
         }
-        let acked = self.given().saturating_sub(socket.unacknowledged()?.into());
+        let acked = self.acknowledged(socket)?;
         let mut progress = !released.is_empty();
         while let Some(version) = self.under_way.next_version(acked) {
             self.bearing.learn(now, version);
@@ -381,7 +389,7 @@ impl Sending {
             let Some(token) = arrived.token else { continue };
             let as_it_was = match arrived.overwritten {
                 Some(retransmitted) => socket.info()?.retransmitted() == retransmitted,
-                None => true,
+                None => !(arrived.boarded && socket.info()?.is_reordered()),
             };
             if as_it_was {
                 source.acked(token);
@@ -391,6 +399,7 @@ impl Sending {
                 counts.lost += 1;
             }
         }
+        self.look_for_cuts(acked, socket)?;
         for range in released {
             // Let go of before it has arrived: the kernel has made a copy when it was given. A device of this host that
             // copies, as loopback does, does so at each transmission.
@@ -407,6 +416,18 @@ impl Sending {
             }
         }
         Ok(progress)
+    }
+
+    /// Sees whether the first record that is open arrives in parts.
+    fn look_for_cuts(&mut self, acked: u64, socket: &Socket) -> io::Result<()> {
+        let Some(mss) = self.meter.info().map(|info| info.mss() as usize) else { return Ok(()) };
+        if self.zone.is_some() && self.under_way.cut(acked, u64::MAX, mss).is_some() {
+            let sent = self.given().saturating_sub(socket.unsent()?.into());
+            if let Some(start) = self.under_way.cut(acked, sent, mss) {
+                self.bearing.is_cut(start);
+            }
+        }
+        Ok(())
     }
 
     /// The connection is over: what it had has no other fate than that.

@@ -23,9 +23,35 @@ pub(super) struct Record {
     pub(super) slot: Option<(u32, Slot)>,
     /// A copy of its datagram lies where something was sent, and may have left from there.
     copied: bool,
+    /// The same, if more retransmissions have left than so many.
+    lends: Option<u32>,
     version: Version,
     /// Its bytes were written over after it had left, when so many retransmissions had.
     overwritten: Option<u32>,
+    /// In a vacant one: whose copy lies there.
+    lent: Option<Guest>,
+    /// Its datagram left from here only as a retransmission of another.
+    boarded: bool,
+}
+
+/// A datagram of which a copy lies in another record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Guest {
+    /// Its token.
+    pub(super) of: u64,
+    /// Its deadline.
+    pub(super) until: Instant,
+}
+
+/// What lies in vacant records.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lent {
+    /// The datagram's token.
+    pub(super) of: u64,
+    /// Segments that had been sent again by then.
+    pub(super) retransmitted: u32,
+    /// Nothing was lost then.
+    pub(super) unhurt: bool,
 }
 
 /// A record that the peer has.
@@ -35,6 +61,8 @@ pub(super) struct Arrived {
     pub(super) token: Option<u64>,
     /// If its bytes were written over, how many retransmissions had left by then: it arrived as it was if there was none since.
     pub(super) overwritten: Option<u32>,
+    /// Its datagram left only as a retransmission of another.
+    pub(super) boarded: bool,
 }
 
 impl Record {
@@ -43,7 +71,14 @@ impl Record {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.meta.and_then(|meta| meta.deadline)
+        let lent = self.lent.map(|guest| guest.until);
+        self.meta.and_then(|meta| meta.deadline).into_iter().chain(lent).min()
+    }
+
+    /// It has left, what it was then is of no use any more, and what it is now nobody's loss.
+    fn is_vacant(&self) -> bool {
+        let left = matches!(self.version, Version::Changed { .. });
+        left && self.meta.is_none() && !self.boarded && self.slot.is_some()
     }
 }
 
@@ -80,8 +115,11 @@ impl UnderWay {
             end: self.end,
             slot,
             copied,
+            lends: None,
             version: Version::First,
             overwritten: None,
+            lent: None,
+            boarded: false,
         });
     }
 
@@ -117,7 +155,8 @@ impl UnderWay {
         self.records.front().filter(|record| record.end <= up_to)?;
         let mut record = self.records.pop_front()?;
         self.lingering.extend(record.slot.take());
-        Some(Arrived { token: record.token, overwritten: record.overwritten })
+        let Record { token, overwritten, boarded, .. } = record;
+        Some(Arrived { token, overwritten, boarded })
     }
 
     /// The kernel has let go of the memory of these sends.
@@ -162,7 +201,10 @@ impl UnderWay {
         let (mut useless, mut fixed) = (Vec::new(), 0);
         self.next_deadline = None;
         for (place, record) in self.records.iter_mut().enumerate() {
-            let Some((meta, deadline)) = record.meta.and_then(|meta| Some((meta, meta.deadline?))) else { continue };
+            let Some((meta, deadline)) = record.meta.and_then(|meta| Some((meta, meta.deadline?))) else {
+                self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
+                continue;
+            };
             if deadline >= horizon || worth(record, &meta) {
                 self.next_deadline = self.next_deadline.into_iter().chain([deadline]).min();
                 continue;
@@ -193,19 +235,94 @@ impl UnderWay {
     }
 
     /// The bytes of a record are written over, after they have left as these.
-    pub(super) fn change(&mut self, place: usize, first: Vec<u8>, telling_from: Option<Instant>) {
+    pub(super) fn change(&mut self, place: usize, first: Vec<u8>, telling_from: Option<Instant>, timeouts: u8) {
         let version = &mut self.records[place].version;
         // What left first was something else, if this is not the first change.
         if !matches!(version, Version::Changed { .. }) {
-            *version = Version::Changed { first, telling_from };
+            *version = Version::Changed { first, telling_from, timeouts };
+        }
+    }
+
+    /// How many of so many timeouts in a row the first record has been waited for since it was changed.
+    pub(super) fn timeouts_since_change(&self, timeouts: u8) -> u8 {
+        match self.records.front().map(|record| &record.version) {
+            // Fewer than then: there was progress meanwhile.
+            Some(Version::Changed { timeouts: before, .. }) => timeouts.checked_sub(*before).unwrap_or(timeouts),
+            _ => 0,
         }
     }
 
     /// A copy of another one's datagram lies in a record, and goes stale when that does.
     pub(super) fn carries(&mut self, place: usize, meta: Option<AduMeta>) {
         let record = &mut self.records[place];
-        record.meta = meta;
+        (record.meta, record.lent) = (meta, None);
         self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
+    }
+
+    /// The first vacant records, so many, and others that have a guest; and whom each has.
+    pub(super) fn vacant(&self, most: usize) -> Vec<(usize, Option<Guest>)> {
+        let vacant = self.records.iter().enumerate().filter(|(_, record)| record.is_vacant()).enumerate();
+        let these = vacant.filter(|(nth, (_, record))| *nth < most || record.lent.is_some());
+        these.map(|(_, (place, record))| (place, record.lent)).collect()
+    }
+
+    /// Where the first datagram lies that has not left, since it lies beyond `sent`, and may leave from nowhere else.
+    pub(super) fn first_fresh(&self, sent: u64) -> Option<usize> {
+        let from = self.records.partition_point(|record| record.start < sent);
+        let is_fresh = |record: &Record| record.token.is_some() && record.meta.is_some() && record.slot.is_some();
+        self.records.get(from).filter(|record| is_fresh(record) && !record.copied).map(|_| from)
+    }
+
+    /// The last record, if it is padding where nothing else ever was sent.
+    pub(super) fn last_padding(&self) -> Option<usize> {
+        let is_padding = |record: &Record| {
+            record.token.is_none() && record.slot.is_some() && record.meta.is_none() && record.version == Version::First
+        };
+        self.records.back().filter(|record| is_padding(record)).map(|_| self.records.len() - 1)
+    }
+
+    /// A vacant record carries a copy of what lies elsewhere, or nothing.
+    pub(super) fn lend(&mut self, place: usize, guest: Option<Guest>) {
+        let record = &mut self.records[place];
+        record.lent = guest;
+        self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
+    }
+
+    /// Copies of the datagram that is there lie in vacant records, since so many retransmissions had left.
+    pub(super) fn lends(&mut self, place: usize, retransmitted: u32) {
+        self.records[place].lends.get_or_insert(retransmitted);
+    }
+
+    /// The vacant records with a copy of the datagram that is there.
+    pub(super) fn guests_of(&self, place: usize) -> Vec<usize> {
+        let Some(token) = self.records[place].token.filter(|_| self.records[place].lends.is_some()) else {
+            return Vec::new();
+        };
+        let those =
+            self.records.iter().enumerate().filter(|(_, record)| record.lent.is_some_and(|guest| guest.of == token));
+        those.map(|(place, _)| place).collect()
+    }
+
+    /// If the peer does not wait for the original any more, what arrives from this instant on is what was written over it.
+    pub(super) fn tells_from(&mut self, place: usize, at: Instant) {
+        if let Version::Changed { telling_from, .. } = &mut self.records[place].version {
+            telling_from.get_or_insert(at);
+        }
+    }
+
+    /// The datagram at `from`, a copy of which has left in the vacant record at `to`, is that one's from now on. The record at
+    /// `from` is nobody's.
+    pub(super) fn board(&mut self, from: usize, to: usize) {
+        let place = &mut self.records[from];
+        let (token, meta) = (place.token.take(), place.meta.take());
+        let record = &mut self.records[to];
+        (record.token, record.meta, record.boarded) = (token, meta, token.is_some());
+        (record.lent, record.overwritten) = (None, None);
+    }
+
+    /// Whether its datagram left only as a retransmission of another.
+    pub(super) fn is_boarded(&self, place: usize) -> bool {
+        self.records[place].boarded
     }
 
     /// The bytes that a record had when it left first, if others took their place: it has them again.
@@ -215,7 +332,7 @@ impl UnderWay {
         match std::mem::take(version) {
             Version::Changed { first, .. } => {
                 *version = Version::Restored;
-                record.meta = None;
+                (record.meta, record.lent) = (None, None);
                 Some(first)
             }
             other => {
@@ -223,6 +340,13 @@ impl UnderWay {
                 None
             }
         }
+    }
+
+    /// Where the record begins of which the peer has the front alone, if it was sent from our memory, and within `sent`.
+    pub(super) fn cut(&self, acked: u64, sent: u64, mss: usize) -> Option<u64> {
+        let first = self.records.front()?;
+        let is_whole = first.end <= sent && first.len() <= mss && first.slot.is_some();
+        (is_whole && first.start < acked && acked < first.end).then_some(first.start)
     }
 
     /// How many there are.
@@ -235,14 +359,16 @@ impl UnderWay {
     }
 
     /// Whether the datagram that is there may have left from another place.
-    pub(super) fn is_copied(&self, place: usize) -> bool {
-        self.records[place].copied
+    /// When so many retransmissions have left.
+    pub(super) fn is_copied(&self, place: usize, retransmitted: u32) -> bool {
+        let record = &self.records[place];
+        record.copied || record.lends.is_some_and(|before| before != retransmitted)
     }
 
     /// Another datagram, or none, takes the place of the one that was there.
     pub(super) fn replace(&mut self, place: usize, by: Option<&PulledAdu>) -> Option<u64> {
         let record = &mut self.records[place];
-        record.copied = false;
+        (record.copied, record.boarded, record.lends) = (false, false, None);
         record.meta = by.map(|pulled| pulled.meta);
         self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
         std::mem::replace(&mut record.token, by.map(|pulled| pulled.token))
@@ -255,115 +381,4 @@ impl UnderWay {
 }
 
 #[cfg(test)]
-mod tests {
-    use timeous_core::{AduMeta, Copied, Duration};
-
-    use super::super::zone::Zone;
-    use super::*;
-
-    fn at(millis: u64) -> Instant {
-        Instant::ZERO + Duration::from_millis(millis)
-    }
-
-    fn pulled(token: u64, deadline: u64) -> PulledAdu {
-        let meta = AduMeta { deadline: Some(at(deadline)), ..AduMeta::default() };
-        PulledAdu { token, len: 0, meta, apart: false, copy: Copied::First }
-    }
-
-    #[test]
-    fn what_lies_below_the_acknowledgement_is_acked_whole_records_only() {
-        let mut records = UnderWay::default();
-        for token in 0..3 {
-            records.push(at(0), &pulled(token, 0), 100, None, false);
-        }
-        assert_eq!(records.pop_acked(199).unwrap().token, Some(0));
-        assert_eq!(records.pop_acked(199), None);
-        assert_eq!(records.pop_acked(300).unwrap().token, Some(1));
-        assert_eq!(records.drain().collect::<Vec<_>>(), [2]);
-    }
-
-    #[test]
-    fn a_place_is_free_when_the_kernel_says_so_acknowledged_or_not() {
-        let mut zone = Zone::new(100).unwrap();
-        let mut records = UnderWay::default();
-        for send in 0..3 {
-            records.push(at(0), &pulled(send.into(), 0), 100, zone.take().map(|slot| (send, slot)), false);
-        }
-        records.pop_acked(100);
-        let mut free = 0;
-        records.released(0, 1, |_| free += 1);
-        assert_eq!(free, 2);
-        assert!(records.has_send(2) && !records.has_send(1));
-        records.released(u32::MAX, 1, |_| free += 1);
-        assert_eq!(free, 2);
-    }
-
-    #[test]
-    fn each_deadline_passes_once_and_the_next_one_is_known() {
-        let mut zone = Zone::new(100).unwrap();
-        let mut records = UnderWay::default();
-        for (token, deadline) in [(0, 30), (1, 10), (2, 20)] {
-            records.push(at(0), &pulled(token, deadline), 100, zone.take().map(|slot| (token as u32, slot)), false);
-        }
-        assert_eq!(records.next_deadline(), Some(at(10)));
-        assert_eq!(records.take_useless(at(20), |_, _| false), (vec![1], 0));
-        assert_eq!(records.next_deadline(), Some(at(20)));
-        assert_eq!(records.take_useless(at(20), |_, _| false), (vec![], 0));
-        assert_eq!(records.replace(1, Some(&pulled(7, 40))), Some(1));
-        assert_eq!(records.take_useless(at(90), |_, meta| meta.deadline == Some(at(40))), (vec![0, 2], 0));
-        assert_eq!(records.next_deadline(), Some(at(40)), "it is still of use, and asked for again");
-        assert_eq!(records.take_useless(at(90), |_, _| false), (vec![1], 0));
-        assert_eq!(records.next_deadline(), None);
-    }
-
-    /// Found by `tcp-expired`: on a path that had stood still each datagram was told of as lost as soon as it had left, and
-    /// all that refers to it was given up.
-    #[test]
-    fn what_was_written_over_while_it_may_arrive_is_no_loss_yet() {
-        let mut zone = Zone::new(100).unwrap();
-        let mut records = UnderWay::default();
-        records.push(at(0), &pulled(7, 10), 100, zone.take().map(|slot| (0, slot)), false);
-        let young = |record: &Record, _: &AduMeta| at(5) < record.given + Duration::from_millis(10);
-        assert_eq!(records.take_useless(at(20), young), (vec![], 0));
-        assert_eq!(records.take_useless(at(20), |_, _| false), (vec![0], 0));
-        records.overwrite(0, 3);
-        assert_eq!(records.pop_acked(100), Some(Arrived { token: Some(7), overwritten: Some(3) }));
-    }
-
-    #[test]
-    fn what_cannot_be_written_anew_is_counted_when_its_deadline_passes() {
-        let mut records = UnderWay::default();
-        records.push(at(0), &pulled(0, 10), 100, None, false);
-        assert_eq!(records.next_deadline(), Some(at(10)));
-        assert_eq!(records.take_useless(at(11), |_, _| false), (vec![], 1));
-        assert_eq!(records.take_useless(at(12), |_, _| false), (vec![], 0));
-    }
-
-    #[test]
-    fn a_copy_goes_stale_where_it_lies_and_what_left_first_there_is_still_known() {
-        let mut zone = Zone::new(100).unwrap();
-        let mut records = UnderWay::default();
-        records.push(at(0), &pulled(0, 10), 100, zone.take().map(|slot| (0, slot)), false);
-        assert_eq!(records.take_useless(at(20), |_, _| false), (vec![0], 0));
-        records.change(0, vec![1], None);
-        records.replace(0, None);
-        records.carries(0, Some(pulled(1, 30).meta));
-        assert_eq!(records.take_useless(at(40), |_, _| false), (vec![0], 0));
-        records.change(0, vec![2], None);
-        assert_eq!(records.go_back(0), Some(vec![1]));
-    }
-
-    /// Found by `timeous-lab soak`: such a one was told of as dropped when it went stale.
-    #[test]
-    fn what_lies_in_another_place_as_well_may_have_left_from_there_until_another_takes_its_own() {
-        let mut zone = Zone::new(100).unwrap();
-        let mut records = UnderWay::default();
-        records.push(at(0), &pulled(0, 0), 100, None, true);
-        records.push(at(0), &pulled(1, 0), 100, zone.take().map(|slot| (0, slot)), false);
-        records.push(at(0), &pulled(2, 0), 100, zone.take().map(|slot| (1, slot)), false);
-        assert!(records.copy_first_fresh(100, 100).is_some());
-        assert_eq!([0, 1, 2].map(|place| records.is_copied(place)), [true, true, false]);
-        records.replace(1, Some(&pulled(3, 0)));
-        assert!(!records.is_copied(1));
-    }
-}
+mod tests;

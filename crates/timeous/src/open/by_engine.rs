@@ -87,3 +87,42 @@ fn config(options: &Options) -> StreamConfig {
         repair: (options.repairs() && options.transport != TransportName::Tcp).then_some(REPAIRED),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, TcpListener};
+
+    use timeous_core::{AduMeta, Instant};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// The controllers of the macroflows to `host`, when one datagram has arrived there over TCP.
+    fn controllers(host: &str, query: &str) -> Vec<&'static str> {
+        let listener = TcpListener::bind((host, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let engine = Engine::start().unwrap();
+        let uri = format!("timeous://{host}:{port}?transport=tcp{query}").parse().unwrap();
+        let mut stream = open(&engine, &uri).unwrap();
+        let _peer = listener.accept().unwrap();
+        let end = clock::now() + PATIENCE;
+        let meta = AduMeta { deadline: Some(Instant::FAR_FUTURE), ..AduMeta::default() };
+        stream.sending().enqueue(&meta, b"one").unwrap();
+        while stream.sending().poll_completion().is_none() {
+            assert!(clock::now() < end, "{:?}", stream.sending().snapshot());
+            stream.sending().wait(Some(end));
+        }
+        let host: IpAddr = host.parse().unwrap();
+        let view = engine.congestion().lock().snapshot();
+        let there = view.macroflows.iter().filter(|one| one.destination.addr == host && !one.flows.is_empty());
+        there.map(|one| one.controller).collect()
+    }
+
+    #[test]
+    fn the_controller_that_a_uri_names_holds_back_the_kernels_tcp_and_without_one_nothing_does() {
+        assert_eq!(controllers("127.0.78.1", "&controller=copa"), ["copa"]);
+        assert_eq!(controllers("127.0.78.2", "&controller=cubic"), ["cubic"]);
+        assert_eq!(controllers("127.0.78.3", "").len(), 0);
+    }
+}
