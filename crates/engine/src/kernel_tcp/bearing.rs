@@ -8,6 +8,8 @@ use timeous_core::{Duration, Instant};
 /// behind it, and if not, or if a changed record has arrived before. Then the path itself may be cut or lossy, and what is
 /// stale had better wait. Each timeout takes twice as long as the one before, and everything behind it waits.
 const TIMEOUTS: (u8, u8) = (1, 4);
+/// And where segments overtake each other, so that hardly ever it is certain that a changed record has arrived, in place of the first.
+const TIMEOUTS_REORDERED: u8 = 2;
 /// So long nothing is changed after the first record that arrived only when it had gone back; twice as long after the second.
 const PAUSE: Duration = Duration::from_secs(2);
 /// As many such records, and none between them that arrived changed, tell of a path that does not bear it.
@@ -57,8 +59,13 @@ impl Bearing {
 
     /// Whether a changed record that the peer waits for has to go back, after so many timeouts in a row, and with so many
     /// segments heard behind it.
-    pub(super) fn is_stuck(&self, timeouts: u8, sacked: u32) -> bool {
-        timeouts >= if sacked > 0 && !self.borne { TIMEOUTS.0 } else { TIMEOUTS.1 }
+    pub(super) fn is_stuck(&self, timeouts: u8, sacked: u32, is_reordered: bool) -> bool {
+        timeouts
+            >= match (sacked > 0 && !self.borne, is_reordered) {
+                (false, _) => TIMEOUTS.1,
+                (true, false) => TIMEOUTS.0,
+                (true, true) => TIMEOUTS_REORDERED,
+            }
     }
 
     /// Whether the path was found not to bear it.
@@ -109,8 +116,9 @@ mod tests {
     #[test]
     fn a_path_that_is_cut_is_told_from_one_that_swallows() {
         let bearing = Bearing::default();
-        assert!(bearing.is_stuck(1, 1) && !bearing.is_stuck(0, 1));
-        assert!(bearing.is_stuck(4, 0) && !bearing.is_stuck(3, 0));
+        assert!(bearing.is_stuck(1, 1, false) && !bearing.is_stuck(0, 1, false));
+        assert!(bearing.is_stuck(2, 1, true) && !bearing.is_stuck(1, 1, true));
+        assert!(bearing.is_stuck(4, 0, false) && !bearing.is_stuck(3, 0, false));
     }
 
     /// Found by `timeous-lab peers` on a lossy link: two retransmissions in a row that are lost are no middlebox.
@@ -118,9 +126,9 @@ mod tests {
     fn a_path_that_bore_a_change_is_not_soon_taken_for_one_that_swallows() {
         let mut bearing = Bearing::default();
         bearing.learn(at(10), &changed(Some(at(9))));
-        assert!(!bearing.is_stuck(3, 1) && bearing.is_stuck(4, 1));
+        assert!(!bearing.is_stuck(3, 1, false) && bearing.is_stuck(4, 1, true));
         bearing.learn(at(20), &Version::Restored);
-        assert!(bearing.is_stuck(1, 1), "it may have become another path");
+        assert!(bearing.is_stuck(1, 1, false), "it may have become another path");
     }
 
     #[test]

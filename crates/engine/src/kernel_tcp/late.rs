@@ -129,7 +129,7 @@ impl Sending {
     fn go_back_if_stuck(&mut self, source: &mut dyn AduSource, counts: &mut Statistics) {
         let stuck = self.meter.info().is_some_and(|info| {
             let timeouts = self.under_way.timeouts_since_change(info.timeouts());
-            self.bearing.is_stuck(timeouts, info.sacked())
+            self.bearing.is_stuck(timeouts, info.sacked(), info.is_reordered())
         });
         let concerned = match (self.bearing.is_refused(), stuck) {
             // Where nothing is known to be borne, each of the others would be waited for as long.
