@@ -263,16 +263,19 @@ impl Copa {
             self.window = (self.window * share(look.base, look.standing) * DRAINED).max(MIN_WINDOW.min(self.window));
             return true;
         } else if without > look.srtt * within && self.mode == Mode::Short {
-            self.join(now);
+            self.join(now, look);
         }
         false
     }
 
     /// The queue is others', again or for the first time.
-    fn join(&mut self, now: Instant) {
+    fn join(&mut self, now: Instant, look: &Look) {
         self.mode = Mode::Among;
         let (mtu, window) = (self.mtu as u64, self.bytes());
-        self.rival.get_or_insert_with(|| Rival::new(now, mtu, window));
+        // Less than one packet of its own that waits may be that packet's own time, on a link that has become slower.
+        let rate = self.path.rate().unwrap_or(0.0);
+        let is_sure = look.queued.as_secs_f64() * rate > self.mtu;
+        self.rival.get_or_insert_with(|| Rival::new(now, mtu, window, is_sure));
     }
 
     /// Its window among others, if it is so or was of late.

@@ -15,10 +15,11 @@ pub(super) struct Rival {
 }
 
 impl Rival {
-    /// Others have left it a few packets of its window by now. It begins as they did: by slow start, until something is lost.
-    pub(super) fn new(now: Instant, mtu: u64, window: u64) -> Self {
+    /// Others have left it a few packets of its window by now. It begins as they did if it `is_sure` of them: by slow start, until
+    /// something is lost.
+    pub(super) fn new(now: Instant, mtu: u64, window: u64, is_sure: bool) -> Self {
         let mut cubic = Cubic::new(mtu);
-        cubic.adopt(window, None);
+        cubic.adopt(window, (!is_sure).then_some(window));
         Self { cubic, at: now }
     }
 

@@ -236,6 +236,33 @@ fn what_it_has_among_others_follows_its_losses_by_its_own_measure() {
     assert!(script.copa.rival.as_ref().unwrap().window() as f64 > 0.75 * had * MTU as f64);
 }
 
+/// Found by `timeous-lab peers`: when a link fell to a quarter, a packet's own time on it was longer than what waited. By slow
+/// start it filled a queue then in which nobody else was.
+#[test]
+fn what_may_be_one_packet_on_a_slower_link_is_no_reason_for_slow_start() {
+    let mut script = Script::steady(10.0);
+    script.acks(100, 100);
+    script.copa.window = 4.0;
+    for _ in 0..200 {
+        script.now += millis(40);
+        script.ack(MTU, 130, true);
+        if script.copa.is_among_others() {
+            break;
+        }
+    }
+    let before = script.copa.window;
+    for _ in 0..9 {
+        script.now += millis(40);
+        script.ack(MTU, 130, true);
+    }
+    assert!(
+        script.copa.mode == Mode::Among && script.copa.window < before + 2.0,
+        "{} to {}",
+        before,
+        script.copa.window
+    );
+}
+
 /// Found by `timeous-lab short-beside`: between two frames of use a stream was silent, and had to find out about others anew.
 #[test]
 fn others_who_were_there_before_a_silence_are_thought_to_be_there_after_it() {
