@@ -51,6 +51,7 @@ pub(crate) enum Told {
 pub(crate) enum PacketFate {
     Acked {
         token: Option<u64>,
+        seq: Seq,
         marked: bool,
     },
     /// It arrived, and did not reach the application (RFC 4340 §11.7).
@@ -103,7 +104,7 @@ impl Feedback {
             self.newest_marked = self.newest_marked.max(Some(at));
         }
         self.fates.push(match code {
-            None | Some(DropCode::DeliveredCorrupt) => PacketFate::Acked { token: data.token, marked },
+            None | Some(DropCode::DeliveredCorrupt) => PacketFate::Acked { token: data.token, seq, marked },
             Some(_) => PacketFate::Dropped { token: data.token, seq },
         });
     }
@@ -304,11 +305,32 @@ impl Sender {
         }
     }
 
-    /// Nothing came back in time, or nothing can come any more: all that is open is lost.
+    /// Nothing can come any more: all that is open is lost.
     pub(crate) fn give_up(&mut self) -> Feedback {
         let mut feedback = Feedback::default();
         while !self.sent.is_empty() {
             self.decide_first(&mut feedback);
+        }
+        feedback
+    }
+
+    /// Nothing came back in time. For congestion control nothing is under way any more (RFC 4341 §5: "the sender sets pipe to
+    /// zero"). But what was sent less than `patience` ago cannot have been heard of: its fate stays open (RFC 8985 §6.3).
+    pub(crate) fn time_out(&mut self, now: Instant, patience: Duration) -> Feedback {
+        let mut feedback = Feedback::default();
+        // The oldest is what was waited for.
+        loop {
+            self.decide_first(&mut feedback);
+            self.trim();
+            if self.sent.front().is_none_or(|sent| now - sent.at < patience) {
+                break;
+            }
+        }
+        for sent in &mut self.sent {
+            if let Some(data) = sent.data.as_mut().filter(|data| !sent.arrived && data.bytes > 0) {
+                feedback.lost += std::mem::take(&mut data.bytes);
+                feedback.newest_lost = feedback.newest_lost.max(Some(sent.at));
+            }
         }
         feedback
     }

@@ -92,7 +92,9 @@ impl Connection {
             (None, None) => None,
         };
         let (acked, lost) = (feedback.acked, feedback.lost);
-        let recovering = self.sender.holds_window(loss.is_some()) && !self.config.grows_in_lossy_windows;
+        // After a timeout slow start repairs (RFC 5681 §3.1).
+        let congested = loss.is_some() && lost_by != Loss::Persistent;
+        let recovering = self.sender.holds_window(congested) && !self.config.grows_in_lossy_windows;
         let recovering = recovering || self.restraint.is_level(now);
         let update = Update { acked, lost, loss, rtt: feedback.rtt, recovering, ..Update::default() };
         told(cm.update(now, flow, update));

@@ -88,7 +88,7 @@ impl Connection {
     /// Data left: should nothing be heard of them in time, it will be said.
     pub(super) fn watch_sent(&mut self, now: Instant) {
         if self.repeats.is_told && !self.timers.is_set(Timer::Overdue) {
-            self.timers.set(Timer::Overdue, now + self.patience(Duration::ZERO, false));
+            self.timers.set(Timer::Overdue, now + self.patience_of(Duration::ZERO, false));
         }
     }
 
@@ -99,8 +99,8 @@ impl Connection {
         }
         let rttvar = self.flow.and_then(|flow| told(cm.query(flow))).map_or(Duration::ZERO, |path| path.rttvar);
         let is_reordered = self.repeats.reordered_at.is_some_and(|at| now - at < REMEMBERED);
-        let passed = if is_reordered { self.patience(rttvar, true) } else { Duration::ZERO };
-        let patience = [self.patience(rttvar, false), passed];
+        let passed = if is_reordered { self.patience_of(rttvar, true) } else { Duration::ZERO };
+        let patience = [self.patience_of(rttvar, false), passed];
         while let Some(untold) = self.sender.first_untold() {
             let due = untold.at + patience[usize::from(untold.is_passed)];
             if due > now {
@@ -114,10 +114,16 @@ impl Connection {
         self.timers.stop(Timer::Overdue);
     }
 
+    /// How long after its sending something should have been heard of a packet.
+    pub(super) fn patience(&self, cm: &Manager) -> Duration {
+        let rttvar = self.flow.and_then(|flow| told(cm.query(flow))).map_or(Duration::ZERO, |path| path.rttvar);
+        self.patience_of(rttvar, false)
+    }
+
     /// How long after its sending a packet is overdue. If later ones have arrived (`is_passed`), a quarter of a round trip is
     /// granted to reordering, as RFC 8985 §6.2 does; else what round trips vary by, and for how long the peer is known to
     /// hold an acknowledgement.
-    fn patience(&self, rttvar: Duration, is_passed: bool) -> Duration {
+    fn patience_of(&self, rttvar: Duration, is_passed: bool) -> Duration {
         if is_passed {
             self.rtt + (self.rtt / 4).max(LEAST_MARGIN).max(rttvar)
         } else {

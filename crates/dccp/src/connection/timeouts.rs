@@ -62,7 +62,7 @@ impl Connection {
         if had_data {
             self.statistics.timeouts += 1;
             self.ack_ratio.on_timeout(self.sender.outstanding());
-            let feedback = self.sender.give_up();
+            let feedback = self.sender.time_out(now, self.patience(cm));
             self.apply(now, cm, &feedback, Loss::Persistent);
         } else if self.timers.is_set(Timer::Silence) {
             // "if DCCP B wants to elicit an acknowledgement, it can send a DCCP-Sync" (RFC 4340 §11.2).

@@ -88,7 +88,7 @@ fn marks_are_reported_with_the_time_of_sending() {
     let feedback = ack(&mut sender, &[marked, arrived(51, 50)]);
     assert_eq!(feedback.newest_marked, Some(Instant::ZERO + MS * 2));
     assert_eq!(feedback.acked, 300);
-    assert!(feedback.fates.contains(&PacketFate::Acked { token: Some(2), marked: true }));
+    assert!(feedback.fates.contains(&PacketFate::Acked { token: Some(2), seq: Seq::new(52), marked: true }));
 }
 
 #[test]
@@ -99,6 +99,29 @@ fn giving_up_loses_all_that_is_open_and_nothing_else() {
     assert_eq!(lost(&feedback), [0, 1, 2, 3, 4, 6, 7, 8, 9]);
     assert_eq!(feedback.newest_lost, Some(Instant::ZERO + MS * 9));
     assert_eq!((sender.outstanding(), sender.span()), (0, 0));
+}
+
+/// Found by `timeous-lab bloat`: frames were given up that had left just before a timeout, and came.
+#[test]
+fn a_timeout_loses_what_is_old_and_leaves_the_fate_of_what_was_just_sent_open() {
+    let mut sender = ten(50);
+    ack(&mut sender, &[arrived(51, 51)]);
+    let feedback = sender.time_out(Instant::ZERO + MS * 105, MS * 100);
+    assert_eq!(lost(&feedback), [0, 2, 3, 4, 5]);
+    assert_eq!(feedback.lost, 900, "nothing counts as under way");
+    assert_eq!(feedback.newest_lost, Some(Instant::ZERO + MS * 9));
+    assert_eq!(sender.outstanding(), 4);
+    let feedback = ack(&mut sender, &[arrived(59, 57)]);
+    assert_eq!(feedback.acked, 0, "told of before (RFC 4341 §5)");
+    assert_eq!(feedback.fates.len(), 4, "56 to 59");
+    assert_eq!(lost(&feedback), [6]);
+}
+
+#[test]
+fn what_was_waited_for_is_lost_however_young() {
+    let mut sender = ten(50);
+    let feedback = sender.time_out(Instant::ZERO + MS * 9, MS * 100);
+    assert_eq!((lost(&feedback), feedback.lost), (vec![0], 1_000));
 }
 
 #[test]
