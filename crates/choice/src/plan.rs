@@ -25,6 +25,8 @@ const HOLDS: Duration = Duration::from_millis(10);
 const MOST_EXPECTED: usize = 60;
 /// What a frame is worth beside its priority: a frame more is better than any priorities.
 const FRAME: u64 = 4_096;
+/// What two packets have at most, about.
+const TWO_PACKETS: u64 = 3_000;
 /// What is expected may not come, and counts for less, in sixteenths.
 const EXPECTED_COUNTS: u64 = 15;
 
@@ -52,7 +54,8 @@ pub struct Plan {
     begun: Option<Name>,
     /// When the plan was made; `None`: it holds no more.
     planned: Option<Instant>,
-    /// The frames that wait and what they are as jobs: kept for their memory.
+    /// Places in the queue of what is useless, the frames that wait and what they are as jobs: kept for their memory.
+    useless: Vec<usize>,
     waiting: Vec<Waiting>,
     jobs: Vec<Job>,
     scheduler: Scheduler,
@@ -84,12 +87,26 @@ impl Plan {
         }
     }
 
+    /// A frame that nothing can mend any more, and with it what has left and refers to it.
+    fn break_chain(&mut self, frame: FrameId) {
+        let before = self.broken.len();
+        self.break_frame(frame);
+        if frame == FrameId::NONE || self.broken.len() == before {
+            return;
+        }
+        let Self { broken, forecast, .. } = self;
+        forecast.break_chains(broken);
+        while self.broken.len() > REMEMBERED {
+            self.broken.pop_first();
+        }
+    }
+
     fn is_useless(&self, meta: &AduMeta) -> bool {
         self.broken.contains(&meta.frame) || meta.references.iter().any(|frame| self.broken.contains(&frame))
     }
 
-    /// Gives up what can be of no use any more, whatever is planned, and learns what is new.
-    fn pass_over(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
+    /// Gives up what can be of no use any more, whatever is planned, and learns what is new. Says whether anything is of use.
+    fn pass_over(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) -> bool {
         // What was known of a path grows old while nothing is under way, and nothing else would tell that it is faster
         // again.
         let least = if path.outstanding > 0 { path.min_rtt.unwrap_or(Duration::ZERO) / 2 } else { Duration::ZERO };
@@ -107,16 +124,44 @@ impl Plan {
                 self.break_frame(meta.frame);
             }
         }
+        self.pass_over_useless(now, path, queue)
+    }
+
+    /// Gives up what refers to what is lost; says whether anything is left that is of use. Where nothing is, and the path is
+    /// thought too slow for the head of the next group, what is useless may leave until that is due: who sends nothing meanwhile
+    /// learns nothing of the path, has no window for that head either, and so on.
+    fn pass_over_useless(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) -> bool {
+        self.useless.clear();
+        let mut is_of_use = false;
         // References point backwards, so that one pass in order finds whole chains.
         for at in 0..queue.len() {
-            if let Some((meta, _)) = queue.get(at)
-                && self.is_useless(meta)
-            {
+            let Some((meta, _)) = queue.get(at) else { continue };
+            if self.is_useless(meta) {
                 let frame = meta.frame;
-                queue.drop_at(at, DropReason::ReferenceLost);
+                self.useless.push(at);
                 self.break_frame(frame);
+            } else {
+                is_of_use = true;
             }
         }
+        let stays = !is_of_use && !self.useless.is_empty() && self.holds_place(now, path);
+        for &at in &self.useless {
+            if !stays || queue.was_sent(at) {
+                queue.drop_at(at, DropReason::ReferenceLost);
+            }
+        }
+        is_of_use
+    }
+
+    /// Whether the path should be used though nothing of use waits.
+    fn holds_place(&self, now: Instant, path: &PathState) -> bool {
+        let Some(head) = self.forecast.next_head() else { return path.contended };
+        let least = path.min_rtt.unwrap_or(Duration::ZERO);
+        // What leaves now has left the link before the head comes.
+        let queued = path.srtt.unwrap_or(least).saturating_sub(least);
+        let is_far = head.at > now + queued + path.rate.time_for(TWO_PACKETS);
+        let takes = path.rate.time_for(head.bytes) + least / 2;
+        is_far && (path.contended || head.deadline.is_some_and(|deadline| head.at + takes > deadline))
     }
 
     /// Finds what is left out.
@@ -216,7 +261,9 @@ impl Plan {
 
 impl LateChoice for Plan {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        self.pass_over(now, path, queue);
+        if !self.pass_over(now, path, queue) {
+            return;
+        }
         if path.srtt.is_some() && self.planned.is_none_or(|planned| now.saturating_since(planned) >= HOLDS) {
             self.plan(now, path, queue);
         }
@@ -230,8 +277,12 @@ impl LateChoice for Plan {
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
         match fate {
             Fate::Acked => {}
-            Fate::Lost | Fate::Dropped(_) => self.break_frame(meta.frame),
+            Fate::Lost | Fate::Dropped(_) => self.break_chain(meta.frame),
         }
+    }
+
+    fn on_missed(&mut self, meta: &AduMeta) {
+        self.break_chain(meta.frame);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the source will hand over next: what it did, a period ago.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use timeous_core::{AduMeta, Duration, FrameId, Instant};
 
@@ -136,6 +136,23 @@ impl Forecast {
         })
     }
 
+    /// What refers to what is broken is broken.
+    pub(super) fn break_chains(&self, broken: &mut BTreeSet<FrameId>) {
+        for (place, seen) in self.frames.iter().enumerate() {
+            let before = |back: &u16| place.checked_sub(usize::from(*back)).map(|place| self.frames[place].id);
+            let mut references = seen.kind.back.iter().filter(|&&back| back > 0).filter_map(before);
+            if references.any(|frame| broken.contains(&frame)) && seen.id != FrameId::NONE {
+                broken.insert(seen.id);
+            }
+        }
+    }
+
+    /// The head of the next group.
+    pub(super) fn next_head(&self) -> Option<Expected> {
+        let (period, head) = (self.period?, [0; 4]);
+        self.ahead().take(period).find(|frame| frame.back == head)
+    }
+
     /// The frame so many before the newest; `None` if it is forgotten.
     pub(super) fn id_before_newest(&self, back: usize) -> Option<FrameId> {
         let place = self.frames.len().checked_sub(1 + back)?;
@@ -183,6 +200,22 @@ mod tests {
         let forecast = learnt(&[(0, 900), (1, 50), (2, 200), (1, 50), (2, 200), (1, 50), (2, 200)]);
         let backs: Vec<u16> = forecast.ahead().take(3).map(|frame| frame.back[0]).collect();
         assert_eq!(backs, [1, 2, 1]);
+    }
+
+    #[test]
+    fn the_next_group_begins_when_the_last_is_as_long_as_the_one_before() {
+        let forecast = learnt(&[(0, 900), (1, 100), (1, 100), (0, 700), (1, 100)]);
+        let head = forecast.next_head().unwrap();
+        assert_eq!((head.at, head.bytes, head.deadline), (at(240), 875, Some(at(440))));
+        assert_eq!(learnt(&[(0, 900), (1, 100)]).next_head(), None);
+    }
+
+    #[test]
+    fn a_chain_breaks_as_far_as_it_goes() {
+        let forecast = learnt(&[(0, 9), (1, 1), (1, 1), (0, 9), (1, 1)]);
+        let mut broken = BTreeSet::from([FrameId(2)]);
+        forecast.break_chains(&mut broken);
+        assert_eq!(broken, BTreeSet::from([FrameId(2), FrameId(3)]));
     }
 
     #[test]

@@ -67,6 +67,54 @@ fn nothing_leaves_whose_reference_is_lost() {
     assert_eq!(queue.reason(1), Some(DropReason::ReferenceLost));
 }
 
+/// Found by `timeous-lab bloat`: the rest of a group left for nothing when news of its head came after what referred to it had
+/// left.
+#[test]
+fn a_chain_falls_with_its_head_though_what_is_between_has_left() {
+    let mut plan = Plan::default();
+    let mut sent = queue(&[(1, 1, &[], 300), (2, 1, &[1], 300), (3, 1, &[2], 300), (4, 1, &[], 300)]);
+    plan.choose(at(0), &slow_path(), &mut sent);
+    let head = *sent.meta_mut(0);
+    sent.take(0);
+    sent.take(1);
+    plan.on_fate(&head, Fate::Lost);
+    plan.choose(at(50), &slow_path(), &mut sent);
+    assert_eq!(sent.left(), [3], "frame 2 came for nothing");
+    assert_eq!(sent.reason(2), Some(DropReason::ReferenceLost));
+}
+
+/// Found by `timeous-lab bloat`: who sent nothing until the next group began had no window for its head, and so for ever.
+#[test]
+fn where_the_path_is_too_slow_for_a_head_what_is_useless_holds_the_place_of_the_next() {
+    // Groups of four, a frame each 100 ms, of which the head has a hundred packets, and 400 ms.
+    let frames = |from: u32, to: u32| {
+        let mut queue = TestQueue::default();
+        for n in from..to {
+            let is_head = n % 4 == 1;
+            for _ in 0..if is_head { 100 } else { 1 } {
+                queue.push_frame(n, if is_head { vec![] } else { vec![n - 1] }.as_slice());
+                let place = queue.len() - 1;
+                let meta = queue.meta_mut(place);
+                (meta.enqueued, meta.deadline) = (at(100 * u64::from(n)), Some(at(100 * u64::from(n) + 400)));
+            }
+        }
+        queue
+    };
+    let left = |rate: u64, now: u64, last: u32| {
+        let mut plan = Plan::default();
+        let path = PathState { rate: Rate::from_kbps(rate), ..slow_path() };
+        plan.choose(at(900), &path, &mut frames(1, 10));
+        plan.on_fate(&timeous_core::AduMeta { frame: FrameId(9), ..Default::default() }, Fate::Lost);
+        let mut queue = frames(10, last + 1);
+        plan.choose(at(now), &path, &mut queue);
+        queue.left().iter().map(|&place| queue.get(place).map_or(0, |(meta, _)| meta.frame.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(left(200, 1_101, 11), [10, 11], "a head takes half a second");
+    assert_eq!(left(200, 1_201, 12), [], "what left now would be in its way");
+    assert_eq!(left(2_000, 1_101, 11), [], "there is a window for it");
+    assert_eq!(left(200, 1_301, 13), [13; 100], "it gives way to what is of use");
+}
+
 #[test]
 fn only_what_stands_before_the_next_packet_is_given_up() {
     let mut queue = queue(&[(1, 9, &[], 100), (2, 1, &[], 100), (3, 9, &[], 100)]);
