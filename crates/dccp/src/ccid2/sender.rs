@@ -305,6 +305,23 @@ impl Sender {
         }
     }
 
+    /// What was sent `patience` ago or earlier, and before something that arrived, is lost: where fewer than [`NUMDUPACK`] later
+    /// ones follow, nothing else would tell but a timeout (RFC 8985 §6.2).
+    pub(crate) fn declare_passed(&mut self, now: Instant, patience: Duration) -> Feedback {
+        let mut feedback = Feedback::default();
+        while self.passed().is_some_and(|sent_at| now - sent_at >= patience) {
+            self.decide_first(&mut feedback);
+            self.trim();
+        }
+        feedback
+    }
+
+    /// When the oldest packet was sent of which nothing is known, if a later one has arrived.
+    pub(crate) fn passed(&self) -> Option<Instant> {
+        let first = self.sent.front().filter(|sent| sent.outstanding().is_some())?;
+        self.arrived[0].filter(|newest| newest.is_after(self.first)).map(|_| first.at)
+    }
+
     /// Nothing can come any more: all that is open is lost.
     pub(crate) fn give_up(&mut self) -> Feedback {
         let mut feedback = Feedback::default();

@@ -4,7 +4,7 @@
 //! first, in an option of four bytes; what leaves once says nothing, and costs nothing. Feature and option are of those that
 //! RFC 4340 §19.3 and §19.4 reserve for experiments, so that every other DCCP ignores them.
 
-use timeous_cm::Manager;
+use timeous_cm::{Loss, Manager};
 use timeous_core::{Duration, Instant};
 
 use super::delivered::{Delivered, WINDOW};
@@ -93,10 +93,11 @@ impl Connection {
     }
 
     /// Tells what should have been acknowledged by now, and when to look again.
-    pub(super) fn watch_overdue(&mut self, now: Instant, cm: &Manager) {
+    pub(super) fn watch_overdue(&mut self, now: Instant, cm: &mut Manager) {
         if !self.repeats.is_told {
             return;
         }
+        let passed_due = self.find_passed(now, cm);
         let rttvar = self.flow.and_then(|flow| told(cm.query(flow))).map_or(Duration::ZERO, |path| path.rttvar);
         let is_reordered = self.repeats.reordered_at.is_some_and(|at| now - at < REMEMBERED);
         let passed = if is_reordered { self.patience_of(rttvar, true) } else { Duration::ZERO };
@@ -104,14 +105,35 @@ impl Connection {
         while let Some(untold) = self.sender.first_untold() {
             let due = untold.at + patience[usize::from(untold.is_passed)];
             if due > now {
-                self.timers.set(Timer::Overdue, due);
+                self.timers.set(Timer::Overdue, passed_due.map_or(due, |at| at.min(due)));
                 return;
             }
             *untold.told = if untold.is_passed { Told::Passed } else { Told::Late };
             self.repeats.remember(untold.token, untold.seq);
             self.events.push_back(Event::Overdue { token: untold.token });
         }
-        self.timers.stop(Timer::Overdue);
+        match passed_due {
+            Some(at) => self.timers.set(Timer::Overdue, at),
+            None => self.timers.stop(Timer::Overdue),
+        }
+    }
+
+    /// What later packets have passed for long enough is lost. Gives when to look again.
+    fn find_passed(&mut self, now: Instant, cm: &mut Manager) -> Option<Instant> {
+        // A receiver that tells of rates tells of losses itself (RFC 4342 §6).
+        if self.rate_sender.is_some() {
+            return None;
+        }
+        let rttvar = self.flow.and_then(|flow| told(cm.query(flow))).map_or(Duration::ZERO, |path| path.rttvar);
+        let patience = self.patience_of(rttvar, true);
+        let feedback = self.sender.declare_passed(now, patience);
+        if !feedback.fates.is_empty() {
+            self.apply(now, cm, &feedback, Loss::Transient);
+            if self.sender.outstanding() > 0 {
+                self.set_feedback_timer(now, cm);
+            }
+        }
+        self.sender.passed().map(|at| at + patience)
     }
 
     /// How long after its sending something should have been heard of a packet.

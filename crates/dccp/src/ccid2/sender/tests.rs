@@ -117,6 +117,20 @@ fn a_timeout_loses_what_is_old_and_leaves_the_fate_of_what_was_just_sent_open() 
     assert_eq!(lost(&feedback), [6]);
 }
 
+/// Found by `timeous-lab bloat`: where a stream pauses, fewer than three packets follow a lost one, and a timeout took the window.
+#[test]
+fn what_a_later_packet_has_passed_for_long_is_lost_without_three_of_them() {
+    let mut sender = ten(50);
+    assert_eq!(sender.passed(), None);
+    ack(&mut sender, &[arrived(52, 51)]);
+    assert_eq!(sender.passed(), Some(Instant::ZERO));
+    assert_eq!(lost(&sender.declare_passed(Instant::ZERO + MS * 124, MS * 125)), []);
+    let feedback = sender.declare_passed(Instant::ZERO + MS * 125, MS * 125);
+    assert_eq!((lost(&feedback), feedback.lost), (vec![0], 100));
+    assert_eq!(sender.passed(), None, "nothing that was sent after 53 has arrived");
+    assert_eq!(lost(&sender.declare_passed(Instant::ZERO + MS * 900, MS * 125)), []);
+}
+
 #[test]
 fn what_was_waited_for_is_lost_however_young() {
     let mut sender = ten(50);
