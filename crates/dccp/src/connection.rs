@@ -375,8 +375,7 @@ impl Connection {
 
     /// Ends the connection on this end. Whatever is under way is lost.
     fn tear_down(&mut self, next: State, reason: CloseReason) {
-        let feedback = self.sender.give_up();
-        self.report_fates(&feedback.fates);
+        self.report_all_lost();
         self.timers.stop_all();
         self.control.clear();
         self.state = next;

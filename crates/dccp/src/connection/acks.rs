@@ -5,6 +5,7 @@ use timeous_cm::{Loss, Manager, Update};
 use timeous_core::{Duration, Instant};
 
 use super::options::Heard;
+use super::parity::covered::Verdict;
 use super::sequence::MAX_SEQUENCE_WINDOW;
 use super::{Connection, Event, Timer, told};
 use crate::ack_vector::{PacketState, Report, Reports, vectors_of};
@@ -106,26 +107,53 @@ impl Connection {
     pub(super) fn report_fates(&mut self, fates: &[PacketFate]) {
         for fate in fates {
             match *fate {
-                PacketFate::Acked { token, marked } => {
+                PacketFate::Acked { token, seq, marked } => {
                     self.statistics.acked += 1;
                     self.protection.losses.note_arrived();
                     self.statistics.ce_acked += u64::from(marked);
                     if let Some(token) = token {
-                        self.repeats.forget(token);
-                        self.events.push_back(Event::Acked { token });
+                        self.report_acked(token);
                     }
+                    let verdicts = self.protection.covered.decide(seq, true, token);
+                    self.report_verdicts(&verdicts.unwrap_or_default());
                 }
                 PacketFate::Dropped { token, seq } => {
                     self.statistics.data_dropped += 1;
+                    let verdicts = self.protection.covered.decide(seq, false, None);
+                    self.report_verdicts(&verdicts.unwrap_or_default());
                     self.report_lost(token, seq);
                 }
                 PacketFate::Lost { token, seq } => {
                     self.statistics.lost += 1;
                     self.protection.losses.note_lost(seq);
-                    self.report_lost(token, seq);
+                    match self.protection.covered.decide(seq, false, token) {
+                        // What it carries may have been rebuilt, or may yet be.
+                        Some(verdicts) => self.report_verdicts(&verdicts),
+                        None => self.report_lost(token, seq),
+                    }
                 }
             }
         }
+    }
+
+    /// Tells the driver what has become of data that were lost.
+    pub(super) fn report_verdicts(&mut self, verdicts: &[Verdict]) {
+        for &Verdict { token, seq, came } in verdicts {
+            if came { self.report_acked(token) } else { self.report_lost(Some(token), seq) }
+        }
+    }
+
+    /// Nothing of what is under way will be heard of any more.
+    pub(super) fn report_all_lost(&mut self) {
+        let feedback = self.sender.give_up();
+        self.report_fates(&feedback.fates);
+        let verdicts = self.protection.covered.give_up();
+        self.report_verdicts(&verdicts);
+    }
+
+    fn report_acked(&mut self, token: u64) {
+        self.repeats.forget(token);
+        self.events.push_back(Event::Acked { token });
     }
 
     fn report_lost(&mut self, token: Option<u64>, seq: Seq) {

@@ -2,15 +2,18 @@
 //!
 //! A packet of parity is a data packet with an option that names the data it is for by their packets' numbers (126, of those
 //! that RFC 4340 §19.3 reserves for experiments). It leaves only to a peer that agreed to it, and never reaches the
-//! application. What was lost stays lost for congestion control, which hears of each packet what became of it.
+//! application. What was lost stays lost for congestion control, which hears of each packet what became of it; for the source what
+//! can be rebuilt has come, and what may yet be is not lost.
 
 pub(super) mod blocks;
+pub(super) mod covered;
 pub(super) mod losses;
 pub(crate) mod name;
 pub(super) mod rebuild;
+pub(super) mod stake;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduMeta, Duration, Instant, PathState, Priority, PulledAdu, Transmit};
+use timeous_core::{AduMeta, Duration, Instant, PathState, Priority, PulledAdu, Rate, Transmit};
 
 use super::config::Parity;
 use super::options::Heard;
@@ -20,7 +23,9 @@ use crate::features::{Feature, TAKES_PARITY};
 use crate::packet::{Body, Header, Packet};
 use crate::seq::Seq;
 use blocks::Block;
+use covered::BlockId;
 use name::ParityName;
+use stake::is_referred_to;
 
 /// The option with the longest map.
 const OPTION_LEN: usize = 16;
@@ -48,52 +53,97 @@ impl Connection {
         }
     }
 
-    /// An ADU leaves with the next packet, whose last bytes are its payload.
-    pub(super) fn protect(&mut self, now: Instant, path: &PathState, adu: &PulledAdu, packet: &[u8]) {
-        let seq = self.sequence.upcoming();
-        if self.protection.block.as_ref().is_some_and(|block| !block.has_room_for(seq)) {
-            self.end_block(path);
+    /// An ADU leaves for the first time with the next packet, whose last bytes are its payload if it `is_protected`.
+    pub(super) fn protect(
+        &mut self,
+        now: Instant,
+        path: &PathState,
+        adu: &PulledAdu,
+        packet: &[u8],
+        is_protected: bool,
+    ) {
+        self.protection.groups.left(&adu.meta);
+        if !is_protected {
+            self.protection.overhead.note(1, 0);
+            return;
         }
-        let block = self.protection.block.get_or_insert_with(Block::new);
+        let seq = self.sequence.upcoming();
+        let class = usize::from(!is_referred_to(&adu.meta));
+        let is_over =
+            |block: &Block| !block.has_room_for(seq) || block.is_due(now, false) && block.ends_before(&adu.meta);
+        if self.protection.blocks[class].as_ref().is_some_and(is_over) {
+            self.end_block(class, path);
+        }
+        let covered = &mut self.protection.covered;
+        let block = self.protection.blocks[class].get_or_insert_with(|| Block::new(covered.begin(seq)));
         block.add(now, path, seq, &adu.meta, &packet[packet.len() - adu.len..]);
-        let due = block.due;
-        self.timers.set(Timer::Parity, due);
+        covered.add_data(block.id, seq);
+        self.watch_blocks(now);
     }
 
     /// Makes the parity of what was sent.
-    fn end_block(&mut self, path: &PathState) {
-        let Some(block) = self.protection.block.take() else { return };
-        self.timers.stop(Timer::Parity);
-        let count = block.parity(f64::from(path.loss_ppm) / 1e6, self.protection.losses.burst());
+    fn end_block(&mut self, class: usize, path: &PathState) {
+        let Some(block) = self.protection.blocks[class].take() else { return };
+        let to_follow = if class == 0 { self.protection.groups.to_follow() } else { 0.0 };
+        let (loss, burst) = (f64::from(path.loss_ppm) / 1e6, self.protection.losses.burst());
+        let (urgent, count) = block.parity(loss, burst, to_follow);
+        self.protection.overhead.note(block.seqs.len(), urgent);
+        let (id, deadline) = (block.id, block.deadline);
         // Shards have an even length.
         let longest = block.shards.iter().map(Vec::len).max().unwrap_or(0).next_multiple_of(2);
         let mut shards = block.shards;
         shards.iter_mut().for_each(|shard| shard.resize(longest, 0));
-        let Ok(parity) = reed_solomon_simd::encode(shards.len(), count, &shards) else { return };
-        let ready = Ready { seqs: block.seqs, of: count as u8, shards: parity.into(), deadline: block.deadline };
+        let made = if count > 0 { reed_solomon_simd::encode(shards.len(), count, &shards).ok() } else { None };
+        let verdicts = self.protection.covered.end(id, made.as_ref().map_or(0, Vec::len));
+        self.report_verdicts(&verdicts);
+        let Some(parity) = made else { return };
+        let ready = Ready { id, seqs: block.seqs, of: count as u8, shards: parity.into(), urgent, deadline };
         self.protection.ready.push_back(ready);
-        if self.protection.ready.len() > MOST_READY {
-            self.protection.ready.pop_front();
+        if self.protection.ready.len() > MOST_READY
+            && let Some(oldest) = self.protection.ready.pop_front()
+        {
+            self.give_up_parity(oldest.id);
         }
     }
 
-    /// Whether there is parity to leave, where nothing fresh waits.
-    pub(super) fn has_parity(&mut self, now: Instant, cm: &Manager) -> bool {
-        if self.protection.block.is_none() && self.protection.ready.is_empty() {
-            return false;
+    fn give_up_parity(&mut self, id: BlockId) {
+        let verdicts = self.protection.covered.parity_given_up(id);
+        self.report_verdicts(&verdicts);
+    }
+
+    fn watch_blocks(&mut self, now: Instant) {
+        match self.protection.blocks.iter().flatten().map(|block| block.watch(now)).min() {
+            Some(at) => self.timers.set(Timer::Parity, at),
+            None => self.timers.stop(Timer::Parity),
         }
-        let Some(path) = self.flow.and_then(|flow| told(cm.query(flow))) else { return false };
-        if self.protection.block.as_ref().is_some_and(|block| block.due <= now) {
-            self.end_block(&self.with_losses(path));
+    }
+
+    /// Which parity is to leave now: one that is worth more than what is fresh or, where nothing fresh waits, any.
+    pub(super) fn next_parity(&mut self, now: Instant, cm: &Manager, has_fresh: bool) -> Option<usize> {
+        if self.protection.is_idle() {
+            return None;
         }
+        let path = self.informed(self.flow.and_then(|flow| told(cm.query(flow)))?);
+        for class in 0..self.protection.blocks.len() {
+            if self.protection.blocks[class].as_ref().is_some_and(|block| block.is_due(now, has_fresh)) {
+                self.end_block(class, &path);
+            }
+        }
+        self.watch_blocks(now);
         let way = path.one_way();
-        self.protection.ready.retain(|ready| now + way <= ready.deadline);
-        !self.protection.ready.is_empty()
+        while let Some(late) = self.protection.ready.iter().position(|ready| now + way > ready.deadline) {
+            if let Some(late) = self.protection.ready.remove(late) {
+                self.give_up_parity(late.id);
+            }
+        }
+        let urgent = self.protection.ready.iter().position(|ready| ready.urgent > 0);
+        urgent.or_else(|| (!has_fresh && !self.protection.ready.is_empty()).then_some(0))
     }
 
-    /// The path with the losses of this connection's own data, where those are more.
-    pub(super) fn with_losses(&self, path: PathState) -> PathState {
-        PathState { loss_ppm: path.loss_ppm.max(self.protection.losses.ppm()), ..path }
+    /// The path with the losses of this connection's own data, where those are more, and with the rate that its parity leaves.
+    pub(super) fn informed(&self, path: PathState) -> PathState {
+        let rate = Rate::from_bps(self.protection.overhead.rest(path.rate.as_bps()));
+        PathState { loss_ppm: path.loss_ppm.max(self.protection.losses.ppm()), rate, ..path }
     }
 
     /// Sends a packet of parity.
@@ -102,23 +152,26 @@ impl Connection {
         now: Instant,
         cm: &mut Manager,
         (flow, body): (FlowId, Body),
+        place: usize,
         packet: &mut Vec<u8>,
     ) -> Option<Transmit> {
         self.write_options(now, &body, Config::OPTION_ROOM - OPTION_LEN);
         self.options.widen(OPTION_LEN);
         let upcoming = self.sequence.upcoming();
-        let ready = self.protection.ready.front_mut()?;
+        let ready = self.protection.ready.get_mut(place)?;
+        let id = ready.id;
         let index = ready.of - ready.shards.len() as u8;
         let newest = ready.seqs.last().copied()?;
         let name = u16::try_from(upcoming.distance_from(newest))
             .ok()
             .and_then(|back| ParityName::of(&ready.seqs, back, (index, ready.of)));
         let shard = ready.shards.pop_front();
+        ready.urgent = ready.urgent.saturating_sub(1);
         if ready.shards.is_empty() {
-            self.protection.ready.pop_front();
+            self.protection.ready.remove(place);
         }
         let (Some(name), Some(shard)) = (name, shard) else {
-            told(cm.notify(now, flow, 0));
+            self.skip_parity(now, cm, (flow, id), packet);
             return None;
         };
         let (map, len) = name.map();
@@ -127,8 +180,7 @@ impl Connection {
         packet.extend_from_slice(&shard);
         if packet.len() > self.config.mps {
             // The ADU was as long as can be, and an acknowledgement goes along: the next one may have room.
-            told(cm.notify(now, flow, 0));
-            packet.clear();
+            self.skip_parity(now, cm, (flow, id), packet);
             return None;
         }
         if self.reads_payload() {
@@ -138,9 +190,19 @@ impl Connection {
         told(cm.notify(now, flow, bytes));
         let seq = self.depart(now, body.packet_type(), start, packet);
         self.note_data_left(now, seq, None, (shard.len() as u64, bytes));
+        let verdicts = self.protection.covered.parity_left(id, Some(seq));
+        self.report_verdicts(&verdicts);
         self.statistics.parity_sent += 1;
         self.watch_for_feedback(now, cm);
         Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: None })
+    }
+
+    /// A packet of parity does not leave.
+    fn skip_parity(&mut self, now: Instant, cm: &mut Manager, (flow, id): (FlowId, BlockId), packet: &mut Vec<u8>) {
+        told(cm.notify(now, flow, 0));
+        packet.clear();
+        let verdicts = self.protection.covered.parity_left(id, None);
+        self.report_verdicts(&verdicts);
     }
 
     /// Data arrived and were delivered.

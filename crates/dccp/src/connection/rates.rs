@@ -84,6 +84,8 @@ impl Connection {
     fn begin_anew(&mut self, now: Instant, cm: &mut Manager) {
         let feedback = self.sender.give_up();
         self.report_fates(&feedback.fates);
+        let verdicts = self.protection.covered.give_up();
+        self.report_verdicts(&verdicts);
         if (self.rate_sender.is_some() || !feedback.fates.is_empty())
             && let Some(flow) = self.flow
         {

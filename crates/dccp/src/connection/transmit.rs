@@ -87,7 +87,8 @@ impl Connection {
     ) -> Option<Transmit> {
         let flow = self.flow.filter(|_| self.may_send_data())?;
         let has_fresh = source.has_queued(now);
-        if !has_fresh && !self.has_parity(now, cm) {
+        let parity = self.next_parity(now, cm, has_fresh);
+        if !has_fresh && parity.is_none() {
             if cm.has_grant(flow) {
                 told(cm.notify(now, flow, 0));
             }
@@ -108,7 +109,7 @@ impl Connection {
         };
         let informed;
         let path = if self.takes_repeats() {
-            informed = self.with_losses(*path);
+            informed = self.informed(*path);
             &informed
         } else {
             path
@@ -120,8 +121,9 @@ impl Connection {
             Plan::AckFirst => return Some(self.send_control(now, Control::Ack, packet)),
             Plan::Wait => return None,
         };
-        if !has_fresh {
-            return self.send_parity(now, cm, (flow, body), packet);
+        if let Some(place) = parity {
+            let sent = self.send_parity(now, cm, (flow, body), place, packet);
+            return if sent.is_none() && has_fresh { self.send_data(now, cm, source, packet) } else { sent };
         }
         let timestamp = self.received.timestamp;
         let reserve = self.repeat_room();
@@ -148,12 +150,15 @@ impl Connection {
         match &mut pulled {
             Some(adu) => {
                 // In UDP the checksum is zero (RFC 6773 §3.3), and as a rule nobody here has to read the payload.
-                let is_protected = adu.copy == Copied::First && self.protects(now, path, &adu.meta);
+                let is_first = adu.copy == Copied::First;
+                // What refers to something that is lost may leave, to hold the stream's place, and is worth no parity.
+                let is_protected =
+                    is_first && self.protects(now, path, &adu.meta) && source.is_worth_repeating(now, path, &adu.meta);
                 if is_protected || self.reads_payload() {
                     adu.gather(source, packet);
                 }
-                if is_protected {
-                    self.protect(now, path, adu, packet);
+                if is_first {
+                    self.protect(now, path, adu, packet, is_protected);
                 }
                 if self.reads_payload() {
                     self.seal(body.packet_type(), start, packet);

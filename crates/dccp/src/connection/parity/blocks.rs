@@ -1,7 +1,8 @@
 //! A block of data: what it gets in parity, and when, by the losses seen and by what time is left.
 
-use timeous_core::{AduMeta, Duration, Instant, PathState, Priority};
+use timeous_core::{AduMeta, Duration, FrameId, Instant, PathState, Priority};
 
+use super::covered::BlockId;
 use crate::seq::Seq;
 
 /// As many packets make a block at most.
@@ -22,20 +23,36 @@ const LONGEST: Duration = Duration::from_millis(200);
 /// Data that were sent and wait for their parity.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
+    pub(super) id: BlockId,
     pub(super) seqs: Vec<Seq>,
     /// Each with its length before it.
     pub(super) shards: Vec<Vec<u8>>,
-    /// The parity has to leave by then.
-    pub(super) due: Instant,
-    /// And must not after.
+    /// The parity should leave by then, at the end of a frame.
+    due: Instant,
+    /// And cannot wait for that any longer then.
+    latest: Instant,
+    /// And must not leave after.
     pub(super) deadline: Instant,
     priority: Priority,
+    /// The frame of the newest, and how many there are.
+    frame: FrameId,
+    frames: usize,
 }
 
 impl Block {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(id: BlockId) -> Self {
         let never = Instant::FAR_FUTURE;
-        Self { seqs: Vec::new(), shards: Vec::new(), due: never, deadline: never, priority: Priority::LOWEST }
+        Self {
+            id,
+            seqs: Vec::new(),
+            shards: Vec::new(),
+            due: never,
+            latest: never,
+            deadline: never,
+            priority: Priority::LOWEST,
+            frame: FrameId::NONE,
+            frames: 0,
+        }
     }
 
     pub(super) fn has_room_for(&self, seq: Seq) -> bool {
@@ -49,17 +66,95 @@ impl Block {
         self.seqs.push(seq);
         self.shards.push(shard);
         self.priority = self.priority.max(meta.priority);
+        self.frames += usize::from(meta.frame == FrameId::NONE || meta.frame != self.frame);
+        self.frame = meta.frame;
         let deadline = meta.deadline.unwrap_or(Instant::FAR_FUTURE);
-        let left = deadline.saturating_since(now);
-        let way = path.one_way() + path.srtt.unwrap_or(Duration::ZERO) / 8 + path.rttvar + MARGIN;
-        self.due = self.due.min(now + left.saturating_sub(way).min(LONGEST));
+        // About what the parity itself takes to leave.
+        let parity = path.rate.time_for((1 + self.seqs.len() as u64 / 4) * payload.len() as u64);
+        let varies = path.srtt.unwrap_or(Duration::ZERO) / 8 + path.rttvar;
+        let left = deadline.saturating_since(now).saturating_sub(path.one_way() + parity + MARGIN);
+        self.latest = self.latest.min(now + left.min(LONGEST));
+        self.due = self.due.min(now + left.saturating_sub(varies).min(LONGEST));
         self.deadline = self.deadline.min(deadline);
     }
 
-    /// How many packets of parity it gets.
-    pub(super) fn parity(&self, loss: f64, burst: f64) -> usize {
+    /// Whether its parity is to be made now; `goes_on`: what it has next may belong to the same frame.
+    pub(super) fn is_due(&self, now: Instant, goes_on: bool) -> bool {
+        now >= self.latest || now >= self.due && !goes_on
+    }
+
+    /// Whether a frame ends where one leaves of `meta`.
+    pub(super) fn ends_before(&self, meta: &AduMeta) -> bool {
+        meta.frame == FrameId::NONE || meta.frame != self.frame
+    }
+
+    /// When it is to be looked at again.
+    pub(super) fn watch(&self, now: Instant) -> Instant {
+        if now < self.due { self.due } else { self.latest }
+    }
+
+    /// How many packets of parity it gets that are worth more than as many of what is fresh, where so many packets will be of no
+    /// use without it; and how many in all.
+    pub(super) fn parity(&self, loss: f64, burst: f64, to_follow: f64) -> (usize, usize) {
+        let count = self.seqs.len();
+        let frame = count as f64 / self.frames.max(1) as f64;
+        let urgent = worth(count, loss, burst, frame + to_follow);
         let residual = if self.priority == Priority::HIGHEST { RESIDUAL_OF_HIGHEST } else { RESIDUAL };
-        parity(self.seqs.len(), loss, burst, residual)
+        (urgent, parity(count, loss, burst, residual).max(urgent))
+    }
+}
+
+/// The number of parity packets at which what they cost and what a block costs that fails, as often as it does, is least. A
+/// packet of parity costs a packet, a block that fails `stake`.
+fn worth(data: usize, loss: f64, burst: f64, stake: f64) -> usize {
+    if loss <= 0.0 {
+        return 0;
+    }
+    let mut lost = Lost::new(loss.min(0.5), burst);
+    (0..data).for_each(|_| lost.sent());
+    let mut best = (lost.more_than(0) * stake, 0);
+    for count in 1..=MOST_PARITY.min(data * 2) {
+        lost.sent();
+        let cost = lost.more_than(count) * stake + count as f64;
+        if cost < best.0 {
+            best = (cost, count);
+        }
+    }
+    best.1
+}
+
+/// How many of the packets in a row are lost, with which probability, where losses come `burst` at a time (Gilbert): after one that
+/// arrived, and after one that was lost. The last place stands for all beyond.
+struct Lost {
+    arrived: [f64; MOST_PARITY + 2],
+    lost: [f64; MOST_PARITY + 2],
+    enters: f64,
+    leaves: f64,
+}
+
+impl Lost {
+    fn new(loss: f64, burst: f64) -> Self {
+        // Without any bursts one in 1 − loss follows the other.
+        let leaves = 1.0 / burst.clamp(1.0 / (1.0 - loss), 8.0);
+        let (mut arrived, mut lost) = ([0.0; MOST_PARITY + 2], [0.0; MOST_PARITY + 2]);
+        (arrived[0], lost[0]) = (1.0 - loss, loss);
+        Self { arrived, lost, enters: leaves * loss / (1.0 - loss), leaves }
+    }
+
+    fn sent(&mut self) {
+        let mut carried = 0.0;
+        for count in 0..self.arrived.len() {
+            let (arrived, lost) = (self.arrived[count], self.lost[count]);
+            let comes = arrived * (1.0 - self.enters) + lost * self.leaves;
+            let goes = arrived * self.enters + lost * (1.0 - self.leaves);
+            (self.arrived[count], self.lost[count]) = (comes, carried);
+            carried = goes;
+        }
+        self.lost[MOST_PARITY + 1] += carried;
+    }
+
+    fn more_than(&self, count: usize) -> f64 {
+        self.arrived[count + 1..].iter().chain(&self.lost[count + 1..]).sum()
     }
 }
 
@@ -89,6 +184,9 @@ fn fails(all: usize, spare: usize, loss: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use timeous_core::Rate;
+
+    use super::super::covered::Covered;
     use super::*;
 
     #[test]
@@ -108,16 +206,41 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_due_while_its_first_can_still_be_saved() {
+    fn parity_is_worth_its_place_by_what_hangs_on_the_block() {
+        let of = |data, loss, burst, stake| worth(data, loss, burst, stake);
+        assert_eq!(of(7, 0.0, 1.0, 70.0), 0);
+        assert_eq!([of(7, 0.05, 1.0, 70.0), of(21, 0.05, 1.0, 70.0)], [2, 4], "larger blocks need a smaller share");
+        assert_eq!([of(7, 0.01, 1.0, 70.0), of(7, 0.01, 1.0, 7.0)], [1, 0], "nothing refers to it");
+        assert_eq!(of(1, 0.05, 1.0, 1.0), 0, "a packet that stands alone");
+        assert!(of(21, 0.05, 4.0, 70.0) > 4, "four at a time");
+    }
+
+    #[test]
+    fn losses_by_themselves_are_binomial_and_bursts_have_their_length() {
+        let mut lost = Lost::new(0.1, 1.0);
+        (0..20).for_each(|_| lost.sent());
+        for count in 0..6 {
+            assert!((lost.more_than(count) - fails(20, count, 0.1)).abs() < 1e-9, "{count}");
+        }
+        let mut lost = Lost::new(0.1, 4.0);
+        (0..3).for_each(|_| lost.sent());
+        let all = 0.1 * 0.75 * 0.75;
+        assert!((lost.more_than(2) - all).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_block_is_due_at_the_end_of_a_frame_while_its_first_can_still_be_saved() {
         let srtt = Some(Duration::from_millis(80));
-        let path = PathState { srtt, min_rtt: srtt, ..PathState::default() };
+        let path = PathState { srtt, min_rtt: srtt, rate: Rate::MAX, ..PathState::default() };
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-        let meta = |ms| AduMeta { deadline: Some(at(ms)), ..AduMeta::default() };
-        let mut block = Block::new();
-        block.add(at(0), &path, Seq::new(1), &meta(100), b"a");
-        assert_eq!(block.due, at(100 - 40 - 10 - 5));
-        block.add(at(10), &path, Seq::new(2), &meta(110), b"b");
-        assert_eq!((block.due, block.deadline), (at(45), at(100)));
+        let meta = |frame, ms| AduMeta { frame: FrameId(frame), deadline: Some(at(ms)), ..AduMeta::default() };
+        let mut block = Block::new(Covered::default().begin(Seq::new(1)));
+        block.add(at(0), &path, Seq::new(1), &meta(1, 100), b"a");
+        assert_eq!((block.due, block.latest), (at(100 - 40 - 10 - 5), at(100 - 40 - 5)));
+        block.add(at(10), &path, Seq::new(2), &meta(2, 110), b"b");
+        assert_eq!((block.due, block.latest, block.deadline), (at(45), at(55), at(100)));
+        assert!(!block.is_due(at(50), true) && block.is_due(at(50), false) && block.is_due(at(55), true));
+        assert!(!block.ends_before(&meta(2, 110)) && block.ends_before(&meta(3, 120)));
         assert!(block.has_room_for(Seq::new(64)) && !block.has_room_for(Seq::new(65)));
     }
 }

@@ -1,0 +1,202 @@
+//! What parity makes of losses, as its sender can tell.
+//!
+//! The peer rebuilds a block as soon as it has as many packets of it and of its parity as there are data. Which of them arrived,
+//! acknowledgements say: so what was lost and rebuilt has come, and what was lost is not told before nothing can bring it.
+
+use std::collections::BTreeMap;
+
+use crate::seq::Seq;
+
+/// The peer keeps what came for so many packets: parity that leaves later is not reckoned with.
+const KEPT: u64 = 192;
+
+/// A block, by a name that is not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BlockId(u64);
+
+/// What became of data that were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) token: u64,
+    pub(crate) seq: Seq,
+    /// Rebuilt, and so delivered; else nothing brings it any more.
+    pub(crate) came: bool,
+}
+
+/// Blocks of which a fate is open.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Covered {
+    blocks: BTreeMap<BlockId, Open>,
+    /// Which block a packet that is under way belongs to.
+    under_way: BTreeMap<u64, BlockId>,
+    begun: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    first: Seq,
+    /// How many packets with data it has.
+    data: usize,
+    /// Of data and parity.
+    arrived: usize,
+    under_way: usize,
+    /// Parity that may still leave; `None`: as long as the block grows.
+    unsent: Option<usize>,
+    /// Data that are lost, as far as is known.
+    lost: Vec<(Seq, u64)>,
+}
+
+impl Open {
+    fn is_rebuilt(&self) -> bool {
+        self.unsent.is_some() && self.arrived >= self.data
+    }
+
+    fn has_failed(&self) -> bool {
+        self.unsent.is_some_and(|unsent| self.arrived + self.under_way + unsent < self.data)
+    }
+}
+
+impl Covered {
+    /// A block that begins with the packet `first`.
+    pub(super) fn begin(&mut self, first: Seq) -> BlockId {
+        let id = BlockId(self.begun);
+        self.begun += 1;
+        let open = Open { first, data: 0, arrived: 0, under_way: 0, unsent: None, lost: Vec::new() };
+        self.blocks.insert(id, open);
+        id
+    }
+
+    /// Data leave as `seq`.
+    pub(super) fn add_data(&mut self, id: BlockId, seq: Seq) {
+        if let Some(block) = self.blocks.get_mut(&id) {
+            block.data += 1;
+            block.under_way += 1;
+            self.under_way.insert(seq.value(), id);
+        }
+    }
+
+    /// The block is whole, and has so much parity to leave.
+    pub(super) fn end(&mut self, id: BlockId, parity: usize) -> Vec<Verdict> {
+        if let Some(block) = self.blocks.get_mut(&id) {
+            block.unsent = Some(parity);
+        }
+        self.judge(id)
+    }
+
+    /// A packet of its parity leaves as `seq`, or never does.
+    pub(super) fn parity_left(&mut self, id: BlockId, seq: Option<Seq>) -> Vec<Verdict> {
+        if let Some(block) = self.blocks.get_mut(&id) {
+            block.unsent = block.unsent.map(|unsent| unsent.saturating_sub(1));
+            if let Some(seq) = seq.filter(|seq| seq.distance_from(block.first) < KEPT) {
+                block.under_way += 1;
+                self.under_way.insert(seq.value(), id);
+            }
+        }
+        self.judge(id)
+    }
+
+    /// What is left of its parity does not leave.
+    pub(super) fn parity_given_up(&mut self, id: BlockId) -> Vec<Verdict> {
+        self.end(id, 0)
+    }
+
+    /// The packet `seq` arrived, or is lost: then with the data of `token`, if it carries any that nobody refused. `None`: no block
+    /// has to do with it. Else what is known by that of data that were lost, its own among them.
+    pub(crate) fn decide(&mut self, seq: Seq, arrived: bool, token: Option<u64>) -> Option<Vec<Verdict>> {
+        let id = self.under_way.remove(&seq.value())?;
+        let block = self.blocks.get_mut(&id)?;
+        block.under_way -= 1;
+        block.arrived += usize::from(arrived);
+        if let Some(token) = token.filter(|_| !arrived) {
+            block.lost.push((seq, token));
+        }
+        Some(self.judge(id))
+    }
+
+    fn judge(&mut self, id: BlockId) -> Vec<Verdict> {
+        let Some(block) = self.blocks.get_mut(&id) else { return Vec::new() };
+        let came = block.is_rebuilt();
+        let verdicts = if came || block.has_failed() {
+            block.lost.drain(..).map(|(seq, token)| Verdict { token, seq, came }).collect()
+        } else {
+            Vec::new()
+        };
+        if block.under_way == 0 && block.unsent == Some(0) {
+            self.blocks.remove(&id);
+        }
+        verdicts
+    }
+
+    /// Nothing can come any more: what is lost is lost.
+    pub(crate) fn give_up(&mut self) -> Vec<Verdict> {
+        self.under_way.clear();
+        let lost = std::mem::take(&mut self.blocks).into_values().flat_map(|block| block.lost);
+        lost.map(|(seq, token)| Verdict { token, seq, came: false }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block of the packets 10, 11 and 12, whose tokens are 0, 1 and 2, and two packets of parity that leave as 13 and 14.
+    fn block(covered: &mut Covered) -> BlockId {
+        let id = covered.begin(Seq::new(10));
+        (10..13).for_each(|seq| covered.add_data(id, Seq::new(seq)));
+        id
+    }
+
+    fn verdict(token: u64, came: bool) -> Verdict {
+        Verdict { token, seq: Seq::new(10 + token), came }
+    }
+
+    #[test]
+    fn what_is_lost_has_come_as_soon_as_enough_of_its_block_has() {
+        let mut covered = Covered::default();
+        let id = block(&mut covered);
+        let decide = |covered: &mut Covered, seq, arrived, token| covered.decide(Seq::new(seq), arrived, token);
+        assert_eq!(decide(&mut covered, 10, true, Some(0)), Some(vec![]));
+        assert_eq!(decide(&mut covered, 11, false, Some(1)), Some(vec![]), "who knows what parity it gets");
+        assert_eq!(covered.end(id, 2), []);
+        covered.parity_left(id, Some(Seq::new(13)));
+        covered.parity_left(id, Some(Seq::new(14)));
+        assert_eq!(decide(&mut covered, 13, true, None), Some(vec![]));
+        assert_eq!(decide(&mut covered, 14, true, None), Some(vec![verdict(1, true)]));
+        assert_eq!(decide(&mut covered, 12, false, Some(2)), Some(vec![verdict(2, true)]), "rebuilt with the rest");
+        assert!(covered.blocks.is_empty() && covered.under_way.is_empty());
+        assert_eq!(decide(&mut covered, 20, false, Some(9)), None, "of no block");
+    }
+
+    #[test]
+    fn it_is_lost_as_soon_as_nothing_brings_it() {
+        let mut covered = Covered::default();
+        let id = block(&mut covered);
+        covered.end(id, 2);
+        covered.parity_left(id, Some(Seq::new(13)));
+        for seq in [10, 11] {
+            assert_eq!(covered.decide(Seq::new(seq), false, Some(seq - 10)), Some(vec![]));
+        }
+        assert_eq!(covered.parity_given_up(id), [verdict(0, false), verdict(1, false)], "its deadline has come");
+        assert_eq!(covered.decide(Seq::new(12), true, Some(2)), Some(vec![]));
+        assert_eq!(covered.decide(Seq::new(13), true, None), Some(vec![]));
+        assert!(covered.blocks.is_empty());
+    }
+
+    #[test]
+    fn parity_that_comes_when_the_peer_has_forgotten_brings_nothing() {
+        let mut covered = Covered::default();
+        let id = block(&mut covered);
+        covered.end(id, 1);
+        assert_eq!(covered.decide(Seq::new(10), false, Some(0)), Some(vec![]));
+        assert_eq!(covered.parity_left(id, Some(Seq::new(10 + KEPT))), [verdict(0, false)]);
+    }
+
+    #[test]
+    fn at_the_end_all_that_was_lost_is() {
+        let mut covered = Covered::default();
+        block(&mut covered);
+        covered.decide(Seq::new(12), false, Some(2));
+        assert_eq!(covered.give_up(), [verdict(2, false)]);
+        assert!(covered.blocks.is_empty() && covered.under_way.is_empty());
+    }
+}
