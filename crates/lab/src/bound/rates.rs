@@ -35,11 +35,13 @@ impl Rates {
     pub(crate) fn capacity(&self) -> Capacity {
         match self.steps.as_slice() {
             [(_, bps, _)] => Capacity::Fixed(Rate::from_bps(*bps)),
-            steps => {
-                let steps = steps.iter().map(|&(from, bps, _)| (Duration::from_nanos(from), Rate::from_bps(bps)));
-                Capacity::Trace(RateTrace::new(steps.collect()).expect("steps are in order from zero on"))
-            }
+            _ => Capacity::Trace(RateTrace::new(self.each().collect()).expect("steps are in order from zero on")),
         }
+    }
+
+    /// From when on it has which rate.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Duration, Rate)> + '_ {
+        self.steps.iter().map(|&(from, bps, _)| (Duration::from_nanos(from), Rate::from_bps(bps)))
     }
 
     /// When `bytes` that begin at `start` have been sent; `None`: never.

@@ -38,7 +38,7 @@ impl Experiment for Bloat {
             Extent::Usual => Part::Pairs,
             Extent::Full => Part::All,
         };
-        let crowded = judged(run, "cells with too much", &setup::cells(part), &Way::ALL);
+        let crowded = judged(run, "cells with too much", &setup::cells(part), &Way::BESIDE);
         let (room, returns) = match part {
             Part::Handful => (Vec::new(), Vec::new()),
             _ => (judged(run, "cells with room", &setup::with_room(), &[Way::Timeous, Way::NoRepair]), behaviours(run)),

@@ -86,6 +86,9 @@ pub(super) fn findings(crowded: &[Judged], room: &[Judged], returns: &[Behaviour
     let upper = crowded.iter().chain(room).flat_map(|cell| &cell.bounds).filter(|bound| !bound.exact).count();
     let notes = vec![
         format!("The bound is exact but in {upper} runs, where it is an upper bound."),
+        "Who is told the rate shows how much of what is missing is control: the rest is what nobody knows in advance, above all which \
+         packets will be lost, and what the plan and the repair miss."
+            .to_owned(),
         "A cell's share is of all its seeds together. Cells in which no schedule makes a frame decodable are left out of shares."
             .to_owned(),
         "A bound that does not hold is shown as it is: the worst cells say where.".to_owned(),
@@ -122,7 +125,7 @@ fn least(cells: &[Judged], way: Way) -> f64 {
 fn ways(cells: &[Judged]) -> Table {
     let head = ["sender", "mean, % of the bound", "worst cell, %", "cells under 75 %", "cells", "late packets"];
     let mut table = Table::new("Frames decodable in time, of what any schedule could have made so", &head);
-    for way in Way::ALL {
+    for way in Way::BESIDE {
         let shares = shares(cells, way);
         let late: u64 = cells.iter().flat_map(|cell| &cell.outcomes[&way]).map(|outcome| outcome.late).sum();
         table.row([
@@ -140,7 +143,7 @@ fn ways(cells: &[Judged]) -> Table {
 /// A row for each value of each dimension.
 fn dimensions(cells: &[Judged]) -> Table {
     let head: Vec<String> = ["cells with", "cells", "worst, %"].map(str::to_owned).to_vec();
-    let head = [head, Way::ALL.map(|way| format!("{}, %", way.name())).to_vec()].concat();
+    let head = [head, Way::BESIDE.map(|way| format!("{}, %", way.name())).to_vec()].concat();
     let mut table = Table::new("Means by what the cells have", &head.iter().map(String::as_str).collect::<Vec<_>>());
     for (name, value) in DIMENSIONS {
         let mut values: Vec<String> = Vec::new();
@@ -154,7 +157,7 @@ fn dimensions(cells: &[Judged]) -> Table {
             let those: Vec<Judged> = cells.iter().filter(|cell| &value(&cell.cell) == of).cloned().collect();
             let first =
                 [format!("{name} {of}"), those.len().to_string(), format!("{:.1}", least(&those, Way::Timeous))];
-            table.row(first.into_iter().chain(Way::ALL.map(|way| format!("{:.1}", mean(&those, way)))));
+            table.row(first.into_iter().chain(Way::BESIDE.map(|way| format!("{:.1}", mean(&those, way)))));
         }
     }
     table

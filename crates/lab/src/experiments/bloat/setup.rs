@@ -28,6 +28,14 @@ pub(super) enum Losses {
 impl Losses {
     pub(super) const ALL: [Self; 5] = [Self::None, Self::Random(1), Self::Bursts(1), Self::Random(5), Self::Bursts(5)];
 
+    /// Which share is lost in the mean.
+    pub(super) fn share(self) -> f64 {
+        match self {
+            Self::None => 0.0,
+            Self::Random(percent) | Self::Bursts(percent) => f64::from(percent) / 100.0,
+        }
+    }
+
     /// As a link has it. Bursts are of four packets in the mean.
     pub(super) fn of_link(self) -> Loss {
         let leaves = 0.25;
@@ -239,6 +247,11 @@ pub(super) fn choices() -> Vec<Choice> {
             "senders",
             "DCCP in UDP, a packet ring with late choice; the Congestion Manager's controllers",
             "each differs from Timeous in one part",
+        ),
+        ours(
+            "told the rate",
+            "Timeous with the link's rate of each instant for a pace, and no window; its round trips and losses it sees as they come",
+            "a sender that knows nothing in advance, but all that congestion control could find out",
         ),
         ours(
             "room to spare",

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use timeous::core::{Duration, Instant, Priority, Rng};
+use timeous::core::{Duration, Instant, Priority, Rate, Rng};
+use timeous_cm::Steering;
 use timeous_dccp::{Config as DccpConfig, Parity};
 use timeous_host::sources::{Frame, Frames};
 use timeous_host::{Application, Dccp, DccpSettings, Handle, Machine, Outlet, Sink, Stream, stamp};
@@ -30,6 +31,8 @@ const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const PORT: u16 = 6_511;
 /// A stream begins when its connection is surely open.
 pub(super) const BEGIN: Duration = Duration::from_secs(3);
+/// Of [`HEADERS`], what UDP and IP add.
+const UDP: u64 = 20 + 8;
 /// What is under way when the stream ends may arrive.
 const AFTER: Duration = Duration::from_secs(3);
 
@@ -54,6 +57,9 @@ pub(super) fn run(trial: &Trial) -> Outcome {
     let Trial { cell, seed, way } = *trial;
     let (frames, rates) = given(&cell, seed);
     let mut bed = Bed::new(&cell, seed, way, rates.capacity(), Frames::new(frames, PACKET).with_latency(cell.deadline));
+    if way == Way::Told {
+        bed.tell(&rates, cell.losses.share());
+    }
     bed.network.run_until(Instant::ZERO + BEGIN + LASTING + AFTER);
     bed.outcome(WARM_UP)
 }
@@ -141,6 +147,28 @@ impl Bed {
             machine.add(9_000, own, caller)
         });
         Self { network, link, here, there, sender, receiver }
+    }
+
+    /// Tells the sender each rate of the link as it begins, from the stream's beginning on.
+    fn tell(&mut self, rates: &Rates, lost: f64) {
+        let begin = Duration::from_millis(BEGIN.as_millis() - 100);
+        let now = rates.each().filter(|&(from, _)| from <= begin).last().map(|(_, rate)| (begin, rate));
+        let later = rates.each().filter(|&(from, _)| from > begin && from < BEGIN + LASTING);
+        for (from, rate) in now.into_iter().chain(later) {
+            self.network.run_until(Instant::ZERO + from);
+            let sender = self.sender;
+            self.network.with_host(self.here, |now, machine| {
+                let (agent, manager) = machine.agent_and_manager(sender);
+                let endpoint = agent.endpoint();
+                let flow = endpoint.connections().find_map(|id| endpoint.connection(id)?.flow());
+                // It counts what DCCP makes of each packet, and what is lost takes nothing of the link.
+                let counted = PACKET as u64 + HEADERS - UDP;
+                let rate = Rate::from_bps((rate.as_bps() * counted) / (counted + UDP));
+                let rate = Rate::from_bps((rate.as_bps() as f64 / (1.0 - lost)) as u64);
+                let steering = Steering { rate, window: u64::MAX / 4 };
+                manager.steer(now, flow.expect("it is open"), steering).expect("the flow is open");
+            });
+        }
     }
 
     /// What came of it, without what was captured in the first `warm_up` of the stream.

@@ -11,6 +11,9 @@ use timeous_dccp::Ccid;
 pub(super) enum Way {
     /// All of it.
     Timeous,
+    /// All of it but the controller: it is told the link's rate at each instant, as nobody can know it. It sees the round
+    /// trips and the losses that it meets, and knows nothing in advance.
+    Told,
     /// With the controller that fills queues.
     NoController,
     /// With the policy that looks no further than the queue.
@@ -27,9 +30,21 @@ impl Way {
     pub(super) const ALL: [Self; 6] =
         [Self::Timeous, Self::NoController, Self::NoPlan, Self::NoRepair, Self::TcpLike, Self::Tfrc];
 
+    /// All that are compared over cells with too much: what it is told is the most that control could do.
+    pub(super) const BESIDE: [Self; 7] = [
+        Self::Timeous,
+        Self::Told,
+        Self::NoController,
+        Self::NoPlan,
+        Self::NoRepair,
+        Self::TcpLike,
+        Self::Tfrc,
+    ];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Timeous => "Timeous",
+            Self::Told => "told the rate",
             Self::NoController => "without the controller",
             Self::NoPlan => "without the plan",
             Self::NoRepair => "without the repair",
@@ -43,7 +58,7 @@ impl Way {
             Self::TcpLike => Kind::NewReno,
             Self::Tfrc => Kind::Tfrc,
             Self::NoController => Kind::Aimd,
-            Self::Timeous | Self::NoPlan | Self::NoRepair => Kind::Copa,
+            Self::Timeous | Self::Told | Self::NoPlan | Self::NoRepair => Kind::Copa,
         }
     }
 
