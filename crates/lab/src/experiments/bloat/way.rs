@@ -31,15 +31,8 @@ impl Way {
         [Self::Timeous, Self::NoController, Self::NoPlan, Self::NoRepair, Self::TcpLike, Self::Tfrc];
 
     /// All that are compared over cells with too much: what it is told is the most that control could do.
-    pub(super) const BESIDE: [Self; 7] = [
-        Self::Timeous,
-        Self::Told,
-        Self::NoController,
-        Self::NoPlan,
-        Self::NoRepair,
-        Self::TcpLike,
-        Self::Tfrc,
-    ];
+    pub(super) const BESIDE: [Self; 7] =
+        [Self::Timeous, Self::Told, Self::NoController, Self::NoPlan, Self::NoRepair, Self::TcpLike, Self::Tfrc];
 
     pub(super) fn name(self) -> &'static str {
         match self {
