@@ -25,7 +25,8 @@ pub(super) fn listen(bed: &Bed) -> Result<TcpListener, LabError> {
     listener.map_err(LabError::system("listen in a namespace"))
 }
 
-/// Receives one stream, for as long as is planned. Who calls again goes on.
+/// Receives one stream, for as long as is planned. Who calls again goes on, whether the end of the call before has come or not: it
+/// may have been lost.
 pub(super) fn receive(listener: &TcpListener, plan: &Plan) -> Result<Received, LabError> {
     listener.set_nonblocking(true).map_err(LabError::system("set a socket"))?;
     let mut received = (vec![None; plan.offers.len()], 0);
@@ -33,28 +34,42 @@ pub(super) fn receive(listener: &TcpListener, plan: &Plan) -> Result<Received, L
     let end = clock::now() + LEAD + plan.lasting;
     let mut stream = Some(first);
     while let Some(open) = stream {
-        read(open, plan, end, &mut received);
-        stream = accept(listener, end)?;
+        stream = match read(open, listener, plan, end, &mut received)? {
+            Some(next) => Some(next),
+            None => accept(listener, end)?,
+        };
     }
     Ok(received)
 }
 
-/// Until the connection or the time ends.
-fn read(mut stream: TcpStream, plan: &Plan, end: Instant, received: &mut Received) {
+/// Until the connection or the time ends, or another calls.
+fn read(
+    mut stream: TcpStream,
+    listener: &TcpListener,
+    plan: &Plan,
+    end: Instant,
+    received: &mut Received,
+) -> Result<Option<TcpStream>, LabError> {
     let mut records = Ordered::new(Framing::Sealed, plan.longest());
     let mut buffer = vec![0; 64 << 10];
     while clock::now() < end {
         match stream.read(&mut buffer) {
-            Ok(0) => return,
+            Ok(0) => return Ok(None),
             Ok(len) => {
                 let now = clock::now();
                 records.push(&buffer[..len], |datagram| note(received, plan, now, datagram.payload));
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            // Nothing comes: has somebody called again?
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                if let Some(next) = accept(listener, clock::now())? {
+                    return Ok(Some(next));
+                }
+            }
             // A middlebox may have reset it.
-            Err(_) => return,
+            Err(_) => return Ok(None),
         }
     }
+    Ok(None)
 }
 
 /// A call, if one comes until then.
