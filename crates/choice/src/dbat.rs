@@ -28,12 +28,14 @@
 
 mod average;
 mod carried;
+mod lately;
 mod marking;
 
 mod pace;
 mod rates;
 mod thresholds;
 mod tuner;
+mod used;
 
 use std::collections::BTreeMap;
 

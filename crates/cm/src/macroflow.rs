@@ -256,6 +256,7 @@ impl Macroflow {
             srtt: self.rtt.smoothed(),
             rttvar: self.rtt.deviation(),
             min_rtt: self.rtt.min(),
+            latest_rtt: self.rtt.latest(),
             window: self.reckoned.window,
             outstanding: self.outstanding,
             loss_ppm: (self.loss_share * 1e6) as u32,

@@ -302,6 +302,8 @@ pub struct PathState {
     pub rttvar: Duration,
     /// The smallest round-trip time seen.
     pub min_rtt: Option<Duration>,
+    /// The last one: a smoothed one tells late that a path has become faster. `None`: it is not known.
+    pub latest_rtt: Option<Duration>,
     /// Bytes that may be outstanding.
     pub window: u64,
     /// Bytes that are outstanding.

@@ -261,7 +261,18 @@ impl Completion {
 /// A path state as words: its loss, its flags, and six more. There is no room for what it delivered, of which only what chooses
 /// in a stream's queue makes anything.
 pub(crate) fn state_words(state: &PathState) -> Words {
-    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered: _, contended } = *state;
+    let PathState {
+        rate,
+        srtt,
+        rttvar,
+        min_rtt,
+        window,
+        outstanding,
+        loss_ppm,
+        delivered: _,
+        latest_rtt: _,
+        contended,
+    } = *state;
     let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
     let flags = flag(srtt.is_some(), HAS_SRTT) | flag(min_rtt.is_some(), HAS_MIN_RTT) | flag(contended, CONTENDED);
     let nanos = |time: Option<Duration>| time.map_or(0, Duration::as_nanos);
@@ -283,6 +294,7 @@ pub(crate) fn path_state(loss: u64, flags: u64, rest: [u64; 6]) -> Option<PathSt
         outstanding,
         loss_ppm: u32::try_from(loss).ok()?,
         delivered: None,
+        latest_rtt: None,
         contended: flags & CONTENDED != 0,
     })
 }

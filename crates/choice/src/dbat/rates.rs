@@ -61,7 +61,12 @@ pub(super) fn higher(stream: Rate, path: Option<Rate>, known: &Known) -> Option<
         None => more,
     };
     let rate = more.min(not_quite(path?));
-    (rate.as_bps() > parts_more(stream, 32)).then_some(rate)
+    Some(rate).filter(|rate| is_more(*rate, stream))
+}
+
+/// Whether this is clearly more than what the stream has.
+pub(super) fn is_more(rate: Rate, stream: Rate) -> bool {
+    rate.as_bps() > parts_more(stream, 32)
 }
 
 /// Whether a stream has about what filled the queue before: an eighth of itself is missing at most, or it has more.
@@ -88,9 +93,11 @@ fn parts_more(rate: Rate, of: u64) -> u64 {
     rate.as_bps().saturating_add(rate.as_bps() / of)
 }
 
-/// Whether the path's own queues are short: else there is no room, wherever what was sent waits.
+/// Whether the path's own queues are short: else there is no room, wherever what was sent waits. One round trip without a queue
+/// is enough, which the smoothed one shows only after many.
 pub(super) fn is_short(path: &PathState, delay: Duration) -> bool {
-    let queues = path.srtt.zip(path.min_rtt).map(|(smoothed, least)| smoothed.saturating_sub(least));
+    let now = path.latest_rtt.into_iter().chain(path.srtt).min();
+    let queues = now.zip(path.min_rtt).map(|(now, least)| now.saturating_sub(least));
     queues.is_none_or(|queues| queues <= delay / 2)
 }
 
@@ -152,6 +159,17 @@ mod tests {
         assert_eq!(more(Known { best: some(400), ..known }), some(375));
         assert_eq!(more(Known { best: some(320), ..known }), some(360), "an eighth where it never had");
         assert_eq!(more(Known { shown: kbps(800), ..known }), some(750), "at once what has come through just now");
+    }
+
+    #[test]
+    fn one_round_trip_without_a_queue_is_enough() {
+        let ms = |millis| Some(Duration::from_millis(millis));
+        let path = PathState { srtt: ms(140), min_rtt: ms(40), ..PathState::default() };
+        let is_short = |latest_rtt| is_short(&PathState { latest_rtt, ..path }, DELAY);
+        assert!(!is_short(None) && !is_short(ms(116)));
+        assert!(is_short(ms(115)), "half of the delay");
+        let smoothed = PathState { srtt: ms(100), latest_rtt: ms(200), ..path };
+        assert!(super::is_short(&smoothed, DELAY), "one that was delayed is not enough");
     }
 
     #[test]

@@ -4,9 +4,13 @@ use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reas
 
 use super::average::Average;
 use super::carried::Carried;
+use super::lately::Lately;
 use super::pace::Pace;
-use super::rates::{Known, held, higher, is_near, is_short, kept, lower, not_more, not_quite, path_rate, relieved};
+use super::rates::{
+    Known, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate, relieved,
+};
 use super::thresholds::{Delay, Level};
+use super::used::Used;
 
 /// So many packets may wait whatever rate and delay say: with fewer, a single one would be a queue.
 const LEAST_PACKETS: u64 = 2;
@@ -117,6 +121,9 @@ pub struct Tuner {
     recent: Pace,
     average: Average,
     carried: Carried,
+    used: Used,
+    /// What came through in the last round trip.
+    lately: Lately,
     /// The largest packet seen.
     largest: u64,
     /// When the queue was last known not to be empty.
@@ -157,6 +164,8 @@ impl Tuner {
             recent: Pace::over(RECENT),
             average: Average::new(settings.parts),
             carried: Carried::default(),
+            used: Used::default(),
+            lately: Lately::default(),
             largest: 0,
             busy: None,
             arrived: false,
@@ -210,6 +219,7 @@ impl Tuner {
         self.carried.arrived(len);
         self.pace.arrived(at, len);
         self.recent.arrived(at, len);
+        self.used.arrived(at, len, self.rate());
         self.largest = self.largest.max(len);
         self.busy = self.busy.max(Some(at));
         self.arrived = true;
@@ -238,6 +248,7 @@ impl Tuner {
             self.carried.look(now, path);
             self.shown = self.shown.max(self.carried.rate().unwrap_or(Rate::ZERO));
             self.best = self.best.max(self.shown);
+            self.lately.add(now, self.carried.most(), path.srtt.unwrap_or_default());
         }
         if queued > 0 {
             self.busy = self.busy.max(Some(now));
@@ -261,7 +272,7 @@ impl Tuner {
         if let Some(reason) = reason
             && arrived
             && self.may_tell(now, reason, interval)
-            && (reason != Reason::Room || (is_short(path, delay) && self.is_used(rate) && self.carried.keeps_up()))
+            && (reason != Reason::Room || (is_short(path, delay) && self.carried.keeps_up()))
         {
             self.tell(now, (reason, level), path, queued, delay);
         }
@@ -324,22 +335,21 @@ impl Tuner {
         let rate = match reason {
             Reason::Room => {
                 self.ceiling = self.ceiling();
-                let best = (self.filled && self.carried.is_told()).then_some(self.best);
-                higher(stream, path, &Known { ceiling: self.ceiling, shown: self.shown, best })
+                self.more(stream, path)
             }
             Reason::Late if self.is_below(stream) || self.became_less(queued) => Some(held(stream, path)),
             Reason::Filling if level < Level::Filling => {
                 self.followed = true;
-                self.ceiling = Some(kept(stream, path));
+                self.ceiling = Some(self.full(stream, path));
                 Some(relieved(stream, path))
             }
             Reason::Late => {
-                self.ceiling = Some(kept(stream, path));
+                self.ceiling = Some(self.full(stream, path));
                 Some(lower(stream, path, u64::MAX, delay))
             }
             _ if self.goes_back(queued, thresholds) => Some(held(stream, path)),
             Reason::Filling | Reason::Overfull => {
-                self.ceiling = Some(kept(stream, path));
+                self.ceiling = Some(self.full(stream, path));
                 Some(lower(stream, path, average.saturating_sub(thresholds.min), delay))
             }
         };
@@ -350,6 +360,26 @@ impl Tuner {
         self.shown = Rate::ZERO;
         self.filled |= reason != Reason::Room;
         self.followed &= reason != Reason::Room;
+    }
+
+    /// A higher rate, where there is room for one.
+    fn more(&self, stream: Rate, path: Option<Rate>) -> Option<Rate> {
+        let best = (self.filled && self.carried.is_told()).then_some(self.best);
+        let known = Known { ceiling: self.ceiling, shown: self.shown, best };
+        let asked = higher(stream, path, &known).filter(|_| self.is_used(stream));
+        // What a source makes of its rate is what comes through. As much as the path ever took is had again by asking for
+        // more than that; beyond it, the path has to bear all that is asked for.
+        let made = best.and_then(|best| {
+            let rate = higher(self.used.tried(stream), path, &known)?;
+            Some(self.used.to_have(rate).min(not_quite(best)))
+        });
+        asked.max(made).filter(|rate| is_more(*rate, stream))
+    }
+
+    /// What the path carries where the queue fills: the most of what came of late, since a source that has begun to send less
+    /// gets less through.
+    fn full(&self, stream: Rate, path: Option<Rate>) -> Rate {
+        self.lately.most().unwrap_or(Rate::ZERO).max(kept(stream, path))
     }
 
     /// Whether the stream hands over what it says, or nearly so: what is not used has not been tried.
@@ -368,7 +398,7 @@ impl Tuner {
 
     /// Whether more would be what filled the queue before.
     fn is_near_ceiling(&self) -> bool {
-        self.rate().zip(self.ceiling()).is_some_and(|(stream, ceiling)| is_near(stream, ceiling))
+        self.rate().zip(self.ceiling()).is_some_and(|(stream, ceiling)| is_near(self.used.tried(stream), ceiling))
     }
 
     /// Whether the stream has less already than what comes through: so the queue that was too long gets shorter.

@@ -31,6 +31,7 @@ fn state() -> PathState {
         srtt: Some(Duration::from_micros(40_500)),
         rttvar: Duration::from_millis(4),
         min_rtt: Some(Duration::from_millis(30)),
+        latest_rtt: None,
         window: 48_000,
         outstanding: 12_000,
         loss_ppm: 0,

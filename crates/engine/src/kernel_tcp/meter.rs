@@ -45,6 +45,7 @@ impl Meter {
             srtt,
             rttvar: info.rttvar(),
             min_rtt: info.min_rtt().or(srtt),
+            latest_rtt: None,
             window: window.min(match info.peer_window() {
                 0 => u64::MAX,
                 bytes => bytes.into(),

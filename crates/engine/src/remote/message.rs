@@ -72,7 +72,7 @@ const ADVICE: u8 = 5;
 /// A duration or a number that is not there.
 const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
-const PATH: usize = 9;
+const PATH: usize = 10;
 const QUEUE: usize = 5;
 const CARRIER: usize = 8;
 const BUFFER: usize = 5;
@@ -262,21 +262,24 @@ fn read_advice([at, reason, queued, average, min, max, stream, rate, path]: [u64
 }
 
 fn path_words(path: PathState) -> [u64; PATH] {
-    let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended } = path;
+    let PathState { rate, srtt, rttvar, min_rtt, latest_rtt, window, outstanding, loss_ppm, delivered, contended } =
+        path;
     let maybe = |time: Option<Duration>| time.map_or(NONE, Duration::as_nanos);
+    let [srtt, min_rtt, latest_rtt] = [srtt, min_rtt, latest_rtt].map(maybe);
     let delivered = delivered.map_or(NONE, Rate::as_bps);
-    let [loss, contended] = [loss_ppm.into(), contended.into()];
-    [rate.as_bps(), maybe(srtt), rttvar.as_nanos(), maybe(min_rtt), window, outstanding, loss, delivered, contended]
+    let [rttvar, loss, contended] = [rttvar.as_nanos(), loss_ppm.into(), contended.into()];
+    [rate.as_bps(), srtt, rttvar, min_rtt, latest_rtt, window, outstanding, loss, delivered, contended]
 }
 
 fn read_path(words: [u64; PATH]) -> PathState {
-    let [rate, srtt, rttvar, min_rtt, window, outstanding, loss, delivered, contended] = words;
+    let [rate, srtt, rttvar, min_rtt, latest_rtt, window, outstanding, loss, delivered, contended] = words;
     let maybe = |nanos| (nanos != NONE).then(|| Duration::from_nanos(nanos));
     PathState {
         rate: Rate::from_bps(rate),
         srtt: maybe(srtt),
         rttvar: Duration::from_nanos(rttvar),
         min_rtt: maybe(min_rtt),
+        latest_rtt: maybe(latest_rtt),
         window,
         outstanding,
         loss_ppm: u32::try_from(loss).unwrap_or(u32::MAX),
@@ -402,6 +405,7 @@ mod tests {
             srtt: Some(Duration::from_millis(3)),
             loss_ppm: 9,
             window: 77,
+            latest_rtt: Some(Duration::from_millis(2)),
             contended: true,
             ..PathState::default()
         };

@@ -166,11 +166,13 @@ pub struct Path {
     loss_ppm: u32,
     delivered: Option<u64>,
     contended: bool,
+    latest_rtt: Option<u64>,
 }
 
 impl From<PathState> for Path {
     fn from(state: PathState) -> Self {
-        let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended } = state;
+        let PathState { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended, latest_rtt } =
+            state;
         Self {
             rate: rate.as_bps(),
             srtt: srtt.map(Duration::as_nanos),
@@ -181,13 +183,15 @@ impl From<PathState> for Path {
             loss_ppm,
             delivered: delivered.map(Rate::as_bps),
             contended,
+            latest_rtt: latest_rtt.map(Duration::as_nanos),
         }
     }
 }
 
 impl From<Path> for PathState {
     fn from(path: Path) -> Self {
-        let Path { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended } = path;
+        let Path { rate, srtt, rttvar, min_rtt, window, outstanding, loss_ppm, delivered, contended, latest_rtt } =
+            path;
         Self {
             rate: Rate::from_bps(rate),
             srtt: srtt.map(Duration::from_nanos),
@@ -198,6 +202,7 @@ impl From<Path> for PathState {
             loss_ppm,
             delivered: delivered.map(Rate::from_bps),
             contended,
+            latest_rtt: latest_rtt.map(Duration::from_nanos),
         }
     }
 }

@@ -56,6 +56,7 @@ fn state() -> impl Strategy<Value = PathState> {
             outstanding,
             loss_ppm,
             delivered: None,
+            latest_rtt: None,
             contended,
         },
     )

@@ -59,3 +59,33 @@ fn the_ceiling_is_what_came_through_when_the_queue_filled() {
     }
     panic!("nobody was told");
 }
+
+/// The path had 1200 kbit/s and has a third of it until the encoder has no more; the encoder makes four fifths of its rate.
+#[test]
+fn an_encoder_that_makes_less_than_its_rate_still_finds_that_there_is_more() {
+    let least = Some(Duration::from_millis(40));
+    let idle = PathState { rate: kbps(4_000), srtt: least, min_rtt: least, outstanding: 2_000, ..path() };
+    let full = PathState { srtt: Some(Duration::from_millis(140)), outstanding: 12_000, ..idle };
+    let mut tuner = Tuner::new(Settings::default());
+    let (mut rate, mut told) = (kbps(1_200), Vec::new());
+    tuner.set_rate(rate);
+    for n in 1..=120 {
+        let falls = n > 40 && !told.iter().any(|&(_, rate)| rate <= kbps(400));
+        let made = rate.bytes_in(Duration::from_millis(40)) / 5 * 4;
+        tuner.arrived(at(40 * n), made, made);
+        tuner.acked(if falls { 2_000 } else { made });
+        tuner.judge(at(40 * n), if falls { &full } else { &idle }, made);
+        if let Some(advice) = tuner.poll_advice().filter(|_| n > 40) {
+            rate = advice.rate;
+            tuner.set_rate(rate);
+            told.push((advice.reason, rate));
+        }
+    }
+    assert!(told.iter().any(|&(reason, rate)| reason == Reason::Filling && rate <= kbps(400)), "{told:?}");
+    // What is asked for has to be a quarter more than what filled the queue before that shows.
+    assert!(rate > kbps(900), "{told:?}");
+}
+
+fn kbps(rate: u64) -> Rate {
+    Rate::from_kbps(rate)
+}

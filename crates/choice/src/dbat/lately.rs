@@ -1,0 +1,48 @@
+//! The most of what came through of late.
+
+use std::collections::VecDeque;
+
+use timeous_core::{Duration, Instant, Rate};
+
+/// Rates that were seen within so long are one: what is kept does not grow with the rate.
+const APART: Duration = Duration::from_millis(10);
+
+/// Rates, and when they were seen.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lately(VecDeque<(Instant, Rate)>);
+
+impl Lately {
+    /// This rate came through just now, if that is known; what was seen longer ago than `span` does not count any more.
+    pub(super) fn add(&mut self, now: Instant, rate: Option<Rate>, span: Duration) {
+        self.0.retain(|&(at, _)| now.saturating_since(at) <= span);
+        let Some(rate) = rate else { return };
+        match self.0.back_mut().filter(|(at, _)| now.saturating_since(*at) < APART) {
+            Some((_, last)) => *last = rate.max(*last),
+            None => self.0.push_back((now, rate)),
+        }
+    }
+
+    /// The highest.
+    pub(super) fn most(&self) -> Option<Rate> {
+        self.0.iter().map(|&(_, rate)| rate).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_counts_for_a_span() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut lately = Lately::default();
+        let mut most = |millis, kbps: Option<u64>| {
+            lately.add(at(millis), kbps.map(Rate::from_kbps), Duration::from_millis(100));
+            lately.most().map(|rate| rate.as_bps() / 1_000)
+        };
+        assert_eq!(most(0, None), None);
+        assert_eq!([most(10, Some(400)), most(50, Some(180)), most(110, None)], [Some(400); 3]);
+        assert_eq!([most(111, None), most(150, None), most(151, None)], [Some(180), Some(180), None]);
+        assert_eq!([most(200, Some(100)), most(209, Some(120)), most(301, None)], [Some(100), Some(120), None]);
+    }
+}
