@@ -30,6 +30,7 @@ mod average;
 mod carried;
 mod lately;
 mod marking;
+mod others;
 
 mod pace;
 mod rates;

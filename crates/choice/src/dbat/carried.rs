@@ -50,6 +50,7 @@ pub(super) struct Carried {
     points: VecDeque<Point>,
     /// How long what is handed over takes to be acknowledged.
     delay: Duration,
+    deviation: Duration,
 }
 
 impl Carried {
@@ -78,9 +79,9 @@ impl Carried {
         let heard =
             self.points.back().filter(|last| last.through + last.gone == through + gone).map_or(now, |last| last.heard);
         self.points.push_back(Point { at: now, packets, handed, through, gone, heard, idle: path.outstanding == 0 });
-        self.delay = path.srtt.unwrap_or_default();
-        // What is older than a span that ended a delay ago goes.
-        let first = self.earlier().map_or(0, |(first, _)| first);
+        (self.delay, self.deviation) = (path.srtt.unwrap_or_default(), path.rttvar);
+        // What is older than what can have come in the last span goes.
+        let first = self.latest(PACKETS).and_then(|now| self.before(now)).map_or(0, |(first, _)| first);
         self.points.drain(..first);
     }
 
@@ -108,8 +109,17 @@ impl Carried {
     /// Whether less came through than was handed over the time before that it takes: the rest fills queues, if none of our own
     /// then the path's.
     pub(super) fn falls_behind(&self) -> bool {
-        let missing = self.latest(PACKETS).zip(self.earlier()).and_then(|(now, then)| self.missing(then, now));
-        missing.is_some_and(|missing| missing.share > LITTLE && missing.packets > FEW)
+        self.misses(LITTLE)
+    }
+
+    /// The same of a quarter.
+    pub(super) fn falls_far_behind(&self) -> bool {
+        self.misses(MUCH)
+    }
+
+    fn misses(&self, share: f64) -> bool {
+        let missing = self.latest(PACKETS).and_then(|now| self.missing(self.before(now)?, now));
+        missing.is_some_and(|missing| missing.share > share && missing.packets > FEW)
     }
 
     /// The last span in which so many packets were handed over.
@@ -118,10 +128,13 @@ impl Carried {
     }
 
     /// The one in which what came in that was handed over.
-    fn earlier(&self) -> Option<Span> {
-        let now = self.points.back()?.at;
-        let older = self.points.partition_point(|point| now.saturating_since(point.at) >= self.delay);
-        self.span_to(older.checked_sub(1)?, PACKETS)
+    fn before(&self, (first, last): Span) -> Option<Span> {
+        let takes = self.delay + self.deviation;
+        let older = |point: &Point| {
+            let handed_at = self.heard(point).saturating_sub(takes);
+            self.points.partition_point(|point| point.at <= handed_at).checked_sub(1)
+        };
+        older(&self.points[first]).zip(older(&self.points[last])).filter(|(first, last)| first < last)
     }
 
     fn span_to(&self, last: usize, packets: u64) -> Option<Span> {
@@ -144,15 +157,16 @@ impl Carried {
         Rate::from_bytes_in(last.handed - first.handed, last.at.saturating_since(first.at))
     }
 
+    /// When news came by that time. The next may take a round trip, and are noticed when something arrives.
+    fn heard(&self, point: &Point) -> Instant {
+        let is_fresh = point.at.saturating_since(point.heard) <= self.delay * ROUNDS;
+        if is_fresh { point.heard } else { point.at }
+    }
+
     /// From news to news: one that comes once in a round trip tells of all of that.
     fn told(&self, (first, last): Span, bytes: impl Fn(&Point) -> u64) -> Option<Rate> {
         let (first, last) = (&self.points[first], &self.points[last]);
-        let heard = |point: &Point| {
-            // The next may take a round trip, and is noticed when something arrives.
-            let is_fresh = point.at.saturating_since(point.heard) <= self.delay * ROUNDS;
-            if is_fresh { point.heard } else { point.at }
-        };
-        let lasted = heard(last).saturating_since(heard(first));
+        let lasted = self.heard(last).saturating_since(self.heard(first));
         (!lasted.is_zero()).then(|| Rate::from_bytes_in(bytes(last) - bytes(first), lasted))
     }
 

@@ -93,12 +93,16 @@ fn parts_more(rate: Rate, of: u64) -> u64 {
     rate.as_bps().saturating_add(rate.as_bps() / of)
 }
 
-/// Whether the path's own queues are short: else there is no room, wherever what was sent waits. One round trip without a queue
-/// is enough, which the smoothed one shows only after many.
-pub(super) fn is_short(path: &PathState, delay: Duration) -> bool {
+/// What the path's own queues hold, in time. One round trip without a queue is enough, which the smoothed one shows only after
+/// many.
+pub(super) fn queues(path: &PathState) -> Option<Duration> {
     let now = path.latest_rtt.into_iter().chain(path.srtt).min();
-    let queues = now.zip(path.min_rtt).map(|(now, least)| now.saturating_sub(least));
-    queues.is_none_or(|queues| queues <= delay / 2)
+    now.zip(path.min_rtt).map(|(now, least)| now.saturating_sub(least))
+}
+
+/// Whether they are short: else there is no room, wherever what was sent waits.
+pub(super) fn is_short(path: &PathState, delay: Duration) -> bool {
+    queues(path).is_none_or(|queues| queues <= delay / 2)
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reas
 use super::average::Average;
 use super::carried::Carried;
 use super::lately::Lately;
+use super::others::Others;
 use super::pace::Pace;
 use super::rates::{
-    Known, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate, relieved,
+    Known, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate, queues, relieved,
 };
 use super::thresholds::{Delay, Level};
 use super::used::Used;
@@ -124,6 +125,7 @@ pub struct Tuner {
     used: Used,
     /// What came through in the last round trip.
     lately: Lately,
+    others: Others,
     /// The largest packet seen.
     largest: u64,
     /// When the queue was last known not to be empty.
@@ -166,6 +168,7 @@ impl Tuner {
             carried: Carried::default(),
             used: Used::default(),
             lately: Lately::default(),
+            others: Others::default(),
             largest: 0,
             busy: None,
             arrived: false,
@@ -264,15 +267,19 @@ impl Tuner {
         self.thresholds = Some(thresholds);
         let level = Level::of(self.average(), thresholds);
         let interval = path.srtt.unwrap_or(delay).max(delay);
+        if arrived {
+            let queue = queues(path).filter(|_| !is_short(path, delay));
+            self.others.look(now, queue, (rate, self.best), self.carried.falls_behind(), interval);
+        }
         let reason = match level.reason() {
             None | Some(Reason::Room) if self.late => Some(Reason::Late),
-            None | Some(Reason::Room) if self.fills_path(rate, path, delay) => Some(Reason::Filling),
+            None | Some(Reason::Room) if self.fills_path(now, rate, path, delay) => Some(Reason::Filling),
             reason => reason,
         };
         if let Some(reason) = reason
             && arrived
             && self.may_tell(now, reason, interval)
-            && (reason != Reason::Room || (is_short(path, delay) && self.carried.keeps_up()))
+            && (reason != Reason::Room || self.has_room(now, path, delay))
         {
             self.tell(now, (reason, level), path, queued, delay);
         }
@@ -382,6 +389,11 @@ impl Tuner {
         self.lately.most().unwrap_or(Rate::ZERO).max(kept(stream, path))
     }
 
+    /// Whether all that is handed over comes through, and fills no queue of the path.
+    fn has_room(&self, now: Instant, path: &PathState, delay: Duration) -> bool {
+        (is_short(path, delay) || self.others.are_there(now)) && self.carried.keeps_up()
+    }
+
     /// Whether the stream hands over what it says, or nearly so: what is not used has not been tried.
     fn is_used(&self, rate: Rate) -> bool {
         self.recent.rate().is_none_or(|handed| handed.as_bps() >= rate.as_bps() / 4 * 3)
@@ -408,12 +420,19 @@ impl Tuner {
 
     /// Whether the path's own queues are long, and stay so since the stream has more than comes through, while no send buffer
     /// tells of it: after it was asked for less, for as long as it is more; else if it is clearly more.
-    fn fills_path(&self, stream: Rate, path: &PathState, delay: Duration) -> bool {
+    fn fills_path(&self, now: Instant, stream: Rate, path: &PathState, delay: Duration) -> bool {
         let Some(came) = self.carried.most().filter(|came| *came < stream) else { return false };
         let waits = path.outstanding > came.bytes_in(path.min_rtt.unwrap_or_default() + delay / 2);
         // Once: where others fill the path's queue, it stays long whatever is asked for.
         let lasts = !self.followed && self.last.is_some_and(|(reason, _)| reason != Reason::Room);
-        self.settings.tell_of_room && waits && !is_short(path, delay) && (lasts || self.carried.falls_behind())
+        self.settings.tell_of_room
+            && waits
+            && !is_short(path, delay)
+            && (match self.others.are_there(now) {
+                // Theirs grows and shrinks; of a path that carries much less now they tell nothing.
+                true => self.carried.falls_far_behind(),
+                false => lasts || self.carried.falls_behind(),
+            })
     }
 
     /// Whether the queue does what was asked for last, though the average still remembers: a source that was asked for
