@@ -55,6 +55,14 @@ impl Ladder {
         self.rates[self.step]
     }
 
+    /// The source has taken another rate for a reason of its own, counted from zero; at most the highest.
+    pub fn take(&mut self, step: usize) {
+        let step = step.min(self.rates.len() - 1);
+        if step != self.step {
+            (self.step, self.room, self.tried) = (step, None, None);
+        }
+    }
+
     /// Takes advice: whether the step is another one now.
     pub fn follow(&mut self, advice: &Advice) -> bool {
         match advice.reason {
@@ -147,6 +155,19 @@ mod tests {
         }
         assert!(!ladder.follow(&advice(5_900, Reason::Filling, 200, 200)), "what it has still fits");
         assert_eq!(climbs(&mut ladder, 6_000), 7_000);
+    }
+
+    #[test]
+    fn what_the_source_takes_by_itself_is_where_advice_goes_on_from() {
+        let mut ladder = ladder();
+        assert!(!ladder.follow(&advice(0, Reason::Room, 250, 2_000)));
+        ladder.take(1);
+        assert_eq!((ladder.step(), climbs(&mut ladder, 800)), (1, 1_800));
+        ladder.take(9);
+        assert_eq!(ladder.step(), 2);
+        ladder.take(1);
+        assert!(ladder.follow(&advice(3_000, Reason::Filling, 300, 300)));
+        assert_eq!(climbs(&mut ladder, 4_000), 5_000, "nothing that was tried has failed");
     }
 
     #[test]

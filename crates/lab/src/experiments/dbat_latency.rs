@@ -19,15 +19,16 @@ impl Experiment for DbatLatency {
             paper: "With TCP the latency \"sometimes varies almost by two seconds\"; with TFRC much less, and least with DBAT",
             forms: Forms::Virtual,
             seeds: 10,
-            takes: "7 s",
+            takes: "20 s",
         }
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let outcomes = dbat::run(run, &[RTT]);
+        let aparts = dbat::table_of_aparts(run, ("p99 − p50, ms", 0, false), RTT, swing);
         Ok(Findings {
             setup: choices(&[RTT]),
-            tables: vec![table(&outcomes)],
+            tables: vec![table(&outcomes), aparts],
             figures: vec![figure(&outcomes)?],
             claims: claims(&outcomes),
             notes: notes(),

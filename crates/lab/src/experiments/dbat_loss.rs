@@ -19,15 +19,16 @@ impl Experiment for DbatLoss {
             paper: "With TCP a large number of packets is lost in bursts, with TFRC significantly fewer, with DBAT the fewest",
             forms: Forms::Virtual,
             seeds: 10,
-            takes: "7 s",
+            takes: "20 s",
         }
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let outcomes = dbat::run(run, &[RTT]);
+        let aparts = dbat::table_of_aparts(run, ("Lost packets", 0, false), RTT, |outcome| outcome.lost().all() as f64);
         Ok(Findings {
             setup: choices(&[RTT]),
-            tables: vec![table(&outcomes)],
+            tables: vec![table(&outcomes), aparts],
             figures: vec![figure(&outcomes)?],
             claims: claims(&outcomes),
             notes: notes(),

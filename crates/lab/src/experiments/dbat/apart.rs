@@ -1,19 +1,24 @@
 //! What of today's TCP, or of the setup, can be taken away: what ns-2 and Goddard have in its place, by their sources.
 
 use timeous::core::Duration;
+use timeous_cm::controller::initial;
 use timeous_cm::{Controller, Kind, Manager, NewReno};
 use timeous_host::sources::WebTraffic;
 use timeous_tcp::receiver::DelayedAck;
 use timeous_tcp::{Config as TcpConfig, EcnMode, LossDetection};
 
 use super::super::goddard::message::PACKET;
-use super::super::goddard::player::STEP;
 use super::setup::web;
 
 /// Segments in flight that ns-2's TCP is allowed (`window_`).
 const WINDOW: usize = 20;
 /// Bytes in a segment of ns-2's full TCP (`segsize_`).
 const SEGMENT: u16 = 536;
+
+/// The level of 240 kbit/s: less than a fair share.
+const FIRST: Option<usize> = Some(2);
+const BEGINS: &str = "the stream begins at 240 kbit/s, not at what a pair tells";
+const AS_TFRC: &str = "TCP begins with as many packets as TFRC";
 
 /// What is otherwise than in the experiment itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +41,14 @@ pub(crate) struct Apart {
     pub(crate) sends_on: bool,
     /// So many times the web's users.
     pub(crate) web: u32,
-    /// For so long after a queue was told of at a level, room is not a reason to go there again.
-    pub(crate) hold: Duration,
+    /// The stream begins at this level, whatever a pair tells.
+    pub(crate) first: Option<usize>,
+    /// The player never asks for more than it has.
+    pub(crate) content: bool,
+    /// What is under way has its place in the stream's send buffer over TFRC, too, as in TCP's.
+    pub(crate) counts_flight: bool,
+    /// Every TCP begins with as many packets as TFRC does (RFC 3390).
+    pub(crate) as_tfrc: bool,
 }
 
 impl Apart {
@@ -51,11 +62,14 @@ impl Apart {
         by_pair: false,
         sends_on: false,
         web: 1,
-        hold: STEP,
+        first: None,
+        content: false,
+        counts_flight: false,
+        as_tfrc: false,
     };
 
     /// What may make TCP's time buffering the paper's, one at a time and together.
-    pub(crate) const OF_TCP: [(&'static str, Self); 12] = {
+    pub(crate) const OF_TCP: [(&'static str, Self); 14] = {
         let none = Self::NOTHING;
         let shifted = Self { shifted: true, ..none };
         let ns2 = Self { window: true, segments: true, reno: true, sends_on: true, ..shifted };
@@ -68,10 +82,28 @@ impl Apart {
             ("empty buffer: the rate by the pair alone", Self { by_pair: true, ..none }),
             ("the streamer sends on during a probe", Self { sends_on: true, ..none }),
             ("three times the web's users", Self { web: 3, ..none }),
+            (BEGINS, Self { first: FIRST, ..none }),
+            (AS_TFRC, Self { as_tfrc: true, ..none }),
             ("TcpApp: refused is late, not lost", shifted),
             ("TcpApp, windows of 20 segments", Self { window: true, ..shifted }),
             ("TcpApp, no SACK, RACK, probes", Self { reno: true, ..shifted }),
             ("all of ns-2's and Goddard's", ns2),
+        ]
+    };
+
+    /// What may make TFRC's stream later and less whole than TCP's.
+    pub(crate) const OF_ORDER: [(&'static str, Self); 8] = {
+        let none = Self::NOTHING;
+        let few = Self { first: FIRST, content: true, ..none };
+        [
+            ("nothing", none),
+            (BEGINS, Self { first: FIRST, ..none }),
+            ("the player never asks for more", Self { content: true, ..none }),
+            ("both", few),
+            ("what is under way fills TFRC's send buffer, too", Self { counts_flight: true, ..none }),
+            (AS_TFRC, Self { as_tfrc: true, ..none }),
+            ("TcpApp: refused is late, not lost", Self { shifted: true, ..none }),
+            ("TcpApp, and under way fills TFRC's buffer", Self { shifted: true, counts_flight: true, ..none }),
         ]
     };
 
@@ -94,7 +126,15 @@ impl Apart {
         fn two(mtu: u64) -> Box<dyn Controller> {
             Box::new(NewReno::new(mtu).with_initial_window(2 * mtu))
         }
-        Manager::new(if self.reno { two } else { Kind::NewReno.constructor() })
+        fn as_tfrc(mtu: u64) -> Box<dyn Controller> {
+            Box::new(NewReno::new(mtu).with_initial_window(initial::rfc3390(mtu)))
+        }
+        let make = match self {
+            Self { reno: true, .. } => two,
+            Self { as_tfrc: true, .. } => as_tfrc,
+            _ => return Manager::new(Kind::NewReno.constructor()),
+        };
+        Manager::new(make)
     }
 
     /// Who else is there.

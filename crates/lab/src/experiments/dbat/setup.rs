@@ -181,8 +181,9 @@ fn transports() -> Vec<Choice> {
             "DBAT",
             "with thresholds within three quarters of the send buffer, as Timeous has it, which also tells of room; and beside it to the letter of figure 5, where only the player \
              asks for more",
-            "told of a queue, the streamer takes the highest rate that fits into the advice; told of room, the next one if \
-             the path carries it, but not to where a queue was told of in the last 30 s",
+            "told of a queue, the streamer takes the highest rate that fits into the advice; told of room for a second, the next \
+             one if the path carries it, and after one that did not stay for 8 s it waits twice as long, up to 16 s: as Timeous's \
+             own sources of a few rates do (`Ladder`), and not a rule of this experiment's",
         ),
         Choice::ours(
             "web traffic",
@@ -208,8 +209,20 @@ pub(crate) fn notes() -> Vec<String> {
          is not known; at 20 ms it does not fit, where the paper has 0.39 % and that would make 15."
             .to_owned(),
         "TFRC's time at 150 and 450 ms is all start-up: a packet pair tells of the link's rate and not of a share, so that the \
-         stream begins at 960 or 640 kbit/s, and TFRC begins with four packets a round trip where TCP has ten. The same second \
-         makes its p99."
+         stream begins at 960 or 640 kbit/s, and TFRC begins with four packets a round trip where TCP has ten."
+            .to_owned(),
+        "TFRC is later than TCP, and loses more, for reasons that are taken away one at a time in dbat-latency and dbat-loss. The \
+         beginning: where the stream begins at 240 kbit/s, or TCP with as few packets as TFRC, TFRC's p99 is the nearer one to its \
+         median, and at 240 kbit/s two thirds of what either loses are gone. The send buffer: TCP's 64 packets hold what is under way, too, TFRC's \
+         do not, and a full one is that much longer; where TFRC's does as well, its p99 is the nearer one. The player, which asks for more \
+         every 30 s, and fills TFRC's buffer each time: without this and that beginning TCP loses nothing, and TFRC what is lost under way, \
+         which TCP sends again. So the paper's order of losses is there in no case."
+            .to_owned(),
+        "Beside FTP DBAT takes what TFRC allows, and climbs by itself: where the player never asks for more and the stream begins low, it \
+         has much more than both others (dbat-throughput). As it is they keep the send buffer full each time that the player asks for too \
+         much, and have so all that TCP or TFRC gives, at the price of losses and seconds of delay. DBAT goes down to what \
+         TFRC allows in its first seconds, a tenth of the link; loss intervals are counted in packets, of which there are few then, and \
+         for half a minute TFRC does not allow the next rate."
             .to_owned(),
         "By the letter of figure 5, Max_Th is 108 kB at 960 kbit/s and 450 ms: the send buffer of 64 kB overflows before anybody \
          is told, and DBAT does nothing. So Timeous keeps the thresholds within the buffer."

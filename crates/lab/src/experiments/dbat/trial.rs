@@ -117,10 +117,11 @@ impl Bed {
         self.add(from, PAIRS, Kind::NewReno, Udp::sender(address(2, 0, PAIRS), Answering::default()));
         self.add(to, PAIRS, Kind::NewReno, Udp::sender(address(1, 0, PAIRS), Asking::new(probe.clone())));
         let (apart, remote) = (self.apart, address(1, 0, STREAMER));
-        let rules = Rules { by_pair: apart.by_pair, blind: apart.blind && way == Way::Tcp };
+        let Apart { by_pair, first, content, .. } = apart;
+        let rules = Rules { by_pair, blind: apart.blind && way == Way::Tcp, first, content };
         let player = Player::new(probe, rules);
         let server = move || {
-            let server = Server::new(STREAM[1]).sending_on(apart.sends_on).holding(apart.hold);
+            let server = Server::new(STREAM[1]).sending_on(apart.sends_on).counting_flight(apart.counts_flight);
             server.shifted(apart.shifted && way == Way::Tcp)
         };
         if way == Way::Tcp {

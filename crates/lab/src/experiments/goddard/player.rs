@@ -29,6 +29,10 @@ pub(crate) struct Rules {
     pub(crate) by_pair: bool,
     /// No losses are counted.
     pub(crate) blind: bool,
+    /// It begins at this level, whatever the pair tells.
+    pub(crate) first: Option<usize>,
+    /// It never asks for more than it has.
+    pub(crate) content: bool,
 }
 
 /// A packet of media that came.
@@ -181,6 +185,7 @@ impl Player {
         self.best = self.best.max(capacity);
         if self.pauses.is_empty() {
             self.pauses.push(Pause { from: now, to: None });
+            self.level = self.level.min(self.rules.first.unwrap_or(self.level));
         } else {
             self.bad = self.level;
         }
@@ -192,7 +197,7 @@ impl Player {
 
     /// A level more, if nothing speaks against it.
     fn climb(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Playing { .. }) {
+        if matches!(self.phase, Phase::Playing { .. }) && !self.rules.content {
             if now.saturating_since(self.well) >= STEP * FORGIVEN && self.bad < RATES.len() {
                 self.bad += 1;
                 self.well = now;

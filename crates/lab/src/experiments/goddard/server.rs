@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use timeous::Ladder;
 use timeous::core::{AduMeta, AduSeq, Advice, DropReason, Duration, Fate, Instant, Priority, Rate, Reason};
 use timeous_host::{Application, Outlet};
 
 use super::message::{Media, Pieces, REQUEST, Request};
-use super::player::STEP;
-use super::{HASTE, RATES, fitting, interval};
+use super::{HASTE, RATES, interval};
 
 /// So many packets wait at most to be sent; what comes beyond is given up, since nobody waits in a call.
 pub(crate) const BUFFER: usize = 64;
@@ -58,7 +58,8 @@ pub(crate) struct Server {
     until: Instant,
     pieces: Pieces,
     request: Request,
-    level: usize,
+    /// Its level, and how it follows early feedback: as a source with a few rates does.
+    ladder: Ladder,
     /// When the next packet is due, while it sends.
     next: Option<Instant>,
     /// Where in the media it is.
@@ -69,16 +70,15 @@ pub(crate) struct Server {
     switches: Vec<Switch>,
     /// What it was advised and has not followed yet.
     advised: Option<Advice>,
-    /// When a queue was told of last, and at which level.
-    filled: Option<(Instant, usize)>,
     /// The rate that it has said last.
     said: Rate,
     finished: bool,
     packet: Vec<u8>,
     /// Whether it sends while the link is probed, too.
     sends_on: bool,
-    /// For so long after a queue was told of, room is no reason to go where it was.
-    hold: Duration,
+    /// Whether what is under way has its place in the send buffer, too, and how much has its fate.
+    counts_flight: bool,
+    settled: usize,
     /// What it has made and not handed over, where the oldest goes first.
     behind: Option<VecDeque<Vec<u8>>>,
 }
@@ -90,19 +90,19 @@ impl Server {
             until,
             pieces: Pieces::of(REQUEST),
             request: Request::default(),
-            level: RATES.len() - 1,
+            ladder: Ladder::new(RATES.to_vec()).expect("the rates rise"),
             next: None,
             media: Duration::ZERO,
             made: Vec::new(),
             taken: Vec::new(),
             switches: Vec::new(),
             advised: None,
-            filled: None,
             said: Rate::ZERO,
             finished: false,
             packet: Vec::new(),
             sends_on: false,
-            hold: STEP,
+            counts_flight: false,
+            settled: 0,
             behind: None,
         }
     }
@@ -113,9 +113,9 @@ impl Server {
         self
     }
 
-    /// Stays away for so long from where a queue was told of.
-    pub(crate) fn holding(mut self, hold: Duration) -> Self {
-        self.hold = hold;
+    /// What is under way has its place in the send buffer, as in TCP's.
+    pub(crate) fn counting_flight(mut self, counts: bool) -> Self {
+        self.counts_flight = counts;
         self
     }
 
@@ -135,9 +135,13 @@ impl Server {
         &self.switches
     }
 
-    fn switch(&mut self, now: Instant, level: usize, by: By) {
-        if level != self.level || self.switches.is_empty() {
-            self.level = level;
+    fn level(&self) -> usize {
+        self.ladder.step()
+    }
+
+    fn switched(&mut self, now: Instant, by: By) {
+        let level = self.level();
+        if self.switches.last().is_none_or(|last| last.level != level) {
             self.switches.push(Switch { at: now, level, by });
         }
     }
@@ -146,39 +150,28 @@ impl Server {
     fn rate(&self) -> Rate {
         match (self.request.play, self.request.fast) {
             (false, _) => Rate::ZERO,
-            (true, false) => RATES[self.level],
-            (true, true) => Rate::from_bps(RATES[self.level].as_bps() * HASTE.0 / HASTE.1),
+            (true, false) => RATES[self.level()],
+            (true, true) => Rate::from_bps(RATES[self.level()].as_bps() * HASTE.0 / HASTE.1),
         }
     }
 
     fn take_advice(&mut self, now: Instant) {
         let Some(advice) = self.advised.take().filter(|_| self.request.play) else { return };
-        let above = RATES.get(self.level + 1);
-        match advice.reason {
-            Reason::Room if above.is_some_and(|above| advice.path.is_some_and(|path| *above <= path)) => {
-                let filled = self
-                    .filled
-                    .is_some_and(|(at, level)| self.level + 1 >= level && now.saturating_since(at) < self.hold);
-                if !filled {
-                    self.switch(now, self.level + 1, By::Room);
-                }
-            }
-            Reason::Filling | Reason::Overfull if fitting(advice.rate) < self.level => {
-                self.filled = Some((now, self.level));
-                self.switch(now, fitting(advice.rate), By::Queue);
-            }
-            _ => {}
+        if self.ladder.follow(&advice) {
+            self.switched(now, if advice.reason == Reason::Room { By::Room } else { By::Queue });
         }
     }
 
     fn send(&mut self, now: Instant, outlet: &mut dyn Outlet) {
-        let (number, level) = (self.made.len() as u64, self.level);
+        let (number, level) = (self.made.len() as u64, self.level());
         let marked = number.is_multiple_of(MARKED);
         let media = Media { number, made: now, at: self.media, level, answers: self.request.number };
         media.write(&mut self.packet);
         self.media += interval(level);
         let priority = if marked { Priority::HIGHEST } else { Priority::NORMAL };
-        let full = outlet.ring().is_some_and(|ring| ring.queued_len() >= BUFFER);
+        let open = self.taken.len() - self.settled;
+        let waits = |queued| if self.counts_flight { open } else { queued };
+        let full = outlet.ring().is_some_and(|ring| waits(ring.queued_len()) >= BUFFER);
         let meta = AduMeta { enqueued: now, priority, ..AduMeta::default() };
         let taken = match &mut self.behind {
             Some(behind) => {
@@ -232,8 +225,9 @@ impl Application for Server {
             }
             self.request = request;
             self.next = request.play.then(|| self.next.unwrap_or(now));
-            let most = if request.up { RATES.len() - 1 } else { self.level };
-            self.switch(now, request.level.min(most), By::Player);
+            let most = if request.up || self.switches.is_empty() { RATES.len() - 1 } else { self.level() };
+            self.ladder.take(request.level.min(most));
+            self.switched(now, By::Player);
         }
     }
 
@@ -242,6 +236,7 @@ impl Application for Server {
     }
 
     fn on_fate(&mut self, _: Instant, seq: AduSeq, fate: Fate) {
+        self.settled += 1;
         if let Fate::Dropped(reason) = fate
             && reason != DropReason::Closed
             && let Some(made) = self.taken.get(seq.0 as usize).and_then(|&index| self.made.get_mut(index))
