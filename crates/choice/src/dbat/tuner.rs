@@ -268,7 +268,9 @@ impl Tuner {
         let level = Level::of(self.average(), thresholds);
         let interval = path.srtt.unwrap_or(delay).max(delay);
         if arrived {
-            let queue = queues(path).filter(|_| !is_short(path, delay));
+            // Among others' packets one round trip is short now and then.
+            let smoothed = PathState { latest_rtt: None, ..*path };
+            let queue = queues(&smoothed).filter(|_| !is_short(&smoothed, delay));
             self.others.look(now, queue, (rate, self.best), self.carried.falls_behind(), interval);
         }
         let reason = match level.reason() {
