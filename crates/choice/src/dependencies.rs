@@ -53,7 +53,9 @@ impl Dependencies {
     /// A frame that nothing can mend any more, and with it what has left and refers to it.
     fn break_chain(&mut self, frame: FrameId) {
         self.break_frame(frame);
-        for at in 0..self.seen.len() {
+        // References point backwards: what refers to it was seen after it.
+        let after = self.seen.iter().rposition(|&(seen, _)| seen == frame).map_or(0, |place| place + 1);
+        for at in after..self.seen.len() {
             let (frame, references) = self.seen[at];
             if references.iter().any(|reference| self.broken.contains(&reference)) {
                 self.break_frame(frame);
