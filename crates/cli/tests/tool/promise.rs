@@ -6,7 +6,7 @@ use std::fs::File;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pcap_file::pcapng::{Block, PcapNgReader};
 use rustix::process::Signal;
-use timeous_dccp::{Encapsulation, Packet};
+use timeous_dccp::{Encapsulation, Opt, Packet};
 
 use crate::support::{Files, clip, emulate, free_port, timeous};
 
@@ -28,11 +28,19 @@ fn journal(path: &str) -> BTreeMap<u16, Promise> {
     reader.records().map(|row| promise(row.unwrap())).collect()
 }
 
-/// When each RTP packet entered the link on its way to `port`, since 1970 in nanoseconds, with its sequence number.
-fn entered(capture: &str, port: u16) -> Vec<(u64, u16)> {
+/// What entered a link on its way to a port: when, since 1970 in nanoseconds, and the sequence number of an RTP packet.
+#[derive(Default)]
+struct Entered {
+    rtp: Vec<(u64, u16)>,
+    /// Parity, with the newest RTP packet of its block.
+    parity: Vec<(u64, u16)>,
+}
+
+fn entered(capture: &str, port: u16) -> Entered {
     const INGRESS: u32 = 0;
     let mut reader = PcapNgReader::new(File::open(capture).unwrap()).unwrap();
-    let mut found = Vec::new();
+    let mut found = Entered::default();
+    let mut by_seq = BTreeMap::new();
     while let Some(block) = reader.next_block() {
         let Block::EnhancedPacket(packet) = block.unwrap() else { continue };
         if packet.interface_id != INGRESS {
@@ -44,7 +52,18 @@ fn entered(capture: &str, port: u16) -> Vec<(u64, u16)> {
         let Some(TransportSlice::Udp(udp)) = sliced.transport else { panic!("a packet that is not UDP") };
         let dccp = Packet::parse(udp.payload(), Encapsulation::Udp).expect("what passes the link is DCCP");
         if udp.destination_port() == port && !dccp.payload.is_empty() && dccp.header.packet_type().carries_data() {
-            found.push((at, u16::from_be_bytes([dccp.payload[2], dccp.payload[3]])));
+            let seq = dccp.header.seq.short();
+            let back = dccp.options().find_map(|item| match item.unwrap().opt {
+                Opt::Parity { back, .. } => Some(back),
+                _ => None,
+            });
+            if let Some(back) = back {
+                found.parity.push((at, by_seq[&(seq - u32::from(back))]));
+            } else {
+                let sequence = u16::from_be_bytes([dccp.payload[2], dccp.payload[3]]);
+                by_seq.insert(seq, sequence);
+                found.rtp.push((at, sequence));
+            }
         }
     }
     found
@@ -64,7 +83,7 @@ fn nothing_leaves_late(policy: &str, link: &[&str]) {
     link.ends_with(0);
 
     let journal = journal(&list);
-    let entered = entered(&capture, far);
+    let Entered { rtp: entered, parity } = entered(&capture, far);
     assert!(entered.len() > 100, "{policy}: only {} packets entered the link", entered.len());
     let given_up = journal.values().filter(|row| !matches!(row.fate.as_str(), "acked" | "lost")).count();
     assert!(given_up > 50, "{policy}: half of the rate leaves hardly anything to give up: {given_up}");
@@ -77,6 +96,10 @@ fn nothing_leaves_late(policy: &str, link: &[&str]) {
             "{policy}: {sequence} left, but is {}",
             promise.fate
         );
+    }
+    for (at, newest) in parity {
+        let late = at.saturating_sub(journal[&newest].deadline);
+        assert_eq!(late, 0, "{policy}: parity up to RTP packet {newest} entered the link {late} ns late");
     }
     let left: Vec<u16> = entered.iter().map(|&(_, sequence)| sequence).collect();
     for (sequence, row) in &journal {
