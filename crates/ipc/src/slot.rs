@@ -258,8 +258,8 @@ impl Completion {
     }
 }
 
-/// A path state as words: its loss, its flags, and six more. There is no room for what it delivered, of which only what chooses
-/// in a stream's queue makes anything.
+/// A path state as words: its loss, its flags, and six more. There is no room for what it delivered and for the latest
+/// round trip, of which only what chooses in a stream's queue makes anything.
 pub(crate) fn state_words(state: &PathState) -> Words {
     let PathState {
         rate,
