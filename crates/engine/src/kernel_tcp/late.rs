@@ -56,7 +56,7 @@ impl Sending {
         if self.under_way.next_deadline().is_none_or(|deadline| deadline >= horizon) {
             return Ok(false);
         }
-        let sent = self.under_way.end().saturating_sub(socket.unsent()?.into());
+        let sent = self.sent(socket.unsent()?);
         let soonest = path.min_rtt.unwrap_or_default();
         // What has just left may be on its way to the device yet, and cannot have to leave again.
         let worth = |record: &Record, meta: &AduMeta| {
@@ -151,8 +151,7 @@ impl Sending {
     }
 
     fn is_unsent(&self, place: usize, socket: &Socket) -> io::Result<bool> {
-        let sent = self.under_way.end().saturating_sub(socket.unsent()?.into());
-        Ok(self.under_way.record(place).start >= sent)
+        Ok(self.under_way.record(place).start >= self.sent(socket.unsent()?))
     }
 
     /// The datagram that was there left, and is sent no more.
@@ -180,7 +179,7 @@ impl Sending {
         self.take_back_copies(place);
         // A segment's bytes are read before the kernel counts it as sent: one that is leaving just now is waited for.
         let info = socket.info()?;
-        let sent = self.under_way.end().saturating_sub(info.unsent().into());
+        let sent = self.sent(info.unsent());
         if self.under_way.record(place).start < sent {
             self.retire(place, source, counts);
             let is_fresh = fresh.is_some();
@@ -219,7 +218,7 @@ impl Sending {
 
     /// A copy of what waits first in the kernel's queue goes with the retransmission, if there is something.
     fn copy_unsent(&mut self, place: usize, socket: &Socket) -> io::Result<bool> {
-        let sent = self.under_way.end().saturating_sub(socket.unsent()?.into());
+        let sent = self.sent(socket.unsent()?);
         let len = self.under_way.record(place).len();
         let Some(zone) = &self.zone else { return Ok(false) };
         let Some((slot, fresh_len, meta)) = self.under_way.copy_first_fresh(sent, len) else { return Ok(false) };

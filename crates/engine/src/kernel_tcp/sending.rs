@@ -363,6 +363,11 @@ impl Sending {
         self.under_way.end() - self.rest.as_ref().map_or(0, |rest| rest.bytes.len() - rest.from) as u64
     }
 
+    /// How much of it has left, if so many bytes are unsent in the kernel.
+    pub(super) fn sent(&self, unsent: u32) -> u64 {
+        self.given().saturating_sub(unsent.into())
+    }
+
     /// How much of it the peer has without a gap.
     pub(super) fn acknowledged(&self, socket: &Socket) -> io::Result<u64> {
         Ok(self.given().saturating_sub(socket.unacknowledged()?.into()))
@@ -422,7 +427,7 @@ impl Sending {
     fn look_for_cuts(&mut self, acked: u64, socket: &Socket) -> io::Result<()> {
         let Some(mss) = self.meter.info().map(|info| info.mss() as usize) else { return Ok(()) };
         if self.zone.is_some() && self.under_way.cut(acked, u64::MAX, mss).is_some() {
-            let sent = self.given().saturating_sub(socket.unsent()?.into());
+            let sent = self.sent(socket.unsent()?);
             if let Some(start) = self.under_way.cut(acked, sent, mss) {
                 self.bearing.is_cut(start);
             }

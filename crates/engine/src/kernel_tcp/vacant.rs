@@ -33,7 +33,7 @@ impl Sending {
             self.under_way.lend(place, None);
             self.write_padding(place);
         }
-        let sent = self.under_way.end().saturating_sub(socket.unsent()?.into());
+        let sent = self.sent(socket.unsent()?);
         let fresh = self.under_way.first_fresh(sent).filter(|_| self.bearing.allows(now));
         let Some(fresh) = fresh else { return Ok(()) };
         let record = self.under_way.record(fresh);
@@ -94,7 +94,7 @@ impl Sending {
         }
         // The peer has what is beyond, and not this: what arrives there from now on is what was sent again.
         self.under_way.tells_from(0, now);
-        let sent = self.under_way.end().saturating_sub(info.unsent().into());
+        let sent = self.sent(info.unsent());
         let fresh =
             self.under_way.first_fresh(sent).filter(|&fresh| self.under_way.record(fresh).token == Some(lent.of));
         let Some(fresh) = fresh.filter(|_| self.bearing.is_borne()) else { return Ok(()) };
@@ -104,7 +104,7 @@ impl Sending {
         self.under_way.board(fresh, 0);
         self.replaced += 1;
         // One that is leaving just now is waited for: if it has left, nobody knows as which of both.
-        let sent = self.under_way.end().saturating_sub(socket.info()?.unsent().into());
+        let sent = self.sent(socket.info()?.unsent());
         if self.under_way.record(fresh).start < sent {
             self.copied(fresh, pulled, number);
             return Ok(());
