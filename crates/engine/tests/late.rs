@@ -1,7 +1,7 @@
 //! Late choice behind `send()`: what went stale while the path was cut is on the wire no more when it passes again. In a
 //! network namespace with a firewall. Needs root and nftables.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -231,6 +231,28 @@ fn what_left_as_a_copy_is_lost_when_it_goes_stale_and_not_dropped() {
     let fates = finish(&mut stream);
     assert!(contains(&received.join().unwrap(), 2), "its copy arrived");
     assert_eq!(fates, [(1, Fate::Lost), (2, Fate::Lost)]);
+}
+
+/// Found by `tcp-expired`: as soon as another repair would have come too late it was told of as lost, and what refers to it was given
+/// up, while it was there.
+#[test]
+fn what_has_arrived_is_no_loss_because_its_acknowledgement_is_late() {
+    let Some(scene) = Scene::make("fate") else { return };
+    let (_engine, mut stream, mut peer) = scene.stream(TcpFraming::Records);
+    let port = peer.local_addr().unwrap().port();
+    let received = collect(peer.try_clone().unwrap());
+    send(&mut stream, 0, clock::now() + PATIENCE);
+    until(&mut stream, "the first one arrives", |stream| stream.sending().poll_completion().is_some());
+    scene.silence(port);
+    // It is sent again after 200, 600, 1400 and 3000 ms, and then not before 6200 ms.
+    send(&mut stream, 1, clock::now() + Duration::from_millis(3_400));
+    until(&mut stream, "it makes way for padding", |stream| stream.sending().snapshot().carrier.padded == 1);
+    scene.mend();
+    // With an acknowledgement.
+    peer.write_all(&[0]).unwrap();
+    let fates = finish(&mut stream);
+    assert!(contains(&received.join().unwrap(), 1));
+    assert_eq!(fates, [(1, Fate::Acked)]);
 }
 
 /// Found by `timeous-lab peers`: it was copied into the kernel as soon as there was room, long after its deadline had come

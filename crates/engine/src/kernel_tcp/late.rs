@@ -8,7 +8,7 @@
 use std::io;
 
 use timeous_cm::Manager;
-use timeous_core::{AduMeta, AduSource, DropReason, Instant, PulledAdu};
+use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PulledAdu};
 use timeous_dccp::Statistics;
 use timeous_tcp::record;
 
@@ -16,6 +16,9 @@ use super::sending::{Held, Sending};
 use super::socket::Socket;
 use super::under_way::Record;
 use crate::session::Session;
+
+/// So long a peer may keep an acknowledgement back: Linux's least, as our own TCP.
+const DELAYED_ACK: Duration = Duration::from_millis(40);
 
 impl Sending {
     /// Goes on as far as possible; whether anything came of it.
@@ -29,6 +32,7 @@ impl Sending {
     ) -> io::Result<bool> {
         let source = &mut session.source;
         let settled = self.settle(now, socket, source, counts)?;
+        self.tell_of_overdue(now, source);
         self.measure(now, socket, manager)?;
         self.board(now, socket, source, counts)?;
         self.go_back_if_stuck(source, counts);
@@ -74,7 +78,7 @@ impl Sending {
                 self.stays(place);
                 continue;
             }
-            let was_datagram = self.under_way.record(place).token.is_some();
+            let was_datagram = self.under_way.record(place).token.is_some() && !self.under_way.is_overwritten(place);
             let fresh = if self.is_unsent(place, socket)? {
                 self.replace_unsent(now, place, socket, source, counts)?
             } else if !self.bearing.allows(now) {
@@ -85,12 +89,8 @@ impl Sending {
                 let awaited = holes && place == 0;
                 let head = awaited && self.held.is_none();
                 self.keep_first(place, awaited.then_some(now), info.timeouts());
-                if awaited {
-                    self.retire(place, source, counts);
-                } else {
-                    // It may have arrived, or will: that is seen when the peer has acknowledged it.
-                    self.under_way.overwrite(place, info.retransmitted());
-                }
+                // It may have arrived, or will, of a hole by what was sent again before: that is seen when it is acknowledged.
+                self.under_way.overwrite(place, info.retransmitted());
                 let fresh = head && (self.copy_unsent(place, socket)? || self.place_copy(now, place, source));
                 if !fresh {
                     self.write_padding(place);
@@ -105,6 +105,14 @@ impl Sending {
             }
         }
         Ok(!expired.is_empty())
+    }
+
+    /// Whoever chooses is to know of what has left, has no fate, and would be known to have arrived by now, had it been in time.
+    fn tell_of_overdue(&mut self, now: Instant, source: &mut dyn AduSource) {
+        let Some(least) = self.meter.path().min_rtt else { return };
+        for meta in self.under_way.overdue(now.saturating_sub(least / 2 + DELAYED_ACK)) {
+            source.missed(&meta);
+        }
     }
 
     /// It leaves again as it was, however late.

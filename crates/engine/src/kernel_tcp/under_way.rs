@@ -14,6 +14,8 @@ pub(super) struct Record {
     pub(super) token: Option<u64>,
     /// What is known of it, as long as it is worth a retransmission.
     pub(super) meta: Option<AduMeta>,
+    /// The same, until it is known not to have been there by its deadline.
+    open: Option<AduMeta>,
     /// When the kernel was given it.
     pub(super) given: Instant,
     /// Its bytes in the stream.
@@ -90,6 +92,8 @@ pub(super) struct UnderWay {
     end: u64,
     /// No deadline passes before.
     next_deadline: Option<Instant>,
+    /// None of what is open.
+    next_open: Option<Instant>,
     /// Places that the kernel may still read from, of records that the peer has acknowledged.
     lingering: VecDeque<(u32, Slot)>,
 }
@@ -107,9 +111,11 @@ impl UnderWay {
         let start = self.end;
         self.end += len as u64;
         self.next_deadline = self.next_deadline.into_iter().chain(pulled.meta.deadline).min();
+        self.next_open = self.next_open.into_iter().chain(pulled.meta.deadline).min();
         self.records.push_back(Record {
             token: Some(pulled.token),
             meta: Some(pulled.meta),
+            open: Some(pulled.meta),
             given: now,
             start,
             end: self.end,
@@ -188,7 +194,25 @@ impl UnderWay {
     pub(super) fn overwrite(&mut self, place: usize, retransmitted: u32) {
         let record = &mut self.records[place];
         record.copied = false;
-        record.overwritten = Some(retransmitted);
+        // What lay there since was a copy of another one's.
+        record.overwritten.get_or_insert(retransmitted);
+    }
+
+    /// Whether its bytes were written over after it had left.
+    pub(super) fn is_overwritten(&self, place: usize) -> bool {
+        self.records[place].overwritten.is_some()
+    }
+
+    /// What of all that has no fate was to be there `before`: each once.
+    pub(super) fn overdue(&mut self, before: Instant) -> Vec<AduMeta> {
+        if self.next_open.is_none_or(|next| next >= before) {
+            return Vec::new();
+        }
+        let is_overdue = |meta: &AduMeta| meta.deadline.is_some_and(|deadline| deadline < before);
+        let overdue =
+            self.records.iter_mut().filter_map(|record| record.open.take_if(|meta| is_overdue(meta))).collect();
+        self.next_open = self.records.iter().filter_map(|record| record.open?.deadline).min();
+        overdue
     }
 
     /// The records whose deadline is before `horizon`, that can be written anew and are not `worth` being left; and the
@@ -314,9 +338,9 @@ impl UnderWay {
     /// `from` is nobody's.
     pub(super) fn board(&mut self, from: usize, to: usize) {
         let place = &mut self.records[from];
-        let (token, meta) = (place.token.take(), place.meta.take());
+        let (token, meta, open) = (place.token.take(), place.meta.take(), place.open.take());
         let record = &mut self.records[to];
-        (record.token, record.meta, record.boarded) = (token, meta, token.is_some());
+        (record.token, record.meta, record.open, record.boarded) = (token, meta, open, token.is_some());
         (record.lent, record.overwritten) = (None, None);
     }
 
@@ -370,7 +394,9 @@ impl UnderWay {
         let record = &mut self.records[place];
         (record.copied, record.boarded, record.lends) = (false, false, None);
         record.meta = by.map(|pulled| pulled.meta);
+        (record.open, record.overwritten) = (record.meta, None);
         self.next_deadline = self.next_deadline.into_iter().chain(record.deadline()).min();
+        self.next_open = self.next_open.into_iter().chain(record.open.and_then(|meta| meta.deadline)).min();
         std::mem::replace(&mut record.token, by.map(|pulled| pulled.token))
     }
 

@@ -72,6 +72,36 @@ fn what_was_written_over_while_it_may_arrive_is_no_loss_yet() {
     assert_eq!(records.pop_acked(100), Some(Arrived { token: Some(7), overwritten: Some(3), boarded: false }));
 }
 
+/// Found by `tcp-expired`: where the peer waits for it, it was told of as lost at once, while a repair was bringing it.
+#[test]
+fn what_is_late_for_another_repair_has_its_fate_when_it_is_acknowledged_and_is_missed_once() {
+    let mut zone = Zone::new(100).unwrap();
+    let mut records = UnderWay::default();
+    for (token, deadline) in [(7, 10), (8, 30)] {
+        records.push(at(0), &pulled(token, deadline), 100, zone.take().map(|slot| (token as u32, slot)), false);
+    }
+    assert_eq!(records.take_useless(at(20), |_, _| false), (vec![0], 0));
+    records.overwrite(0, 3);
+    records.carries(0, Some(pulled(9, 30).meta));
+    assert_eq!(records.take_useless(at(40), |_, _| false), (vec![0, 1], 0));
+    records.overwrite(0, 4);
+    assert_eq!(records.overdue(at(10)), []);
+    assert_eq!(records.overdue(at(20)), [pulled(7, 10).meta], "that of the copy is another's");
+    assert_eq!(records.overdue(at(20)), []);
+    assert_eq!(records.pop_acked(100), Some(Arrived { token: Some(7), overwritten: Some(3), boarded: false }));
+    assert_eq!(records.overdue(at(90)), [pulled(8, 30).meta]);
+}
+
+#[test]
+fn what_takes_the_place_of_another_is_missed_by_its_own_deadline() {
+    let mut zone = Zone::new(100).unwrap();
+    let mut records = UnderWay::default();
+    records.push(at(0), &pulled(0, 10), 100, zone.take().map(|slot| (0, slot)), false);
+    records.replace(0, Some(&pulled(1, 40)));
+    assert_eq!(records.overdue(at(20)), []);
+    assert_eq!(records.overdue(at(50)), [pulled(1, 40).meta]);
+}
+
 #[test]
 fn what_cannot_be_written_anew_is_counted_when_its_deadline_passes() {
     let mut records = UnderWay::default();
