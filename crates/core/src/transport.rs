@@ -313,7 +313,8 @@ pub struct PathState {
     /// The rate at which the path delivered of late, over a round trip at most, if that was measured and each packet is
     /// acknowledged: less than it could where less was sent.
     pub delivered: Option<Rate>,
-    /// Others fill the path's queue, as far as congestion control can tell: what is not used of the path goes to them.
+    /// What is not used of the path does not come back by waiting, as far as congestion control can tell: others fill its queue, and
+    /// it goes to them; or losses have made the window smaller than one to begin with, and only use makes it grow.
     pub contended: bool,
 }
 

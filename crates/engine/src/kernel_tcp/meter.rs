@@ -13,6 +13,9 @@ const MOST_QUEUED: u64 = 64 * 1024;
 const INTERVAL: Duration = Duration::from_millis(1);
 /// Of the losses, so much is told by the newest segments.
 const NEWEST: u64 = 8;
+/// A connection begins with a window of so many segments (RFC 6928 §2), and finds that again after it was silent. What losses have
+/// made smaller comes back only while it is used (RFC 5681 §4.1; Linux counts acknowledgements of full windows alone).
+const INITIAL_WINDOW: u32 = 10;
 /// As many segments make a sample of the losses.
 const SAMPLE: u32 = 16;
 
@@ -54,7 +57,7 @@ impl Meter {
             outstanding: unacknowledged.saturating_sub(u64::from(info.gone()) * u64::from(info.mss())),
             loss_ppm: self.losses(&info),
             delivered: None,
-            contended: false,
+            contended: info.window() < INITIAL_WINDOW,
         };
         let closed = info.window_probes() > 0 || info.peer_window() < info.mss();
         self.stalled_since = (closed && unsent > 0).then(|| self.stalled_since.unwrap_or(now));
@@ -168,6 +171,17 @@ mod tests {
         assert_eq!(meter.path().outstanding, 4_000);
         meter.take(Instant::ZERO + INTERVAL, info, 3_500, 500);
         assert_eq!(meter.path().outstanding, 3_500, "it says itself");
+    }
+
+    /// Found by `tcp-expired`: after each chain of frames that was given up, the next intra frame met the window that losses had left,
+    /// and was late for it.
+    #[test]
+    fn a_window_that_losses_have_made_small_does_not_come_back_by_silence() {
+        let mut meter = Meter::default();
+        for (window, contended) in [(10, false), (9, true), (2, true), (40, false)] {
+            meter.take(Instant::ZERO, info(1_000, window, Duration::from_millis(10), 0, 0), 0, 0);
+            assert_eq!(meter.path().contended, contended, "{window} segments");
+        }
     }
 
     #[test]
