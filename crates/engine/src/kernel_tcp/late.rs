@@ -61,16 +61,20 @@ impl Sending {
             return Ok(false);
         }
         let sent = self.sent(socket.unsent()?);
-        let soonest = path.min_rtt.unwrap_or_default();
-        // What has just left may be on its way to the device yet, and cannot have to leave again.
-        let worth = |record: &Record, meta: &AduMeta| {
-            record.start < sent && now < record.given + soonest || source.is_worth_repeating(now, &path, meta)
-        };
-        let (expired, fixed) = self.under_way.take_useless(horizon, worth);
-        self.unchanged += fixed;
         let info = socket.info()?;
         let mss = info.mss() as usize;
         let holes = info.holes() > 0 || info.sacked() > 0 || info.timeouts() > 0;
+        let soonest = path.min_rtt.unwrap_or_default();
+        // What has just left may be on its way to the device yet, and cannot have to leave again: the kernel repairs from the first on.
+        let repaired = self.meter.repaired(now, &info).filter(|_| holes).map(|at| at + soonest);
+        let first = self.under_way.first();
+        let worth = |record: &Record, meta: &AduMeta| {
+            record.start < sent && now < record.given + soonest
+                || Some(record.start) == first && repaired.is_some_and(|until| now < until)
+                || source.is_worth_repeating(now, &path, meta)
+        };
+        let (expired, fixed) = self.under_way.take_useless(horizon, worth);
+        self.unchanged += fixed;
         // From the end: what has gone stale and not left must not be taken for fresh.
         for &place in expired.iter().rev() {
             // In two segments, one might arrive as it was and the other one not.

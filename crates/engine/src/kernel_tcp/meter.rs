@@ -28,6 +28,8 @@ pub(super) struct Meter {
     stalled_since: Option<Instant>,
     /// Segments sent, and sent again, at the last sample of the losses.
     sampled: (u32, u32),
+    /// When it was seen that another had been sent again.
+    repaired: Option<Instant>,
 }
 
 impl Meter {
@@ -39,6 +41,7 @@ impl Meter {
     /// Takes in what the kernel says, and how many bytes were sent and not acknowledged, and are unsent.
     pub(super) fn take(&mut self, now: Instant, info: Info, unacknowledged: u64, unsent: u64) {
         self.next = now + INTERVAL;
+        self.repaired = self.repaired(now, &info);
         let srtt = info.srtt();
         let window = u64::from(info.window()) * u64::from(info.mss());
         let by_window = srtt.map_or(Rate::from_bps(0), |srtt| Rate::from_bytes_in(window, srtt));
@@ -88,6 +91,12 @@ impl Meter {
 
     pub(super) fn info(&self) -> Option<&Info> {
         self.info.as_ref()
+    }
+
+    /// When a segment was sent again last, if any was, as far as was seen up to what the kernel says now.
+    pub(super) fn repaired(&self, now: Instant, info: &Info) -> Option<Instant> {
+        let before = self.info.map_or(0, |info| info.retransmitted());
+        if info.retransmitted() == before { self.repaired } else { Some(now) }
     }
 
     /// How many bytes may be unsent in the kernel before one packet more is given: none, so that there is one packet at
@@ -182,6 +191,20 @@ mod tests {
             meter.take(Instant::ZERO, info(1_000, window, Duration::from_millis(10), 0, 0), 0, 0);
             assert_eq!(meter.path().contended, contended, "{window} segments");
         }
+    }
+
+    #[test]
+    fn a_repair_is_seen_when_the_kernel_tells_of_one_more() {
+        let mut meter = Meter::default();
+        let rtt = Duration::from_millis(10);
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        meter.take(at(0), info(1_000, 10, rtt, 100, 0), 0, 0);
+        assert_eq!(meter.repaired(at(1), &info(1_000, 10, rtt, 100, 0)), None);
+        let one = info(1_000, 10, rtt, 101, 1);
+        assert_eq!(meter.repaired(at(2), &one), Some(at(2)), "it is asked between two looks");
+        meter.take(at(3), one, 0, 0);
+        meter.take(at(4), one, 0, 0);
+        assert_eq!(meter.repaired(at(5), &one), Some(at(3)));
     }
 
     #[test]

@@ -373,6 +373,11 @@ impl UnderWay {
         (is_whole && first.start < acked && acked < first.end).then_some(first.start)
     }
 
+    /// Where the first begins.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.records.front().map(|record| record.start)
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.records.len()
