@@ -18,7 +18,7 @@ const STALE_AFTER: u64 = 10;
 /// A window over a round-trip time says the same while the path is full; but when the window was halved the smoothed
 /// round trip falls slower than the window, and the path goes on delivering what it delivered.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DeliveryRate {
+pub struct DeliveryRate {
     began: Option<Instant>,
     bytes: u64,
     rounds: VecDeque<(Instant, Rate)>,
@@ -30,7 +30,7 @@ pub(crate) struct DeliveryRate {
 
 impl DeliveryRate {
     /// Bytes were acknowledged.
-    pub(crate) fn acked(&mut self, now: Instant, bytes: u64, srtt: Duration) {
+    pub fn acked(&mut self, now: Instant, bytes: u64, srtt: Duration) {
         let Some(began) = self.began else {
             // What came with the first acknowledgement was sent before the measurement began.
             self.began = Some(now);
@@ -58,12 +58,12 @@ impl DeliveryRate {
 
     /// The rate in the round that goes on or, while that is short, in the one before it. None while it is short if nothing
     /// was delivered for a round trip before it.
-    pub(crate) fn latest(&self) -> Option<Rate> {
+    pub fn latest(&self) -> Option<Rate> {
         self.latest
     }
 
     /// The best rate of late, if any was measured.
-    pub(crate) fn best(&self, now: Instant, srtt: Duration) -> Option<Rate> {
+    pub fn best(&self, now: Instant, srtt: Duration) -> Option<Rate> {
         let limit = srtt.max(MIN_ROUND) * STALE_AFTER;
         self.rounds.iter().filter(|&&(at, _)| now.saturating_since(at) <= limit).map(|&(_, rate)| rate).max()
     }

@@ -35,6 +35,7 @@ pub use client::ClientEvent;
 pub use controller::{
     Acked, Controller, aimd::Aimd, copa::Copa, cubic::Cubic, newreno::NewReno, scream::Scream, tfrc::Tfrc,
 };
+pub use delivery::DeliveryRate;
 pub use destination::{Destination, User};
 pub use error::{CmError, Implausible};
 pub use flow::{ClientId, FlowId, FlowSpec, Loss, MacroflowId, Steering, Update};

@@ -51,6 +51,16 @@ impl Info {
         self.u32(220) > 0
     }
 
+    /// Segments that were sent and are not acknowledged (`tcpi_unacked`).
+    pub(super) fn under_way(&self) -> u32 {
+        self.u32(24)
+    }
+
+    /// Bytes that the peer has acknowledged without a gap (`tcpi_bytes_acked`; zero on kernels before 4.1).
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.u64(120)
+    }
+
     /// Segments beyond a gap that the peer has.
     pub(super) fn sacked(&self) -> u32 {
         self.u32(28)

@@ -1,5 +1,6 @@
 //! The path as the kernel sees it, and how much may wait in its queue.
 
+use timeous_cm::DeliveryRate;
 use timeous_core::{Duration, Instant, PathState, Rate};
 
 use super::info::Info;
@@ -30,6 +31,9 @@ pub(super) struct Meter {
     sampled: (u32, u32),
     /// When it was seen that another had been sent again.
     repaired: Option<Instant>,
+    /// Bytes that the peer had by then, also those beyond gaps, and the rate at which they come.
+    arrived: u64,
+    delivery: DeliveryRate,
 }
 
 impl Meter {
@@ -41,6 +45,7 @@ impl Meter {
     /// Takes in what the kernel says, and how many bytes were sent and not acknowledged, and are unsent.
     pub(super) fn take(&mut self, now: Instant, info: Info, unacknowledged: u64, unsent: u64) {
         self.next = now + INTERVAL;
+        self.deliver(now, &info, unacknowledged);
         self.repaired = self.repaired(now, &info);
         let srtt = info.srtt();
         let window = u64::from(info.window()) * u64::from(info.mss());
@@ -59,7 +64,7 @@ impl Meter {
             // As everywhere: what the peer has beyond a gap, and what is lost, is not in the network.
             outstanding: unacknowledged.saturating_sub(u64::from(info.gone()) * u64::from(info.mss())),
             loss_ppm: self.losses(&info),
-            delivered: None,
+            delivered: self.delivery.latest(),
             contended: info.window() < INITIAL_WINDOW,
         };
         let closed = info.window_probes() > 0 || info.peer_window() < info.mss();
@@ -70,6 +75,16 @@ impl Meter {
     /// The kernel was given so much more since: what is chosen next goes behind that.
     pub(super) fn gave(&mut self, bytes: usize) {
         self.path.outstanding += bytes as u64;
+    }
+
+    /// What the peer has more than before came at some rate: after a standstill round trips tell late that a path is as fast as it was.
+    fn deliver(&mut self, now: Instant, info: &Info, unacknowledged: u64) {
+        let each = unacknowledged / u64::from(info.under_way().max(1));
+        let arrived = info.acknowledged() + each * u64::from(info.sacked());
+        if let (Some(srtt), true) = (info.srtt(), arrived > self.arrived) {
+            self.delivery.acked(now, arrived - self.arrived, srtt);
+            self.arrived = arrived;
+        }
     }
 
     /// The share of segments that had to leave again.
@@ -191,6 +206,28 @@ mod tests {
             meter.take(Instant::ZERO, info(1_000, window, Duration::from_millis(10), 0, 0), 0, 0);
             assert_eq!(meter.path().contended, contended, "{window} segments");
         }
+    }
+
+    /// Found by `tcp-expired`: after each delay spike intra frames were given up, since round trips were long for a second.
+    #[test]
+    fn after_a_standstill_a_path_is_as_fast_as_it_delivers() {
+        let mut meter = Meter::default();
+        let look = |acknowledged: u64, sacked: u32| {
+            let mut bytes = [0; LEN];
+            for (at, value) in [(16, 1_000_u32), (24, 10), (28, sacked), (68, 300_000)] {
+                bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+            }
+            bytes[120..128].copy_from_slice(&acknowledged.to_ne_bytes());
+            Info::new(bytes)
+        };
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        for n in 0..=5 {
+            meter.take(at(10 * n), look(1_000 * n, 0), 5_000, 0);
+        }
+        assert_eq!(meter.path().delivered, Some(Rate::from_kbps(800)));
+        // Ten segments are 5000 bytes: the peer has six of them beyond a gap.
+        meter.take(at(60), look(5_000, 6), 5_000, 0);
+        assert_eq!(meter.path().delivered, Some(Rate::from_bytes_in(7_000, Duration::from_millis(50))));
     }
 
     #[test]
