@@ -132,7 +132,7 @@ impl<S: AduSource> Repair<S> {
         let mut useless = Vec::new();
         for &token in &self.again {
             match self.kept.get(token) {
-                Some(kept) if !kept.meta.is_expired(now + path.one_way()) && kept.payload.len() <= room => {
+                Some(kept) if !kept.meta.is_expired(now + path.shortest_way()) && kept.payload.len() <= room => {
                     self.view.push(token, kept.meta, kept.payload.len());
                 }
                 _ => useless.push(token),
@@ -152,7 +152,7 @@ impl<S: AduSource> Repair<S> {
     fn pull_spare(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         while let Some((token, more)) = self.spare.pop_first() {
             let Some(kept) = self.kept.get(token) else { continue };
-            if kept.meta.is_expired(now + path.one_way()) || kept.payload.len() > room {
+            if kept.meta.is_expired(now + path.shortest_way()) || kept.payload.len() > room {
                 continue;
             }
             if more > 1 {

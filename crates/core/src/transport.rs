@@ -325,11 +325,36 @@ impl PathState {
         let Some(srtt) = self.srtt else { return Duration::ZERO };
         srtt.saturating_sub(self.min_rtt.unwrap_or(srtt) / 2)
     }
+
+    /// The same, if what is under way tells more of the path's queues than round trips do, which tell of them late: what is
+    /// beyond a smallest round trip's worth waits there, and no more. Of what others have there it tells nothing.
+    pub fn shortest_way(&self) -> Duration {
+        let (Some(srtt), Some(least), false) = (self.srtt, self.min_rtt, self.contended) else { return self.one_way() };
+        let waits = self.rate.time_for(self.outstanding).saturating_sub(least);
+        least / 2 + waits.min(srtt.saturating_sub(least))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_way_is_as_short_as_what_is_under_way_lets_it_be() {
+        let ms = Duration::from_millis;
+        let path = |outstanding| PathState {
+            rate: Rate::from_kbps(800),
+            srtt: Some(ms(150)),
+            min_rtt: Some(ms(100)),
+            outstanding,
+            ..PathState::default()
+        };
+        let ways = [0, 10_000, 12_000, 50_000].map(|outstanding| path(outstanding).shortest_way());
+        assert_eq!(ways, [ms(50), ms(50), ms(70), ms(100)], "never longer than round trips say");
+        assert_eq!(path(50_000).one_way(), ms(100));
+        assert_eq!(PathState { contended: true, ..path(0) }.shortest_way(), ms(100));
+        assert_eq!(PathState::default().shortest_way(), Duration::ZERO);
+    }
 
     #[test]
     fn time_that_goes_back_is_refused_and_changes_nothing() {

@@ -10,10 +10,11 @@ pub(super) mod covered;
 pub(super) mod losses;
 pub(crate) mod name;
 pub(super) mod rebuild;
+pub(super) mod spare;
 pub(super) mod stake;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduMeta, Duration, Instant, PathState, Priority, PulledAdu, Rate, Transmit};
+use timeous_core::{AduMeta, Instant, PathState, Priority, PulledAdu, Rate, Transmit};
 
 use super::config::Parity;
 use super::options::Heard;
@@ -22,7 +23,7 @@ use super::{Config, Connection, Timer, told};
 use crate::features::{Feature, TAKES_PARITY};
 use crate::packet::{Body, Header, Packet};
 use crate::seq::Seq;
-use blocks::Block;
+use blocks::{Block, HOLD};
 use covered::BlockId;
 use name::ParityName;
 use stake::is_referred_to;
@@ -31,8 +32,8 @@ use stake::is_referred_to;
 const OPTION_LEN: usize = 16;
 /// Before as few packets were lost as that, nothing is added.
 const LEAST_LOSS_PPM: u32 = 500;
-/// What the end of a burst takes longer to be missed.
-const HOLD: Duration = Duration::from_millis(10);
+/// What could be sent again so many times gets no parity where there is room for it, too.
+const CHANCES: u64 = 2;
 /// As many blocks wait for their parity to leave.
 const MOST_READY: usize = 16;
 
@@ -48,7 +49,10 @@ impl Connection {
         match (self.config.parity, path.srtt, meta.deadline) {
             (Parity::Off, ..) | (_, None, _) => false,
             (Parity::Always, ..) => true,
-            (Parity::Auto, Some(srtt), Some(deadline)) => now + srtt + HOLD + path.one_way() > deadline,
+            (Parity::Auto, Some(srtt), Some(deadline)) => {
+                let chances = if self.protection.spare.share(path) > 0.0 { CHANCES } else { 1 };
+                now + (srtt + HOLD) * chances + path.one_way() > deadline
+            }
             (Parity::Auto, _, None) => false,
         }
     }
@@ -69,14 +73,18 @@ impl Connection {
         }
         let seq = self.sequence.upcoming();
         let class = usize::from(!is_referred_to(&adu.meta));
-        let is_over =
-            |block: &Block| !block.has_room_for(seq) || block.is_due(now, false) && block.ends_before(&adu.meta);
+        let (spare, burst) = (self.protection.spare.share(path), self.protection.losses.burst());
+        let is_over = |block: &Block| {
+            !block.has_room_for(seq)
+                || block.ends_before(&adu.meta) && (block.is_due(now, false) || block.fits(spare, path, burst))
+        };
         if self.protection.blocks[class].as_ref().is_some_and(is_over) {
             self.end_block(class, path);
         }
         let covered = &mut self.protection.covered;
         let block = self.protection.blocks[class].get_or_insert_with(|| Block::new(covered.begin(seq)));
-        block.add(now, path, seq, &adu.meta, &packet[packet.len() - adu.len..]);
+        let way = self.protection.spare.way(path);
+        block.add(now, (path, way), seq, &adu.meta, &packet[packet.len() - adu.len..]);
         covered.add_data(block.id, seq);
         self.watch_blocks(now);
     }
@@ -86,7 +94,11 @@ impl Connection {
         let Some(block) = self.protection.blocks[class].take() else { return };
         let to_follow = if class == 0 { self.protection.groups.to_follow() } else { 0.0 };
         let (loss, burst) = (f64::from(path.loss_ppm) / 1e6, self.protection.losses.burst());
-        let (urgent, count) = block.parity(loss, burst, to_follow);
+        let (mut urgent, count) = block.parity(loss, burst, to_follow);
+        // Where there is room for all, what is fresh can wait for it.
+        if block.fits(self.protection.spare.share(path), path, burst) {
+            urgent = count;
+        }
         self.protection.overhead.note(block.seqs.len(), urgent);
         let (id, deadline) = (block.id, block.deadline);
         // Shards have an even length.
@@ -123,14 +135,19 @@ impl Connection {
         if self.protection.is_idle() {
             return None;
         }
-        let path = self.informed(self.flow.and_then(|flow| told(cm.query(flow)))?);
+        let path = self.flow.and_then(|flow| told(cm.query(flow)))?;
+        self.protection.spare.look(now, &path);
+        let path = self.informed(path);
         for class in 0..self.protection.blocks.len() {
-            if self.protection.blocks[class].as_ref().is_some_and(|block| block.is_due(now, has_fresh)) {
+            let spare = self.protection.spare.share(&path);
+            let burst = self.protection.losses.burst();
+            let is_due = |block: &Block| block.is_due(now, has_fresh) || !has_fresh && block.fits(spare, &path, burst);
+            if self.protection.blocks[class].as_ref().is_some_and(is_due) {
                 self.end_block(class, &path);
             }
         }
         self.watch_blocks(now);
-        let way = path.one_way();
+        let way = path.shortest_way();
         while let Some(late) = self.protection.ready.iter().position(|ready| now + way > ready.deadline) {
             if let Some(late) = self.protection.ready.remove(late) {
                 self.give_up_parity(late.id);

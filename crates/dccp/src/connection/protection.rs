@@ -8,6 +8,7 @@ use super::parity::blocks::Block;
 use super::parity::covered::{BlockId, Covered};
 use super::parity::losses::Losses;
 use super::parity::rebuild::Rebuild;
+use super::parity::spare::Spare;
 use super::parity::stake::{Groups, Overhead};
 use crate::seq::Seq;
 
@@ -33,6 +34,7 @@ pub(super) struct Protection {
     pub(super) losses: Losses,
     pub(super) groups: Groups,
     pub(super) overhead: Overhead,
+    pub(super) spare: Spare,
     /// Once the peer has been told that we take parity.
     pub(super) rebuild: Option<Box<Rebuild>>,
 }

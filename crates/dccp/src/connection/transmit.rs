@@ -343,6 +343,9 @@ impl Connection {
         packet: &mut [u8],
     ) {
         let seq = self.depart(now, sent, start, packet);
+        if adu.copy == Copied::First {
+            self.protection.spare.note(&adu.meta, bytes);
+        }
         self.note_data_left(now, seq, Some(adu.token), (adu.len as u64, bytes));
         self.statistics.data_sent += 1;
         self.statistics.repeats_sent += u64::from(adu.copy == Copied::Again);

@@ -17,6 +17,8 @@ const RESIDUAL: f64 = 1e-3;
 const RESIDUAL_OF_HIGHEST: f64 = 1e-4;
 /// The time that a packet needs besides the path.
 const MARGIN: Duration = Duration::from_millis(5);
+/// What the end of a burst takes longer to be missed.
+pub(super) const HOLD: Duration = Duration::from_millis(10);
 /// Blocks of data without a deadline stay open for so long at most, and others as well.
 const LONGEST: Duration = Duration::from_millis(200);
 
@@ -37,6 +39,8 @@ pub(crate) struct Block {
     /// The frame of the newest, and how many there are.
     frame: FrameId,
     frames: usize,
+    /// How many of its data could not be sent again.
+    exposed: usize,
 }
 
 impl Block {
@@ -52,6 +56,7 @@ impl Block {
             priority: Priority::LOWEST,
             frame: FrameId::NONE,
             frames: 0,
+            exposed: 0,
         }
     }
 
@@ -59,7 +64,15 @@ impl Block {
         self.seqs.len() < MOST_DATA && self.seqs.first().is_none_or(|&first| seq.distance_from(first) < MOST_SPAN)
     }
 
-    pub(super) fn add(&mut self, now: Instant, path: &PathState, seq: Seq, meta: &AduMeta, payload: &[u8]) {
+    /// Data leave that take so long on their way.
+    pub(super) fn add(
+        &mut self,
+        now: Instant,
+        (path, way): (&PathState, Duration),
+        seq: Seq,
+        meta: &AduMeta,
+        payload: &[u8],
+    ) {
         let mut shard = Vec::with_capacity(payload.len() + 2);
         shard.extend_from_slice(&(payload.len() as u16).to_be_bytes());
         shard.extend_from_slice(payload);
@@ -72,15 +85,22 @@ impl Block {
         // About what the parity itself takes to leave.
         let parity = path.rate.time_for((1 + self.seqs.len() as u64 / 4) * payload.len() as u64);
         let varies = path.srtt.unwrap_or(Duration::ZERO) / 8 + path.rttvar;
-        let left = deadline.saturating_since(now).saturating_sub(path.one_way() + parity + MARGIN);
-        self.latest = self.latest.min(now + left.min(LONGEST));
-        self.due = self.due.min(now + left.saturating_sub(varies).min(LONGEST));
+        let left = deadline.saturating_since(now).saturating_sub(parity + MARGIN);
+        let least = path.shortest_way();
+        self.latest = self.latest.min(now + left.saturating_sub(least).min(LONGEST));
+        self.due = self.due.min(now + left.saturating_sub(way + varies).min(LONGEST));
         self.deadline = self.deadline.min(deadline);
+        self.exposed += usize::from(path.srtt.is_none_or(|srtt| now + srtt + HOLD + path.one_way() > deadline));
     }
 
     /// Whether its parity is to be made now; `goes_on`: what it has next may belong to the same frame.
     pub(super) fn is_due(&self, now: Instant, goes_on: bool) -> bool {
         now >= self.latest || now >= self.due && !goes_on
+    }
+
+    /// Whether all of its parity is a share of its data of at most `spare`: then it need not grow.
+    pub(super) fn fits(&self, spare: f64, path: &PathState, burst: f64) -> bool {
+        self.needed(f64::from(path.loss_ppm) / 1e6, burst) as f64 <= self.seqs.len() as f64 * spare
     }
 
     /// Whether a frame ends where one leaves of `meta`.
@@ -98,9 +118,15 @@ impl Block {
     pub(super) fn parity(&self, loss: f64, burst: f64, to_follow: f64) -> (usize, usize) {
         let count = self.seqs.len();
         let frame = count as f64 / self.frames.max(1) as f64;
-        let urgent = worth(count, loss, burst, frame + to_follow);
+        // What can be sent again fails only if that is lost as well.
+        let exposed = self.exposed as f64 / count.max(1) as f64;
+        let urgent = worth(count, loss * (exposed + (1.0 - exposed) * loss), burst, frame + to_follow);
+        (urgent, self.needed(loss, burst).max(urgent))
+    }
+
+    fn needed(&self, loss: f64, burst: f64) -> usize {
         let residual = if self.priority == Priority::HIGHEST { RESIDUAL_OF_HIGHEST } else { RESIDUAL };
-        (urgent, parity(count, loss, burst, residual).max(urgent))
+        parity(self.seqs.len(), loss, burst, residual)
     }
 }
 
@@ -235,12 +261,14 @@ mod tests {
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         let meta = |frame, ms| AduMeta { frame: FrameId(frame), deadline: Some(at(ms)), ..AduMeta::default() };
         let mut block = Block::new(Covered::default().begin(Seq::new(1)));
-        block.add(at(0), &path, Seq::new(1), &meta(1, 100), b"a");
+        block.add(at(0), (&path, path.one_way()), Seq::new(1), &meta(1, 100), b"a");
         assert_eq!((block.due, block.latest), (at(100 - 40 - 10 - 5), at(100 - 40 - 5)));
-        block.add(at(10), &path, Seq::new(2), &meta(2, 110), b"b");
+        block.add(at(10), (&path, path.one_way()), Seq::new(2), &meta(2, 110), b"b");
         assert_eq!((block.due, block.latest, block.deadline), (at(45), at(55), at(100)));
         assert!(!block.is_due(at(50), true) && block.is_due(at(50), false) && block.is_due(at(55), true));
         assert!(!block.ends_before(&meta(2, 110)) && block.ends_before(&meta(3, 120)));
+        let lossy = PathState { loss_ppm: 20_000, ..path };
+        assert!(block.fits(1.0, &lossy, 1.0) && !block.fits(0.9, &lossy, 1.0), "two packets of parity for two of data");
         assert!(block.has_room_for(Seq::new(64)) && !block.has_room_for(Seq::new(65)));
     }
 }

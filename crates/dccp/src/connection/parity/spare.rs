@@ -1,0 +1,161 @@
+//! What a path could carry beside what is sent.
+
+use timeous_core::{AduMeta, Duration, FrameId, Instant, PathState, Rate};
+
+/// What a path delivered at its best counts for so long, and up to twice.
+const REMEMBERED: Duration = Duration::from_secs(3);
+/// As much of it as can be relied on.
+const RELIED: f64 = 0.85;
+/// What is handed over at a time, and how often, is averaged over so many times.
+const MEMORY: f64 = 16.0;
+/// A pause of so many usual ones says nothing of the rate: what came in it was not sent.
+const PAUSE: f64 = 1.5;
+/// So many of them in a row are no pauses.
+const MOST_PAUSES: u32 = 16;
+
+/// The rate of the stream as far as it is sent, and the most that the path was seen to carry of late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spare {
+    newest: Option<Together>,
+    /// Bytes at a time, and seconds from one time to the next.
+    bytes: f64,
+    gap: f64,
+    pauses: u32,
+    best: [Rate; 2],
+    since: Instant,
+}
+
+/// What was handed over together: a frame, or what was at one instant.
+#[derive(Clone, Copy, Debug)]
+struct Together {
+    frame: FrameId,
+    at: Instant,
+    bytes: f64,
+}
+
+impl Together {
+    fn has(&self, meta: &AduMeta) -> bool {
+        meta.enqueued == self.at || meta.frame != FrameId::NONE && meta.frame == self.frame
+    }
+}
+
+impl Spare {
+    /// An ADU left for the first time, in so many bytes.
+    pub(crate) fn note(&mut self, meta: &AduMeta, bytes: u64) {
+        if let Some(newest) = self.newest.as_mut().filter(|newest| newest.has(meta)) {
+            newest.bytes += bytes as f64;
+            return;
+        }
+        let next = Together { frame: meta.frame, at: meta.enqueued, bytes: bytes as f64 };
+        let Some(last) = self.newest.replace(next) else { return };
+        let gap = meta.enqueued.saturating_since(last.at).as_secs_f64();
+        self.bytes += (last.bytes - self.bytes) / if self.bytes == 0.0 { 1.0 } else { MEMORY };
+        self.pauses += 1;
+        if self.gap == 0.0 || gap <= self.gap * PAUSE || self.pauses > MOST_PAUSES {
+            self.gap += (gap - self.gap) / if self.gap == 0.0 || gap < self.gap / PAUSE { 1.0 } else { MEMORY };
+            self.pauses = 0;
+        }
+    }
+
+    /// What the path delivers now.
+    pub(super) fn look(&mut self, now: Instant, path: &PathState) {
+        if now.saturating_since(self.since) >= REMEMBERED {
+            (self.best, self.since) = ([Rate::ZERO, self.best[0]], now);
+        }
+        if let Some(rate) = path.delivered {
+            self.best[0] = self.best[0].max(rate);
+        }
+    }
+
+    /// The most that it delivered of late; what may be sent, if that is not known.
+    fn best(&self, path: &PathState) -> Rate {
+        let best = self.best[0].max(self.best[1]);
+        if best == Rate::ZERO { path.rate } else { best }
+    }
+
+    /// How long a packet that leaves now is under way: what is under way beyond a smallest round trip's worth waits before it,
+    /// which smoothed round trips say later.
+    pub(super) fn way(&self, path: &PathState) -> Duration {
+        let Some(least) = path.min_rtt else { return path.one_way() };
+        let queued = self.best(path).time_for(path.outstanding).saturating_sub(least);
+        path.one_way().max(least / 2 + queued)
+    }
+
+    /// How much parity the path carries for each packet of the stream. What the source hands over counts, and not what is sent of
+    /// it: where a group is given up that would be little, and parity would take the place of the next one. Nothing, where others
+    /// fill the path's queue.
+    pub(super) fn share(&self, path: &PathState) -> f64 {
+        if path.contended || self.bytes == 0.0 || self.gap == 0.0 {
+            return 0.0;
+        }
+        let rate = path.rate.min(self.best(path)).as_bps() as f64 * RELIED / 8.0;
+        (rate * self.gap / self.bytes - 1.0).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: Duration = Duration::from_millis(100);
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    /// A path of this rate that delivered 1 Mbit/s at its best, of which 850 kbit/s are relied on.
+    fn path(kbps: u64) -> PathState {
+        let rate = Rate::from_kbps(kbps);
+        let delivered = Some(Rate::from_kbps(1_000));
+        PathState { rate, delivered, srtt: Some(LEAST), min_rtt: Some(LEAST), ..PathState::default() }
+    }
+
+    /// Frames each 40 ms, of two packets of 1000 bytes each: 400 kbit/s.
+    fn streaming(numbers: impl Iterator<Item = u32>) -> Spare {
+        let mut spare = Spare::default();
+        for n in numbers {
+            let meta = AduMeta { frame: FrameId(n), enqueued: at(40 * u64::from(n)), ..AduMeta::default() };
+            spare.note(&meta, 1_000);
+            spare.note(&meta, 1_000);
+        }
+        spare.look(at(0), &path(2_000));
+        spare
+    }
+
+    #[test]
+    fn what_is_spare_is_what_the_stream_leaves_of_the_most_that_was_delivered() {
+        let spare = streaming(1..100);
+        assert!((spare.share(&path(2_000)) - 1.125).abs() < 0.01, "{}", spare.share(&path(2_000)));
+        assert!(
+            (spare.share(&path(500)) - 0.0625).abs() < 0.01,
+            "what may be sent is less: {}",
+            spare.share(&path(500))
+        );
+        assert!(spare.share(&path(400)) == 0.0);
+        assert!(spare.share(&PathState { contended: true, ..path(2_000) }) == 0.0);
+    }
+
+    /// Found by `timeous-lab bloat`: each group that was given up made room for parity, and that for the next one to be.
+    #[test]
+    fn frames_that_do_not_leave_are_no_room() {
+        let spare = streaming((1..200).filter(|n| n % 30 < 5));
+        assert!((spare.share(&path(2_000)) - 1.125).abs() < 0.01, "{}", spare.share(&path(2_000)));
+    }
+
+    #[test]
+    fn what_was_delivered_long_ago_is_forgotten() {
+        let mut spare = streaming(1..100);
+        let slower = PathState { delivered: Some(Rate::from_kbps(500)), ..path(2_000) };
+        spare.look(at(3_000), &slower);
+        assert!(spare.share(&slower) > 1.0);
+        spare.look(at(6_000), &slower);
+        assert!(spare.share(&slower) < 0.1, "{}", spare.share(&slower));
+    }
+
+    #[test]
+    fn a_packet_waits_for_what_is_under_way_beyond_a_round_trip() {
+        let spare = streaming(1..100);
+        let way = |outstanding| spare.way(&PathState { outstanding, ..path(2_000) });
+        assert_eq!([way(0), way(12_500), way(15_000)], [LEAST / 2, LEAST / 2, LEAST / 2 + Duration::from_millis(20)]);
+    }
+}
