@@ -109,6 +109,12 @@ pub trait Controller: Send + std::fmt::Debug {
         under_way > self.window()
     }
 
+    /// Whether of its window counts what was used of late (RFC 7661): while that is half of it, it grows as if it were full, and is
+    /// what congestion lowers; else, what was used is.
+    fn goes_by_use(&self) -> bool {
+        false
+    }
+
     /// The rate that can be reckoned with for the next round trips, given the smoothed round-trip time.
     fn rate(&self, srtt: Duration) -> Rate {
         Rate::from_bytes_in(self.window(), srtt)

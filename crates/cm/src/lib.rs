@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod calm;
+mod carried;
 pub mod client;
 pub mod controller;
 mod delivery;

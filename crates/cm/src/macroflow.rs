@@ -7,6 +7,7 @@ mod hold;
 mod restart;
 mod signs;
 mod undo;
+mod validation;
 mod watch;
 
 use std::collections::VecDeque;
@@ -14,6 +15,7 @@ use std::collections::VecDeque;
 use timeous_core::{Duration, Instant, PathState, Rate};
 
 use crate::calm::Calm;
+use crate::carried::Carried;
 use crate::controller::{Controller, steered::Steered};
 use crate::delivery::DeliveryRate;
 use crate::destination::Destination;
@@ -50,6 +52,7 @@ pub(crate) struct Macroflow {
     pub(crate) make: MakeController,
     pub(crate) rtt: RttEstimator,
     delivery: DeliveryRate,
+    carried: Carried,
     /// The largest packet of any of its flows.
     mtu: u64,
     /// Flows that are open, and the sum of their weights.
@@ -123,6 +126,7 @@ impl Macroflow {
             make,
             rtt: RttEstimator::default(),
             delivery: DeliveryRate::default(),
+            carried: Carried::default(),
             mtu,
             flows: 0,
             weights: 0,

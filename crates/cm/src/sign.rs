@@ -11,4 +11,6 @@ pub(crate) struct Sign {
     pub(crate) sent_at: Instant,
     /// A timeout of the same flow, with nothing acknowledged since its last.
     pub(crate) again: bool,
+    /// So many bytes were told as lost with it.
+    pub(crate) lost: u64,
 }

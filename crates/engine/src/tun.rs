@@ -48,7 +48,7 @@ pub struct TunConfig {
 }
 
 impl TunConfig {
-    /// 10.78.0.2 on a device `timeous1`, where the kernel is 10.78.0.1/24; Ethernet's MTU, NewReno.
+    /// 10.78.0.2 on a device `timeous1`, where the kernel is 10.78.0.1/24; Ethernet's MTU, NewReno for streams that pause.
     pub fn new() -> Self {
         let network = [10, 78, 0];
         let host = |number| Ipv4Addr::new(network[0], network[1], network[2], number);
@@ -59,7 +59,7 @@ impl TunConfig {
             mtu: 1_500,
             tcp: TcpConfig::default(),
             send_buffer: 256 << 10,
-            controller: |mtu| Box::new(NewReno::new(mtu)),
+            controller: |mtu| Box::new(NewReno::new(mtu).for_streams_that_pause()),
         }
     }
 }

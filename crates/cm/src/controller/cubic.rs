@@ -56,6 +56,7 @@ pub struct Cubic {
     hystart: Option<HyStart>,
     fast_convergence: bool,
     paced: bool,
+    goes_by_use: bool,
 }
 
 /// What a timeout changes.
@@ -99,6 +100,7 @@ impl Cubic {
             hystart: None,
             fast_convergence: true,
             paced: false,
+            goes_by_use: false,
         }
     }
 
@@ -118,6 +120,14 @@ impl Cubic {
     /// Ends the first slow start when packets begin to queue (RFC 9406), and not only when one is lost.
     pub fn with_hystart(mut self) -> Self {
         self.hystart = Some(HyStart::default());
+        self
+    }
+
+    /// Where the application sends less than the window lets go, that counts as far as it was used of late, and congestion lowers
+    /// it and not what is under way (RFC 7661): for live streams, which pause between frames. Linux and FreeBSD lower their windows
+    /// always.
+    pub fn for_streams_that_pause(mut self) -> Self {
+        self.goes_by_use = true;
         self
     }
 
@@ -252,6 +262,10 @@ impl Controller for Cubic {
 
     fn end_slow_start(&mut self) {
         self.threshold = self.threshold.min(self.window);
+    }
+
+    fn goes_by_use(&self) -> bool {
+        self.goes_by_use
     }
 
     fn on_acked(&mut self, now: Instant, acked: Acked) {

@@ -31,11 +31,14 @@ pub struct NewReno {
     threshold: u64,
     /// Bytes acknowledged since the window last grew in congestion avoidance.
     counted: u64,
+    /// The most that was under way meanwhile.
+    flight: u64,
     /// Slow start repairs what a timeout told.
     after_timeout: bool,
     /// Window and threshold before the timeout that was answered last, unless there was other congestion since.
     before_timeout: Option<(u64, u64)>,
     paced: bool,
+    goes_by_use: bool,
 }
 
 impl NewReno {
@@ -47,9 +50,11 @@ impl NewReno {
             window: initial::rfc6928(mtu),
             threshold: u64::MAX,
             counted: 0,
+            flight: 0,
             after_timeout: false,
             before_timeout: None,
             paced: false,
+            goes_by_use: false,
         }
     }
 
@@ -57,6 +62,14 @@ impl NewReno {
     pub fn with_initial_window(mut self, bytes: u64) -> Self {
         self.initial = bytes.max(self.mtu);
         self.window = self.initial;
+        self
+    }
+
+    /// Where the application sends less than the window lets go, that counts as far as it was used of late, and congestion lowers
+    /// it and not what is under way (RFC 7661): for live streams, which pause between frames. Linux and FreeBSD lower their windows
+    /// always.
+    pub fn for_streams_that_pause(mut self) -> Self {
+        self.goes_by_use = true;
         self
     }
 
@@ -83,10 +96,15 @@ impl NewReno {
         }
     }
 
-    fn avoid_congestion(&mut self, bytes: u64) {
-        self.counted += bytes;
-        if self.counted >= self.window {
-            self.counted -= self.window;
+    fn avoid_congestion(&mut self, acked: Acked) {
+        self.counted += acked.bytes;
+        self.flight = self.flight.max(acked.outstanding + acked.bytes);
+        // "roughly 1 full-sized segment per round-trip time" (RFC 5681 §3.1): smaller ones do not fill a window of a few packets, and what
+        // is under way is what a round trip acknowledges.
+        let round = if self.goes_by_use { self.window.min(self.flight) } else { self.window };
+        if self.counted >= round {
+            self.counted -= round;
+            self.flight = 0;
             self.window = self.window.saturating_add(self.mtu);
             // One acknowledgement adds one packet at most, whatever it acknowledges.
             self.counted = self.counted.min(self.window);
@@ -125,6 +143,10 @@ impl Controller for NewReno {
         self.threshold = self.threshold.min(self.window);
     }
 
+    fn goes_by_use(&self) -> bool {
+        self.goes_by_use
+    }
+
     fn on_acked(&mut self, _: Instant, acked: Acked) {
         if !acked.window_limited {
             return;
@@ -132,7 +154,7 @@ impl Controller for NewReno {
         if self.in_slow_start() {
             self.slow_start(acked.bytes);
         } else {
-            self.avoid_congestion(acked.bytes);
+            self.avoid_congestion(acked);
         }
     }
 

@@ -19,6 +19,9 @@ impl Macroflow {
         let srtt = self.rtt.smoothed();
         if let Some(srtt) = srtt {
             self.delivery.acked(now, bytes, srtt);
+            if self.controller.goes_by_use() {
+                self.carried.acked(now, bytes, srtt);
+            }
         }
         let window_limited = self.was_limited(now, bytes);
         self.outstanding = self.outstanding.saturating_sub(bytes);
@@ -37,9 +40,11 @@ impl Macroflow {
         self.controller.end_slow_start();
     }
 
-    /// Whether the window was the limit during the last round trip, or is in use now.
+    /// Whether the window was the limit during the last round trip, or is in use now, or is known by what was used of late.
     fn was_limited(&self, now: Instant, bytes: u64) -> bool {
-        self.was_limited_at(now) || self.controller.is_used(self.outstanding.max(bytes) + self.mtu)
+        self.was_limited_at(now)
+            || self.controller.is_used(self.outstanding.max(bytes) + self.mtu)
+            || self.is_validated(now)
     }
 
     /// `bytes` are no longer under way, since they were lost.
@@ -56,7 +61,7 @@ impl Macroflow {
     /// Answers congestion, once for all that was sent before an answer; says whether it was answered now. `outstanding`
     /// is what was under way when the news came.
     pub(crate) fn congested(&mut self, now: Instant, outstanding: u64, sign: Sign) -> bool {
-        let Sign { loss, sent_at, again } = sign;
+        let Sign { loss, sent_at, again, lost } = sign;
         // What leaves at the very instant of an answer leaves after it: a driver feeds first and drains then.
         let answered = self.reduced_at.is_some_and(|at| sent_at < at);
         if loss == Loss::None || (answered && loss != Loss::Persistent) {
@@ -77,6 +82,7 @@ impl Macroflow {
             Loss::Transient | Loss::Ecn | Loss::None => {
                 self.undoable = None;
                 let marked = loss == Loss::Ecn;
+                let outstanding = self.at_stake(now, outstanding, lost).min(self.controller.window());
                 if !retreats {
                     self.controller.on_congestion(now, Congestion { outstanding, marked });
                 }

@@ -59,7 +59,7 @@ impl Manager {
         }
         if let Some((loss, sent_at)) = update.loss {
             let under_way = before.saturating_add(update.beyond_gap);
-            if macroflow.congested(now, under_way, Sign { loss, sent_at, again: flow.timed_out }) {
+            if macroflow.congested(now, under_way, Sign { loss, sent_at, again: flow.timed_out, lost: update.lost }) {
                 outbox.note(now, name, Some(id), || Happening::Congestion { kind: loss });
             }
             flow.timed_out |= loss == Loss::Persistent;

@@ -182,3 +182,18 @@ proptest! {
         }
     }
 }
+
+/// Found by `timeous-lab tcp-expired`: two datagrams of three quarters of a packet fit into a window of two packets.
+#[test]
+fn what_does_not_fill_the_window_for_its_size_is_a_round_trip_all_the_same() {
+    let round = |mut reno: NewReno| {
+        lose(&mut reno, 4 * MTU);
+        for outstanding in [750, 0] {
+            let acked = Acked { bytes: 750, outstanding, rtt: None, srtt: None, window_limited: true };
+            reno.on_acked(Instant::ZERO, acked);
+        }
+        reno.window()
+    };
+    assert_eq!(round(NewReno::new(MTU)), 2 * MTU, "by the standard's count of bytes it is three quarters of one");
+    assert_eq!(round(NewReno::new(MTU).for_streams_that_pause()), 3 * MTU);
+}

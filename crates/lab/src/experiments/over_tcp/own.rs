@@ -31,10 +31,11 @@ pub(super) fn stream(bed: &Bed, plan: &Plan) -> Result<(Instant, Told), LabError
     Ok((begin, told))
 }
 
+/// As the kernel's: what was not under way when a loss showed is not given up by it.
 fn controller(plan: &Plan) -> fn(u64) -> Box<dyn Controller> {
     match plan.control {
-        Control::Reno => |mtu| Box::new(NewReno::new(mtu)),
-        Control::Cubic => |mtu| Box::new(Cubic::new(mtu)),
+        Control::Reno => |mtu| Box::new(NewReno::new(mtu).for_streams_that_pause()),
+        Control::Cubic => |mtu| Box::new(Cubic::new(mtu).for_streams_that_pause()),
     }
 }
 
