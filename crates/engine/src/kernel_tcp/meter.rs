@@ -64,7 +64,7 @@ impl Meter {
             // As everywhere: what the peer has beyond a gap, and what is lost, is not in the network.
             outstanding: unacknowledged.saturating_sub(u64::from(info.gone()) * u64::from(info.mss())),
             loss_ppm: self.losses(&info),
-            delivered: self.delivery.latest(),
+            delivered: self.delivered(&info),
             contended: info.window() < INITIAL_WINDOW,
         };
         let closed = info.window_probes() > 0 || info.peer_window() < info.mss();
@@ -85,6 +85,13 @@ impl Meter {
             self.delivery.acked(now, arrived - self.arrived, srtt);
             self.arrived = arrived;
         }
+    }
+
+    /// The better of two rates. The kernel's counts what was delivered in a standstill as slow, and ours what was sent slowly, or not
+    /// at all, since the source had no more.
+    fn delivered(&self, info: &Info) -> Option<Rate> {
+        let kernel = Some(info.delivery_rate()).filter(|&rate| rate > Rate::ZERO);
+        self.delivery.latest().max(kernel)
     }
 
     /// The share of segments that had to leave again.
@@ -218,6 +225,7 @@ mod tests {
                 bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
             }
             bytes[120..128].copy_from_slice(&acknowledged.to_ne_bytes());
+            bytes[160..168].copy_from_slice(&10_000_u64.to_ne_bytes());
             Info::new(bytes)
         };
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
@@ -228,6 +236,9 @@ mod tests {
         // Ten segments are 5000 bytes: the peer has six of them beyond a gap.
         meter.take(at(60), look(5_000, 6), 5_000, 0);
         assert_eq!(meter.path().delivered, Some(Rate::from_bytes_in(7_000, Duration::from_millis(50))));
+        // The source had nothing, and one acknowledgement says nothing: the kernel remembers.
+        meter.take(at(900), look(17_000, 0), 0, 0);
+        assert_eq!(meter.path().delivered, Some(Rate::from_kbps(80)));
     }
 
     #[test]
