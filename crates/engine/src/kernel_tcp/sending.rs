@@ -97,6 +97,9 @@ impl Sending {
     pub(super) fn new(config: &TcpConfig, socket: &Socket) -> io::Result<Self> {
         let wanted = config.into_retransmissions && config.framing == TcpFraming::Records;
         let zone = if wanted && socket.allow_zero_copy() { Some(Zone::new(longest_record(config))?) } else { None };
+        if zone.is_some() {
+            socket.widen()?;
+        }
         socket.set_unsent_limit(1)?;
         Ok(Self {
             writer: Writer::new(config.framing),

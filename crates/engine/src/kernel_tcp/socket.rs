@@ -16,6 +16,8 @@ const SIOCOUTQNSD: libc::Ioctl = 0x894B;
 /// A completion of the kernel's (`linux/errqueue.h`): who told it, and that the data were copied.
 const ORIGIN_ZEROCOPY: u8 = 5;
 const CODE_COPIED: u8 = 1;
+/// A page and what is kept of a segment, beside that and a datagram of some hundred bytes.
+const PAGES_FOR_BYTES: usize = 4;
 /// `struct cmsghdr`.
 const HEAD: usize = size_of::<libc::cmsghdr>();
 
@@ -109,6 +111,22 @@ impl Socket {
         self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1).is_ok()
     }
 
+    /// More room for what is sent and not acknowledged, where the kernel goes on to size it by its window. It counts whole pages for
+    /// what it sends from memory of ours: without, a dozen segments fill the buffer, and where as many wait behind a gap nothing
+    /// more leaves that would tell of it.
+    pub(super) fn widen(&self) -> io::Result<()> {
+        // A size that is set is not changed any more, unless this is taken back (Linux 5.14).
+        let is_sized_by_kernel = || self.set(libc::SOL_SOCKET, libc::SO_BUF_LOCK, 0);
+        let now = sockopt::socket_send_buffer_size(&self.0)?;
+        let wanted = (now * PAGES_FOR_BYTES).min(largest_send_buffer()?);
+        if wanted > now && is_sized_by_kernel().is_ok() {
+            // The kernel takes twice what is asked for, and tells of that.
+            sockopt::set_socket_send_buffer_size(&self.0, wanted / 2)?;
+            is_sized_by_kernel()?;
+        }
+        Ok(())
+    }
+
     /// From how many unsent bytes on the socket counts as not writable. The kernel takes twice what waits for it.
     pub(super) fn set_unsent_limit(&self, bytes: u32) -> io::Result<()> {
         let value = bytes.saturating_mul(2).saturating_sub(1).min(i32::MAX as u32);
@@ -165,6 +183,14 @@ impl Socket {
     }
 }
 
+/// As large as a buffer may be made that the kernel does not size itself (`net.core.wmem_max`).
+fn largest_send_buffer() -> io::Result<usize> {
+    let other =
+        rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
+    sockopt::set_socket_send_buffer_size(&other, i32::MAX as usize / 2)?;
+    Ok(sockopt::socket_send_buffer_size(&other)?)
+}
+
 /// Reads a `cmsghdr` with a `sock_extended_err` behind it.
 fn read_released(control: &[u8]) -> Option<Released> {
     let word = |at: usize| Some(u32::from_ne_bytes(*control.get(HEAD + at..)?.first_chunk()?));
@@ -190,6 +216,27 @@ impl AsFd for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Found by `ldc-layers --real`: with a dozen segments behind a gap the buffer was full, and nothing left until a timeout.
+    #[test]
+    fn a_buffer_that_counts_pages_is_wider_never_smaller_and_still_sized_by_the_kernel() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::accepted(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        let before = sockopt::socket_send_buffer_size(&socket).unwrap();
+        socket.widen().unwrap();
+        let after = sockopt::socket_send_buffer_size(&socket).unwrap();
+        let most = largest_send_buffer().unwrap();
+        let wanted = (before * PAGES_FOR_BYTES).min(most).max(before);
+        assert!(after.abs_diff(wanted) < 2, "{before}, at most {most}: {after}");
+        // Nothing is locked: `SO_BUF_LOCK` has no bit set.
+        let (mut lock, mut len) = (-1_i32, size_of::<i32>() as libc::socklen_t);
+        // SAFETY: the kernel writes at most `len` bytes of a number that lives through the call.
+        let done = unsafe {
+            let fd = socket.0.as_raw_fd();
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, (&raw mut lock).cast(), &raw mut len)
+        };
+        assert!(done != 0 || lock == 0, "{lock}");
+    }
 
     #[test]
     fn a_note_of_the_kernels_is_read_and_another_error_is_none() {

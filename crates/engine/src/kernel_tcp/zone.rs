@@ -10,12 +10,17 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 const BYTES: usize = 4 << 20;
 /// Records do not share cache lines.
 const ALIGN: usize = 64;
+/// And lie within a page, if they can: the kernel counts each page that a segment touches as a whole.
+const PAGE: usize = 4096;
 
 /// Places for records. Its pages are there when they are used first.
 #[derive(Debug)]
 pub(super) struct Zone {
     base: NonNull<u8>,
     place: usize,
+    /// As many lie in one page; none if they are longer.
+    in_page: usize,
+    bytes: usize,
     places: usize,
     free: Vec<u32>,
 }
@@ -49,14 +54,15 @@ impl Zone {
     /// A zone for records of at most `longest` bytes.
     pub(super) fn new(longest: usize) -> io::Result<Self> {
         let place = longest.max(1).next_multiple_of(ALIGN);
-        let places = (BYTES / place).max(4);
+        let in_page = PAGE / place;
+        let places = if in_page > 0 { BYTES / PAGE * in_page } else { (BYTES / place).max(4) };
+        let bytes = if in_page > 0 { BYTES } else { place * places };
         // Shared, so that a fork does not give the kernel pages that are not ours any more.
         // SAFETY: a mapping of its own, whose address is the system's choice, aliases nothing.
-        let base = unsafe {
-            mmap_anonymous(ptr::null_mut(), place * places, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)?
-        };
+        let base =
+            unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)? };
         let base = NonNull::new(base.cast()).expect("a mapping is not at address zero");
-        Ok(Self { base, place, places, free: (0..places as u32).rev().collect() })
+        Ok(Self { base, place, in_page, bytes, places, free: (0..places as u32).rev().collect() })
     }
 
     /// A free place.
@@ -92,7 +98,12 @@ impl Zone {
 
     fn at(&self, slot: &Slot) -> *mut u8 {
         assert!((slot.0 as usize) < self.places, "slots are this zone's own");
-        self.base.as_ptr().wrapping_add(slot.0 as usize * self.place)
+        let slot = slot.0 as usize;
+        let offset = match self.in_page {
+            0 => slot * self.place,
+            in_page => slot / in_page * PAGE + slot % in_page * self.place,
+        };
+        self.base.as_ptr().wrapping_add(offset)
     }
 }
 
@@ -100,6 +111,27 @@ impl Drop for Zone {
     fn drop(&mut self) {
         // What the kernel still sends it holds by itself.
         // SAFETY: the mapping that `new` made; nothing refers to it any more.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.place * self.places) };
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_apart_and_lie_within_a_page_if_they_can() {
+        for longest in [1, 700, 1_116, 1_350, 2_000, 4_096, 5_000] {
+            let mut zone = Zone::new(longest).unwrap();
+            let base = zone.base.as_ptr() as usize;
+            let mut end = 0;
+            while let Some(slot) = zone.take() {
+                let from = zone.part(&slot, 0, longest).address() as usize - base;
+                assert!(from >= end && from + longest <= zone.bytes, "{longest}: {from}");
+                assert!(longest > PAGE || from / PAGE == (from + longest - 1) / PAGE, "{longest}: {from}");
+                end = from + longest;
+            }
+            assert!(end > BYTES / 2, "most of it is of use");
+        }
     }
 }
