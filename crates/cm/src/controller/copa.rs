@@ -9,12 +9,13 @@
 //! What is ours, each for a live stream's sake:
 //!
 //! - Among others the window is CUBIC's, from slow start on. The paper's increases `room` by AIMD, as NewReno would its window; those
-//!   that fill queues today are CUBIC's, beside which AIMD has less and less the longer the queue is.
+//!   that fill queues today are CUBIC's, beside which AIMD has less and less the longer the queue is. A burst may have besides
+//!   what the stream did not use of it.
 //! - Far above its aim the window goes at once to what the path holds without a queue, once a round trip, while nobody
 //!   else fills it: when a link slows down, a queue that lasts ten round trips is frames too late.
 //! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each thirty round trips as
 //!   long as it does: with windows of a few packets its own swing does not always empty the queue, and who fills a queue
-//!   since it takes it for others' would never find out.
+//!   since it takes it for others' would never find out. A stream that pauses does so itself.
 //! - The velocity doubles after two round trips rather than three: capacity that comes back is frames in time.
 //! - A step is a quarter of the window at most, a round trip: two packets are half of a small one.
 //! - A packet's own time on the link is no queue: on slow links it is longer than most queues.
@@ -238,10 +239,15 @@ impl Copa {
     }
 
     /// Whose the queue is. Says whether the window is to stay as it is.
-    fn judge(&mut self, now: Instant, look: &Look) -> bool {
+    fn judge(&mut self, now: Instant, look: &Look, outstanding: u64) -> bool {
         let nearly = look.most.as_secs_f64() * NEARLY_EMPTY;
         let emptied = look.queued.saturating_sub(look.least_packet_time).as_secs_f64() <= nearly;
         let without = now.saturating_since(*self.emptied_at.get_or_insert(now));
+        let left = self.bytes() as f64 * share(look.base, look.standing) * DRAINED;
+        if self.mode == Mode::Among && self.drain.is_none() && (outstanding as f64) < left {
+            // A stream that sends in bursts has taken them away itself: if the queue was its own, it is empty in a moment.
+            self.drained_at = Some(now);
+        }
         let undrained = self.drained_at.map(|at| now.saturating_since(at));
         let was_among = self.rival(now).is_some();
         let within = if was_among { AGAIN_WITHIN } else { EMPTY_WITHIN };
@@ -388,7 +394,7 @@ impl Controller for Copa {
         if let (Some(start), Mode::Short) = (self.start, self.mode) {
             self.emptied_at = Some(now);
             self.begin(start, &acked, &look);
-        } else if !self.judge(now, &look) {
+        } else if !self.judge(now, &look, acked.outstanding) {
             match self.mode {
                 Mode::Short => self.steer(now, &acked, &look),
                 Mode::Among => self.follow_rival(),
