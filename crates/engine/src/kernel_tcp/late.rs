@@ -8,7 +8,7 @@
 use std::io;
 
 use timeous_cm::Manager;
-use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PulledAdu};
+use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 use timeous_dccp::Statistics;
 use timeous_tcp::record;
 
@@ -19,6 +19,11 @@ use crate::session::Session;
 
 /// So long a peer may keep an acknowledgement back: Linux's least, as our own TCP.
 const DELAYED_ACK: Duration = Duration::from_millis(40);
+
+/// The path as what has to leave again will find it: itself it is not under way then.
+fn without(path: PathState, len: usize) -> PathState {
+    PathState { outstanding: path.outstanding.saturating_sub(len as u64), ..path }
+}
 
 impl Sending {
     /// Goes on as far as possible; whether anything came of it.
@@ -71,7 +76,7 @@ impl Sending {
         let worth = |record: &Record, meta: &AduMeta| {
             record.start < sent && now < record.given + soonest
                 || Some(record.start) == first && repaired.is_some_and(|until| now < until)
-                || source.is_worth_repeating(now, &path, meta)
+                || source.is_worth_repeating(now, &without(path, record.len()), meta)
         };
         let (expired, fixed) = self.under_way.take_useless(horizon, worth);
         self.unchanged += fixed;
@@ -287,5 +292,31 @@ impl Sending {
         if let (Some(zone), Some((_, slot))) = (&mut self.zone, &self.under_way.record(place).slot) {
             zone.write(slot, &self.scratch);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timeous_choice::Layers;
+    use timeous_core::{LateChoice, Rate};
+
+    use super::*;
+
+    /// Found by `ldc-layers --real`: the last of a second's base layer was given up, since it was thought to wait behind itself.
+    #[test]
+    fn what_has_to_leave_again_does_not_wait_behind_itself() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        // 40 ms a segment: its own, and one behind it.
+        let rtt = Some(Duration::from_millis(200));
+        let path = PathState {
+            rate: Rate::from_kbps(200),
+            srtt: rtt,
+            min_rtt: Some(Duration::from_millis(20)),
+            outstanding: 2_000,
+            ..PathState::default()
+        };
+        let meta = AduMeta { deadline: Some(at(50)), ..AduMeta::default() };
+        assert!(!Layers::default().is_worth_repeating(at(0), &path, &meta));
+        assert!(Layers::default().is_worth_repeating(at(0), &without(path, 1_000), &meta));
     }
 }
