@@ -114,7 +114,9 @@ impl Connection {
                     if let Some(token) = token {
                         self.report_acked(token);
                     }
-                    let verdicts = self.protection.covered.decide(seq, true, token);
+                    let covered = &mut self.protection.covered;
+                    let verdicts = covered.decide(seq, true, token);
+                    let verdicts = verdicts.or_else(|| token.map(|token| covered.came_again(seq, token)));
                     self.report_verdicts(&verdicts.unwrap_or_default());
                 }
                 PacketFate::Dropped { token, seq } => {

@@ -9,6 +9,8 @@ use crate::seq::Seq;
 
 /// The peer keeps what came for so many packets: parity that leaves later is not reckoned with.
 const KEPT: u64 = 192;
+/// As many blocks are remembered.
+const MOST: usize = 64;
 
 /// A block, by a name that is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +46,8 @@ struct Open {
     unsent: Option<usize>,
     /// Data that are lost, as far as is known.
     lost: Vec<(Seq, u64)>,
+    /// Those of them that were told as lost. They may come again, and then the peer rebuilds others.
+    told: Vec<(Seq, u64)>,
 }
 
 impl Open {
@@ -61,7 +65,7 @@ impl Covered {
     pub(super) fn begin(&mut self, first: Seq) -> BlockId {
         let id = BlockId(self.begun);
         self.begun += 1;
-        let open = Open { first, data: 0, arrived: 0, under_way: 0, unsent: None, lost: Vec::new() };
+        let open = Open { first, data: 0, arrived: 0, under_way: 0, unsent: None, lost: Vec::new(), told: Vec::new() };
         self.blocks.insert(id, open);
         id
     }
@@ -113,16 +117,40 @@ impl Covered {
         Some(self.judge(id))
     }
 
+    /// Data of this token came as `seq`, sent again. If they are of a block, the peer has so much more of it.
+    pub(crate) fn came_again(&mut self, seq: Seq, token: u64) -> Vec<Verdict> {
+        let is_it = |&(_, lost): &(Seq, u64)| lost == token;
+        let found = self.blocks.iter_mut().find_map(|(&id, block)| {
+            if seq.distance_from(block.first) >= KEPT {
+                return None;
+            }
+            let list = if block.told.iter().any(is_it) { &mut block.told } else { &mut block.lost };
+            let place = list.iter().position(is_it)?;
+            list.remove(place);
+            block.arrived += 1;
+            Some(id)
+        });
+        found.map_or_else(Vec::new, |id| self.judge(id))
+    }
+
     fn judge(&mut self, id: BlockId) -> Vec<Verdict> {
         let Some(block) = self.blocks.get_mut(&id) else { return Vec::new() };
-        let came = block.is_rebuilt();
-        let verdicts = if came || block.has_failed() {
-            block.lost.drain(..).map(|(seq, token)| Verdict { token, seq, came }).collect()
+        let verdict = |came| move |(seq, token)| Verdict { token, seq, came };
+        let verdicts = if block.is_rebuilt() {
+            block.told.drain(..).chain(block.lost.drain(..)).map(verdict(true)).collect()
+        } else if block.has_failed() {
+            block.told.extend_from_slice(&block.lost);
+            block.lost.drain(..).map(verdict(false)).collect()
         } else {
             Vec::new()
         };
-        if block.under_way == 0 && block.unsent == Some(0) {
+        if block.under_way == 0 && block.unsent == Some(0) && block.told.is_empty() {
             self.blocks.remove(&id);
+        }
+        if self.blocks.len() > MOST {
+            let is_over = |block: &Open| block.under_way == 0 && block.unsent == Some(0);
+            let oldest = self.blocks.iter().find(|(_, block)| is_over(block)).map(|(&id, _)| id);
+            oldest.and_then(|id| self.blocks.remove(&id));
         }
         verdicts
     }
@@ -179,7 +207,31 @@ mod tests {
         assert_eq!(covered.parity_given_up(id), [verdict(0, false), verdict(1, false)], "its deadline has come");
         assert_eq!(covered.decide(Seq::new(12), true, Some(2)), Some(vec![]));
         assert_eq!(covered.decide(Seq::new(13), true, None), Some(vec![]));
+        assert!(covered.under_way.is_empty());
+    }
+
+    /// Found by `timeous-lab bloat`: a group was given up for a packet that the peer had rebuilt when another came again.
+    #[test]
+    fn what_comes_again_counts_for_what_was_lost_with_it() {
+        let lost = |covered: &mut Covered| {
+            let id = block(covered);
+            covered.end(id, 1);
+            covered.parity_left(id, Some(Seq::new(13)));
+            covered.decide(Seq::new(10), false, Some(0));
+            let verdicts = covered.decide(Seq::new(11), false, Some(1)).unwrap();
+            assert_eq!(verdicts, [verdict(0, false), verdict(1, false)]);
+            covered.decide(Seq::new(12), true, Some(2));
+            covered.decide(Seq::new(13), true, None);
+        };
+        let mut covered = Covered::default();
+        lost(&mut covered);
+        assert_eq!(covered.came_again(Seq::new(20), 7), [], "of no block");
+        assert_eq!(covered.came_again(Seq::new(20), 1), [verdict(0, true)]);
         assert!(covered.blocks.is_empty());
+        lost(&mut covered);
+        assert_eq!(covered.came_again(Seq::new(10 + KEPT), 1), [], "the peer has forgotten the rest");
+        (0..MOST as u64 + 9).for_each(|_| lost(&mut covered));
+        assert!(covered.blocks.len() <= MOST);
     }
 
     #[test]
