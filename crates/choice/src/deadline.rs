@@ -3,7 +3,7 @@
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Duration, Instant, PathState, Queue};
 
-use crate::way::{behind, optimistic};
+use crate::way::{behind, latest, optimistic};
 
 /// Gives up what is expired, and what would expire on its way.
 ///
@@ -24,8 +24,9 @@ impl LateChoice for Deadlines {
 }
 
 /// As [`Deadlines`], for streams in which a packet that comes late is worse than one that does not come: the round trips'
-/// mean deviation is counted in, and what is under way. Where a path becomes slower, the smoothed round trip says so late; the
-/// deviation, and that less is delivered of what is under way, say it sooner.
+/// mean deviation is counted in, the latest of them, and what is under way. Where a path becomes slower, the smoothed round
+/// trip says so late, most of all with a receiver that tells once a round trip; the deviation, the latest round trip, and
+/// that less is delivered of what is under way, say it sooner.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Punctual;
 
@@ -41,7 +42,8 @@ impl LateChoice for Punctual {
 
 /// How long a packet may well be under way.
 fn punctual(now: Instant, path: &PathState, meta: &AduMeta, len: u64) -> Duration {
-    (path.one_way() + path.rttvar).max(behind(now, path, meta.enqueued, len))
+    let usual = path.one_way() + path.rttvar;
+    usual.max(latest(path)).max(behind(now, path, meta.enqueued, len))
 }
 
 /// What is expired, and what would be after it was `under_way` for so long, by its length.
@@ -74,6 +76,23 @@ mod tests {
         assert_eq!(queue.left(), [2, 3]);
         assert_eq!(queue.reason(0), Some(DropReason::Expired));
         assert_eq!(queue.reason(1), Some(DropReason::TooLate));
+    }
+
+    /// Found over CCID 3, whose receiver tells once a round trip: a queue of 240 ms had stood for three of them.
+    #[test]
+    fn where_the_latest_round_trip_is_long_what_would_be_late_behind_it_stays_at_home() {
+        let ms = |millis| Some(Duration::from_millis(millis));
+        let path = PathState { srtt: ms(100), min_rtt: ms(40), latest_rtt: ms(280), outstanding: 1, ..path() };
+        let waits = |choice: &mut dyn LateChoice, path: &PathState, deadline| {
+            let mut queue = TestQueue::default();
+            queue.push(|meta| meta.deadline = Some(at(deadline)));
+            choice.choose(at(0), path, &mut queue);
+            !queue.left().is_empty()
+        };
+        assert!(!waits(&mut Punctual, &path, 259), "260 ms on the way");
+        assert!(waits(&mut Punctual, &path, 260));
+        assert!(waits(&mut Punctual, &PathState { latest_rtt: ms(50), ..path }, 80), "the smoothed one is longer");
+        assert!(waits(&mut Deadlines, &path, 80), "others try what may be in time");
     }
 
     #[test]

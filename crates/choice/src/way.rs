@@ -26,6 +26,12 @@ fn is_single(path: &PathState) -> bool {
     path.srtt.is_some_and(|srtt| path.min_rtt == Some(srtt) && path.rttvar >= srtt / 2)
 }
 
+/// How long the packet was under way of which was heard last, the way back taken for half of the least round trip.
+pub(crate) fn latest(path: &PathState) -> Duration {
+    let latest = path.latest_rtt.unwrap_or(Duration::ZERO);
+    latest.saturating_sub(path.min_rtt.unwrap_or(latest) / 2)
+}
+
 /// How long a packet of `len` bytes that leaves now is under way where a queue stands: behind all that is under way, at the rate
 /// at which the path delivers. Nothing where no queue stands, or the packet has not waited for a round trip: then the path may
 /// be faster than it was asked to be.
