@@ -12,7 +12,8 @@ use super::tl::{LOSSES, choices};
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
-const PROTOCOLS: [Protocol; 4] = [Protocol::Udp, Protocol::Both, Protocol::BothTimed, Protocol::BothDependent];
+const PROTOCOLS: [Protocol; 5] =
+    [Protocol::Udp, Protocol::Both, Protocol::BothTimed, Protocol::BothDependent, Protocol::BothPausing];
 const LASTING: Duration = Duration::from_secs(120);
 /// About what the pictures take with their headers.
 const NARROW: u64 = 550;
@@ -179,6 +180,11 @@ fn setup() -> Vec<Choice> {
             "cannot be shown",
             "a packet of the frame, or of one it refers to, however far back, is not there in time",
             "the decoder's view, at the end of the run",
+        ),
+        Choice::ours(
+            "window by use",
+            "a loss between two frames lowers the window as far as it was used of late, and not what is under way then",
+            "as our own TCP over TUN has it, and Linux and FreeBSD something like it; the bounds are about RFC 5681's",
         ),
     ]);
     all

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use timeous::core::{AduSeq, Duration, Instant, Rate, Rng};
 use timeous_choice::{Chain, Deadlines, Dependencies};
-use timeous_cm::Kind;
+use timeous_cm::{Kind, Manager, NewReno};
 use timeous_host::{
     Application, Arrivals, Feed, Handle, Journal, Machine, Meddling, Middlebox, Outlet, SendBuffer, Socket, Stream,
     Tcp, TcpStatus, Udp, stamp,
@@ -34,6 +34,8 @@ pub(crate) enum Protocol {
     BothTimed,
     /// D with timelines and dependencies.
     BothDependent,
+    /// The same, with a window that counts as far as it was used of late (RFC 7661).
+    BothPausing,
 }
 
 impl Protocol {
@@ -46,11 +48,12 @@ impl Protocol {
             Self::ToTcpTimed => "C, timelines",
             Self::BothTimed => "D, timelines",
             Self::BothDependent => "D, timelines and dependencies",
+            Self::BothPausing => "the same, window by use (RFC 7661)",
         }
     }
 
     fn is_timed(self) -> bool {
-        matches!(self, Self::ToTcpTimed | Self::BothTimed | Self::BothDependent)
+        matches!(self, Self::ToTcpTimed | Self::BothTimed | Self::BothDependent | Self::BothPausing)
     }
 
     /// When a datagram has to be there, as far as the sender is told.
@@ -68,15 +71,23 @@ impl Protocol {
 
     fn receiving(self) -> Receiving {
         match self {
-            Self::Both | Self::BothTimed | Self::BothDependent => Receiving::Unordered,
+            Self::Both | Self::BothTimed | Self::BothDependent | Self::BothPausing => Receiving::Unordered,
             _ => Receiving::Stream,
+        }
+    }
+
+    /// What says when its datagrams leave.
+    fn manager(self) -> Manager {
+        match self {
+            Self::BothPausing => Manager::new(|mtu| Box::new(NewReno::new(mtu).for_streams_that_pause())),
+            _ => Manager::new(|mtu| Box::new(NewReno::new(mtu))),
         }
     }
 
     fn stream(self, source: impl Application) -> Stream {
         let stream = Stream::new(source).slots(4_096);
         match self {
-            Self::BothDependent => {
+            Self::BothDependent | Self::BothPausing => {
                 stream.choice(Box::new(Chain::default().then(Deadlines).then(Dependencies::default())))
             }
             timed if timed.is_timed() => stream.choice(Box::new(Deadlines)),
@@ -241,7 +252,7 @@ impl Trial {
     /// Calls, with what was not offered yet.
     fn call(&self, network: &mut Net, here: NodeId, offered: u64, config: Config) -> Handle<Tcp> {
         network.with_host(here, |now, host| {
-            let own = host.host_mut().add_manager(Kind::NewReno);
+            let own = host.host_mut().add_manager_of(self.protocol.manager());
             let latency = self.protocol.latency();
             let feed = match &self.offers {
                 Offers::Cadence(count) => {
