@@ -8,6 +8,11 @@ use super::handshake::backed_off;
 use super::{Connection, State, Timer, told};
 use crate::reset::{ResetCode, ResetReason};
 
+/// So many timeouts in a row are equally long where the path was ever heard of, as Linux has them for streams with little
+/// under way (`tcp_thin_linear_timeouts`): the probes of a burst of losses are lost in it one by one, and a
+/// timer that doubles each time makes a stream silent for many times its deadline.
+const STEADY_TIMEOUTS: u32 = 6;
+
 impl Connection {
     pub(super) fn expire_timers(&mut self, now: Instant, cm: &mut Manager) {
         for timer in Timer::ALL {
@@ -77,12 +82,18 @@ impl Connection {
         self.set_feedback_timer(now, cm);
     }
 
-    /// Starts the wait for feedback anew, backed off as TCP does it.
+    /// Starts the wait for feedback anew, backed off as TCP does it but for the first few times.
     pub(super) fn set_feedback_timer(&mut self, now: Instant, cm: &Manager) {
         let Some(timeout) = self.flow.and_then(|flow| told(cm.timeout(flow))) else { return };
         let timeout = timeout.max(self.feedback_patience());
         // Round-trip times are measured without the time that the peer holds an acknowledgement, as it says itself.
-        self.timers.set(Timer::Feedback, now + backed_off(timeout + self.peer_delay, self.silences));
+        let steady = if self.has_round_trips(cm) { STEADY_TIMEOUTS } else { 0 };
+        let doubled = self.silences.saturating_sub(steady);
+        self.timers.set(Timer::Feedback, now + backed_off(timeout + self.peer_delay, doubled));
+    }
+
+    fn has_round_trips(&self, cm: &Manager) -> bool {
+        self.flow.and_then(|flow| told(cm.query(flow))).is_some_and(|path| path.srtt.is_some())
     }
 
     /// Data were sent: from now on the peer owes a sign of life.

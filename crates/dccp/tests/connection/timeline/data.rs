@@ -119,6 +119,28 @@ fn without_feedback_all_is_lost_and_the_timer_backs_off() {
     assert_eq!(probes, [3_150, 7_150]);
 }
 
+/// Found by `timeous-lab bloat`: a burst of losses took one probe after the other, and the stream was silent for twenty seconds.
+#[test]
+fn where_a_round_trip_is_known_the_first_timeouts_are_equally_long() {
+    let mut line = open_sender();
+    push(&mut line, 1);
+    let data = line.take().iter().find(|seen| seen.header.packet_type().carries_data()).unwrap().seq();
+    line.pass(MS * 50);
+    let vector = [0x00];
+    line.send_with(Body::Ack { ack: Seq::new(data) }, &[Opt::AckVector { nonce: false, vector: &vector }], b"");
+    let mut lost_at = Vec::new();
+    for _ in 0..9 {
+        push(&mut line, 1);
+        let (from, timeouts) = (line.now, line.connection.statistics().timeouts);
+        while line.connection.statistics().timeouts == timeouts && line.now - from < Duration::from_secs(10) {
+            line.pass(MS * 10);
+        }
+        lost_at.push((line.now - from).as_millis() / 50);
+    }
+    assert!(lost_at[..7].iter().all(|&after| after == lost_at[0]), "{lost_at:?}");
+    assert!(lost_at[7] >= 2 * lost_at[0] - 1 && lost_at[8] >= 4 * lost_at[0] - 3, "{lost_at:?}");
+}
+
 #[test]
 fn every_second_data_packet_is_acknowledged_and_a_lone_one_soon() {
     let mut line = Timeline::open_server();
