@@ -14,6 +14,7 @@ mod queueing;
 pub mod scream;
 pub(crate) mod steered;
 pub mod tfrc;
+mod trains;
 
 use timeous_core::{Duration, Instant, Rate};
 

@@ -13,6 +13,8 @@
 //!   what the stream did not use of it.
 //! - Far above its aim the window goes at once to what the path holds without a queue, once a round trip, while nobody
 //!   else fills it: when a link slows down, a queue that lasts ten round trips is frames too late.
+//! - Packets that waited for each other tell the link's rate. Where less of the window waits than is to, it grows at doubling speed
+//!   to what such a link holds without a queue; and a queue of its own making takes no more of it than that.
 //! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each thirty round trips as
 //!   long as it does: with windows of a few packets its own swing does not always empty the queue, and who fills a queue
 //!   since it takes it for others' would never find out. A stream that pauses does so itself.
@@ -21,18 +23,26 @@
 //! - A packet's own time on the link is no queue: on slow links it is longer than most queues.
 //! - A loss says nothing by itself: on lossy links a third of the window would go for nothing. It is a sign of congestion
 //!   if about as much waits as the path was ever seen to hold of late. Then the window goes to what is delivered, and
-//!   for ten seconds `room` is what fits into such a queue. And it is one, whatever waits, if more than a tenth of a
-//!   hundred packets and more is lost: a policer, or a path worn out. That halves the window at most, each hundred
-//!   packets as long as it lasts, so that persistent loss makes it slower and slower (RFC 8085 §3.1). A mark takes a fifth
-//!   (RFC 8511), once a round trip; silence all but one packet (RFC 5681 §3.1).
+//!   for ten seconds `room` is what fits into such a queue. And it is one, whatever waits, if more than a tenth of three
+//!   hundred packets and more is lost: a policer, or a path worn out. That halves the window at most, each three hundred
+//!   packets as long as it lasts, so that persistent loss makes it slower and slower (RFC 8085 §3.1). Of a hundred, with 5 %
+//!   lost in bursts of four, one block in seven loses as much by chance.
+//! - A mark takes a fifth (RFC 8511), once a round trip.
+//! - A timeout leaves two packets, until something is heard: then the window is what any loss leaves. The end of a frame lost in
+//!   one burst is a timeout, since nothing follows it. The fourth in a row is persistent congestion, as for QUIC what lasts for
+//!   three: from the two packets on it is slow start again (RFC 9002 §7.6).
 
+mod phases;
 mod rival;
+mod velocity;
 
 use timeous_core::{Duration, Instant, Rate};
 
 use super::queueing::{Look, Queueing};
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
+use phases::{Drain, Silence, Start};
 use rival::Rival;
+use velocity::Velocity;
 
 /// The least round trip counts for so long: routes change (§2.1).
 const BASE_WINDOW: Duration = Duration::from_secs(10);
@@ -40,10 +50,8 @@ const BASE_WINDOW: Duration = Duration::from_secs(10);
 const ROOM: f64 = 2.0;
 /// As many may wait as need this long: what timers and jitter do to a fast path is no queue.
 const LEAST_AIM: Duration = Duration::from_millis(4);
-/// The window is never smaller but after silence, in packets.
+/// The window is never smaller, in packets; silence leaves as much (RFC 9002 §6.2.4, §7.6.2).
 const MIN_WINDOW: f64 = 2.0;
-/// So many round trips in one direction, and the velocity doubles with the next (§2.1 has one more).
-const STEADY: u32 = 2;
 /// So many round trips without a nearly empty queue, and it is others' (§2.2).
 const EMPTY_WITHIN: u64 = 5;
 /// And so many, if others had filled it just before.
@@ -70,6 +78,10 @@ const MAX_LOSS: f64 = 0.1;
 /// What a mark leaves of the window (RFC 8511 §3), and a loss at least.
 const MARKED: f64 = 0.8;
 const LOST: f64 = 0.7;
+/// What trains of packets told of the link's rate counts for two round trips and this time, two frames or more.
+const TOLD_FOR: Duration = Duration::from_millis(100);
+/// After more timeouts in a row the congestion persists (RFC 9002 §7.6.1).
+const PERSISTENT: u32 = 3;
 /// So many acknowledgements in a row that tell of a queue end the start.
 const START_SAMPLES: u32 = 3;
 
@@ -101,33 +113,9 @@ pub struct Copa {
     /// A queue that was full, and until when that counts.
     full: Option<(Instant, f64)>,
     reduced_at: Option<Instant>,
-}
-
-/// The window doubles each round trip, until something waits.
-#[derive(Clone, Copy, Debug, Default)]
-struct Start {
-    /// Where it ends at the latest.
-    threshold: Option<f64>,
-    in_a_row: u32,
-}
-
-/// How fast the window goes, and where.
-#[derive(Clone, Copy, Debug)]
-struct Velocity {
-    factor: f64,
-    grows: bool,
-    /// Round trips in that direction.
-    rounds: u32,
-    /// When the round trip began, and with which window.
-    began: Option<(Instant, f64)>,
-}
-
-/// Its own packets are being taken out of the queue.
-#[derive(Clone, Copy, Debug)]
-struct Drain {
-    until: Instant,
-    /// The window afterwards.
-    then: f64,
+    silence: Option<Silence>,
+    /// More was lost of late than a path may lose.
+    is_worn: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -136,25 +124,6 @@ enum Mode {
     Short,
     /// Others do.
     Among,
-}
-
-impl Velocity {
-    const STILL: Self = Self { factor: 1.0, grows: true, rounds: 0, began: None };
-
-    /// The window is to grow, or shrink: a change of mind begins anew, and a round trip in one direction counts.
-    fn towards(&mut self, now: Instant, grows: bool, window: f64, round: Duration) -> f64 {
-        if grows != self.grows {
-            *self = Self { grows, ..Self::STILL };
-        }
-        let (began, before) = *self.began.get_or_insert((now, window));
-        if now.saturating_since(began) >= round {
-            self.began = Some((now, window));
-            let went = if grows { window > before } else { window < before };
-            self.rounds = if went { self.rounds + 1 } else { 0 };
-            self.factor = if self.rounds > STEADY { self.factor * 2.0 } else { 1.0 };
-        }
-        self.factor
-    }
 }
 
 impl Copa {
@@ -173,6 +142,8 @@ impl Copa {
             drain: None,
             full: None,
             reduced_at: None,
+            silence: None,
+            is_worn: false,
         }
     }
 
@@ -194,14 +165,25 @@ impl Copa {
         if round.is_zero() { 0.0 } else { self.window * time.as_secs_f64() / round.as_secs_f64() }
     }
 
-    fn begin(&mut self, mut start: Start, acked: &Acked, look: &Look) {
+    /// What the path holds without a queue, and a packet more, as far as trains told it just now.
+    fn fits(&self, now: Instant, look: &Look) -> Option<f64> {
+        let rate = self.path.link_rate(now, look.srtt * 2 + TOLD_FOR).filter(|_| !self.is_worn)?;
+        Some(rate * look.base.as_secs_f64() / self.mtu + 1.0)
+    }
+
+    /// The least that a queue leaves of the window.
+    fn least(&self, now: Instant, look: &Look) -> f64 {
+        self.fits(now, look).map_or(MIN_WINDOW, |fits| fits.min(self.window).max(MIN_WINDOW))
+    }
+
+    fn begin(&mut self, now: Instant, mut start: Start, acked: &Acked, look: &Look) {
         let waits = self.in_time(look.waited.saturating_sub(look.packet_time), look.base + look.waited);
         start.in_a_row = if waits > ROOM { start.in_a_row + 1 } else { 0 };
         if start.in_a_row >= START_SAMPLES {
             self.start = None;
             // What the path holds without a queue, since the round trip grew with what was sent beyond that.
-            self.window *= share(look.base, look.base + look.waited);
-            self.window = self.window.max(MIN_WINDOW);
+            let least = self.least(now, look);
+            self.window = (self.window * share(look.base, look.base + look.waited)).max(least);
             return;
         }
         if acked.window_limited {
@@ -218,11 +200,15 @@ impl Copa {
         if waits > 2.0 * aim + 1.0 && self.reduce_to(now, look, share(look.base, look.standing)) {
             return;
         }
+        if let Some(fits) = self.fits(now, look).filter(|&fits| grows && self.window < fits && acked.window_limited) {
+            self.window = (self.window + acked.bytes as f64 / self.mtu).min(fits);
+            return;
+        }
         let unit = room.min(STEP * self.window);
         let velocity = self.pace.towards(now, grows, self.window, look.srtt).min(self.window / unit);
         let step = velocity * unit * (acked.bytes as f64 / self.mtu).min(self.window) / self.window;
         if !grows {
-            self.window = (self.window - step).max(MIN_WINDOW);
+            self.window = (self.window - step).max(self.least(now, look));
         } else if acked.window_limited {
             self.window += step;
         }
@@ -233,7 +219,7 @@ impl Copa {
         if self.reduced_at.is_some_and(|at| now.saturating_since(at) < look.srtt) {
             return false;
         }
-        self.window = (self.window * share).max(MIN_WINDOW);
+        self.window = (self.window * share).max(self.least(now, look));
         (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::STILL);
         true
     }
@@ -241,7 +227,9 @@ impl Copa {
     /// Whose the queue is. Says whether the window is to stay as it is.
     fn judge(&mut self, now: Instant, look: &Look, outstanding: u64) -> bool {
         let nearly = look.most.as_secs_f64() * NEARLY_EMPTY;
-        let emptied = look.queued.saturating_sub(look.least_packet_time).as_secs_f64() <= nearly;
+        let beyond = look.queued.saturating_sub(look.least_packet_time);
+        // With a fast link what is left of its own swing, or of what a timer lets go at once, is nobody's queue.
+        let emptied = beyond <= LEAST_AIM || beyond.as_secs_f64() <= nearly;
         let without = now.saturating_since(*self.emptied_at.get_or_insert(now));
         let left = self.bytes() as f64 * share(look.base, look.standing) * DRAINED;
         if self.mode == Mode::Among && self.drain.is_none() && (outstanding as f64) < left {
@@ -319,10 +307,29 @@ impl Copa {
 
     /// More is lost than a path may lose that is not too busy.
     fn mind_losses(&mut self, now: Instant, look: &Look) {
-        let lost = self.path.take_loss_share().unwrap_or(0.0);
-        if lost > MAX_LOSS && self.mode == Mode::Short {
+        let Some(lost) = self.path.take_loss_share() else { return };
+        self.is_worn = lost > MAX_LOSS;
+        if self.is_worn && self.mode == Mode::Short {
             self.reduce_to(now, look, (1.0 - lost).clamp(0.5, LOST));
         }
+    }
+
+    /// Something is heard again: what was lost was no more than a loss, unless the silence was long.
+    fn end_silence(&mut self) {
+        if let Some(Silence { then, .. }) = self.silence.take().filter(|silence| silence.timeouts <= PERSISTENT)
+            && self.mode == Mode::Short
+        {
+            (self.window, self.start) = (then.max(MIN_WINDOW), None);
+        }
+    }
+
+    /// As much waited as ever did of late. One packet waits for the one before it wherever an acknowledgement comes for two.
+    fn is_full(&self) -> bool {
+        let holds = |look: Look| {
+            let is_most = look.waited.as_secs_f64() >= FULL * look.peak.as_secs_f64();
+            is_most && look.waited > look.packet_time * 3 / 2 && !look.waited.is_zero()
+        };
+        self.path.look().is_some_and(holds)
     }
 
     /// A loss while about as much waits as ever did: the queue is full.
@@ -380,6 +387,7 @@ impl Controller for Copa {
     }
 
     fn on_acked(&mut self, now: Instant, acked: Acked) {
+        self.end_silence();
         let Some(look) = self.path.acked(now, &acked) else {
             if self.start.is_some() && acked.window_limited {
                 self.window += acked.bytes as f64 / self.mtu;
@@ -393,7 +401,7 @@ impl Controller for Copa {
         }
         if let (Some(start), Mode::Short) = (self.start, self.mode) {
             self.emptied_at = Some(now);
-            self.begin(start, &acked, &look);
+            self.begin(now, start, &acked, &look);
         } else if !self.judge(now, &look, acked.outstanding) {
             match self.mode {
                 Mode::Short => self.steer(now, &acked, &look),
@@ -415,16 +423,11 @@ impl Controller for Copa {
             self.follow_rival();
             return;
         }
-        let look = self.path.look();
         if congestion.marked {
             self.window = (self.window * MARKED).max(MIN_WINDOW.min(self.window));
             (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::STILL);
-        } else if let Some(look) = look {
-            let is_full = look.waited.as_secs_f64() >= FULL * look.peak.as_secs_f64();
-            // One packet waits for the one before it wherever an acknowledgement comes for two.
-            if is_full && look.waited > look.packet_time * 3 / 2 && !look.waited.is_zero() {
-                self.overflowed(now, &look);
-            }
+        } else if let Some(look) = self.path.look().filter(|_| self.is_full()) {
+            self.overflowed(now, &look);
         }
     }
 
@@ -432,14 +435,20 @@ impl Controller for Copa {
         self.rival.is_some()
     }
 
-    /// One packet, and from there at doubling speed to what was, or until something waits.
+    /// Two packets and, if the silence was long, from there at doubling speed to what was, or until something waits.
     fn on_timeout(&mut self, now: Instant, timed_out: TimedOut) {
+        // Where slow start had not come to its end nobody knows yet what fits.
+        let is_known = self.start.is_none_or(|start| start.threshold.is_some());
         if timed_out.outstanding > 0 {
             let before = self.start.and_then(|start| start.threshold).unwrap_or(self.window);
             let threshold = if timed_out.again { before } else { self.window.max(before / 2.0) };
             self.start = Some(Start { threshold: Some(threshold.max(MIN_WINDOW)), in_a_row: 0 });
         }
-        self.window = 1.0;
+        if timed_out.outstanding > 0 && is_known {
+            let then = if self.is_full() { self.window * LOST } else { self.window };
+            self.silence.get_or_insert(Silence { then, timeouts: 0 }).timeouts += 1;
+        }
+        self.window = MIN_WINDOW.min(self.window);
         if let Some(rival) = self.rival(now) {
             rival.timed_out(now, timed_out);
         }
@@ -457,7 +466,7 @@ impl Controller for Copa {
         }
         let least = self.window.min(initial::rfc3390(self.mtu as u64) as f64 / self.mtu);
         let decayed = (0..timeouts.min(64)).fold(self.window, |window, _| window / 2.0);
-        (self.window, self.start) = (decayed.max(least), Some(Start::default()));
+        (self.window, self.start, self.silence) = (decayed.max(least), Some(Start::default()), None);
         if let Some(rival) = self.rival(now) {
             rival.idle(now, timeouts);
         }

@@ -5,6 +5,7 @@ use timeous_core::{Duration, Instant};
 
 use super::Acked;
 use super::extreme::{Greatest, Least};
+use super::trains::Trains;
 
 /// So long the most that waited counts as what the queue holds.
 const PEAK_WINDOW: Duration = Duration::from_secs(5);
@@ -16,8 +17,10 @@ const LINK_WINDOW: Duration = Duration::from_secs(60);
 const MOST_TAKEN: f64 = 4.0;
 /// A round lasts a round trip, but not less than this: acknowledgements come in lumps.
 const MIN_ROUND: Duration = Duration::from_millis(40);
+/// A packet waited behind another if it waited so much longer than a packet needs at the link: timers are not finer.
+const BEHIND: Duration = Duration::from_millis(1);
 /// The share of lost packets is reckoned of so many at least.
-const COUNTED_PACKETS: u64 = 100;
+const COUNTED_PACKETS: u64 = 300;
 
 /// What is seen of a path. It counts in bytes and seconds.
 #[derive(Clone, Debug)]
@@ -36,6 +39,7 @@ pub(super) struct Queueing {
     round: Option<Round>,
     rate: Option<f64>,
     counted: Counted,
+    trains: Trains,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +96,7 @@ impl Queueing {
             round: None,
             rate: None,
             counted: Counted::default(),
+            trains: Trains::default(),
         }
     }
 
@@ -109,7 +114,21 @@ impl Queueing {
             self.peak.measured(now, PEAK_WINDOW, rtt);
         }
         self.count_round(now, acked.bytes);
+        self.trains.acked(now, acked.bytes, self.mtu, acked.rtt.and_then(|rtt| self.has_waited(rtt)));
         self.look()
+    }
+
+    /// Whether a packet with this round trip waited behind another.
+    fn has_waited(&self, rtt: Duration) -> Option<bool> {
+        let fastest = self.fastest.get().into_iter().chain(self.trains.latest()).fold(0.0, f64::max);
+        let packet_time =
+            if fastest > 0.0 { Duration::from_secs_f64(self.mtu as f64 / fastest) } else { Duration::ZERO };
+        Some(rtt.saturating_sub(self.base.get()?) > packet_time + BEHIND)
+    }
+
+    /// The rate of the link in bytes a second, if trains of packets told it within this time.
+    pub(super) fn link_rate(&self, now: Instant, within: Duration) -> Option<f64> {
+        self.trains.rate(now, within)
     }
 
     fn count_round(&mut self, now: Instant, bytes: u64) {
@@ -148,7 +167,7 @@ impl Queueing {
         self.counted.lost += bytes;
     }
 
-    /// The share that was lost of the last hundred packets or more, once for each of these.
+    /// The share that was lost of the last three hundred packets or more, once for each of these.
     pub(super) fn take_loss_share(&mut self) -> Option<f64> {
         let Counted { acked, lost } = self.counted;
         if acked + lost < COUNTED_PACKETS * self.mtu {
@@ -167,6 +186,7 @@ impl Queueing {
     pub(super) fn after_silence(&mut self) {
         (self.standing, self.highest, self.peak) = (Least::default(), Greatest::default(), Greatest::default());
         (self.round, self.counted) = (None, Counted::default());
+        self.trains.pause();
     }
 
     pub(super) fn look(&self) -> Option<Look> {
