@@ -17,7 +17,7 @@
 //!   to what such a link holds without a queue; and a queue of its own making takes no more of it than that.
 //! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each thirty round trips as
 //!   long as it does: with windows of a few packets its own swing does not always empty the queue, and who fills a queue
-//!   since it takes it for others' would never find out. A stream that pauses does so itself.
+//!   since it takes it for others' would never find out.
 //! - The velocity doubles after two round trips rather than three: capacity that comes back is frames in time.
 //! - A step is a quarter of the window at most, a round trip: two packets are half of a small one.
 //! - A packet's own time on the link is no queue: on slow links it is longer than most queues.
@@ -225,17 +225,12 @@ impl Copa {
     }
 
     /// Whose the queue is. Says whether the window is to stay as it is.
-    fn judge(&mut self, now: Instant, look: &Look, outstanding: u64) -> bool {
+    fn judge(&mut self, now: Instant, look: &Look) -> bool {
         let nearly = look.most.as_secs_f64() * NEARLY_EMPTY;
         let beyond = look.queued.saturating_sub(look.least_packet_time);
         // With a fast link what is left of its own swing, or of what a timer lets go at once, is nobody's queue.
         let emptied = beyond <= LEAST_AIM || beyond.as_secs_f64() <= nearly;
         let without = now.saturating_since(*self.emptied_at.get_or_insert(now));
-        let left = self.bytes() as f64 * share(look.base, look.standing) * DRAINED;
-        if self.mode == Mode::Among && self.drain.is_none() && (outstanding as f64) < left {
-            // A stream that sends in bursts has taken them away itself: if the queue was its own, it is empty in a moment.
-            self.drained_at = Some(now);
-        }
         let undrained = self.drained_at.map(|at| now.saturating_since(at));
         let was_among = self.rival(now).is_some();
         let within = if was_among { AGAIN_WITHIN } else { EMPTY_WITHIN };
@@ -402,7 +397,7 @@ impl Controller for Copa {
         if let (Some(start), Mode::Short) = (self.start, self.mode) {
             self.emptied_at = Some(now);
             self.begin(now, start, &acked, &look);
-        } else if !self.judge(now, &look, acked.outstanding) {
+        } else if !self.judge(now, &look) {
             match self.mode {
                 Mode::Short => self.steer(now, &acked, &look),
                 Mode::Among => self.follow_rival(),

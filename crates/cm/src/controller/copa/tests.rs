@@ -264,19 +264,6 @@ fn among_others_a_burst_has_besides_what_the_stream_did_not_use_before() {
     assert!((0.5 * before..0.95 * before).contains(&after), "{before} packets, {after} after a loss");
 }
 
-/// Found by `timeous-lab short-beside`: it cost a group of frames each nine seconds to look whether the queue is its own.
-#[test]
-fn a_stream_that_pauses_takes_its_packets_away_itself() {
-    let mut script = among();
-    let rtt = Some(millis(300));
-    for (outstanding, is_away) in [(script.copa.window(), false), (script.copa.window() / 2, false), (MTU, true)] {
-        script.now += millis(10);
-        script.copa.on_acked(script.now, Acked { bytes: MTU, outstanding, rtt, srtt: rtt, window_limited: false });
-        assert_eq!(script.copa.drained_at == Some(script.now), is_away, "{outstanding} bytes under way");
-    }
-    assert!(script.copa.mode == Mode::Among, "others have filled the queue all the same");
-}
-
 /// Found by `timeous-lab peers`: when a link fell to a quarter, a packet's own time on it was longer than what waited. By slow
 /// start it filled a queue then in which nobody else was.
 #[test]
