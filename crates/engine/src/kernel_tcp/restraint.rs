@@ -201,8 +201,12 @@ mod tests {
     }
 
     fn restraint() -> (Manager, Restraint) {
+        restraint_by(Kind::Copa)
+    }
+
+    fn restraint_by(kind: Kind) -> (Manager, Restraint) {
         let mut manager = Manager::default();
-        let restraint = Restraint::new(&mut manager, IpAddr::from([192, 0, 2, 1]), 1_000, Kind::Copa, None);
+        let restraint = Restraint::new(&mut manager, IpAddr::from([192, 0, 2, 1]), 1_000, kind, None);
         (manager, restraint)
     }
 
@@ -267,7 +271,8 @@ mod tests {
     /// The acknowledgement of a single segment comes 40 ms late: on a fast path that looked like a queue for ever.
     #[test]
     fn a_second_segment_keeps_the_first_company_whatever_the_window_is() {
-        let (mut manager, mut restraint) = restraint();
+        // Copa's window is two at least.
+        let (mut manager, mut restraint) = restraint_by(Kind::NewReno);
         give(&mut restraint, &mut manager, at(0), 2);
         restraint.heard(at(1), &mut manager, 2_000, &info(0, 0, 0, 0));
         give(&mut restraint, &mut manager, at(1), 1);
@@ -282,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_leaves_the_window_of_one_segment() {
+    fn a_timeout_leaves_the_window_of_two_segments() {
         let (mut manager, mut restraint) = restraint();
         give(&mut restraint, &mut manager, at(0), 4);
         restraint.heard(at(400), &mut manager, 0, &info(0, 4, 1, 1));
