@@ -77,7 +77,8 @@ fn a_sender_hears_of_a_full_inbox_and_counts_as_acked_only_what_was_delivered() 
         got += 1;
     }
     let unread = receiver.receiving().snapshot().unread;
-    assert_eq!(got + unread, acked, "{lost} were lost");
+    let transport = sender.sending().snapshot().transport;
+    assert_eq!(got + unread, acked, "{lost} were lost: {transport:?}, {:?}", sender.status());
     assert!(lost >= 10);
 }
 
