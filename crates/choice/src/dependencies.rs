@@ -17,8 +17,9 @@ const REMEMBERED: usize = 1024;
 /// queued any more, while what refers to that still is. So it remembers what refers to what.
 ///
 /// Where others fill the path's queue ([`PathState::contended`]), what they are left is theirs, and a stream that sends
-/// one frame in thirty has no share to send it by; nor does a window that losses have made small grow while it is silent. There what is useless may leave while nothing else waits: it holds the
-/// stream's place, and gives way to the next frame that is of use.
+/// one frame in thirty has no share to send it by; nor does a window that losses have made small grow while it is silent.
+/// There what is useless may leave while nothing else waits: it holds the stream's place, and gives way to the next frame
+/// that is of use.
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies {
     /// Frames that were seen, in that order, and what they refer to. References point backwards.

@@ -35,7 +35,7 @@ impl Carried {
             None => self.parts.push_back((now, bytes)),
         }
         let sample: u64 = self.parts.iter().map(|&(_, bytes)| bytes).sum();
-        let period = period(srtt);
+        let period = sampling_period(srtt);
         forget(&mut self.most, now, period);
         match self.most.back_mut().filter(|&&mut (began, _)| now.saturating_since(began) < period / STRETCHES) {
             Some((_, most)) => *most = sample.max(*most),
@@ -46,12 +46,13 @@ impl Carried {
     /// The most of a round trip in the sampling period; `None`, "undefined", before one was measured.
     pub(crate) fn of_late(&self, now: Instant, srtt: Duration) -> Option<u64> {
         let measured = self.since.is_some_and(|since| now.saturating_since(since) >= srtt);
-        let recent = self.most.iter().filter(|&&(began, _)| now.saturating_since(began) < period(srtt));
+        let recent = self.most.iter().filter(|&&(began, _)| now.saturating_since(began) < sampling_period(srtt));
         measured.then(|| recent.map(|&(_, most)| most).max().unwrap_or(0))
     }
 }
 
-fn period(srtt: Duration) -> Duration {
+/// How long what was used of a path counts, where round trips take so long.
+pub(crate) fn sampling_period(srtt: Duration) -> Duration {
     (srtt * PERIOD).max(LEAST_PERIOD)
 }
 

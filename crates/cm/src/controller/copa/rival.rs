@@ -4,14 +4,12 @@
 //! what CUBIC's window would have let go and nobody asked for may be under way later, besides, up to another window: over a group of
 //! frames it is a flow's share. A loss takes back what was saved up.
 
-use timeous_core::{Duration, Instant};
+use timeous_core::Instant;
 
 use super::super::cubic::Cubic;
 use super::super::extreme::Greatest;
 use super::super::{Acked, Congestion, Controller, TimedOut};
-
-/// The most that was under way counts for so long, or for three round trips: the sampling period of RFC 7661 §4.2.
-const USED_WINDOW: Duration = Duration::from_secs(1);
+use crate::carried::sampling_period;
 
 /// The window that it has among others. They leave the queue nearly empty now and then, and fill it again: so long it goes
 /// on beside Copa's own.
@@ -23,7 +21,7 @@ pub(super) struct Rival {
     /// Bytes that its window would have let go, and that nobody asked for.
     saved: f64,
     counted_at: Instant,
-    /// The most that was under way of late.
+    /// The most that was under way of late: in the sampling period of RFC 7661 §4.2.
     used: Greatest<u64>,
 }
 
@@ -50,7 +48,7 @@ impl Rival {
     pub(super) fn acked(&mut self, now: Instant, acked: &Acked, holds: bool) {
         if let Some(srtt) = acked.srtt.filter(|srtt| !srtt.is_zero()) {
             let under_way = acked.outstanding + acked.bytes;
-            self.used.measured(now, USED_WINDOW.max(srtt * 3), under_way);
+            self.used.measured(now, sampling_period(srtt), under_way);
             if holds {
                 let (window, round_trips) = (
                     self.cubic.window() as f64,
