@@ -98,8 +98,12 @@ fn payload(seq: u64) -> Vec<u8> {
 }
 
 fn send(stream: &mut Stream, seq: u64, deadline: Instant) {
+    send_bytes(stream, seq, deadline, &payload(seq));
+}
+
+fn send_bytes(stream: &mut Stream, seq: u64, deadline: Instant, bytes: &[u8]) {
     let meta = AduMeta { seq: AduSeq(seq), deadline: Some(deadline), enqueued: clock::now(), ..AduMeta::default() };
-    stream.sending().enqueue(&meta, &payload(seq)).unwrap();
+    stream.sending().enqueue(&meta, bytes).unwrap();
 }
 
 fn until(stream: &mut Stream, what: &str, mut so: impl FnMut(&mut Stream) -> bool) {
@@ -280,4 +284,29 @@ fn what_the_kernel_had_no_room_for_keeps_its_deadline() {
     let late: Vec<u64> = (1..20).filter(|&seq| contains(&bytes, seq)).collect();
     assert_eq!(late, [], "of {given} given to the kernel");
     assert_eq!(fates.last(), Some(&(20, Fate::Acked)));
+}
+
+/// Found by `tl-middleboxes --real`: of datagrams of two lengths one in a hundred was told of as too large, one in twenty where
+/// segments were cut in two.
+#[test]
+fn what_is_longer_than_the_place_of_another_waits_for_its_own_turn() {
+    let Some(scene) = Scene::make("longer") else { return };
+    let long = clock::now() + PATIENCE;
+    let (_engine, mut stream, received, _) = cut_after_one(&scene, TcpFraming::Records, long);
+    let soon = clock::now() + Duration::from_millis(600);
+    for seq in 1..5 {
+        send(&mut stream, seq, soon);
+    }
+    until(&mut stream, "all are given to the kernel", |stream| stream.sending().snapshot().transport.data_sent == 5);
+    until(&mut stream, "it is time", |_| clock::now() + Duration::from_millis(50) > soon);
+    // More than the kernel is given at once.
+    for seq in 5..200 {
+        send_bytes(&mut stream, seq, long, &[payload(seq), vec![7; 100]].concat());
+    }
+    until(&mut stream, "they have gone stale", |_| clock::now() > soon + Duration::from_millis(50));
+    scene.mend();
+    let fates = finish(&mut stream);
+    received.join().unwrap();
+    let expected = (1..200).map(|seq| (seq, if seq < 5 { Fate::Lost } else { Fate::Acked }));
+    assert!(fates.iter().copied().eq(expected), "{fates:?}");
 }

@@ -20,6 +20,9 @@ use crate::session::Session;
 /// So long a peer may keep an acknowledgement back: Linux's least, as our own TCP.
 const DELAYED_ACK: Duration = Duration::from_millis(40);
 
+/// So many datagrams are pulled before their turn at most, because they did not fit where there was room.
+const MOST_WAITING: usize = 4;
+
 /// The path as what has to leave again will find it: itself it is not under way then.
 fn without(path: PathState, len: usize) -> PathState {
     PathState { outstanding: path.outstanding.saturating_sub(len as u64), ..path }
@@ -227,7 +230,8 @@ impl Sending {
         counts: &mut Statistics,
     ) -> io::Result<()> {
         let Some(padding) = self.under_way.last_padding() else { return Ok(()) };
-        if self.held.is_none() && source.has_queued(now) && self.is_unsent(padding, socket)? {
+        let has_more = !self.waiting.is_empty() || source.has_queued(now);
+        if self.held.is_none() && has_more && self.is_unsent(padding, socket)? {
             self.replaced += u64::from(self.replace_unsent(now, padding, socket, source, counts)?);
         }
         Ok(())
@@ -274,12 +278,44 @@ impl Sending {
         }
         let len = self.under_way.record(place).len();
         let room = record::sealed_room(len)?.min(self.longest);
-        let pulled = self.pull(now, room, source)?;
-        let number = self.writer.number();
+        let (pulled, number) = self.pull_within(now, room, source)?;
         self.scratch.clear();
         self.writer.write(&pulled.meta, number, &self.payload, &mut self.scratch);
         record::pad(len - self.scratch.len(), &mut self.scratch);
         Some((pulled, number))
+    }
+
+    /// The next fresh datagram of at most so many bytes, in `payload`. Longer ones before it wait for their own turn.
+    fn pull_within(&mut self, now: Instant, room: usize, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
+        self.give_up_useless(now, source);
+        let fitting = self.waiting.iter().position(|held| held.payload.len() <= room);
+        if let Some(Held { pulled, number, payload, .. }) = fitting.and_then(|at| self.waiting.remove(at)) {
+            self.payload = payload;
+            return Some((pulled, number));
+        }
+        while self.waiting.len() < MOST_WAITING {
+            let (pulled, number) = self.pull(now, source)?;
+            if self.payload.len() <= room {
+                return Some((pulled, number));
+            }
+            let payload = std::mem::take(&mut self.payload);
+            self.waiting.push_back(Held { pulled, number, payload, copied: false });
+        }
+        None
+    }
+
+    /// What waits for its turn and is not worth it any more has its fate.
+    pub(super) fn give_up_useless(&mut self, now: Instant, source: &mut dyn AduSource) {
+        let path = self.path();
+        self.waiting.retain(|Held { pulled, .. }| {
+            let is_expired = pulled.meta.is_expired(now);
+            let is_worth_it = !is_expired && source.is_worth_repeating(now, &path, &pulled.meta);
+            if !is_worth_it {
+                let reason = if is_expired { DropReason::Expired } else { DropReason::TooLate };
+                source.dropped(pulled.token, reason);
+            }
+            is_worth_it
+        });
     }
 
     pub(super) fn write_padding(&mut self, place: usize) {

@@ -1,5 +1,6 @@
 //! From the packet ring into a socket: one packet at a time, pulled when the kernel is about to run dry.
 
+use std::collections::VecDeque;
 use std::io;
 
 use timeous_cm::{FlowId, Kind, Manager};
@@ -41,6 +42,8 @@ pub(super) struct Sending {
     rest: Option<Rest>,
     /// A datagram that was put in the place of one under way, or that the kernel had no room for: it goes next.
     pub(super) held: Option<Held>,
+    /// Datagrams that were too long for the place that they were pulled for: they go after that.
+    pub(super) waiting: VecDeque<Held>,
     /// What the kernel was told of how much may be unsent.
     told_limit: u32,
     /// There is something to send, and the kernel has enough.
@@ -113,6 +116,7 @@ impl Sending {
             lent: None,
             rest: None,
             held: None,
+            waiting: VecDeque::new(),
             told_limit: 1,
             blocked: false,
             scratch: Vec::new(),
@@ -159,7 +163,12 @@ impl Sending {
 
     /// Whether nothing waits here.
     pub(super) fn is_empty(&self) -> bool {
-        self.under_way.is_empty() && self.held.is_none()
+        self.under_way.is_empty() && !self.has_pulled()
+    }
+
+    /// Whether what was pulled waits for its turn.
+    fn has_pulled(&self) -> bool {
+        self.held.is_some() || !self.waiting.is_empty()
     }
 
     /// Since when data wait for the peer's window.
@@ -212,7 +221,7 @@ impl Sending {
         self.blocked = false;
         for given in 0..TURN {
             if !self.finish_rest(socket)? || socket.unsent()? >= self.told_limit {
-                self.blocked = self.rest.is_some() || self.held.is_some() || source.has_queued(now);
+                self.blocked = self.rest.is_some() || self.has_pulled() || source.has_queued(now);
                 return Ok(given > 0);
             }
             if !self.may_send(now, socket, source, manager)? {
@@ -245,7 +254,7 @@ impl Sending {
         manager: &mut Manager,
     ) -> io::Result<bool> {
         let Some((kind, longest)) = self.controller else { return Ok(true) };
-        if self.held.is_none() && !source.has_queued(now) {
+        if !self.has_pulled() && !source.has_queued(now) {
             self.restraint.iter_mut().for_each(Restraint::rests);
             return Ok(false);
         }
@@ -304,8 +313,22 @@ impl Sending {
             }
             Self::give_up(&pulled, copied, source);
         }
-        let pulled = self.pull(now, self.longest, source)?;
-        Some((pulled, self.writer.number(), false))
+        self.give_up_useless(now, source);
+        if let Some(Held { pulled, number, payload, .. }) = self.waiting.pop_front() {
+            self.payload = payload;
+            return Some((pulled, number, false));
+        }
+        let (pulled, number) = self.pull(now, source)?;
+        Some((pulled, number, false))
+    }
+
+    /// A fresh datagram, in `payload`, and its number.
+    pub(super) fn pull(&mut self, now: Instant, source: &mut dyn AduSource) -> Option<(PulledAdu, u32)> {
+        self.payload.clear();
+        let path = self.path();
+        let mut pulled = source.pull(now, &path, self.longest, &mut self.payload)?;
+        pulled.gather(source, &mut self.payload);
+        Some((pulled, self.writer.number()))
     }
 
     /// A datagram's deadline has come before the kernel took it.
@@ -316,15 +339,6 @@ impl Sending {
         } else {
             source.dropped(pulled.token, DropReason::Expired);
         }
-    }
-
-    /// A fresh datagram of at most `room` bytes, in `payload`.
-    pub(super) fn pull(&mut self, now: Instant, room: usize, source: &mut dyn AduSource) -> Option<PulledAdu> {
-        self.payload.clear();
-        let path = self.path();
-        let mut pulled = source.pull(now, &path, room, &mut self.payload)?;
-        pulled.gather(source, &mut self.payload);
-        Some(pulled)
     }
 
     /// Gives the record in `scratch` to the kernel, by zero-copy if that is possible.
@@ -445,6 +459,9 @@ impl Sending {
         }
         if let Some(held) = self.held.take() {
             source.lost(held.pulled.token);
+        }
+        for held in self.waiting.drain(..) {
+            source.dropped(held.pulled.token, DropReason::Closed);
         }
     }
 }
