@@ -75,6 +75,12 @@ pub trait Controller: Send + std::fmt::Debug {
         false
     }
 
+    /// Whether losses have made its window smaller than one to begin with, and it grows by use alone: it does not come back by
+    /// silence.
+    fn grows_by_use_alone(&self) -> bool {
+        false
+    }
+
     /// Bytes were lost: all of them, where [`on_congestion`](Self::on_congestion) tells of one loss a round trip.
     fn on_lost(&mut self, _now: Instant, _bytes: u64) {}
 

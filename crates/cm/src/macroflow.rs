@@ -266,7 +266,7 @@ impl Macroflow {
             loss_ppm: (self.loss_share * 1e6) as u32,
             // A receiver that reports rates leaves open which packets came: what was lost stays outstanding meanwhile.
             delivered: self.delivery.latest().filter(|_| self.controller.told().is_none()),
-            contended: self.controller.is_among_others(),
+            contended: self.controller.is_among_others() || self.controller.grows_by_use_alone(),
         }
     }
 

@@ -268,6 +268,10 @@ impl Controller for Cubic {
         self.goes_by_use
     }
 
+    fn grows_by_use_alone(&self) -> bool {
+        self.goes_by_use && self.threshold.is_finite() && self.window < self.initial
+    }
+
     fn on_acked(&mut self, now: Instant, acked: Acked) {
         if !acked.window_limited {
             self.stalled = true;

@@ -147,6 +147,10 @@ impl Controller for NewReno {
         self.goes_by_use
     }
 
+    fn grows_by_use_alone(&self) -> bool {
+        self.goes_by_use && self.threshold != u64::MAX && self.window < self.initial
+    }
+
     fn on_acked(&mut self, _: Instant, acked: Acked) {
         if !acked.window_limited {
             return;

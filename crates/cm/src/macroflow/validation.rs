@@ -129,6 +129,27 @@ mod tests {
         }
     }
 
+    /// Found by `timeous-lab tcp-expired`: a stream that sent nothing since all that waited was of no use met the next intra frame with
+    /// the window that losses had left.
+    #[test]
+    fn a_window_smaller_than_one_to_begin_with_is_said_to_grow_by_use_alone() {
+        for make in [reno as fn(u64) -> _, cubic] {
+            let mut stream = Stream::new(make);
+            let contended = |stream: &Stream| stream.cm.query(stream.flow).unwrap().contended;
+            stream.frame(2);
+            assert!(!contended(&stream), "nothing was lost");
+            stream.loss();
+            assert!(stream.window() < 10 * MTU && contended(&stream));
+            while stream.window() < 10 * MTU {
+                stream.frame(8);
+            }
+            assert!(!contended(&stream));
+        }
+        let mut stream = Stream::new(|mtu| Box::new(NewReno::new(mtu)));
+        stream.loss();
+        assert!(!stream.cm.query(stream.flow).unwrap().contended, "it is not told that the stream pauses");
+    }
+
     #[test]
     fn a_window_of_which_half_is_used_grows_and_one_of_which_less_is_does_not() {
         let mut stream = Stream::new(reno);

@@ -183,7 +183,8 @@ fn setup() -> Vec<Choice> {
         ),
         Choice::ours(
             "window by use",
-            "a loss between two frames lowers the window as far as it was used of late, and not what is under way then",
+            "a loss between two frames lowers the window as far as it was used of late, and not what is under way then; while it is smaller \
+             than one to begin with, frames that cannot be shown keep it in use",
             "as our own TCP over TUN has it, and Linux and FreeBSD something like it; the bounds are about RFC 5681's",
         ),
     ]);
