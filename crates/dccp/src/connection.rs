@@ -144,6 +144,10 @@ pub struct Connection {
     rtt: Duration,
     /// The longest time that the peer has said to have held an acknowledgement.
     peer_delay: Duration,
+    /// When a round trip was last measured.
+    measured_at: Option<Instant>,
+    /// What is known of round trips is old: the next timeout is no shorter.
+    least_timeout: Duration,
     /// When the last valid packet came.
     heard_at: Option<Instant>,
     answers: RateLimit,
@@ -233,6 +237,8 @@ impl Connection {
             flow: None,
             rtt: DEFAULT_RTT,
             peer_delay: Duration::ZERO,
+            measured_at: None,
+            least_timeout: Duration::ZERO,
             heard_at: None,
             answers: RateLimit::per_second(SYNCS_PER_SECOND),
             sender: Sender::new(),

@@ -32,6 +32,7 @@
 //!   one burst is a timeout, since nothing follows it. The fourth in a row is persistent congestion, as for QUIC what lasts for
 //!   three: from the two packets on it is slow start again (RFC 9002 §7.6).
 
+mod losses;
 mod phases;
 mod rival;
 mod velocity;
@@ -40,7 +41,7 @@ use timeous_core::{Duration, Instant, Rate};
 
 use super::queueing::{Look, Queueing};
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
-use phases::{Drain, Silence, Start};
+use phases::{Before, Drain, Flight, Silence, Start, share};
 use rival::Rival;
 use velocity::Velocity;
 
@@ -65,16 +66,10 @@ const DRAINED: f64 = 0.75;
 const STEP: f64 = 0.25;
 /// A queue is nearly empty below this share of the most that waited of late (§2.2).
 const NEARLY_EMPTY: f64 = 0.1;
-/// This much of what the path was seen to hold waits: it is full.
-const FULL: f64 = 0.75;
 /// At its peak two and a half times `room` waits (§3.1): what fits into a queue that holds less.
 const PEAK: f64 = 2.5;
-/// What was learnt of a full queue counts for so long.
-const FULL_FOR: Duration = Duration::from_secs(10);
 /// What it had among others stands for so long when it is not among them.
 const RIVAL_FOR: Duration = Duration::from_secs(10);
-/// More than this share lost is congestion, whatever waits.
-const MAX_LOSS: f64 = 0.1;
 /// What a mark leaves of the window (RFC 8511 §3), and a loss at least.
 const MARKED: f64 = 0.8;
 const LOST: f64 = 0.7;
@@ -114,6 +109,8 @@ pub struct Copa {
     full: Option<(Instant, f64)>,
     reduced_at: Option<Instant>,
     silence: Option<Silence>,
+    before_timeout: Option<Before>,
+    flight: Flight,
     /// More was lost of late than a path may lose.
     is_worn: bool,
 }
@@ -143,6 +140,8 @@ impl Copa {
             full: None,
             reduced_at: None,
             silence: None,
+            before_timeout: None,
+            flight: Flight::default(),
             is_worn: false,
         }
     }
@@ -252,18 +251,29 @@ impl Copa {
             self.window = (self.window * share(look.base, look.standing) * DRAINED).max(MIN_WINDOW.min(self.window));
             return true;
         } else if without > look.srtt * within && self.mode == Mode::Short {
-            self.join(now, look);
+            // Less than one packet of its own that waits may be that packet's own time, on a link that has become slower.
+            let waits = look.queued.as_secs_f64() * self.path.rate().unwrap_or(0.0);
+            self.join(now, waits > self.mtu);
         }
         false
     }
 
+    /// After a pause others are seen by the first packets: nothing of its own is in the queue.
+    fn look_for_others(&mut self, now: Instant, acked: &Acked, look: &Look) {
+        let packets = acked.bytes as f64 / self.mtu;
+        if acked.rtt.is_some()
+            && self.flight.met_others(now, packets, look.waited, look.base)
+            && self.mode == Mode::Short
+        {
+            (self.start, self.emptied_at, self.drained_at) = (None, Some(now), Some(now));
+            self.join(now, true);
+        }
+    }
+
     /// The queue is others', again or for the first time.
-    fn join(&mut self, now: Instant, look: &Look) {
+    fn join(&mut self, now: Instant, is_sure: bool) {
         self.mode = Mode::Among;
         let (mtu, window) = (self.mtu as u64, self.bytes());
-        // Less than one packet of its own that waits may be that packet's own time, on a link that has become slower.
-        let rate = self.path.rate().unwrap_or(0.0);
-        let is_sure = look.queued.as_secs_f64() * rate > self.mtu;
         self.rival.get_or_insert_with(|| Rival::new(now, mtu, window, is_sure));
     }
 
@@ -300,15 +310,6 @@ impl Copa {
         }
     }
 
-    /// More is lost than a path may lose that is not too busy.
-    fn mind_losses(&mut self, now: Instant, look: &Look) {
-        let Some(lost) = self.path.take_loss_share() else { return };
-        self.is_worn = lost > MAX_LOSS;
-        if self.is_worn && self.mode == Mode::Short {
-            self.reduce_to(now, look, (1.0 - lost).clamp(0.5, LOST));
-        }
-    }
-
     /// Something is heard again: what was lost was no more than a loss, unless the silence was long.
     fn end_silence(&mut self) {
         if let Some(Silence { then, .. }) = self.silence.take().filter(|silence| silence.timeouts <= PERSISTENT)
@@ -316,24 +317,6 @@ impl Copa {
         {
             (self.window, self.start) = (then.max(MIN_WINDOW), None);
         }
-    }
-
-    /// As much waited as ever did of late. One packet waits for the one before it wherever an acknowledgement comes for two.
-    fn is_full(&self) -> bool {
-        let holds = |look: Look| {
-            let is_most = look.waited.as_secs_f64() >= FULL * look.peak.as_secs_f64();
-            is_most && look.waited > look.packet_time * 3 / 2 && !look.waited.is_zero()
-        };
-        self.path.look().is_some_and(holds)
-    }
-
-    /// A loss while about as much waits as ever did: the queue is full.
-    fn overflowed(&mut self, now: Instant, look: &Look) {
-        let held = self.path.rate().unwrap_or(0.0) / self.mtu * look.waited.as_secs_f64();
-        self.full = Some((now + FULL_FOR, held));
-        let delivered = self.path.rate().unwrap_or(0.0) / self.mtu * look.base.as_secs_f64();
-        let left = (delivered / self.window).clamp(LOST, 1.0);
-        self.reduce_to(now, look, left);
     }
 
     /// After silence nobody knows what waits. But others who were there a moment ago are thought to be there still.
@@ -349,11 +332,6 @@ impl Copa {
     fn bytes(&self) -> u64 {
         (self.window * self.mtu) as u64
     }
-}
-
-/// A round trip as a share of another.
-fn share(of: Duration, whole: Duration) -> f64 {
-    if whole.is_zero() { 1.0 } else { (of.as_secs_f64() / whole.as_secs_f64()).min(1.0) }
 }
 
 impl Controller for Copa {
@@ -390,6 +368,7 @@ impl Controller for Copa {
             return;
         };
         self.mind_losses(now, &look);
+        self.look_for_others(now, &acked, &look);
         let holds = self.mode == Mode::Among && self.drain.is_none();
         if let Some(rival) = self.rival(now) {
             rival.acked(now, &acked, holds);
@@ -432,6 +411,9 @@ impl Controller for Copa {
 
     /// Two packets and, if the silence was long, from there at doubling speed to what was, or until something waits.
     fn on_timeout(&mut self, now: Instant, timed_out: TimedOut) {
+        if !timed_out.again {
+            self.before_timeout = Some(Before { window: self.window, start: self.start });
+        }
         // Where slow start had not come to its end nobody knows yet what fits.
         let is_known = self.start.is_none_or(|start| start.threshold.is_some());
         if timed_out.outstanding > 0 {
@@ -450,6 +432,16 @@ impl Controller for Copa {
         self.forget_queue();
     }
 
+    /// It is paced, so that its window is no burst.
+    fn on_spurious_timeout(&mut self, _: u64) {
+        let Some(Before { window, start }) = self.before_timeout.take() else { return };
+        (self.window, self.start, self.silence) = (window, start, None);
+        if let Some(rival) = &mut self.rival {
+            rival.timed_out_for_nothing();
+        }
+        self.follow_rival();
+    }
+
     /// The window decays by half each timeout (RFC 2861 §3.2), and grows again at doubling speed until something waits.
     fn on_idle(&mut self, now: Instant, timeouts: u32) {
         self.path.paused(now);
@@ -459,6 +451,7 @@ impl Controller for Copa {
         if timeouts == 0 {
             return;
         }
+        self.flight = Flight::default();
         let least = self.window.min(initial::rfc3390(self.mtu as u64) as f64 / self.mtu);
         let decayed = (0..timeouts.min(64)).fold(self.window, |window, _| window / 2.0);
         (self.window, self.start, self.silence) = (decayed.max(least), Some(Start::default()), None);

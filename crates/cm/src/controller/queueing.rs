@@ -15,6 +15,10 @@ const RATE_WINDOW: Duration = Duration::from_secs(10);
 /// for more than so many times what was seen of late: links become slower.
 const LINK_WINDOW: Duration = Duration::from_secs(60);
 const MOST_TAKEN: f64 = 4.0;
+/// After a pause of so long the least round trip counts for so long, whatever the window: others may have filled the queue meanwhile,
+/// and what has not been looked at is as good as it was.
+const PAUSE: Duration = Duration::from_secs(1);
+const LEAST_WINDOW: Duration = Duration::from_secs(60);
 /// A round lasts a round trip, but not less than this: acknowledgements come in lumps.
 const MIN_ROUND: Duration = Duration::from_millis(40);
 /// A packet waited behind another if it waited so much longer than a packet needs at the link: timers are not finer.
@@ -29,6 +33,8 @@ pub(super) struct Queueing {
     /// For so long the least round trip counts.
     base_window: Duration,
     base: Least<Duration>,
+    least: Least<Duration>,
+    measured_at: Option<Instant>,
     standing: Least<Duration>,
     highest: Greatest<Duration>,
     peak: Greatest<Duration>,
@@ -86,6 +92,8 @@ impl Queueing {
             mtu,
             base_window,
             base: Least::default(),
+            least: Least::default(),
+            measured_at: None,
             standing: Least::default(),
             highest: Greatest::default(),
             peak: Greatest::default(),
@@ -108,7 +116,9 @@ impl Queueing {
         }
         if let Some(rtt) = acked.rtt {
             self.latest = rtt;
-            self.base.measured(now, self.base_window, rtt);
+            let least = self.least.measured(now, LEAST_WINDOW, rtt);
+            let has_paused = self.measured_at.replace(now).is_some_and(|at| now.saturating_since(at) > PAUSE);
+            self.base.measured(now, self.base_window, if has_paused { least } else { rtt });
             self.standing.measured(now, self.srtt / 2, rtt);
             self.highest.measured(now, self.srtt * 4, rtt);
             self.peak.measured(now, PEAK_WINDOW, rtt);

@@ -8,6 +8,11 @@ use crate::ack_vector::{PacketState, Report};
 use crate::options::{DropBlock, DropCode};
 use crate::seq::Seq;
 
+mod given_up;
+
+pub(crate) use given_up::Late;
+use given_up::{GivenUp, Open};
+
 /// A packet is lost when this many later ones have arrived (RFC 4341 §5).
 pub(super) const NUMDUPACK: usize = 3;
 
@@ -86,6 +91,8 @@ pub(crate) struct Feedback {
     pub(crate) reordered: bool,
     /// A round-trip time, if the packet that the peer acknowledges is newly so.
     pub(crate) rtt: Option<Duration>,
+    /// What a timeout took for lost, and that arrived.
+    pub(crate) late: Late,
     /// In the order in which they were found out.
     pub(crate) fates: Vec<PacketFate>,
 }
@@ -136,12 +143,13 @@ pub(crate) struct Sender {
     outstanding: usize,
     /// The window of data in which something was lost or marked ends before this number.
     congested_until: Option<Seq>,
+    given_up: GivenUp,
 }
 
 impl Sender {
     pub(crate) fn new() -> Self {
         let (sent, arrived) = (VecDeque::new(), [None; NUMDUPACK]);
-        Self { first: Seq::new(0), sent, arrived, outstanding: 0, congested_until: None }
+        Self { first: Seq::new(0), sent, arrived, outstanding: 0, congested_until: None, given_up: GivenUp::default() }
     }
 
     /// Data packets whose fate is open.
@@ -201,12 +209,13 @@ impl Sender {
         let mut feedback = Feedback::default();
         // Only data make the peer answer at once: for another packet the time that it held it may be unknown.
         let fresh = self.get(ack).filter(|sent| sent.outstanding().is_some()).map(|sent| sent.at);
+        let mut late_at = None;
         for report in reports.filter(|report| report.state.has_arrived()) {
+            late_at = late_at.or(self.given_up.came(ack, &report, &mut feedback.late));
             self.mark_range(&report, dropped, &mut feedback);
         }
-        if self.get(ack).is_some_and(|sent| sent.arrived) {
-            feedback.rtt = fresh.map(|at| round_trip(now, at, elapsed));
-        }
+        let is_news = self.get(ack).is_some_and(|sent| sent.arrived);
+        feedback.rtt = late_at.or(fresh.filter(|_| is_news)).map(|at| round_trip(now, at, elapsed));
         self.declare_lost(&mut feedback);
         self.trim();
         feedback
@@ -284,17 +293,17 @@ impl Sender {
         }
     }
 
-    /// Takes the first packet off the board; if it was open, it is lost.
-    fn decide_first(&mut self, feedback: &mut Feedback) {
-        let Some(sent) = self.sent.pop_front() else { return };
+    /// Takes the first packet off the board; if it was open, it is lost. Gives it then.
+    fn decide_first(&mut self, feedback: &mut Feedback) -> Option<Open> {
+        let sent = self.sent.pop_front()?;
         let seq = self.first;
         self.first = seq.next();
-        if let Some(data) = sent.outstanding() {
-            self.outstanding -= 1;
-            feedback.lost += data.bytes;
-            feedback.newest_lost = feedback.newest_lost.max(Some(sent.at));
-            feedback.fates.push(PacketFate::Lost { token: data.token, seq });
-        }
+        let data = sent.outstanding()?;
+        self.outstanding -= 1;
+        feedback.lost += data.bytes;
+        feedback.newest_lost = feedback.newest_lost.max(Some(sent.at));
+        feedback.fates.push(PacketFate::Lost { token: data.token, seq });
+        Some(Open { seq, at: sent.at, bytes: data.bytes })
     }
 
     /// Drops what is decided from the front.
@@ -336,8 +345,11 @@ impl Sender {
     pub(crate) fn time_out(&mut self, now: Instant, patience: Duration) -> Feedback {
         let mut feedback = Feedback::default();
         // The oldest is what was waited for.
+        let mut is_oldest = true;
         loop {
-            self.decide_first(&mut feedback);
+            if let Some(open) = self.decide_first(&mut feedback) {
+                self.given_up.add(open, std::mem::take(&mut is_oldest));
+            }
             self.trim();
             if self.sent.front().is_none_or(|sent| now - sent.at < patience) {
                 break;

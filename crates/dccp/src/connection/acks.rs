@@ -9,7 +9,7 @@ use super::parity::covered::Verdict;
 use super::sequence::MAX_SEQUENCE_WINDOW;
 use super::{Connection, Event, Timer, told};
 use crate::ack_vector::{PacketState, Report, Reports, vectors_of};
-use crate::ccid2::{Feedback, PacketFate};
+use crate::ccid2::{Feedback, Late, PacketFate};
 use crate::features::{Feature, Location};
 use crate::options::{DropBlock, Opt, drop_blocks};
 use crate::packet::{Header, Packet, PacketType};
@@ -42,7 +42,7 @@ impl Connection {
         });
         let dropped: Vec<DropBlock> = drop_blocks(ack, options).filter(|block| block.code.is_some()).collect();
         let elapsed = heard.elapsed;
-        let feedback = match Reports::new(ack, self.sequence.iss(), vectors_of(packet.options())) {
+        let mut feedback = match Reports::new(ack, self.sequence.iss(), vectors_of(packet.options())) {
             Ok(reports) if self.rate_sender.is_some() => {
                 let reports = self.heed_feedback(now, cm, ack, heard, reports.collect());
                 self.sender.on_ack(now, ack, elapsed, &dropped, reports.into_iter())
@@ -62,7 +62,8 @@ impl Connection {
             }
         };
         self.peer_delay = self.peer_delay.max(elapsed.min(MAX_PEER_DELAY));
-        if !feedback.fates.is_empty() {
+        self.heed_late(now, cm, &mut feedback);
+        if !feedback.fates.is_empty() || feedback.rtt.is_some() {
             self.apply(now, cm, &feedback, Loss::Transient);
             self.heed_drops(now, &feedback);
             if feedback.overflowed > 0 {
@@ -80,6 +81,14 @@ impl Connection {
         if self.rate_sender.is_none() {
             self.end_round(ack);
         }
+    }
+
+    /// What a timeout took for lost is under way after all, and arrives. The source's ADU has had its fate.
+    fn heed_late(&mut self, now: Instant, cm: &mut Manager, feedback: &mut Feedback) {
+        let Late { bytes, is_spurious } = feedback.late;
+        let Some(flow) = self.flow.filter(|_| is_spurious && self.rate_sender.is_none()) else { return };
+        told(cm.undo_timeout(now, flow, bytes, bytes));
+        feedback.acked += bytes;
     }
 
     /// Tells the Congestion Manager and the driver.
@@ -101,6 +110,9 @@ impl Connection {
         told(cm.update(now, flow, update));
         if let Some(srtt) = told(cm.query(flow)).and_then(|path| path.srtt) {
             self.rtt = srtt;
+        }
+        if feedback.rtt.is_some() {
+            (self.measured_at, self.least_timeout) = (Some(now), Duration::ZERO);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What happens when a timer goes off.
 
-use timeous_cm::{Loss, Manager};
+use timeous_cm::{Loss, Manager, RttEstimator};
 use timeous_core::{Duration, Instant};
 
 use super::control::Control;
@@ -64,6 +64,7 @@ impl Connection {
     /// and the peer still has not shown that it lives, it is asked to.
     fn feedback_timeout(&mut self, now: Instant, cm: &mut Manager) {
         let had_data = self.sender.outstanding() > 0;
+        self.least_timeout = Duration::ZERO;
         if had_data {
             self.statistics.timeouts += 1;
             self.ack_ratio.on_timeout(self.sender.outstanding());
@@ -85,7 +86,7 @@ impl Connection {
     /// Starts the wait for feedback anew, backed off as TCP does it but for the first few times.
     pub(super) fn set_feedback_timer(&mut self, now: Instant, cm: &Manager) {
         let Some(timeout) = self.flow.and_then(|flow| told(cm.timeout(flow))) else { return };
-        let timeout = timeout.max(self.feedback_patience());
+        let timeout = timeout.max(self.feedback_patience()).max(self.least_timeout);
         // Round-trip times are measured without the time that the peer holds an acknowledgement, as it says itself.
         let steady = if self.has_round_trips(cm) { STEADY_TIMEOUTS } else { 0 };
         let doubled = self.silences.saturating_sub(steady);
@@ -96,9 +97,12 @@ impl Connection {
         self.flow.and_then(|flow| told(cm.query(flow))).is_some_and(|path| path.srtt.is_some())
     }
 
-    /// Data were sent: from now on the peer owes a sign of life.
+    /// Data were sent: from now on the peer owes a sign of life. Where nothing was measured for as long as a timeout is that knows
+    /// nothing (RFC 6298 §2.1), others may have filled the path's queues, and this one is no shorter.
     pub(super) fn watch_for_feedback(&mut self, now: Instant, cm: &Manager) {
         if !self.timers.is_set(Timer::Feedback) {
+            let is_old = self.measured_at.is_some_and(|at| now - at > RttEstimator::INITIAL_TIMEOUT);
+            self.least_timeout = if is_old { RttEstimator::INITIAL_TIMEOUT } else { Duration::ZERO };
             self.set_feedback_timer(now, cm);
         }
         if !self.timers.is_set(Timer::Silence) {

@@ -92,6 +92,11 @@ impl Link {
         self.loses_next = true;
     }
 
+    /// From now on a packet takes so long.
+    pub(crate) fn takes(&mut self, delay: Duration) {
+        self.config.delay = delay;
+    }
+
     /// Nothing arrives any more.
     pub(crate) fn cut(&mut self) {
         self.config.loss = 1.0;

@@ -98,3 +98,27 @@ fn the_end_of_a_burst_is_overdue_long_before_the_timeout() {
         "a round trip of 40 ms, a quarter of it, an acknowledgement that waits 20, and the way: {took:?}"
     );
 }
+
+/// Found by `timeous-lab peers`: while a stream said nothing, another flow filled the queue. Its timeouts were shorter than a round trip
+/// from then on, and none was measured any more.
+#[test]
+fn a_path_that_others_have_filled_meanwhile_is_measured_anew() {
+    let mut pair = Pair::with(asking(), Config::default(), [LinkConfig::default(), LinkConfig::default()], 9);
+    pair.connect();
+    let fill_at = |pair: &mut Pair, count| {
+        let now = pair.now;
+        fill(&mut pair.client, count, 200, now, MS * 20);
+        pair.run_for(SEC * 3);
+        let statistics = pair.client.connection.statistics();
+        (statistics.timeouts, statistics.lost)
+    };
+    assert_eq!(fill_at(&mut pair, 60), (0, 0));
+    pair.run_for(SEC * 7);
+    pair.links[0].takes(MS * 400);
+    assert_eq!(fill_at(&mut pair, 60), (0, 0), "it waits for a second after a pause");
+    // Without one the timeout is false, and no more than one.
+    pair.links[0].takes(MS * 1_500);
+    assert_eq!(fill_at(&mut pair, 60).0, 1);
+    pair.run_for(SEC * 3);
+    assert_eq!(fill_at(&mut pair, 60).0, 1);
+}

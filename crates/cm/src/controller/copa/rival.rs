@@ -75,6 +75,10 @@ impl Rival {
         self.saved = 0.0;
     }
 
+    pub(super) fn timed_out_for_nothing(&mut self) {
+        self.cubic.on_spurious_timeout(u64::MAX);
+    }
+
     pub(super) fn idle(&mut self, now: Instant, timeouts: u32) {
         self.cubic.on_idle(now, timeouts);
         (self.saved, self.counted_at) = (0.0, now);

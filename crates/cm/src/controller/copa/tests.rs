@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::super::closed_loop::{Bottleneck, Run};
 use super::*;
 
+mod pauses;
+
 const MTU: u64 = 1_000;
 
 fn millis(millis: u64) -> Duration {
@@ -132,7 +134,7 @@ fn after_a_full_queue_no_more_is_to_wait_than_fits_into_it_for_ten_seconds() {
     script.lose(false);
     // Ten packets in 100 ms were delivered, four in the 40 ms of queue.
     close(script.copa.room(script.now), 4.0 / PEAK, 0.05);
-    assert_eq!(script.copa.room(script.now + FULL_FOR), ROOM);
+    assert_eq!(script.copa.room(script.now + losses::FULL_FOR), ROOM);
 }
 
 #[test]

@@ -131,6 +131,21 @@ fn what_a_later_packet_has_passed_for_long_is_lost_without_three_of_them() {
     assert_eq!(lost(&sender.declare_passed(Instant::ZERO + MS * 900, MS * 125)), []);
 }
 
+/// Found by `timeous-lab peers`: others had filled the queue while nothing was sent. Each timeout was too short, and what came late
+/// for it told no round trip, so that the next was too short, too.
+#[test]
+fn what_a_timeout_took_for_lost_tells_a_round_trip_when_it_comes() {
+    let mut sender = ten(50);
+    sender.time_out(Instant::ZERO + MS * 90, MS * 10);
+    let feedback = ack(&mut sender, &[arrived(51, 50)]);
+    assert_eq!((feedback.rtt, feedback.late.bytes, feedback.late.is_spurious), (Some(MS * 99), 200, true));
+    assert_eq!((feedback.acked, feedback.fates.len()), (0, 0), "its fate was told");
+    let feedback = ack(&mut sender, &[arrived(51, 50)]);
+    assert_eq!((feedback.rtt, feedback.late.bytes, feedback.late.is_spurious), (None, 0, false), "once");
+    let feedback = ack(&mut sender, &[arrived(53, 52)]);
+    assert_eq!((feedback.rtt, feedback.late.bytes, feedback.late.is_spurious), (Some(MS * 97), 200, false));
+}
+
 #[test]
 fn what_was_waited_for_is_lost_however_young() {
     let mut sender = ten(50);

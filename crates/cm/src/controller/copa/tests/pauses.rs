@@ -1,0 +1,74 @@
+//! What Copa makes of a path that others have filled while nothing was sent.
+
+use super::*;
+
+/// A script that was silent for so long.
+fn silent_for(seconds: u64) -> Script {
+    let mut script = Script::steady(10.0);
+    script.now += Duration::from_secs(seconds);
+    script.copa.on_idle(script.now, 1);
+    script
+}
+
+/// Found by `timeous-lab peers`: a stream that came ten seconds after its connection took others' queue for a part of the path.
+#[test]
+fn a_pause_does_not_make_a_queue_a_part_of_the_path() {
+    for (seconds, base) in [(11, 100), (50, 100), (70, 300)] {
+        let mut script = silent_for(seconds);
+        script.acks(1, 300);
+        assert_eq!(script.copa.path.look().unwrap().base, millis(base), "after {seconds} s");
+    }
+    // What is measured all the time grows old in ten seconds.
+    let mut script = Script::steady(10.0);
+    script.acks(1_100, 300);
+    assert_eq!(script.copa.path.look().unwrap().base, millis(300));
+}
+
+/// Found by `timeous-lab peers`: a stream's first packets met a full queue, which ended its slow start, and it had a tenth of the
+/// link after 18 s.
+#[test]
+fn a_flight_that_waits_before_any_of_its_own_does_has_met_others() {
+    let mut script = silent_for(11);
+    script.acks(2, 300);
+    assert!(script.copa.is_among_others());
+    let before = script.copa.window;
+    script.acks(8, 300);
+    close(script.copa.window - before, 8.0, 0.1);
+    script.acks(8, 100);
+    assert!(script.copa.mode == Mode::Short, "until the queue is seen to be empty");
+}
+
+#[test]
+fn a_flight_that_waits_for_itself_has_not() {
+    // A packet takes 80 ms of this link, and each waits for those before it.
+    let mut script = silent_for(11);
+    for n in 1..=3 {
+        script.now += millis(80);
+        script.ack(MTU, 100 + 80 * n, true);
+    }
+    assert!(!script.copa.is_among_others());
+    // Packets 80 ms apart, of which each takes as long.
+    let mut script = silent_for(11);
+    for _ in 1..=3 {
+        script.now += millis(80);
+        script.ack(MTU, 180, true);
+    }
+    assert!(!script.copa.is_among_others());
+}
+
+#[test]
+fn a_timeout_for_nothing_changes_neither_the_window_nor_slow_start() {
+    let mut script = silent_for(11);
+    let (before, outstanding) = (script.copa.window, script.copa.window());
+    script.copa.on_timeout(script.now, TimedOut { outstanding, again: false });
+    script.copa.on_timeout(script.now, TimedOut { outstanding, again: true });
+    assert_eq!(script.copa.window, MIN_WINDOW);
+    script.copa.on_spurious_timeout(0);
+    assert_eq!(script.copa.window, before);
+    assert!(script.copa.start.is_some_and(|start| start.threshold.is_none()));
+    let mut script = among();
+    let (before, outstanding) = (script.copa.window, script.copa.window());
+    script.copa.on_timeout(script.now, TimedOut { outstanding, again: false });
+    script.copa.on_spurious_timeout(0);
+    close(script.copa.window, before, 1.0);
+}
