@@ -2,6 +2,7 @@
 
 mod bearing;
 mod call;
+mod company;
 mod connection;
 mod framing;
 mod info;

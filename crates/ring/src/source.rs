@@ -186,6 +186,11 @@ impl RingSource {
         PulledAdu { token, len, meta, apart: self.apart, copy: Copied::First }
     }
 
+    /// Whether the choice made last lets what stays wait until less is outstanding.
+    fn is_held_back(&self, path: &PathState) -> bool {
+        path.outstanding > 0 && self.choice.as_ref().is_some_and(|choice| choice.holds())
+    }
+
     fn choose_queued(&mut self, now: Instant, path: &PathState) {
         let Some(choice) = &mut self.choice else { return };
         if let Ok(mut queue) = self.consumer.queued()
@@ -225,7 +230,7 @@ impl AduSource for RingSource {
             self.drain();
             return None;
         }
-        if path.outstanding > 0 && self.choice.as_ref().is_some_and(|choice| choice.holds()) {
+        if self.is_held_back(path) {
             // What is outstanding will have a fate: the transport asks again then, and nobody has to wake it.
             self.empty_handed = false;
             return None;
@@ -242,6 +247,9 @@ impl AduSource for RingSource {
             return None;
         }
         self.choose_queued(now, path);
+        if self.is_held_back(path) {
+            return None;
+        }
         let claimed = self.consumer.claim_fitting(now, room);
         self.tell_of_passed();
         claimed.ok().flatten().map(|claimed| self.give(claimed, packet))

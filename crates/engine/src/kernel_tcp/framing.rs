@@ -37,6 +37,14 @@ impl Writer {
         Self { framing, next: 0 }
     }
 
+    /// The longest datagram whose record takes no more than so many bytes.
+    pub(super) fn room(&self, bytes: usize) -> Option<usize> {
+        match self.framing {
+            TcpFraming::Records => record::sealed_room(bytes),
+            TcpFraming::Rfc4571 => bytes.checked_sub(2).filter(|&room| room > 0),
+        }
+    }
+
     /// The number of the next datagram: it keeps it wherever it is sent.
     pub(super) fn number(&mut self) -> u32 {
         let number = self.next;

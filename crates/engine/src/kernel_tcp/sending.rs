@@ -11,7 +11,7 @@ use super::bearing::Bearing;
 use super::framing::{Writer, longest_payload, longest_record};
 use super::meter::Meter;
 use super::restraint::Restraint;
-use super::socket::Socket;
+use super::socket::{End, Socket};
 use super::under_way::{Lent, UnderWay};
 use super::zone::{Slot, Zone};
 use crate::carrier::{Reach, TcpConfig, TcpFraming};
@@ -55,7 +55,7 @@ pub(super) struct Sending {
     /// Datagrams in the kernel whose deadline has come there, and that cannot be changed.
     pub(super) unchanged: u64,
     /// By which controller the kernel is held back, if it is, and the longest segment.
-    controller: Option<(Kind, u64)>,
+    pub(super) controller: Option<(Kind, u64)>,
     /// From the first datagram on.
     restraint: Option<Restraint>,
 }
@@ -268,7 +268,7 @@ impl Sending {
     /// `false` if the kernel has no room for it.
     fn finish_rest(&mut self, socket: &Socket) -> io::Result<bool> {
         let Some(rest) = &mut self.rest else { return Ok(true) };
-        rest.from += socket.send(&rest.bytes[rest.from..], self.zone.is_some())?.unwrap_or(0);
+        rest.from += socket.send(&rest.bytes[rest.from..], End::of(self.zone.is_some(), false))?.unwrap_or(0);
         if rest.from == rest.bytes.len() {
             self.rest = None;
         }
@@ -284,24 +284,39 @@ impl Sending {
         counts: &mut Statistics,
     ) -> io::Result<Next> {
         let Some((pulled, number, copied)) = self.next(now, source) else { return Ok(Next::Nothing) };
-        self.scratch.clear();
-        self.writer.write(&pulled.meta, number, &self.payload, &mut self.scratch);
         // The round may have begun long ago, on a busy machine.
         if pulled.meta.is_expired(clock::now()) {
             Self::give_up(&pulled, copied, source);
             return Ok(Next::TooLate);
         }
-        let Given::Taken(slot) = self.send_record(socket)? else {
-            // Nothing of it is the kernel's: so long its deadline is kept here.
-            self.held = Some(Held { pulled, number, payload: std::mem::take(&mut self.payload), copied });
-            return Ok(Next::Nothing);
-        };
-        self.under_way.push(now, &pulled, self.scratch.len(), slot, copied);
-        self.meter.gave(self.scratch.len());
-        source.sent(pulled.token);
-        counts.data_sent += 1;
-        counts.bytes_sent += self.payload.len() as u64;
-        Ok(Next::Sent(self.scratch.len() as u64))
+        let mut next = Held { pulled, number, payload: std::mem::take(&mut self.payload), copied };
+        let mut sent = 0;
+        loop {
+            self.scratch.clear();
+            self.writer.write(&next.pulled.meta, next.number, &next.payload, &mut self.scratch);
+            let len = self.scratch.len();
+            let company = self.company(now, sent + len, source);
+            let Given::Taken(slot) = self.send_record(socket, company.is_some())? else {
+                // Nothing of it is the kernel's: so long its deadline is kept here.
+                self.held = Some(next);
+                company.into_iter().for_each(|company| self.waiting.push_front(company));
+                return Ok(if sent > 0 { Next::Sent(sent as u64) } else { Next::Nothing });
+            };
+            sent += len;
+            self.under_way.push(now, &next.pulled, len, slot, next.copied);
+            self.meter.gave(len);
+            source.sent(next.pulled.token);
+            counts.data_sent += 1;
+            counts.bytes_sent += next.payload.len() as u64;
+            self.payload = next.payload;
+            match company {
+                Some(company) if self.rest.is_none() => next = company,
+                company => {
+                    company.into_iter().for_each(|company| self.waiting.push_front(company));
+                    return Ok(Next::Sent(sent as u64));
+                }
+            }
+        }
     }
 
     /// The next datagram, in `payload`, its number, and whether it may have left from another place.
@@ -332,7 +347,7 @@ impl Sending {
     }
 
     /// A datagram's deadline has come before the kernel took it.
-    fn give_up(pulled: &PulledAdu, copied: bool, source: &mut dyn AduSource) {
+    pub(super) fn give_up(pulled: &PulledAdu, copied: bool, source: &mut dyn AduSource) {
         if copied {
             // It may have arrived in another's place; nobody can tell.
             source.lost(pulled.token);
@@ -341,13 +356,14 @@ impl Sending {
         }
     }
 
-    /// Gives the record in `scratch` to the kernel, by zero-copy if that is possible.
-    fn send_record(&mut self, socket: &Socket) -> io::Result<Given> {
+    /// Gives the record in `scratch` to the kernel, by zero-copy if that is possible; another follows at once, in the same segment, if
+    /// it has company.
+    fn send_record(&mut self, socket: &Socket, has_company: bool) -> io::Result<Given> {
         if let Some(zone) = &mut self.zone
             && let Some(slot) = zone.take()
         {
             zone.write(&slot, &self.scratch);
-            match socket.send_from(&zone.part(&slot, 0, self.scratch.len())) {
+            match socket.send_from(&zone.part(&slot, 0, self.scratch.len()), has_company) {
                 Ok(Some(taken)) => {
                     let number = self.sends;
                     self.sends = self.sends.wrapping_add(1);
@@ -368,7 +384,8 @@ impl Sending {
                 Err(error) => return Err(error),
             }
         }
-        let Some(taken) = socket.send(&self.scratch, self.zone.is_some())? else { return Ok(Given::Refused) };
+        let ends = End::of(self.zone.is_some(), has_company);
+        let Some(taken) = socket.send(&self.scratch, ends)? else { return Ok(Given::Refused) };
         if taken < self.scratch.len() {
             self.rest = Some(Rest { bytes: self.scratch.clone(), from: taken });
         }

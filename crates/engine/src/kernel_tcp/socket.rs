@@ -21,6 +21,28 @@ const PAGES_FOR_BYTES: usize = 4;
 /// `struct cmsghdr`.
 const HEAD: usize = size_of::<libc::cmsghdr>();
 
+/// What comes after bytes that are given to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Anything, which may be in the same segment.
+    Open,
+    /// More of the same segment, at once.
+    Company,
+    /// Another segment.
+    OfSegment,
+}
+
+impl End {
+    /// By whether a segment is what was given together, and whether more is to follow.
+    pub(super) fn of(is_segment: bool, has_company: bool) -> Self {
+        match (has_company, is_segment) {
+            (true, _) => Self::Company,
+            (false, true) => Self::OfSegment,
+            (false, false) => Self::Open,
+        }
+    }
+}
+
 /// A non-blocking TCP socket.
 #[derive(Debug)]
 pub(super) struct Socket(TcpStream);
@@ -88,18 +110,19 @@ impl Socket {
         unless_blocked(self.0.read(into))
     }
 
-    /// Gives bytes to the kernel, which copies them; `None`: it has no room. What `ends` a segment is not put into one
-    /// with what follows.
-    pub(super) fn send(&self, bytes: &[u8], ends: bool) -> io::Result<Option<usize>> {
+    /// Gives bytes to the kernel, which copies them; `None`: it has no room.
+    pub(super) fn send(&self, bytes: &[u8], end: End) -> io::Result<Option<usize>> {
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        flags.set(SendFlags::EOR, ends);
+        flags.set(SendFlags::EOR, end == End::OfSegment);
+        flags.set(SendFlags::MORE, end == End::Company);
         unless_blocked(rustix::net::send(&self.0, bytes, flags).map_err(io::Error::from))
     }
 
     /// Gives memory to the kernel, which sends from there, now and whenever it sends again: as a segment of its own, as
-    /// long as it fits into one. `None`: it has no room.
-    pub(super) fn send_from(&self, place: &Place<'_>) -> io::Result<Option<usize>> {
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR | libc::MSG_ZEROCOPY;
+    /// long as it fits into one, or in one with what follows at once. `None`: it has no room.
+    pub(super) fn send_from(&self, place: &Place<'_>, has_company: bool) -> io::Result<Option<usize>> {
+        let end = if has_company { libc::MSG_MORE } else { libc::MSG_EOR };
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_ZEROCOPY | end;
         // SAFETY: the place lies within a zone that stays mapped while it is borrowed, and the kernel holds its pages by
         // itself from then on. It only reads them; that somebody writes there meanwhile is what they are for.
         let sent = unsafe { libc::send(self.0.as_raw_fd(), place.address().cast(), place.len(), flags) };

@@ -306,3 +306,15 @@ fn what_is_held_stays_queued_while_anything_is_outstanding_and_nobody_has_to_wak
     assert!(source.has_queued(now));
     assert_eq!(pull(&mut source, now), Some((1, b"one".to_vec())));
 }
+
+#[test]
+fn what_is_held_leaves_beside_nothing_either() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let mut source = RingSource::with_choice(consumer, Box::new(Holding));
+    producer.enqueue(&adu(1), b"one").unwrap();
+    let mut beside = |outstanding| {
+        let path = PathState { outstanding, ..PathState::default() };
+        source.pull_beside(Instant::ZERO, &path, 400, &mut Vec::new()).map(|pulled| pulled.meta.seq.0)
+    };
+    assert_eq!((beside(1), beside(0)), (None, Some(1)));
+}
