@@ -161,7 +161,10 @@ impl Plan {
         let queued = path.srtt.unwrap_or(least).saturating_sub(least);
         let is_far = head.at > now + queued + path.rate.time_for(TWO_PACKETS);
         let takes = path.rate.time_for(head.bytes) + least / 2;
-        is_far && (path.contended || head.deadline.is_some_and(|deadline| head.at + takes > deadline))
+        let is_late = |takes| head.deadline.is_some_and(|deadline| head.at + takes > deadline);
+        // What the head needs at once is there, and it would be late behind a queue in which this would wait, too.
+        let is_enough = path.window >= head.bytes && is_late(queued + takes);
+        is_far && (path.contended && !is_enough || is_late(takes))
     }
 
     /// Finds what is left out.

@@ -83,10 +83,9 @@ fn a_chain_falls_with_its_head_though_what_is_between_has_left() {
     assert_eq!(sent.reason(2), Some(DropReason::ReferenceLost));
 }
 
-/// Found by `timeous-lab bloat`: who sent nothing until the next group began had no window for its head, and so for ever.
-#[test]
-fn where_the_path_is_too_slow_for_a_head_what_is_useless_holds_the_place_of_the_next() {
-    // Groups of four, a frame each 100 ms, of which the head has a hundred packets, and 400 ms.
+/// What leaves of groups of four, a frame each 100 ms, of which the head has a hundred packets, and 400 ms: a head was lost at 900 ms,
+/// and the frames from 10 to `last` wait.
+fn left_of_a_broken_group(path: PathState, now: u64, last: u32) -> Vec<u32> {
     let frames = |from: u32, to: u32| {
         let mut queue = TestQueue::default();
         for n in from..to {
@@ -100,19 +99,39 @@ fn where_the_path_is_too_slow_for_a_head_what_is_useless_holds_the_place_of_the_
         }
         queue
     };
+    let mut plan = Plan::default();
+    plan.choose(at(900), &path, &mut frames(1, 10));
+    plan.on_fate(&timeous_core::AduMeta { frame: FrameId(9), ..Default::default() }, Fate::Lost);
+    let mut queue = frames(10, last + 1);
+    plan.choose(at(now), &path, &mut queue);
+    queue.left().iter().map(|&place| queue.get(place).map_or(0, |(meta, _)| meta.frame.0)).collect()
+}
+
+/// Found by `timeous-lab bloat`: who sent nothing until the next group began had no window for its head, and so for ever.
+#[test]
+fn where_the_path_is_too_slow_for_a_head_what_is_useless_holds_the_place_of_the_next() {
     let left = |rate: u64, now: u64, last: u32| {
-        let mut plan = Plan::default();
-        let path = PathState { rate: Rate::from_kbps(rate), ..slow_path() };
-        plan.choose(at(900), &path, &mut frames(1, 10));
-        plan.on_fate(&timeous_core::AduMeta { frame: FrameId(9), ..Default::default() }, Fate::Lost);
-        let mut queue = frames(10, last + 1);
-        plan.choose(at(now), &path, &mut queue);
-        queue.left().iter().map(|&place| queue.get(place).map_or(0, |(meta, _)| meta.frame.0)).collect::<Vec<_>>()
+        left_of_a_broken_group(PathState { rate: Rate::from_kbps(rate), ..slow_path() }, now, last)
     };
     assert_eq!(left(200, 1_101, 11), [10, 11], "a head takes half a second");
     assert_eq!(left(200, 1_201, 12), [], "what left now would be in its way");
     assert_eq!(left(2_000, 1_101, 11), [], "there is a window for it");
     assert_eq!(left(200, 1_301, 13), [13; 100], "it gives way to what is of use");
+}
+
+/// Found by `timeous-lab peers`: a stream beside another flow filled the queue that they shared with what was of no use, and the next
+/// head was late behind it.
+#[test]
+fn among_others_what_is_useless_goes_where_the_head_has_its_window_and_would_be_late_behind_the_queue() {
+    // A head takes 274 ms, and 20 ms from the queue's end.
+    let left = |rtt: u64, window: u64| {
+        let srtt = Some(Duration::from_millis(rtt));
+        let path = PathState { rate: Rate::from_kbps(350), srtt, window, contended: true, ..slow_path() };
+        left_of_a_broken_group(path, 1_101, 11)
+    };
+    assert_eq!(left(160, 20_000), []);
+    assert_eq!(left(160, 5_000), [10, 11], "it has none yet");
+    assert_eq!(left(80, 20_000), [10, 11], "it will be in time");
 }
 
 #[test]
