@@ -93,6 +93,7 @@ impl Connection {
 
     /// Tells the Congestion Manager and the driver.
     pub(super) fn apply(&mut self, now: Instant, cm: &mut Manager, feedback: &Feedback, lost_by: Loss) {
+        self.protection.losses.note(&feedback.fates, lost_by);
         self.report_fates(&feedback.fates);
         let Some(flow) = self.flow else { return };
         // A loss weighs more than a mark; both of one window are one congestion event (RFC 4341 §5).
@@ -121,7 +122,6 @@ impl Connection {
             match *fate {
                 PacketFate::Acked { token, seq, marked } => {
                     self.statistics.acked += 1;
-                    self.protection.losses.note_arrived();
                     self.statistics.ce_acked += u64::from(marked);
                     if let Some(token) = token {
                         self.report_acked(token);
@@ -139,7 +139,6 @@ impl Connection {
                 }
                 PacketFate::Lost { token, seq } => {
                     self.statistics.lost += 1;
-                    self.protection.losses.note_lost(seq);
                     match self.protection.covered.decide(seq, false, token) {
                         // What it carries may have been rebuilt, or may yet be.
                         Some(verdicts) => self.report_verdicts(&verdicts),

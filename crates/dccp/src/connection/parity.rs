@@ -14,11 +14,11 @@ pub(super) mod spare;
 pub(super) mod stake;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduMeta, Instant, PathState, Priority, PulledAdu, Rate, Transmit};
+use timeous_core::{AduMeta, AduSource, Instant, PathState, Priority, PulledAdu, Rate, Transmit};
 
 use super::config::Parity;
 use super::options::Heard;
-use super::protection::Ready;
+use super::protection::{Protection, Ready};
 use super::{Config, Connection, Timer, told};
 use crate::features::{Feature, TAKES_PARITY};
 use crate::packet::{Body, Header, Packet};
@@ -109,7 +109,8 @@ impl Connection {
         let verdicts = self.protection.covered.end(id, made.as_ref().map_or(0, Vec::len));
         self.report_verdicts(&verdicts);
         let Some(parity) = made else { return };
-        let ready = Ready { id, seqs: block.seqs, of: count as u8, shards: parity.into(), urgent, deadline };
+        let meta = block.newest;
+        let ready = Ready { id, seqs: block.seqs, of: count as u8, shards: parity.into(), urgent, deadline, meta };
         self.protection.ready.push_back(ready);
         if self.protection.ready.len() > MOST_READY
             && let Some(oldest) = self.protection.ready.pop_front()
@@ -131,7 +132,13 @@ impl Connection {
     }
 
     /// Which parity is to leave now: one that is worth more than what is fresh or, where nothing fresh waits, any.
-    pub(super) fn next_parity(&mut self, now: Instant, cm: &Manager, has_fresh: bool) -> Option<usize> {
+    pub(super) fn next_parity(
+        &mut self,
+        now: Instant,
+        cm: &Manager,
+        source: &mut dyn AduSource,
+        has_fresh: bool,
+    ) -> Option<usize> {
         if self.protection.is_idle() {
             return None;
         }
@@ -153,14 +160,22 @@ impl Connection {
                 self.give_up_parity(late.id);
             }
         }
+        let Protection { ready, covered, .. } = &mut self.protection;
+        for ready in ready {
+            let lacks = covered.lacks(ready.id).min(ready.shards.len());
+            // What is known to be missing does not wait for a time at which nothing else does.
+            if lacks > ready.urgent && source.is_worth_repeating(now, &path, &ready.meta) {
+                ready.urgent = lacks;
+            }
+        }
         let urgent = self.protection.ready.iter().position(|ready| ready.urgent > 0);
         urgent.or_else(|| (!has_fresh && !self.protection.ready.is_empty()).then_some(0))
     }
 
-    /// The path with the losses of this connection's own data, where those are more, and with the rate that its parity leaves.
+    /// The path with the losses of this connection's own data, as soon as those are known, and with the rate that its parity leaves.
     pub(super) fn informed(&self, path: PathState) -> PathState {
         let rate = Rate::from_bps(self.protection.overhead.rest(path.rate.as_bps()));
-        PathState { loss_ppm: path.loss_ppm.max(self.protection.losses.ppm()), rate, ..path }
+        PathState { loss_ppm: self.protection.losses.ppm_or(path.loss_ppm), rate, ..path }
     }
 
     /// Sends a packet of parity.

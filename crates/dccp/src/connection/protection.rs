@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use timeous_core::Instant;
+use timeous_core::{AduMeta, Instant};
 
 use super::parity::blocks::Block;
 use super::parity::covered::{BlockId, Covered};
@@ -22,6 +22,8 @@ pub(super) struct Ready {
     /// So many of them are worth more than what is fresh.
     pub(super) urgent: usize,
     pub(super) deadline: Instant,
+    /// The newest of the data that it is for.
+    pub(super) meta: AduMeta,
 }
 
 /// Both ends' part.

@@ -87,7 +87,7 @@ impl Connection {
     ) -> Option<Transmit> {
         let flow = self.flow.filter(|_| self.may_send_data())?;
         let has_fresh = source.has_queued(now);
-        let parity = self.next_parity(now, cm, has_fresh);
+        let parity = self.next_parity(now, cm, source, has_fresh);
         if !has_fresh && parity.is_none() {
             if cm.has_grant(flow) {
                 told(cm.notify(now, flow, 0));

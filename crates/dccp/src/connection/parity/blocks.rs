@@ -15,6 +15,10 @@ pub(super) const MOST_PARITY: usize = 24;
 const RESIDUAL: f64 = 1e-3;
 /// What nothing is worth more than, less often.
 const RESIDUAL_OF_HIGHEST: f64 = 1e-4;
+/// A packet of parity that goes before what is fresh costs so many packets. All that comes behind it comes later by its time, and the
+/// backlog of a stream that offers x times what fits grows, for each packet of it, by only 1 − 1/x of that: at the end of a
+/// group x / (x − 1) packets are too late, three at half as much again as fits, and two at twice as much.
+const PRICE: f64 = 3.0;
 /// The time that a packet needs besides the path.
 const MARGIN: Duration = Duration::from_millis(5);
 /// What the end of a burst takes longer to be missed.
@@ -36,6 +40,7 @@ pub(crate) struct Block {
     /// And must not leave after.
     pub(super) deadline: Instant,
     priority: Priority,
+    pub(super) newest: AduMeta,
     /// The frame of the newest, and how many there are.
     frame: FrameId,
     frames: usize,
@@ -54,6 +59,7 @@ impl Block {
             latest: never,
             deadline: never,
             priority: Priority::LOWEST,
+            newest: AduMeta::default(),
             frame: FrameId::NONE,
             frames: 0,
             exposed: 0,
@@ -79,6 +85,7 @@ impl Block {
         self.seqs.push(seq);
         self.shards.push(shard);
         self.priority = self.priority.max(meta.priority);
+        self.newest = *meta;
         self.frames += usize::from(meta.frame == FrameId::NONE || meta.frame != self.frame);
         self.frame = meta.frame;
         let deadline = meta.deadline.unwrap_or(Instant::FAR_FUTURE);
@@ -130,8 +137,8 @@ impl Block {
     }
 }
 
-/// The number of parity packets at which what they cost and what a block costs that fails, as often as it does, is least. A
-/// packet of parity costs a packet, a block that fails `stake`.
+/// The number of parity packets at which what they cost and what a block costs that fails, as often as it does, is least: a
+/// block that fails costs `stake`.
 fn worth(data: usize, loss: f64, burst: f64, stake: f64) -> usize {
     if loss <= 0.0 {
         return 0;
@@ -141,7 +148,7 @@ fn worth(data: usize, loss: f64, burst: f64, stake: f64) -> usize {
     let mut best = (lost.more_than(0) * stake, 0);
     for count in 1..=MOST_PARITY.min(data * 2) {
         lost.sent();
-        let cost = lost.more_than(count) * stake + count as f64;
+        let cost = lost.more_than(count) * stake + count as f64 * PRICE;
         if cost < best.0 {
             best = (cost, count);
         }
@@ -235,10 +242,10 @@ mod tests {
     fn parity_is_worth_its_place_by_what_hangs_on_the_block() {
         let of = |data, loss, burst, stake| worth(data, loss, burst, stake);
         assert_eq!(of(7, 0.0, 1.0, 70.0), 0);
-        assert_eq!([of(7, 0.05, 1.0, 70.0), of(21, 0.05, 1.0, 70.0)], [2, 4], "larger blocks need a smaller share");
+        assert_eq!([of(7, 0.05, 1.0, 70.0), of(21, 0.05, 1.0, 70.0)], [2, 3], "larger blocks need a smaller share");
         assert_eq!([of(7, 0.01, 1.0, 70.0), of(7, 0.01, 1.0, 7.0)], [1, 0], "nothing refers to it");
         assert_eq!(of(1, 0.05, 1.0, 1.0), 0, "a packet that stands alone");
-        assert!(of(21, 0.05, 4.0, 70.0) > 4, "four at a time");
+        assert_eq!([of(21, 0.05, 4.0, 40.0), of(21, 0.05, 4.0, 140.0)], [0, 5], "four at a time");
     }
 
     #[test]

@@ -155,6 +155,11 @@ impl Covered {
         verdicts
     }
 
+    /// How many packets of parity more would have to come for the block to be rebuilt, as far as is known.
+    pub(super) fn lacks(&self, id: BlockId) -> usize {
+        self.blocks.get(&id).map_or(0, |block| block.data.saturating_sub(block.arrived + block.under_way))
+    }
+
     /// Nothing can come any more: what is lost is lost.
     pub(crate) fn give_up(&mut self) -> Vec<Verdict> {
         self.under_way.clear();
@@ -193,6 +198,23 @@ mod tests {
         assert_eq!(decide(&mut covered, 12, false, Some(2)), Some(vec![verdict(2, true)]), "rebuilt with the rest");
         assert!(covered.blocks.is_empty() && covered.under_way.is_empty());
         assert_eq!(decide(&mut covered, 20, false, Some(9)), None, "of no block");
+    }
+
+    /// Found by `timeous-lab bloat`: parity that could have brought it waited for a pause in the stream until it was too late.
+    #[test]
+    fn what_a_block_lacks_is_known_as_soon_as_it_is_lost() {
+        let mut covered = Covered::default();
+        let id = block(&mut covered);
+        covered.end(id, 2);
+        assert_eq!(covered.lacks(id), 0, "all of it is under way");
+        covered.decide(Seq::new(10), true, Some(0));
+        covered.decide(Seq::new(11), false, Some(1));
+        covered.decide(Seq::new(12), false, Some(2));
+        assert_eq!(covered.lacks(id), 2);
+        covered.parity_left(id, Some(Seq::new(13)));
+        assert_eq!(covered.lacks(id), 1);
+        covered.parity_left(id, Some(Seq::new(14)));
+        assert_eq!(covered.lacks(id), 0);
     }
 
     #[test]

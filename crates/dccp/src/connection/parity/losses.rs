@@ -1,5 +1,8 @@
 //! What share of the data was lost of late, and how many packets at a time.
 
+use timeous_cm::Loss;
+
+use crate::ccid2::PacketFate;
 use crate::seq::Seq;
 
 /// What each further packet leaves of those before: so many count as five hundred do.
@@ -25,12 +28,23 @@ impl Default for Losses {
 }
 
 impl Losses {
-    pub(crate) fn note_arrived(&mut self) {
+    /// What became of packets. What a timeout takes for lost is often only late to be heard of, and tells of no share.
+    pub(crate) fn note(&mut self, fates: &[PacketFate], lost_by: Loss) {
+        for fate in fates {
+            match *fate {
+                PacketFate::Acked { .. } => self.note_arrived(),
+                PacketFate::Lost { seq, .. } if lost_by != Loss::Persistent => self.note_lost(seq),
+                PacketFate::Lost { .. } | PacketFate::Dropped { .. } => {}
+            }
+        }
+    }
+
+    fn note_arrived(&mut self) {
         self.packets = self.packets * MEMORY + 1.0;
         self.lost *= MEMORY;
     }
 
-    pub(crate) fn note_lost(&mut self, seq: Seq) {
+    fn note_lost(&mut self, seq: Seq) {
         self.note_arrived();
         self.lost += 1.0;
         if self.newest.is_some_and(|newest| newest.next() == seq) {
@@ -44,8 +58,13 @@ impl Losses {
         self.newest = Some(seq);
     }
 
+    /// The same, or what `others` say where that is more and this is little to go by.
+    pub(crate) fn ppm_or(&self, others: u32) -> u32 {
+        if self.packets < LEAST { self.ppm().max(others) } else { self.ppm() }
+    }
+
     /// How many of a million should be reckoned with: what was lost and one standard deviation more.
-    pub(crate) fn ppm(&self) -> u32 {
+    fn ppm(&self) -> u32 {
         if self.lost < 0.5 {
             return 0;
         }
@@ -69,6 +88,20 @@ mod tests {
             (0..3).for_each(|k| losses.note_lost(Seq::new(n * 10 + k)));
         }
         assert!((losses.burst() - 3.0).abs() < 0.01, "{losses:?}");
+    }
+
+    /// Found by `timeous-lab bloat`: a timeout made a path that lost 5 % one that lost all, and half of what left was parity.
+    #[test]
+    fn what_a_timeout_takes_for_lost_tells_of_no_share() {
+        let lost: Vec<PacketFate> = (0..200).map(|seq| PacketFate::Lost { token: None, seq: Seq::new(seq) }).collect();
+        let acked = |seq| PacketFate::Acked { token: None, seq: Seq::new(seq), marked: false };
+        let mut losses = Losses::default();
+        losses.note(&lost, Loss::Persistent);
+        assert_eq!([losses.ppm_or(0), losses.ppm_or(30_000)], [0, 30_000], "nothing is known yet");
+        (0..60).for_each(|seq| losses.note(&[acked(seq)], Loss::Transient));
+        assert_eq!(losses.ppm_or(900_000), 0, "that is for congestion control");
+        losses.note(&lost[..5], Loss::Transient);
+        assert!(losses.ppm_or(0) > 100_000);
     }
 
     #[test]
