@@ -7,11 +7,15 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use timeous::core::Duration;
-use timeous_daemon::{Config, Daemon, Stopper};
+use timeous_daemon::{Config, Daemon, DaemonError, Stopper};
 
 use crate::build::{Way, command, program};
 use crate::installed::run;
 use crate::peer::{self, Peer};
+
+/// So often a daemon tries to begin, this far apart.
+const TRIES: u32 = 100;
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// A daemon until it is dropped.
 struct Running {
@@ -24,7 +28,15 @@ impl Running {
         let (path, (ready, is_ready)) = (path.to_owned(), mpsc::channel());
         // A daemon stays on the thread that it was made on.
         let thread = thread::spawn(move || {
-            let daemon = Daemon::bind(Config::at(path)).unwrap();
+            // Other tests start programs: until one is executed it has the lock of the daemon that was here, too.
+            let daemon = (0..TRIES).find_map(|_| match Daemon::bind(Config::at(path.clone())) {
+                Err(DaemonError::InUse(_)) => {
+                    thread::park_timeout(PAUSE);
+                    None
+                }
+                bound => Some(bound.unwrap()),
+            });
+            let daemon = daemon.expect("nobody has it for long");
             ready.send(daemon.stopper()).unwrap();
             daemon.run().unwrap();
         });
