@@ -26,11 +26,6 @@ pub(super) fn held(stream: Rate, path: Option<Rate>) -> Rate {
     kept(stream, path).max(Rate::from_bps(stream.as_bps() / 2))
 }
 
-/// The same where the path's own queues are long, which go back only while it carries more: not quite that.
-pub(super) fn eased(stream: Rate, path: Option<Rate>) -> Rate {
-    held(stream, path.map(not_quite))
-}
-
 /// The rate at which the path's own queues get shorter: not quite what it carries, nor less than three quarters of the
 /// stream's.
 pub(super) fn relieved(stream: Rate, path: Option<Rate>) -> Rate {
@@ -98,15 +93,11 @@ fn parts_more(rate: Rate, of: u64) -> u64 {
     rate.as_bps().saturating_add(rate.as_bps() / of)
 }
 
-/// The round trip of now. One without a queue is enough, which the smoothed one shows only after many: most of all where the
-/// receiver tells once in each.
-pub(super) fn round_trip(path: &PathState) -> Option<Duration> {
-    path.latest_rtt.into_iter().chain(path.srtt).min()
-}
-
-/// What the path's own queues hold, in time.
+/// What the path's own queues hold, in time. One round trip without a queue is enough, which the smoothed one shows only after
+/// many.
 pub(super) fn queues(path: &PathState) -> Option<Duration> {
-    round_trip(path).zip(path.min_rtt).map(|(now, least)| now.saturating_sub(least))
+    let now = path.latest_rtt.into_iter().chain(path.srtt).min();
+    now.zip(path.min_rtt).map(|(now, least)| now.saturating_sub(least))
 }
 
 /// Whether they are short: else there is no room, wherever what was sent waits.
@@ -149,13 +140,6 @@ mod tests {
         assert_eq!(held(kbps(320), Some(kbps(300))), kbps(300));
         assert_eq!(held(kbps(320), Some(kbps(900))), kbps(320));
         assert_eq!(held(kbps(320), Some(kbps(20))), kbps(160));
-    }
-
-    #[test]
-    fn where_the_paths_own_queue_has_to_go_back_the_stream_gets_not_quite_what_it_carries() {
-        assert_eq!(eased(kbps(320), Some(kbps(320))), kbps(300));
-        assert_eq!(eased(kbps(320), Some(kbps(400))), kbps(320), "it has less already");
-        assert_eq!(eased(kbps(320), Some(kbps(20))), kbps(160));
     }
 
     #[test]

@@ -8,8 +8,7 @@ use super::lately::Lately;
 use super::others::Others;
 use super::pace::Pace;
 use super::rates::{
-    Known, eased, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate, queues,
-    relieved, round_trip,
+    Known, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate, queues, relieved,
 };
 use super::thresholds::{Delay, Level};
 use super::used::Used;
@@ -272,13 +271,7 @@ impl Tuner {
             // Among others' packets one round trip is short now and then.
             let smoothed = PathState { latest_rtt: None, ..*path };
             let queue = queues(&smoothed).filter(|_| !is_short(&smoothed, delay));
-            self.others.look(
-                now,
-                (queue, is_short(path, delay)),
-                (rate, self.best),
-                self.carried.falls_behind(),
-                interval,
-            );
+            self.others.look(now, queue, (rate, self.best), self.carried.falls_behind(), interval);
         }
         let reason = match level.reason() {
             None | Some(Reason::Room) if self.late => Some(Reason::Late),
@@ -287,7 +280,7 @@ impl Tuner {
         };
         if let Some(reason) = reason
             && arrived
-            && self.may_tell(now, reason, self.interval(now, reason, path, delay))
+            && self.may_tell(now, reason, interval)
             && (reason != Reason::Room || self.has_room(now, path, delay))
         {
             self.tell(now, (reason, level), path, queued, delay);
@@ -328,15 +321,7 @@ impl Tuner {
         BufferState { average: self.average(), thresholds, stream: self.rate(), advised }
     }
 
-    /// A round trip, or a delay where the thresholds know a longer one. Where room is told of that of now, since a smoothed one
-    /// tells of a queue that is gone; but among others' packets one is short now and then.
-    fn interval(&self, now: Instant, reason: Reason, path: &PathState, delay: Duration) -> Duration {
-        let is_alone = reason == Reason::Room && !self.others.are_there(now);
-        let round_trip = if is_alone { round_trip(path) } else { path.srtt };
-        round_trip.unwrap_or(delay).max(delay)
-    }
-
-    /// At most once in an interval.
+    /// At most once a round trip, or once a delay where the thresholds know a longer one.
     fn may_tell(&mut self, now: Instant, reason: Reason, interval: Duration) -> bool {
         let told = *self.told.get_or_insert(now);
         let patience = match (reason, self.last) {
@@ -353,8 +338,6 @@ impl Tuner {
     fn tell(&mut self, now: Instant, (reason, level): (Reason, Level), path: &PathState, queued: u64, delay: Duration) {
         let (Some(stream), Some(thresholds)) = (self.rate(), self.thresholds) else { return };
         let (average, said) = (self.average(), path_rate(path));
-        // A queue of the path's own, too, has to go back.
-        let back = if is_short(path, delay) || self.others.are_there(now) { held } else { eased };
         // While little waits, what came through is what was handed over.
         let came = self.carried.most().filter(|_| reason != Reason::Room);
         let path = said.into_iter().chain(came).min();
@@ -363,7 +346,7 @@ impl Tuner {
                 self.ceiling = self.ceiling();
                 self.more(stream, path)
             }
-            Reason::Late if self.is_below(stream) || self.became_less(queued) => Some(back(stream, path)),
+            Reason::Late if self.is_below(stream) || self.became_less(queued) => Some(held(stream, path)),
             Reason::Filling if level < Level::Filling => {
                 self.followed = true;
                 self.ceiling = Some(self.full(stream, path));
@@ -373,7 +356,7 @@ impl Tuner {
                 self.ceiling = Some(self.full(stream, path));
                 Some(lower(stream, path, u64::MAX, delay))
             }
-            _ if self.goes_back(queued, thresholds) => Some(back(stream, path)),
+            _ if self.goes_back(queued, thresholds) => Some(held(stream, path)),
             Reason::Filling | Reason::Overfull => {
                 self.ceiling = Some(self.full(stream, path));
                 Some(lower(stream, path, average.saturating_sub(thresholds.min), delay))

@@ -34,26 +34,6 @@ fn a_window_that_is_not_used_is_no_room() {
     assert_eq!(beyond_what_comes_through(1_800, 0), [], "a tenth waits somewhere, whatever the window would allow");
 }
 
-/// Found over CCID 3, whose smoothed round trip needs ten to tell of it: each step took twice as long.
-#[test]
-fn where_the_paths_queue_is_gone_room_is_told_of_as_soon_as_where_none_was() {
-    let [least, long] = [100, 300].map(|millis| Some(Duration::from_millis(millis)));
-    let first_told = |srtt, latest_rtt| {
-        let path = PathState { srtt, latest_rtt, min_rtt: least, outstanding: 1_000, ..dumbbell() };
-        let mut tuner = Tuner::new(Settings::default());
-        tuner.set_rate(kbps(400));
-        let arrive = |n: u64| {
-            tuner.arrived(at(40 * n), 2_000, 2_000);
-            tuner.acked(2_000);
-            tuner.judge(at(40 * n), &path, 2_000);
-            tuner.poll_advice()
-        };
-        (1..60).find_map(arrive).unwrap().at
-    };
-    assert_eq!(first_told(long, least), first_told(least, least));
-    assert_eq!(first_told(least, long), first_told(least, least), "one that was delayed is no queue");
-}
-
 #[test]
 fn a_queue_that_fills_in_the_path_is_told_of_though_nothing_waits_here() {
     let told = beyond_what_comes_through(1_800, 60);
