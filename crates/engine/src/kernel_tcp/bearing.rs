@@ -24,8 +24,9 @@ pub(super) enum Version {
     /// Others took their place, when so many timeouts had passed in a row. If the peer waited for it by then: what arrives from
     /// this instant on is not what was sent before.
     Changed { first: Vec<u8>, telling_from: Option<Instant>, timeouts: u8 },
-    /// They came back.
-    Restored,
+    /// They came back, when so many segments had been sent again, if the peer waited for it: while none more was, what arrives is not
+    /// what came back.
+    Restored { awaited: Option<u32> },
 }
 
 /// As many records of which the peer has the front alone, among so many, tell of a path that cuts segments in two. The rest of
@@ -80,8 +81,8 @@ impl Bearing {
         }
     }
 
-    /// A record has arrived.
-    pub(super) fn learn(&mut self, now: Instant, version: &Version) {
+    /// A record has arrived, and so many segments have been sent again by now.
+    pub(super) fn learn(&mut self, now: Instant, version: &Version, retransmitted: u32) {
         self.arrived += 1;
         if self.arrived >= AMONG && self.cuts < MOST_CUTS {
             // A window that was nearly closed cuts one now and then.
@@ -91,7 +92,7 @@ impl Bearing {
             Version::Changed { telling_from: Some(from), .. } if now >= *from && !self.is_refused() => {
                 (self.refusals, self.borne) = (0, true);
             }
-            Version::Restored if now >= self.paused_until => {
+            Version::Restored { awaited: Some(before) } if now >= self.paused_until && *before != retransmitted => {
                 self.refusals += 1;
                 self.borne = false;
                 self.paused_until = now + PAUSE * u64::from(self.refusals);
@@ -113,6 +114,11 @@ mod tests {
         Version::Changed { first: Vec::new(), telling_from, timeouts: 0 }
     }
 
+    /// It was waited for, and left once since it went back.
+    fn learn_restored(bearing: &mut Bearing, now: Instant) {
+        bearing.learn(now, &Version::Restored { awaited: Some(7) }, 8);
+    }
+
     #[test]
     fn a_path_that_is_cut_is_told_from_one_that_swallows() {
         let bearing = Bearing::default();
@@ -125,9 +131,9 @@ mod tests {
     #[test]
     fn a_path_that_bore_a_change_is_not_soon_taken_for_one_that_swallows() {
         let mut bearing = Bearing::default();
-        bearing.learn(at(10), &changed(Some(at(9))));
+        bearing.learn(at(10), &changed(Some(at(9))), 8);
         assert!(!bearing.is_stuck(3, 1, false) && bearing.is_stuck(4, 1, true));
-        bearing.learn(at(20), &Version::Restored);
+        learn_restored(&mut bearing, at(20));
         assert!(bearing.is_stuck(1, 1, false), "it may have become another path");
     }
 
@@ -135,16 +141,29 @@ mod tests {
     fn three_records_that_came_only_as_they_were_end_all_changes() {
         let mut bearing = Bearing::default();
         assert!(bearing.allows(at(0)));
-        bearing.learn(at(10), &Version::Restored);
+        learn_restored(&mut bearing, at(10));
         assert!(!bearing.allows(at(11)) && bearing.allows(at(12)));
-        bearing.learn(at(11), &Version::Restored);
+        learn_restored(&mut bearing, at(11));
         assert!(bearing.allows(at(12)), "those of one pause are one");
-        bearing.learn(at(20), &Version::Restored);
+        learn_restored(&mut bearing, at(20));
         assert!(!bearing.allows(at(23)) && bearing.allows(at(24)) && !bearing.is_refused());
-        bearing.learn(at(30), &Version::Restored);
+        learn_restored(&mut bearing, at(30));
         assert!(bearing.is_refused() && !bearing.allows(at(1_000)));
-        bearing.learn(at(40), &changed(Some(at(0))));
+        bearing.learn(at(40), &changed(Some(at(0))), 8);
         assert!(bearing.is_refused(), "for good");
+    }
+
+    /// Found by `tl-middleboxes --real`: what was sent again at the timeout arrived, and was taken for what had gone back meanwhile.
+    #[test]
+    fn what_arrives_without_having_left_since_it_went_back_tells_nothing() {
+        let mut bearing = Bearing::default();
+        for round in 1..10 {
+            bearing.learn(at(10 * round), &Version::Restored { awaited: Some(8) }, 8);
+            bearing.learn(at(10 * round), &Version::Restored { awaited: None }, 9);
+        }
+        assert!(bearing.allows(at(90)));
+        (1..4).for_each(|round| bearing.learn(at(100 * round), &Version::Restored { awaited: Some(8) }, 9));
+        assert!(bearing.is_refused());
     }
 
     #[test]
@@ -153,12 +172,12 @@ mod tests {
         for round in 0..10 {
             bearing.is_cut(round * 1_000);
             bearing.is_cut(round * 1_000);
-            (0..AMONG).for_each(|_| bearing.learn(at(1), &Version::First));
+            (0..AMONG).for_each(|_| bearing.learn(at(1), &Version::First, 8));
         }
         assert!(!bearing.is_refused());
         (0..3).for_each(|nth| bearing.is_cut(20_000 + nth));
         assert!(bearing.is_refused() && !bearing.allows(at(1_000)));
-        (0..AMONG * 3).for_each(|_| bearing.learn(at(1), &Version::First));
+        (0..AMONG * 3).for_each(|_| bearing.learn(at(1), &Version::First, 8));
         assert!(bearing.is_refused(), "for good");
     }
 
@@ -166,10 +185,10 @@ mod tests {
     fn a_change_that_came_speaks_for_the_path_if_nothing_else_can_have_come() {
         for (from, refused) in [(Some(at(25)), false), (Some(at(26)), true), (None, true)] {
             let mut bearing = Bearing::default();
-            bearing.learn(at(10), &Version::Restored);
-            bearing.learn(at(20), &Version::Restored);
-            bearing.learn(at(25), &changed(from));
-            bearing.learn(at(30), &Version::Restored);
+            learn_restored(&mut bearing, at(10));
+            learn_restored(&mut bearing, at(20));
+            bearing.learn(at(25), &changed(from), 8);
+            learn_restored(&mut bearing, at(30));
             assert_eq!(bearing.is_refused(), refused);
         }
     }

@@ -8,17 +8,16 @@
 use std::io;
 
 use timeous_cm::Manager;
-use timeous_core::{AduMeta, AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
+use timeous_core::{AduMeta, AduSource, DropReason, Instant, PathState, PulledAdu};
 use timeous_dccp::Statistics;
 use timeous_tcp::record;
 
+use super::info::Info;
+use super::meter::DELAYED_ACK;
 use super::sending::{Held, Sending};
 use super::socket::Socket;
 use super::under_way::Record;
 use crate::session::Session;
-
-/// So long a peer may keep an acknowledgement back: Linux's least, as our own TCP.
-const DELAYED_ACK: Duration = Duration::from_millis(40);
 
 /// So many datagrams are pulled before their turn at most, because they did not fit where there was room.
 const MOST_WAITING: usize = 4;
@@ -43,7 +42,7 @@ impl Sending {
         self.tell_of_overdue(now, source);
         self.measure(now, socket, manager)?;
         self.board(now, socket, source, counts)?;
-        self.go_back_if_stuck(source, counts);
+        self.go_back_if_stuck(now, source, counts);
         let replaced = self.replace_expired(now, socket, source, counts)?;
         self.fill_padding(now, socket, source, counts)?;
         let sent = self.transmit(now, socket, source, counts, manager)?;
@@ -146,11 +145,13 @@ impl Sending {
 
     /// What the peer waits for and does not get since it was changed goes back to what it was; everything does where the path
     /// was found not to bear changes.
-    fn go_back_if_stuck(&mut self, source: &mut dyn AduSource, counts: &mut Statistics) {
+    fn go_back_if_stuck(&mut self, now: Instant, source: &mut dyn AduSource, counts: &mut Statistics) {
         let stuck = self.meter.info().is_some_and(|info| {
             let timeouts = self.under_way.timeouts_since_change(info.timeouts());
-            self.bearing.is_stuck(timeouts, info.sacked(), info.is_reordered())
+            // What left at the last timeout was the changed one, and may have arrived.
+            self.meter.is_timeout_answered(now) && self.bearing.is_stuck(timeouts, info.sacked(), info.is_reordered())
         });
+        let retransmitted = self.meter.info().map_or(0, Info::retransmitted);
         let concerned = match (self.bearing.is_refused(), stuck) {
             // Where nothing is known to be borne, each of the others would be waited for as long.
             (false, true) if self.bearing.is_borne() => 1,
@@ -161,7 +162,7 @@ impl Sending {
             if self.under_way.is_boarded(place) {
                 self.retire(place, source, counts);
             }
-            if let Some(first) = self.under_way.go_back(place) {
+            if let Some(first) = self.under_way.go_back(place, retransmitted) {
                 tracing::debug!("a changed record does not arrive: it is sent as it was");
                 self.scratch = first;
                 self.write_record(place);
@@ -334,7 +335,7 @@ impl Sending {
 #[cfg(test)]
 mod tests {
     use timeous_choice::Layers;
-    use timeous_core::{LateChoice, Rate};
+    use timeous_core::{Duration, LateChoice, Rate};
 
     use super::*;
 

@@ -19,6 +19,8 @@ const NEWEST: u64 = 8;
 const INITIAL_WINDOW: u32 = 10;
 /// As many segments make a sample of the losses.
 const SAMPLE: u32 = 16;
+/// So long a peer may keep an acknowledgement back: Linux's least, as our own TCP.
+pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);
 
 /// Keeps what the kernel said last.
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ pub(super) struct Meter {
     sampled: (u32, u32),
     /// When it was seen that another had been sent again.
     repaired: Option<Instant>,
+    /// When it was seen that the retransmission timer had run out.
+    timed_out: Option<Instant>,
     /// Bytes that the peer had by then, also those beyond gaps, and the rate at which they come.
     arrived: u64,
     delivery: DeliveryRate,
@@ -47,6 +51,9 @@ impl Meter {
         self.next = now + INTERVAL;
         self.deliver(now, &info, unacknowledged);
         self.repaired = self.repaired(now, &info);
+        if info.timeouts() > self.info.map_or(0, |info| info.timeouts()) {
+            self.timed_out = Some(now);
+        }
         let srtt = info.srtt();
         let window = u64::from(info.window()) * u64::from(info.mss());
         let by_window = srtt.map_or(Rate::from_bps(0), |srtt| Rate::from_bytes_in(window, srtt));
@@ -119,6 +126,12 @@ impl Meter {
     pub(super) fn repaired(&self, now: Instant, info: &Info) -> Option<Instant> {
         let before = self.info.map_or(0, |info| info.retransmitted());
         if info.retransmitted() == before { self.repaired } else { Some(now) }
+    }
+
+    /// Whether what left at the last timeout would be known to have arrived by now. The next one is later: it takes twice as long.
+    pub(super) fn is_timeout_answered(&self, now: Instant) -> bool {
+        let within = self.path.srtt.unwrap_or_default() + (self.path.rttvar * 4).max(DELAYED_ACK);
+        self.timed_out.is_none_or(|at| now >= at + within)
     }
 
     /// How many bytes may be unsent in the kernel before one packet more is given: none, so that there is one packet at
@@ -253,6 +266,24 @@ mod tests {
         meter.take(at(3), one, 0, 0);
         meter.take(at(4), one, 0, 0);
         assert_eq!(meter.repaired(at(5), &one), Some(at(3)));
+    }
+
+    #[test]
+    fn what_left_at_a_timeout_has_a_round_trip_to_be_heard_of() {
+        let mut meter = Meter::default();
+        let rtt = Duration::from_millis(100);
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        meter.take(at(0), info(1_000, 10, rtt, 100, 0), 0, 0);
+        let mut bytes = [0; LEN];
+        bytes[2] = 1;
+        bytes[68..72].copy_from_slice(&100_000_u32.to_ne_bytes());
+        for look in [10, 60] {
+            meter.take(at(look), Info::new(bytes), 0, 0);
+        }
+        assert!(!meter.is_timeout_answered(at(149)) && meter.is_timeout_answered(at(150)));
+        bytes[2] = 2;
+        meter.take(at(300), Info::new(bytes), 0, 0);
+        assert!(!meter.is_timeout_answered(at(439)) && meter.is_timeout_answered(at(440)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use timeous_cm::{FlowId, Kind, Manager};
 use timeous_core::{AduSource, DropReason, Duration, Instant, PathState, PulledAdu};
 use timeous_dccp::Statistics;
 
-use super::bearing::Bearing;
+use super::bearing::{Bearing, Version};
 use super::framing::{Writer, longest_payload, longest_record};
 use super::meter::Meter;
 use super::restraint::Restraint;
@@ -422,7 +422,11 @@ impl Sending {
         let acked = self.acknowledged(socket)?;
         let mut progress = !released.is_empty();
         while let Some(version) = self.under_way.next_version(acked) {
-            self.bearing.learn(now, version);
+            let retransmitted = match version {
+                Version::Restored { .. } => socket.info()?.retransmitted(),
+                Version::First | Version::Changed { .. } => 0,
+            };
+            self.bearing.learn(now, version, retransmitted);
             let Some(arrived) = self.under_way.pop_acked(acked) else { break };
             progress = true;
             let Some(token) = arrived.token else { continue };

@@ -349,13 +349,14 @@ impl UnderWay {
         self.records[place].boarded
     }
 
-    /// The bytes that a record had when it left first, if others took their place: it has them again.
-    pub(super) fn go_back(&mut self, place: usize) -> Option<Vec<u8>> {
+    /// The bytes that a record had when it left first, if others took their place: it has them again, since so many segments had been
+    /// sent again.
+    pub(super) fn go_back(&mut self, place: usize, retransmitted: u32) -> Option<Vec<u8>> {
         let record = self.records.get_mut(place)?;
         let version = &mut record.version;
         match std::mem::take(version) {
             Version::Changed { first, .. } => {
-                *version = Version::Restored;
+                *version = Version::Restored { awaited: (place == 0).then_some(retransmitted) };
                 (record.meta, record.lent) = (None, None);
                 Some(first)
             }

@@ -122,7 +122,7 @@ fn a_copy_goes_stale_where_it_lies_and_what_left_first_there_is_still_known() {
     records.carries(0, Some(pulled(1, 30).meta));
     assert_eq!(records.take_useless(at(40), |_, _| false), (vec![0], 0));
     records.change(0, vec![2], None, 0);
-    assert_eq!(records.go_back(0), Some(vec![1]));
+    assert_eq!(records.go_back(0, 0), Some(vec![1]));
 }
 
 /// Found by `timeous-lab soak`: such a one was told of as dropped when it went stale.
