@@ -1,7 +1,9 @@
 //! By age: what has waited too long is given up (Lai & Kohler §4.2).
 
 use timeous_core::LateChoice;
-use timeous_core::{DropReason, Duration, Instant, PathState, Queue};
+use timeous_core::{AduMeta, DropReason, Duration, Instant, PathState, Queue};
+
+use crate::way::optimistic;
 
 /// Gives up what was handed over longer than `limit` ago.
 ///
@@ -27,6 +29,10 @@ impl LateChoice for Age {
             }
         }
     }
+
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        now.saturating_since(meta.enqueued) <= self.limit && !meta.is_expired(now + optimistic(path))
+    }
 }
 
 #[cfg(test)]
@@ -43,5 +49,14 @@ mod tests {
         Age::new(Duration::from_millis(90)).choose(at(100), &path(), &mut queue);
         assert_eq!(queue.left(), [1, 2, 3]);
         assert_eq!(queue.reason(0), Some(DropReason::Expired));
+    }
+
+    #[test]
+    fn what_is_older_is_not_sent_again_either() {
+        let mut age = Age::new(Duration::from_millis(90));
+        let meta = AduMeta { enqueued: at(10), deadline: Some(at(200)), ..AduMeta::default() };
+        assert!(age.is_worth_repeating(at(100), &path(), &meta));
+        assert!(!age.is_worth_repeating(at(101), &path(), &meta));
+        assert!(!age.is_worth_repeating(at(50), &path(), &AduMeta { deadline: Some(at(49)), ..meta }));
     }
 }

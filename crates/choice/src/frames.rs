@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use timeous_core::LateChoice;
-use timeous_core::{DropReason, Duration, FrameId, Instant, PathState, Priority, Queue};
+use timeous_core::{AduMeta, DropReason, Duration, FrameId, Instant, PathState, Priority, Queue};
+
+use crate::way::optimistic;
 
 /// How much may be queued before frames are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,10 @@ impl LateChoice for Frames {
             self.started = frames.first().map_or(FrameId::NONE, |frame| frame.id);
         }
         self.waiting = frames;
+    }
+
+    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
+        !meta.is_expired(now + optimistic(path))
     }
 }
 
@@ -326,6 +332,20 @@ mod tests {
         }
         Frames::new(QueueLimit::Time(Duration::from_millis(100))).choose(at(0), &path, &mut queue);
         assert_eq!(queue.left(), [0, 1]);
+    }
+
+    /// Found by `timeous-lab peers` over TCP, where a link was slow for six seconds: for five more whole groups were given up, since
+    /// of each intra frame what was next in the kernel was thought to be as late as what had waited before.
+    #[test]
+    fn after_a_standstill_what_waits_in_the_kernel_is_judged_by_what_the_path_delivers() {
+        let ms = |millis| Some(Duration::from_millis(millis));
+        let delivered = Some(Rate::from_kbps(4_000));
+        let path = PathState { srtt: ms(750), min_rtt: ms(60), outstanding: 1_000, delivered, ..path() };
+        let meta = AduMeta { deadline: Some(at(300)), ..AduMeta::default() };
+        for now in [268, 269] {
+            let worth = Frames::new(QueueLimit::Deadlines).is_worth_repeating(at(now), &path, &meta);
+            assert_eq!(worth, now == 268, "2 ms at the link, and 30 on the way");
+        }
     }
 
     #[test]

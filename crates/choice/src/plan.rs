@@ -17,6 +17,8 @@ use forecast::Forecast;
 use frames::{Name, Waiting, gather};
 use schedule::{Job, MOST_JOBS, Scheduler, Taken};
 
+use crate::way::optimistic;
+
 /// How many broken frames are remembered; older ones have no dependents that still wait.
 const REMEMBERED: usize = 1024;
 /// A plan holds for so long, unless a frame comes or breaks.
@@ -274,7 +276,7 @@ impl LateChoice for Plan {
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + path.one_way()) && !self.is_useless(meta)
+        !meta.is_expired(now + optimistic(path)) && !self.is_useless(meta)
     }
 
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {

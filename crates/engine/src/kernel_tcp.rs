@@ -10,6 +10,7 @@ mod late;
 mod listener;
 mod meter;
 mod newcomer;
+mod others;
 mod ports;
 mod receiving;
 mod restraint;

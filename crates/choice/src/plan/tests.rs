@@ -1,7 +1,7 @@
 //! The plan on queues whose frames, path and outcome are named.
 
 use timeous_core::{
-    DropReason, Duration, Fate, FrameId, Instant, LateChoice, PathState, Priority, Queue, Rate, SubStream,
+    AduMeta, DropReason, Duration, Fate, FrameId, Instant, LateChoice, PathState, Priority, Queue, Rate, SubStream,
 };
 
 use super::Plan;
@@ -132,6 +132,19 @@ fn among_others_what_is_useless_goes_where_the_head_has_its_window_and_would_be_
     assert_eq!(left(160, 20_000), []);
     assert_eq!(left(160, 5_000), [10, 11], "it has none yet");
     assert_eq!(left(80, 20_000), [10, 11], "it will be in time");
+}
+
+/// Found by `timeous-lab peers` over TCP: after a fall of the link's rate each intra frame was given up behind its first packet.
+#[test]
+fn after_a_standstill_what_waits_in_the_kernel_is_judged_by_what_the_path_delivers() {
+    let (srtt, delivered) = (Some(Duration::from_millis(750)), Some(Rate::from_kbps(4_000)));
+    let path = PathState { srtt, delivered, outstanding: 1_000, ..slow_path() };
+    let meta = AduMeta { frame: FrameId(1), deadline: Some(at(300)), ..AduMeta::default() };
+    let mut plan = Plan::default();
+    assert!(plan.is_worth_repeating(at(277), &path, &meta));
+    assert!(!plan.is_worth_repeating(at(279), &path, &meta), "2 ms at the link, and 20 on the way");
+    plan.on_fate(&meta, Fate::Lost);
+    assert!(!plan.is_worth_repeating(at(0), &path, &meta), "the rest of it is lost");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use timeous_cm::DeliveryRate;
 use timeous_core::{Duration, Instant, PathState, Rate};
 
 use super::info::Info;
+use super::others::Others;
 
 /// What waits in the kernel leaves within this time at the rate of the path, or is one packet: so long it takes at worst
 /// until this thread runs and gives more, so that a fast path does not stand still meanwhile.
@@ -38,6 +39,7 @@ pub(super) struct Meter {
     /// Bytes that the peer had by then, also those beyond gaps, and the rate at which they come.
     arrived: u64,
     delivery: DeliveryRate,
+    others: Others,
 }
 
 impl Meter {
@@ -50,6 +52,7 @@ impl Meter {
     pub(super) fn take(&mut self, now: Instant, info: Info, unacknowledged: u64, unsent: u64) {
         self.next = now + INTERVAL;
         self.deliver(now, &info, unacknowledged);
+        self.others.hear(&info, unacknowledged);
         self.repaired = self.repaired(now, &info);
         if info.timeouts() > self.info.map_or(0, |info| info.timeouts()) {
             self.timed_out = Some(now);
@@ -72,7 +75,7 @@ impl Meter {
             outstanding: unacknowledged.saturating_sub(u64::from(info.gone()) * u64::from(info.mss())),
             loss_ppm: self.losses(&info),
             delivered: self.delivered(&info),
-            contended: info.window() < INITIAL_WINDOW,
+            contended: info.window() < INITIAL_WINDOW || self.others.are_there(),
         };
         let closed = info.window_probes() > 0 || info.peer_window() < info.mss();
         self.stalled_since = (closed && unsent > 0).then(|| self.stalled_since.unwrap_or(now));
