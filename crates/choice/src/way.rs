@@ -21,9 +21,11 @@ pub(crate) fn optimistic(path: &PathState) -> Duration {
     usual.min(ahead).max(half.min(path.one_way()))
 }
 
-/// Whether one round trip was measured: its half is taken for the deviation (RFC 6298 §2.2), and the next one makes it less.
+/// Whether one round trip was measured: its half is taken for the deviation (RFC 6298 §2.2), and the next one makes it less. The
+/// kernel tells whole microseconds, and of an odd one the lesser half.
 fn is_single(path: &PathState) -> bool {
-    path.srtt.is_some_and(|srtt| path.min_rtt == Some(srtt) && path.rttvar >= srtt / 2)
+    let least = |srtt: Duration| srtt.saturating_sub(Duration::from_micros(1));
+    path.srtt.is_some_and(|srtt| path.min_rtt == Some(srtt) && path.rttvar * 2 >= least(srtt))
 }
 
 /// How long the packet was under way of which was heard last, the way back taken for half of the least round trip.
@@ -92,6 +94,9 @@ mod tests {
         let known = PathState { srtt: Some(ms(440)), rttvar: ms(220), min_rtt: Some(ms(440)), ..PathState::default() };
         assert_eq!(optimistic(&known), ms(0));
         assert_eq!(optimistic(&PathState { rttvar: ms(165), ..known }), ms(220), "a second one was the same");
+        // Found by `tcp-expired`: of every second stream whose call met a standstill the first intra frame was given up.
+        let odd = Some(Duration::from_micros(440_001));
+        assert_eq!(optimistic(&PathState { srtt: odd, min_rtt: odd, ..known }), ms(0));
     }
 
     /// Found by `timeous-lab tl-timelines`: what was handed over while the samples of a standstill came in was given up.
