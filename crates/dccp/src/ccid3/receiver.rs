@@ -85,7 +85,12 @@ impl Receiver {
         let first = || first_length(small, arrivals.mean(), arrivals.rate_over(now, rtt), rtt);
         let news = self.history.arrive(packet, &first);
         let Some((_, bytes)) = arrived.data else {
-            self.due |= news.began && self.told.is_some();
+            if news.began && self.told.is_some() {
+                // "If no data packets have been received since the last feedback was sent, then no feedback packet is sent"
+                // (RFC 5348 §6.2): a receive rate of nothing would be taken for one. The next data packet is answered at once.
+                self.due |= self.fresh;
+                self.silent |= !self.fresh;
+            }
             return;
         };
         if self.silent {

@@ -37,14 +37,13 @@ pub(super) struct Told {
     pub(super) new_loss_event: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     first: Seq,
     is_first: bool,
     length: Length,
-    lossy: u32,
-    /// So many loss events it is by our own send times.
-    events: u32,
+    /// Where it is several loss events by our own send times: the data packets from each but the last to the next.
+    parts: Vec<f64>,
 }
 
 /// The intervals that were reported so far, the newest first; the receiver need not repeat what it knows us to know.
@@ -56,8 +55,8 @@ impl Reported {
     pub(super) fn take(&mut self, against: &Against<'_>, heard: &Heard, small: bool) -> Result<Told, Implausible> {
         let mut entries = self.read(against, heard)?;
         let newest_before = self.0.first().map(|entry| entry.first);
-        if let Some(oldest) = entries.last().copied().filter(|oldest| !oldest.is_first) {
-            entries.extend(self.0.iter().filter(|known| known.first.is_before(oldest.first)));
+        if let Some(oldest) = entries.last().filter(|oldest| !oldest.is_first).map(|oldest| oldest.first) {
+            entries.extend(self.0.iter().filter(|known| known.first.is_before(oldest)).cloned());
         }
         entries.truncate(KEPT);
         self.0 = entries;
@@ -104,8 +103,8 @@ impl Reported {
                 f64::from(interval.data)
             };
             let length = Length { data, lost, short: self.is_short(against, first, last) };
-            let events = self.events(against, first, interval.lossy);
-            entries.push(Entry { first, is_first, length, lossy: interval.lossy, events });
+            let parts = self.parts(against, first, interval.lossy);
+            entries.push(Entry { first, is_first, length, parts });
             last = first.prev();
         }
         Ok(entries)
@@ -126,16 +125,26 @@ impl Reported {
     }
 
     /// "the sender can determine if these losses constitute a single loss event or several successive loss events"
-    /// (RFC 4342 §9.2), where the receiver saw nothing between them.
-    fn events(&self, against: &Against<'_>, first: Seq, lossy: u32) -> u32 {
+    /// (RFC 4342 §9.2), where the receiver saw nothing between them: what was sent more than a round trip after the first of
+    /// one begins another (RFC 5348 §5.2). What carried no data is no loss.
+    fn parts(&self, against: &Against<'_>, first: Seq, lossy: u32) -> Vec<f64> {
         let end = first + u64::from(lossy.max(1)) - 1;
-        match (against.log.get(first), against.log.get(end)) {
-            (Some(start), Some(end)) => {
-                let span = end.at.saturating_since(start.at).as_secs_f64() / against.rtt.as_secs_f64().max(1e-6);
-                if span > TOLERANCE { span.ceil().min(KEPT as f64) as u32 } else { 1 }
-            }
-            _ => self.known(first).map_or(1, |known| known.events),
+        let (Some(start), Some(last)) = (against.log.get(first), against.log.get(end)) else {
+            return self.known(first).map_or_else(Vec::new, |known| known.parts.clone());
+        };
+        let mut parts = Vec::new();
+        let span = last.at.saturating_since(start.at).as_secs_f64();
+        if span <= TOLERANCE * against.rtt.as_secs_f64() {
+            return parts;
         }
+        let mut begun = *start;
+        for sent in against.log.data_between(first.next(), end) {
+            if sent.at.saturating_since(begun.at) > against.rtt {
+                parts.push((sent.packets - begun.packets) as f64);
+                begun = *sent;
+            }
+        }
+        parts.split_off(parts.len().saturating_sub(KEPT - 1))
     }
 
     fn loss_event_rate(&self, small: bool) -> f64 {
@@ -153,15 +162,14 @@ impl Reported {
 }
 
 impl Entry {
-    /// The lengths of its loss events, the oldest first: equal parts of what was lost, and the rest for the last.
-    fn lengths(&self) -> impl Iterator<Item = Length> + use<> {
-        let Self { length, lossy, events, .. } = *self;
-        let part = f64::from(lossy) / f64::from(events);
-        (1..=events).map(move |n| {
-            let data = if n < events { part } else { (length.data - part * f64::from(events - 1)).max(1.0) };
-            let data = if events == 1 { length.data } else { data };
-            Length { data, lost: length.lost.div_ceil(events), ..length }
-        })
+    /// The lengths of its loss events, the oldest first.
+    fn lengths(&self) -> impl Iterator<Item = Length> + '_ {
+        let lost = self.length.lost.div_ceil(self.parts.len() as u32 + 1);
+        let rest = match self.parts.is_empty() {
+            true => self.length.data,
+            false => (self.length.data - self.parts.iter().sum::<f64>()).max(1.0),
+        };
+        self.parts.iter().copied().chain([rest]).map(move |data| Length { data, lost, ..self.length })
     }
 }
 

@@ -169,7 +169,9 @@ impl Sender {
             Told { p: by_rate, new_loss_event: by_rate > self.tfrc.loss_event_rate() }
         };
         let time = self.heard.map_or(rtt, |heard| sent.at.saturating_since(heard).max(rtt));
-        let (told, most) = (f64::from(heard.receive_rate.unwrap_or(0)), most_received(&self.sent, &sent, time));
+        // After a silence the receiver measures over a round trip (RFC 5348 §6.2), however long it lasted.
+        let most = [time, rtt].map(|time| most_received(&self.sent, &sent, time)).into_iter().fold(0.0, f64::max);
+        let told = f64::from(heard.receive_rate.unwrap_or(0));
         self.capped += u64::from(told > most);
         let report = Report {
             sent_at: sent.at.min(now.saturating_sub(LEAST_ROUND_TRIP)),

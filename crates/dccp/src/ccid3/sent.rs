@@ -62,6 +62,16 @@ impl SentLog {
         end.saturating_sub(before)
     }
 
+    /// The data packets from `first` to `last`, as far as they are remembered.
+    pub(super) fn data_between(&self, first: Seq, last: Seq) -> impl Iterator<Item = &Sent> {
+        let place = |seq: Seq| usize::try_from(seq.offset_from(self.first).max(0)).unwrap_or(usize::MAX);
+        let (from, to) = (place(first), place(last.next()).min(self.packets.len()));
+        let before = from.checked_sub(1).and_then(|at| self.packets.get(at)).map_or(self.before.1, |sent| sent.packets);
+        let counts = std::iter::once(before).chain(self.packets.range(from.min(to)..to).map(|sent| sent.packets));
+        let each = self.packets.range(from.min(to)..to).zip(counts);
+        each.filter(|(sent, before)| sent.packets > *before).map(|(sent, _)| sent)
+    }
+
     /// Payload bytes that had left by `at`, as far as it is remembered.
     pub(super) fn bytes_by(&self, at: Instant) -> u64 {
         let after = self.packets.partition_point(|sent| sent.at <= at);

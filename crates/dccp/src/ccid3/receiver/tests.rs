@@ -99,6 +99,29 @@ fn what_comes_before_a_pause_is_told_by_the_timer() {
     assert!(arrive_at(&mut receiver, at(900), 2, 1));
 }
 
+/// Found by `timeous-lab dbat-buffering`: a sender was told that nothing comes any more, and sent a packet a minute.
+#[test]
+fn a_loss_that_packets_without_data_show_is_told_with_the_next_data() {
+    let mut receiver = Receiver::new(false, Seq::new(0));
+    for n in 0..17 {
+        arrive(&mut receiver, n);
+    }
+    tell(&mut receiver, at(160));
+    // 17 is lost, and what follows carries no data.
+    for n in 18..24 {
+        let bare = Arrived { seq: Seq::new(n), data: None, marked: false, ndp_count: n - 18, rtt: RTT };
+        receiver.on_packet(at(n * 10), bare);
+        assert!(!receiver.is_due(), "no data have come of which a rate could be told (RFC 5348 §6.2)");
+    }
+    assert!(arrive_at(&mut receiver, at(1_160), 24, 9));
+    let heard = tell(&mut receiver, at(1_160));
+    assert_eq!(
+        (heard.intervals.len(), heard.receive_rate),
+        (2, Some(625)),
+        "a packet of 100 bytes in a round trip of 160 ms"
+    );
+}
+
 #[test]
 fn what_does_not_fit_waits() {
     let mut receiver = Receiver::new(false, Seq::new(0));

@@ -90,6 +90,22 @@ fn an_outage_is_as_many_loss_events_as_it_has_round_trips() {
     assert!((one - 0.01).abs() < 1e-9 && p > one * 2.0, "{p} and {one}");
 }
 
+/// Found by `timeous-lab dbat-buffering`: two packets that were lost a second apart, with acknowledgements between them, were
+/// nine loss events of less than a packet each, and p was 1.
+#[test]
+fn a_lossy_part_is_no_more_loss_events_than_it_has_packets_with_data() {
+    let mut log = log(50);
+    // 50 and 56 carry data and are lost, a second apart; 51 to 55 do not.
+    for (n, payload) in (50..60).map(|n| (n, (n == 50 || n >= 56).then_some(1_000))) {
+        let sent_at = if n < 56 { 500 } else { 1_500 };
+        log.push(Instant::ZERO + Duration::from_millis(sent_at), Seq::new(ISS + n), payload, 0);
+    }
+    let told = heard(0, &[interval(3, 7, 5), interval(50, 0, 50)]);
+    let p = Reported::default().take(&against(&log, 59), &told, false).unwrap().p;
+    // 50 before, one up to the next event, and the current one of four.
+    assert!((p - 2.0 / 51.0).abs() < 1e-9, "{p}");
+}
+
 #[test]
 fn what_was_told_before_need_not_be_repeated() {
     let log = log(200);

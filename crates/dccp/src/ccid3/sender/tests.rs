@@ -181,3 +181,25 @@ fn ccid_4_waits_ten_milliseconds_between_packets() {
     assert_eq!(small.sender.waits_until(at(1)), Some(at(10)));
     assert_eq!((small.sender.waits_until(at(10)), large.sender.waits_until(at(1))), (None, None));
 }
+
+/// Found by `timeous-lab dbat-buffering`: a packet every minute told of eight bytes a second, so that no other left for a minute.
+#[test]
+fn after_a_silence_a_packet_in_a_round_trip_is_believed() {
+    let mut sender = Sender::new(false, SEGMENT, SEGMENT + 64);
+    sender.on_handshake(at(0), RTT);
+    let mut hear = |number: u64, sent_at: Instant, rate| {
+        sender.sent_data(sent_at, Seq::new(number), SEGMENT, SEGMENT + 16);
+        let (ack, iss) = (Seq::new(number), Seq::new(0));
+        sender.on_ack(sent_at + RTT, ack);
+        let acknowledged = Acknowledged { ack, iss, elapsed: Duration::ZERO, missing: &[] };
+        sender.on_feedback(sent_at + RTT, &acknowledged, &clear(rate)(number)).unwrap();
+        sender.capped()
+    };
+    assert_eq!(hear(0, at(0), 0), 0);
+    assert_eq!(
+        hear(1, at(60_000), 10_000),
+        0,
+        "a packet in a round trip, as the receiver has to measure it (RFC 5348 §6.2)"
+    );
+    assert_eq!(hear(2, at(120_000), 40_000), 1, "four never left");
+}
