@@ -1,6 +1,7 @@
 //! What a congestion controller is: it turns acknowledgements and losses into a window and a pace.
 
 pub mod aimd;
+pub mod bbr;
 #[cfg(test)]
 mod closed_loop;
 pub mod copa;
@@ -34,6 +35,17 @@ pub struct Acked {
     pub window_limited: bool,
 }
 
+/// A packet that leaves, as a controller sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Bytes that are under way, its own counted in.
+    pub outstanding: u64,
+    /// Before it there was nothing to send, though window and pace would have let something go.
+    pub app_limited: bool,
+}
+
 /// A congestion event, as a controller sees it: at most once a round trip, or more rarely.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
@@ -60,6 +72,9 @@ pub trait Controller: Send + std::fmt::Debug {
 
     /// How many bytes may be outstanding.
     fn window(&self) -> u64;
+
+    /// A packet leaves. One that goes by windows alone need not know.
+    fn on_sent(&mut self, _now: Instant, _sent: Sent) {}
 
     /// Bytes arrived, and their flow is not repairing a loss, unless it wants to know nevertheless.
     fn on_acked(&mut self, now: Instant, acked: Acked);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::controller::{
-    Controller, aimd::Aimd, copa::Copa, cubic::Cubic, newreno::NewReno, scream::Scream, tfrc::Tfrc,
+    Controller, aimd::Aimd, bbr::Bbr, copa::Copa, cubic::Cubic, newreno::NewReno, scream::Scream, tfrc::Tfrc,
 };
 
 /// The controllers there are, each with its defaults.
@@ -22,6 +22,8 @@ pub enum Kind {
     Copa,
     /// [`Scream`], for live streams: it keeps queues short where little is lost.
     Scream,
+    /// [`Bbr`], by a model of the path: it holds its own beside flows that fill the queue.
+    Bbr,
     /// [`Aimd`], the papers' own.
     Aimd,
     /// [`NewReno`], the TCP of RFC 5681.
@@ -34,13 +36,15 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Copa, Self::Scream, Self::Aimd, Self::NewReno, Self::Cubic, Self::Tfrc];
+    pub const ALL: [Self; 7] =
+        [Self::Copa, Self::Scream, Self::Bbr, Self::Aimd, Self::NewReno, Self::Cubic, Self::Tfrc];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Copa => "copa",
             Self::Scream => "scream",
+            Self::Bbr => "bbr",
             Self::Aimd => "aimd",
             Self::NewReno => "newreno",
             Self::Cubic => "cubic",
@@ -53,6 +57,7 @@ impl Kind {
         match self {
             Self::Copa => |mtu| Box::new(Copa::new(mtu)),
             Self::Scream => |mtu| Box::new(Scream::new(mtu)),
+            Self::Bbr => |mtu| Box::new(Bbr::new(mtu)),
             Self::Aimd => |mtu| Box::new(Aimd::new(mtu)),
             Self::NewReno => |mtu| Box::new(NewReno::new(mtu)),
             Self::Cubic => |mtu| Box::new(Cubic::new(mtu)),
@@ -77,7 +82,7 @@ impl FromStr for Kind {
 
 /// A name that no controller has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {0:?}: take copa, scream, aimd, newreno, cubic or tfrc")]
+#[error("there is no controller {0:?}: take copa, scream, bbr, aimd, newreno, cubic or tfrc")]
 pub struct UnknownController(String);
 
 #[cfg(test)]

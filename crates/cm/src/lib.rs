@@ -34,7 +34,7 @@ pub mod view;
 
 pub use client::ClientEvent;
 pub use controller::{
-    Acked, Controller, aimd::Aimd, copa::Copa, cubic::Cubic, newreno::NewReno, scream::Scream, tfrc::Tfrc,
+    Acked, Controller, aimd::Aimd, bbr::Bbr, copa::Copa, cubic::Cubic, newreno::NewReno, scream::Scream, tfrc::Tfrc,
 };
 pub use delivery::DeliveryRate;
 pub use destination::{Destination, User};

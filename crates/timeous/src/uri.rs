@@ -102,7 +102,7 @@ pub const KEYS: [(&str, &str); 20] = [
     (
         "controller",
         "with ccid=2, what decides how fast this end sends: copa (keeps queues short; the default of live streams), \
-         scream, aimd (the default of others), newreno, cubic or tfrc; all streams to one host have the same",
+         scream, bbr (a model of the path), aimd (the default of others), newreno, cubic or tfrc; all streams to one host have the same",
     ),
     ("service", "the DCCP service code, four characters such as RTPV"),
     ("dport", "the DCCP port behind the UDP port"),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, Rng};
 
-use super::{Acked, Congestion, Controller};
+use super::{Acked, Congestion, Controller, Sent};
 use crate::rtt::RttEstimator;
 
 /// A link with a drop-tail queue.
@@ -92,6 +92,7 @@ impl Run {
                 let arrives = free_at.max(now) + link.rtt;
                 let news = under_way.back().map_or(arrives, |before| before.news.max(arrives));
                 under_way.push_back(UnderWay { left: now, news, lost });
+                controller.on_sent(now, Sent { bytes: mtu, outstanding: outstanding + mtu, app_limited: false });
                 let pace = rtt.smoothed().map_or(Duration::ZERO, |srtt| controller.pace(srtt).time_for(mtu));
                 next_release = now + pace;
                 continue;

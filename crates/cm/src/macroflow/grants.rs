@@ -2,6 +2,7 @@
 
 use timeous_core::{Duration, Instant};
 
+use crate::controller::Sent;
 use crate::flow::FlowId;
 use crate::flows::{Flow, Flows};
 use crate::grant::Grant;
@@ -120,6 +121,9 @@ impl Macroflow {
     }
 
     fn charge_pace(&mut self, now: Instant) {
+        // Pace and window would have let it go before: there was nothing.
+        let was_held = self.limited_at.is_some_and(|at| at >= self.next_release);
+        self.starved |= !was_held && now > self.next_release + self.slack();
         if let Some((_, gap)) = self.reckoned.pace {
             if self.burst > 0 && self.held.is_none() {
                 self.burst = self.burst.saturating_sub(self.mtu);
@@ -158,6 +162,8 @@ impl Macroflow {
         self.totals.sent += bytes;
         self.signs.sends(now, self.last_sent);
         self.last_sent = Some(now);
+        let app_limited = std::mem::take(&mut self.starved);
+        self.controller.on_sent(now, Sent { bytes, outstanding: self.outstanding, app_limited });
         if let Some(ledger) = &mut flow.ledger {
             ledger.sent(now, bytes);
         }

@@ -57,6 +57,8 @@ pub enum Controller {
     Cubic,
     /// [`Kind::Tfrc`].
     Tfrc,
+    /// [`Kind::Bbr`].
+    Bbr,
 }
 
 impl From<Kind> for Controller {
@@ -68,6 +70,7 @@ impl From<Kind> for Controller {
             Kind::NewReno => Self::NewReno,
             Kind::Cubic => Self::Cubic,
             Kind::Tfrc => Self::Tfrc,
+            Kind::Bbr => Self::Bbr,
         }
     }
 }
@@ -81,6 +84,7 @@ impl From<Controller> for Kind {
             Controller::NewReno => Self::NewReno,
             Controller::Cubic => Self::Cubic,
             Controller::Tfrc => Self::Tfrc,
+            Controller::Bbr => Self::Bbr,
         }
     }
 }

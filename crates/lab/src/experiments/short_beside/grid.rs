@@ -5,7 +5,7 @@ use timeous_cm::Kind;
 use super::bed::{Trial, Waits, Who};
 use crate::experiment::{Choice, Run};
 
-pub(super) const KINDS: [Kind; 5] = [Kind::Copa, Kind::Aimd, Kind::NewReno, Kind::Cubic, Kind::Tfrc];
+pub(super) const KINDS: [Kind; 6] = [Kind::Copa, Kind::Bbr, Kind::Aimd, Kind::NewReno, Kind::Cubic, Kind::Tfrc];
 pub(super) const FLOWS: [u8; 2] = [1, 4];
 
 pub(super) fn trials(run: &Run<'_>) -> Vec<Trial> {

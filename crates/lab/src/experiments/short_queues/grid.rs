@@ -1,4 +1,4 @@
-//! Which links are tried: every combination of four properties, or with one seed six of them and three controllers.
+//! Which links are tried: every combination of four properties, or with one seed six of them and four controllers.
 
 use timeous::core::{Duration, Rate};
 use timeous_cm::Kind;
@@ -6,7 +6,7 @@ use timeous_cm::Kind;
 use super::bed::{DEADLINE, Trial};
 use crate::experiment::{Choice, Run};
 
-pub(super) const KINDS: [Kind; 5] = [Kind::Copa, Kind::Scream, Kind::Aimd, Kind::Cubic, Kind::Tfrc];
+pub(super) const KINDS: [Kind; 6] = [Kind::Copa, Kind::Scream, Kind::Aimd, Kind::Bbr, Kind::Cubic, Kind::Tfrc];
 const RATES: [Rate; 3] = [Rate::from_kbps(300), Rate::from_kbps(1_000), Rate::from_kbps(5_000)];
 const RTTS: [u64; 3] = [20, 80, 200];
 /// In deadlines.
@@ -28,7 +28,7 @@ fn links(all: bool) -> Vec<[usize; 4]> {
 pub(super) fn trials(run: &Run<'_>) -> Vec<Trial> {
     let mut trials = Vec::new();
     for [rate, rtt, queue, loss] in links(run.seeds > 1) {
-        for &kind in if run.seeds > 1 { &KINDS[..] } else { &KINDS[..3] } {
+        for &kind in if run.seeds > 1 { &KINDS[..] } else { &KINDS[..4] } {
             trials.extend(run.seeds().map(|seed| Trial {
                 kind,
                 rate: RATES[rate],
@@ -54,7 +54,7 @@ pub(super) fn choices() -> Vec<Choice> {
         ours("loss", "0, 1 and 5 % of the packets, at random", "what radio links lose whatever is sent"),
         ours(
             "combinations",
-            "all 81; with one seed, six of the slower links and three controllers",
+            "all 81; with one seed, six of the slower links and four controllers",
             "a test has to be short",
         ),
         ours(

@@ -1,0 +1,373 @@
+//! What BBR is in the middle of: startup, drain, probing for more rate, probing the round trip (draft-ietf-ccwg-bbr §5.3).
+
+use timeous_core::{Duration, Instant, Rng};
+
+use super::super::Acked;
+use super::model::{BETA, is_too_much};
+use super::sampling::Sample;
+use super::{Bbr, MIN_PIPE};
+
+/// So many lossy acknowledgements in a round trip end the startup: `BBRStartupFullLossCnt`.
+const FULL_LOSSES: u32 = 6;
+/// A rate that grows by less in three round trips is the path's (§5.3.1.2).
+const STILL_GROWS: f64 = 1.25;
+const FULL_AFTER: u32 = 3;
+/// A queue that others fill never drains: so many round trips are enough (§5.3.2).
+const DRAIN_ROUNDS: u64 = 3;
+/// Between two times of probing for more rate: so long and up to a second more, and no more round trips than a Reno flow takes
+/// to grow by as much, up to this (§5.3.3.5).
+const PROBE_AFTER: Duration = Duration::from_secs(2);
+const PROBE_AFTER_ROUNDS: f64 = 63.0;
+/// `ProbeRTTDuration`, and what may be under way meanwhile of what the path holds.
+const PROBE_RTT_FOR: Duration = Duration::from_millis(200);
+const PROBE_RTT_GAIN: f64 = 0.5;
+
+/// What it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Startup,
+    Drain,
+    /// The four of `ProbeBW`.
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+}
+
+impl State {
+    /// §5.6.1.
+    pub(super) fn pacing_gain(self) -> f64 {
+        match self {
+            Self::Startup => 2.77,
+            Self::Drain => 0.5,
+            Self::Down => 0.9,
+            Self::Cruise | Self::Refill | Self::ProbeRtt => 1.0,
+            Self::Up => 1.25,
+        }
+    }
+
+    pub(super) fn window_gain(self) -> f64 {
+        match self {
+            Self::Up => 2.25,
+            Self::ProbeRtt => PROBE_RTT_GAIN,
+            _ => 2.0,
+        }
+    }
+
+    pub(super) fn is_cycle(self) -> bool {
+        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
+    }
+
+    fn is_probing(self) -> bool {
+        matches!(self, Self::Startup | Self::Refill | Self::Up)
+    }
+}
+
+/// What acknowledgements are of: packets that probed, or that did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probes {
+    Refill,
+    Start,
+    Feedback,
+    Stop,
+}
+
+/// A cycle of probing for more rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cycle {
+    began: Instant,
+    wait: Duration,
+    /// Round trips since the last time of probing.
+    rounds: u64,
+    probes: Probes,
+    /// A loss still counts against this time of probing.
+    heeds: bool,
+    up_rounds: u32,
+    /// Bytes that are acknowledged for each by which the bound grows, and those that have been.
+    up_count: f64,
+    up_acked: f64,
+}
+
+impl Default for Cycle {
+    fn default() -> Self {
+        Self {
+            began: Instant::ZERO,
+            wait: PROBE_AFTER,
+            rounds: 0,
+            probes: Probes::Stop,
+            heeds: false,
+            up_rounds: 0,
+            up_count: f64::INFINITY,
+            up_acked: 0.0,
+        }
+    }
+}
+
+/// Whether the path is full: its rate has stopped to grow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Full {
+    rate: f64,
+    rounds: u32,
+    now: bool,
+    /// It was at some time.
+    pub(super) reached: bool,
+}
+
+impl Full {
+    /// Looks anew, from a rate on.
+    fn look_again(&mut self, rate: f64) {
+        *self = Self { rate, reached: self.reached, ..Self::default() };
+    }
+}
+
+/// The round trip is being probed: until then, if the pipe is empty enough, and whether a round trip went by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RttProbe {
+    until: Option<Instant>,
+    round_is_over: bool,
+}
+
+impl Bbr {
+    /// The states' part of an acknowledgement, in the order of §5.2.3.
+    pub(super) fn advance(&mut self, now: Instant, acked: &Acked, sample: &Sample) {
+        if self.model.round_starts {
+            self.cycle.rounds += 1;
+        }
+        self.look_whether_full(sample);
+        self.check_startup();
+        let drained = self.inflight(1.0);
+        if self.state == State::Drain
+            && (acked.outstanding as f64 <= drained || self.model.rounds > self.drain_began + DRAIN_ROUNDS)
+        {
+            self.go_down(now);
+        }
+        if self.full.reached {
+            self.adapt_long_term(acked, sample);
+            self.turn(now, acked, sample);
+        }
+        if let Some(rtt) = acked.rtt {
+            self.model.measured(now, rtt);
+        }
+        self.probe_rtt(now, acked);
+    }
+
+    /// Once in a lossy round trip, unless it probes (§5.5.10.3).
+    pub(super) fn heed_losses(&mut self, sample: &Sample) {
+        if !self.model.lossy_round_starts {
+            return;
+        }
+        if self.model.has_lost && !self.state.is_probing() {
+            self.model.lower(self.window);
+        }
+        if self.state == State::Startup && self.lossy_acks >= FULL_LOSSES && is_too_much(sample) {
+            self.startup_is_lossy = true;
+        }
+        (self.model.has_lost, self.lossy_acks) = (false, 0);
+    }
+
+    /// §5.3.1.2.
+    fn look_whether_full(&mut self, sample: &Sample) {
+        let Some(rate) = sample.rate.filter(|_| !self.full.now && self.model.round_starts && !sample.app_limited)
+        else {
+            return;
+        };
+        if rate >= self.full.rate * STILL_GROWS {
+            self.full.look_again(rate);
+            return;
+        }
+        self.full.rounds += 1;
+        self.full.now = self.full.rounds >= FULL_AFTER;
+        self.full.reached |= self.full.now;
+    }
+
+    /// §5.3.1.3.
+    fn check_startup(&mut self) {
+        if self.state != State::Startup {
+            return;
+        }
+        if std::mem::take(&mut self.startup_is_lossy) {
+            self.full.reached = true;
+            self.model.inflight_hi = self.model.bdp(1.0).unwrap_or(0.0).max(self.model.latest_inflight);
+        }
+        if self.full.reached {
+            self.drain();
+        }
+    }
+
+    /// The rate is known, and a queue is likely.
+    pub(super) fn drain(&mut self) {
+        (self.state, self.drain_began) = (State::Drain, self.model.rounds);
+    }
+
+    /// The cycle of §5.3.3.6: the bound that losses of probing have set, and the states.
+    fn adapt_long_term(&mut self, acked: &Acked, sample: &Sample) {
+        if self.model.round_starts {
+            match self.cycle.probes {
+                Probes::Start => self.cycle.probes = Probes::Feedback,
+                // The rate that was found now is the best chance to know what there is: what was found before goes.
+                Probes::Stop => {
+                    (self.cycle.probes, self.cycle.heeds) = (Probes::Refill, false);
+                    if self.state.is_cycle() && !sample.app_limited {
+                        self.model.forget_a_cycle();
+                    }
+                }
+                _ => {}
+            }
+        }
+        if is_too_much(sample) {
+            if self.cycle.heeds {
+                self.probed_too_much(sample);
+            }
+            return;
+        }
+        if self.model.inflight_hi.is_infinite() {
+            return;
+        }
+        self.model.inflight_hi = self.model.inflight_hi.max(sample.outstanding as f64);
+        if self.state == State::Up {
+            self.raise(acked);
+        }
+    }
+
+    /// Probing has cost more than it may (§5.5.10.2, `BBRHandleInflightTooHigh`).
+    pub(super) fn probed_too_much(&mut self, sample: &Sample) {
+        self.cycle.heeds = false;
+        if !sample.app_limited {
+            let target = self.model.bdp(1.0).map_or(self.window, |bdp| bdp.min(self.window));
+            self.model.inflight_hi = (sample.outstanding as f64).max(BETA * target);
+        }
+        self.is_to_go_down |= self.state == State::Up;
+    }
+
+    /// Whether a loss counts against this time of probing.
+    pub(super) fn heeds_probing(&self) -> bool {
+        self.cycle.heeds
+    }
+
+    fn turn(&mut self, now: Instant, acked: &Acked, sample: &Sample) {
+        let probes_too_much = std::mem::take(&mut self.is_to_go_down);
+        match self.state {
+            State::Down | State::Cruise if self.is_time_to_probe(now) => self.refill(),
+            State::Down if self.has_headroom(acked) => self.state = State::Cruise,
+            // A round trip at the rate of before, so that probing begins with the pipe full and the queue as it is.
+            State::Refill if self.model.round_starts => self.go_up(sample),
+            State::Up => {
+                if acked.window_limited && self.window >= self.model.inflight_hi {
+                    // What the bound allows tells nothing of the path's rate.
+                    self.full.look_again(sample.rate.unwrap_or(0.0));
+                } else if self.full.now {
+                    self.go_down(now);
+                }
+                if probes_too_much && self.state == State::Up {
+                    self.go_down(now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn has_headroom(&self, acked: &Acked) -> bool {
+        let most = self.model.with_headroom(self.mtu).max(MIN_PIPE * self.mtu);
+        acked.outstanding as f64 <= most.min(self.inflight(1.0))
+    }
+
+    fn is_time_to_probe(&self, now: Instant) -> bool {
+        let target = self.model.bdp(1.0).map_or(self.window, |bdp| bdp.min(self.window)) / self.mtu;
+        now.saturating_since(self.cycle.began) > self.cycle.wait
+            || self.cycle.rounds as f64 >= target.min(PROBE_AFTER_ROUNDS)
+    }
+
+    pub(super) fn go_down(&mut self, now: Instant) {
+        self.model.forget_congestion();
+        // Flows that began together do not probe together.
+        let mut rng = Rng::from_seed(now.as_nanos() ^ self.sampler.delivered() << 20);
+        self.cycle.rounds = rng.below(2);
+        self.cycle.wait = PROBE_AFTER + Duration::from_secs_f64(rng.unit());
+        (self.cycle.began, self.cycle.up_count) = (now, f64::INFINITY);
+        self.enter(State::Down, Probes::Stop);
+    }
+
+    fn refill(&mut self) {
+        self.model.forget_short_term();
+        (self.cycle.up_rounds, self.cycle.up_acked) = (0, 0.0);
+        self.enter(State::Refill, Probes::Refill);
+    }
+
+    fn go_up(&mut self, sample: &Sample) {
+        self.cycle.heeds = true;
+        self.full.look_again(sample.rate.unwrap_or(0.0));
+        self.enter(State::Up, Probes::Start);
+        self.raise_faster();
+    }
+
+    fn enter(&mut self, state: State, probes: Probes) {
+        (self.state, self.cycle.probes) = (state, probes);
+        self.model.start_round(self.sampler.delivered());
+    }
+
+    /// By a packet in the first round trip, two in the second, four in the third.
+    fn raise_faster(&mut self) {
+        let growth = self.mtu * f64::from(1 << self.cycle.up_rounds);
+        self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(30);
+        self.cycle.up_count = (self.window / growth).max(1.0);
+    }
+
+    fn raise(&mut self, acked: &Acked) {
+        if !acked.window_limited || self.window < self.model.inflight_hi {
+            return;
+        }
+        self.cycle.up_acked += acked.bytes as f64;
+        self.model.inflight_hi += self.cycle.up_acked / self.cycle.up_count;
+        self.cycle.up_acked = 0.0;
+        if self.model.round_starts {
+            self.raise_faster();
+        }
+    }
+
+    /// §5.3.4.3.
+    fn probe_rtt(&mut self, now: Instant, acked: &Acked) {
+        if self.state != State::ProbeRtt && self.model.probe_rtt_is_due && !self.restarts {
+            self.save_window();
+            self.rtt_probe = RttProbe::default();
+            self.enter(State::ProbeRtt, Probes::Stop);
+        }
+        if self.state == State::ProbeRtt {
+            self.sampler.limit_by_application(acked.outstanding);
+            match self.rtt_probe.until {
+                None if acked.outstanding as f64 <= self.probe_rtt_window() => {
+                    self.rtt_probe.until = Some(now + PROBE_RTT_FOR);
+                    self.model.start_round(self.sampler.delivered());
+                }
+                None => {}
+                Some(_) => {
+                    self.rtt_probe.round_is_over |= self.model.round_starts;
+                    if self.rtt_probe.round_is_over {
+                        self.end_rtt_probe(now);
+                    }
+                }
+            }
+        }
+        self.restarts = false;
+    }
+
+    pub(super) fn probe_rtt_window(&self) -> f64 {
+        self.model.bdp(PROBE_RTT_GAIN).unwrap_or(0.0).max(MIN_PIPE * self.mtu)
+    }
+
+    /// If it has lasted long enough (`BBRCheckProbeRTTDone`, §5.3.4.4).
+    pub(super) fn end_rtt_probe(&mut self, now: Instant) {
+        if self.state != State::ProbeRtt || self.rtt_probe.until.is_none_or(|until| now <= until) {
+            return;
+        }
+        self.model.has_probed_rtt(now);
+        self.restore_window();
+        self.model.forget_short_term();
+        if self.full.reached {
+            self.go_down(now);
+            self.state = State::Cruise;
+        } else {
+            self.state = State::Startup;
+        }
+    }
+}
