@@ -48,6 +48,12 @@ impl LateChoice for Chain {
         self.policies.iter_mut().all(|policy| policy.is_worth_repeating(now, path, meta))
     }
 
+    /// What does not lie in the time is told first: another policy may have said no for that.
+    fn why_not(&self, meta: &AduMeta) -> DropReason {
+        let mut reasons = self.policies.iter().map(|policy| policy.why_not(meta));
+        reasons.find(|&reason| reason != DropReason::TooLate).unwrap_or(DropReason::TooLate)
+    }
+
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
         for policy in &mut self.policies {
             policy.on_fate(meta, fate);
@@ -95,6 +101,8 @@ impl Queue for Recording<'_> {
 
 #[cfg(test)]
 mod tests {
+    use timeous_core::FrameId;
+
     use super::*;
     use crate::testing::{TestQueue, at, path};
     use crate::{Deadlines, Dependencies};
@@ -114,5 +122,18 @@ mod tests {
         later.push_frame(3, &[2]);
         chain.choose(at(21), &path(), &mut later);
         assert!(later.left().is_empty());
+    }
+
+    /// What had been pulled and waited for its turn was told of as too late.
+    #[test]
+    fn what_was_pulled_and_refers_to_what_is_gone_is_not_given_up_for_the_time() {
+        let mut chain = Chain::default().then(Deadlines).then(Dependencies::default());
+        chain.on_fate(&AduMeta { frame: FrameId(1), ..AduMeta::default() }, Fate::Lost);
+        let mut refers = AduMeta { frame: FrameId(2), deadline: Some(at(10)), ..AduMeta::default() };
+        assert!(refers.references.push(FrameId(1)));
+        assert!(!chain.is_worth_repeating(at(0), &path(), &refers));
+        assert_eq!(chain.why_not(&refers), DropReason::ReferenceLost);
+        assert_eq!(chain.why_not(&AduMeta { frame: FrameId(3), ..refers }), DropReason::ReferenceLost);
+        assert_eq!(chain.why_not(&AduMeta { frame: FrameId(3), ..AduMeta::default() }), DropReason::TooLate);
     }
 }

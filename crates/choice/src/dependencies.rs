@@ -92,6 +92,10 @@ impl LateChoice for Dependencies {
         !meta.is_expired(now + optimistic(path)) && !self.is_useless(meta)
     }
 
+    fn why_not(&self, meta: &AduMeta) -> DropReason {
+        if self.is_useless(meta) { DropReason::ReferenceLost } else { DropReason::TooLate }
+    }
+
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
         self.note(meta);
         match fate {

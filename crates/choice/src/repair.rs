@@ -274,6 +274,10 @@ impl<S: AduSource> AduSource for Repair<S> {
         self.inner.is_worth_repeating(now, path, meta)
     }
 
+    fn why_not(&self, meta: &AduMeta) -> DropReason {
+        self.inner.why_not(meta)
+    }
+
     fn sent(&mut self, token: u64) {
         self.inner.sent(token);
     }

@@ -1,7 +1,7 @@
 //! Late choice: the trait of a policy that decides what in a send queue is still worth sending, and of its part that speaks
 //! with the source.
 
-use crate::adu::{AduMeta, Fate};
+use crate::adu::{AduMeta, DropReason, Fate};
 use crate::advice::{Advice, BufferState};
 use crate::queue::Queue;
 use crate::time::{Instant, Rate};
@@ -39,6 +39,12 @@ pub trait LateChoice: Send {
     /// place. Not if it cannot arrive before its deadline.
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
         !meta.is_expired(now + path.one_way())
+    }
+
+    /// Why an ADU of which [`is_worth_repeating`](Self::is_worth_repeating) says no is given up.
+    fn why_not(&self, meta: &AduMeta) -> DropReason {
+        let _ = meta;
+        DropReason::TooLate
     }
 
     /// Hears what became of an ADU that left, or that others gave up.

@@ -252,6 +252,12 @@ pub trait AduSource {
         !meta.is_expired(now + path.one_way())
     }
 
+    /// Why an ADU of which [`is_worth_repeating`](Self::is_worth_repeating) says no is given up.
+    fn why_not(&self, meta: &AduMeta) -> DropReason {
+        let _ = meta;
+        DropReason::TooLate
+    }
+
     /// The packet with this ADU was given to the device (the paper's `dev_i` moves on).
     fn sent(&mut self, token: u64);
 

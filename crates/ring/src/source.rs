@@ -270,6 +270,10 @@ impl AduSource for RingSource {
         }
     }
 
+    fn why_not(&self, meta: &AduMeta) -> DropReason {
+        self.choice.as_ref().map_or(DropReason::TooLate, |choice| choice.why_not(meta))
+    }
+
     fn sent(&mut self, token: u64) {
         self.consumer.sent(token);
     }

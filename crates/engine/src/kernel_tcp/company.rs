@@ -7,6 +7,8 @@ use crate::clock;
 
 /// A segment is filled so far: a jumbo frame's. Loopback's would hold hundreds of datagrams, and be lost as one.
 const LONGEST: usize = 9_000;
+/// One goes in, and another is written meanwhile.
+const MOST_SPARE: usize = 2;
 
 impl Sending {
     /// Another datagram for the segment of which so many bytes are taken, if one waits that fits.
@@ -21,14 +23,26 @@ impl Sending {
             let fits = first.payload.len() <= room && !first.pulled.meta.is_expired(clock::now());
             return if fits { self.waiting.pop_front() } else { None };
         }
-        let (path, mut payload) = (self.path(), Vec::new());
-        let mut pulled = source.pull_beside(now, &path, room, &mut payload)?;
+        let (path, mut payload) = (self.path(), self.spare.pop().unwrap_or_default());
+        let Some(mut pulled) = source.pull_beside(now, &path, room, &mut payload) else {
+            self.keep_spare(payload);
+            return None;
+        };
         pulled.gather(source, &mut payload);
         let company = Held { pulled, number: self.writer.number(), payload, copied: false };
         if company.pulled.meta.is_expired(clock::now()) {
             Self::give_up(&company.pulled, false, source);
+            self.keep_spare(company.payload);
             return None;
         }
         Some(company)
+    }
+
+    /// For the next one.
+    pub(super) fn keep_spare(&mut self, mut payload: Vec<u8>) {
+        if payload.capacity() > 0 && self.spare.len() < MOST_SPARE {
+            payload.clear();
+            self.spare.push(payload);
+        }
     }
 }

@@ -312,7 +312,7 @@ impl Sending {
             let is_expired = pulled.meta.is_expired(now);
             let is_worth_it = !is_expired && source.is_worth_repeating(now, &path, &pulled.meta);
             if !is_worth_it {
-                let reason = if is_expired { DropReason::Expired } else { DropReason::TooLate };
+                let reason = if is_expired { DropReason::Expired } else { source.why_not(&pulled.meta) };
                 source.dropped(pulled.token, reason);
             }
             is_worth_it

@@ -50,6 +50,8 @@ pub(super) struct Sending {
     blocked: bool,
     pub(super) scratch: Vec<u8>,
     pub(super) payload: Vec<u8>,
+    /// Buffers of datagrams that the kernel has.
+    pub(super) spare: Vec<Vec<u8>>,
     pub(super) replaced: u64,
     pub(super) padded: u64,
     /// Datagrams in the kernel whose deadline has come there, and that cannot be changed.
@@ -121,6 +123,7 @@ impl Sending {
             blocked: false,
             scratch: Vec::new(),
             payload: Vec::new(),
+            spare: Vec::new(),
             replaced: 0,
             padded: 0,
             unchanged: 0,
@@ -308,7 +311,8 @@ impl Sending {
             source.sent(next.pulled.token);
             counts.data_sent += 1;
             counts.bytes_sent += next.payload.len() as u64;
-            self.payload = next.payload;
+            let used = std::mem::replace(&mut self.payload, next.payload);
+            self.keep_spare(used);
             match company {
                 Some(company) if self.rest.is_none() => next = company,
                 company => {

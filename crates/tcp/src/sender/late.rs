@@ -144,8 +144,9 @@ impl Late {
         let held = &mut self.held;
         self.waiting.retain(|&number| {
             let is_worth_it = held.is_worth_sending(number, now, path, source);
-            if !is_worth_it && let Some(token) = held.forget(number) {
-                source.dropped(token, DropReason::TooLate);
+            if !is_worth_it {
+                let reason = held.get(number).map_or(DropReason::TooLate, |(meta, _)| source.why_not(meta));
+                held.forget(number).into_iter().for_each(|token| source.dropped(token, reason));
             }
             is_worth_it
         });

@@ -19,6 +19,7 @@ struct Script {
     pulled: u64,
     sent: Vec<u64>,
     missed: usize,
+    dropped: Vec<(u64, DropReason)>,
     /// What has left is not worth it any more.
     is_stale: bool,
 }
@@ -57,7 +58,13 @@ impl AduSource for Script {
 
     fn lost(&mut self, _: u64) {}
 
-    fn dropped(&mut self, _: u64, _: DropReason) {}
+    fn why_not(&self, _: &AduMeta) -> DropReason {
+        DropReason::ReferenceLost
+    }
+
+    fn dropped(&mut self, token: u64, reason: DropReason) {
+        self.dropped.push((token, reason));
+    }
 }
 
 fn script(lens: &[usize]) -> Script {
@@ -154,4 +161,15 @@ fn what_did_not_arrive_since_its_place_had_something_already_leaves_before_what_
         let number = late.next(at(200), &path(), 1_000, &mut source);
         assert_eq!(number, Some(first), "the echo of {echo} ms tells which version it was");
     }
+}
+
+#[test]
+fn what_waits_for_its_turn_and_is_given_up_has_the_reason_of_who_chooses() {
+    let (mut late, mut source) = (Late::new(true), script(&[300, 700]));
+    let (len, _) = fresh(&mut late, &mut source, sealed_len(300));
+    source.is_stale = true;
+    late.again(at(150), &path(), 0..len as u64, &mut source, &mut Vec::new());
+    assert_eq!((late.changes().padded, source.pulled), (1, 2), "it is too long for that place");
+    assert_eq!(late.next(at(150), &path(), 1_000, &mut source), None);
+    assert_eq!(source.dropped, [(1, DropReason::ReferenceLost)]);
 }
