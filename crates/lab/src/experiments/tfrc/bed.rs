@@ -21,6 +21,8 @@ pub(crate) const ACCESS: Duration = Duration::from_millis(1);
 pub(crate) const JITTER: Duration = Duration::from_millis(1);
 /// Flows begin within this time.
 const BEGINNING: Duration = Duration::from_secs(1);
+/// Packets that leave within so long leave at once.
+const AT_ONCE: Duration = Duration::from_micros(100);
 const FROM: u16 = 5_000;
 const TO: u16 = 6_000;
 
@@ -80,6 +82,16 @@ pub(crate) struct Met {
     pub(crate) packets: u64,
     pub(crate) recoveries: u64,
     pub(crate) timeouts: u64,
+}
+
+/// What became of packets.
+pub(crate) struct Journeys {
+    /// When the bottleneck dropped one, and of which flow.
+    pub(crate) drops: Vec<(Instant, usize)>,
+    /// How many each flow handed to it.
+    pub(crate) arrived: Vec<u64>,
+    /// How many of each flow's left its host at once, each time.
+    pub(crate) bursts: Vec<Vec<u64>>,
 }
 
 /// What flows share.
@@ -172,16 +184,22 @@ impl Bed {
         Ends::Dccp(caller, self.add(to, TO, manager(kind), listener))
     }
 
-    /// What the bottleneck has dropped since journeys are recorded, or since this was asked: when, and of which flow; and how
-    /// many packets each flow handed to it.
-    pub(crate) fn take_drops(&mut self) -> (Vec<(Instant, usize)>, Vec<u64>) {
+    /// What journeys tell since they are recorded, or since this was asked.
+    pub(crate) fn take_journeys(&mut self) -> Journeys {
         let forward = self.net.bottleneck.0;
         let (mut flows, mut drops, mut arrived) = (BTreeMap::new(), Vec::new(), vec![0; self.ends.len()]);
+        let mut bursts = vec![(Instant::ZERO, Vec::new()); self.ends.len()];
         for Step { at, packet, what } in self.network.take_journeys() {
             match what {
                 Passage::Sent(node) => {
                     if let Some(flow) = self.net.left.iter().position(|left| *left == node) {
                         flows.insert(packet, flow);
+                        let (last, bursts) = &mut bursts[flow];
+                        match bursts.last_mut().filter(|_| at.saturating_since(*last) < AT_ONCE) {
+                            Some(burst) => *burst += 1,
+                            None => bursts.push(1),
+                        }
+                        *last = at;
                     }
                 }
                 Passage::Entered(link) if link == forward => {
@@ -193,7 +211,7 @@ impl Bed {
                 _ => {}
             }
         }
-        (drops, arrived)
+        Journeys { drops, arrived, bursts: bursts.into_iter().map(|(_, bursts)| bursts).collect() }
     }
 
     /// Bytes of data that have come, by flow.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use timeous::core::{Duration, Instant};
 use timeous_net::link::{QueueKind, RedConfig};
 
-use super::bed::{Bed, Bottleneck, Flow};
+use super::bed::{Bed, Bottleneck, Flow, Journeys};
 use super::why::Means;
 
 /// What is otherwise.
@@ -66,6 +66,9 @@ pub(crate) struct Single {
     /// Of the times at which the queue was full, those that only one flow met; and those that both did.
     pub(crate) alone: [f64; 2],
     pub(crate) both: f64,
+    /// How many packets of TCP left at once, at most, and of how many times how often it was more than three.
+    pub(crate) at_once: u64,
+    pub(crate) more_than_three: (usize, usize),
 }
 
 impl Single {
@@ -87,7 +90,7 @@ impl Single {
         let rates = bed.rates(Duration::from_secs(seconds), seconds, count);
         let looks = looks.into_inner();
         let met = [0..1, 1..2].map(|flow| Means::of(&looks, flow));
-        let (drops, arrived) = bed.take_drops();
+        let Journeys { drops, arrived, bursts } = bed.take_journeys();
         let of = |flow: usize| drops.iter().filter(move |(_, of)| *of == flow).map(|(at, _)| *at);
         let rtt = met.map(|met| Duration::from_secs_f64(met.rtt / 1e3));
         let own = [0, 1].map(|flow| events(of(flow), rtt[flow]).len());
@@ -103,6 +106,8 @@ impl Single {
             drops_an_event: [0, 1].map(|flow| of(flow).count() as f64 / own[flow].max(1) as f64),
             alone: [0, 1].map(|flow| share(&|time| hit(flow, time) && !hit(1 - flow, time))),
             both: share(&|time| hit(0, time) && hit(1, time)),
+            at_once: bursts[1].iter().copied().max().unwrap_or(0),
+            more_than_three: (bursts[1].iter().filter(|&&burst| burst > 3).count(), bursts[1].len()),
         }
     }
 }
