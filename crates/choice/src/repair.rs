@@ -287,6 +287,11 @@ impl<S: AduSource> AduSource for Repair<S> {
         self.inner.acked(token);
     }
 
+    fn arrived(&mut self, token: u64, at: Instant) {
+        self.forget(token);
+        self.inner.arrived(token, at);
+    }
+
     fn missed(&mut self, meta: &AduMeta) {
         self.inner.missed(meta);
     }

@@ -264,6 +264,12 @@ pub trait AduSource {
     /// The peer has acknowledged it.
     fn acked(&mut self, token: u64);
 
+    /// The same, where it is known that it came `at` this instant or later.
+    fn arrived(&mut self, token: u64, at: Instant) {
+        let _ = at;
+        self.acked(token);
+    }
+
     /// An ADU that left was not there by its deadline, as far as acknowledgements tell, or nothing brings it any more. Of its
     /// fate the source is told besides.
     fn missed(&mut self, meta: &AduMeta) {

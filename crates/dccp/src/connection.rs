@@ -2,6 +2,7 @@
 
 mod acks;
 mod again;
+mod arrival;
 mod asked;
 mod closing;
 mod config;
@@ -50,6 +51,7 @@ use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
 use crate::service::ServiceCode;
 use again::Repeats;
+use arrival::Arrival;
 use asked::Handshake;
 use control::Control;
 use protection::Protection;
@@ -172,6 +174,7 @@ pub struct Connection {
     reception: Reception,
     restraint: Restraint,
     repeats: Repeats,
+    arrival: Arrival,
     protection: Protection,
     /// Whether the source, in this round of polling, had something and then gave nothing.
     barren: bool,
@@ -259,6 +262,7 @@ impl Connection {
             reception: Reception::default(),
             restraint: Restraint::default(),
             repeats: Repeats::default(),
+            arrival: Arrival::default(),
             protection: Protection::default(),
             barren: false,
             expected: 0,

@@ -249,7 +249,7 @@ impl Rig {
         let mut acked = 0;
         while let Some((_, event)) = sender.endpoint.poll_event() {
             match event {
-                Event::Acked { token } => {
+                Event::Acked { token, .. } => {
                     ring.0.acked(token);
                     acked += 1;
                 }

@@ -73,8 +73,8 @@ impl Session {
             Event::Received(bytes) => {
                 self.received(Received { bytes, at: now, substream: SubStream::default() });
             }
-            Event::Acked { token } => {
-                self.source.acked(token);
+            Event::Acked { token, at } => {
+                self.source.arrived(token, at);
                 self.writable = true;
             }
             Event::Lost { token } => {

@@ -283,6 +283,14 @@ impl AduSource for RingSource {
         self.tell(settled, Fate::Acked);
     }
 
+    fn arrived(&mut self, token: u64, at: Instant) {
+        let settled = self.consumer.acked(token);
+        if let Some(meta) = settled.filter(|meta| meta.is_expired(at)) {
+            self.missed(&meta);
+        }
+        self.tell(settled, Fate::Acked);
+    }
+
     fn missed(&mut self, meta: &AduMeta) {
         if let Some(choice) = &mut self.choice {
             choice.on_missed(meta);

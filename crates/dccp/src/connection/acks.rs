@@ -61,6 +61,7 @@ impl Connection {
                 return;
             }
         };
+        self.note_came(now, cm, ack, elapsed);
         self.peer_delay = self.peer_delay.max(elapsed.min(MAX_PEER_DELAY));
         self.heed_late(now, cm, &mut feedback);
         if !feedback.fates.is_empty() || feedback.rtt.is_some() {
@@ -124,7 +125,7 @@ impl Connection {
                     self.statistics.acked += 1;
                     self.statistics.ce_acked += u64::from(marked);
                     if let Some(token) = token {
-                        self.report_acked(token);
+                        self.report_acked(token, seq);
                     }
                     let covered = &mut self.protection.covered;
                     let verdicts = covered.decide(seq, true, token);
@@ -152,7 +153,7 @@ impl Connection {
     /// Tells the driver what has become of data that were lost.
     pub(super) fn report_verdicts(&mut self, verdicts: &[Verdict]) {
         for &Verdict { token, seq, came } in verdicts {
-            if came { self.report_acked(token) } else { self.report_lost(Some(token), seq) }
+            if came { self.report_acked(token, seq) } else { self.report_lost(Some(token), seq) }
         }
     }
 
@@ -164,9 +165,9 @@ impl Connection {
         self.report_verdicts(&verdicts);
     }
 
-    fn report_acked(&mut self, token: u64) {
+    fn report_acked(&mut self, token: u64, seq: Seq) {
         self.repeats.forget(token);
-        self.events.push_back(Event::Acked { token });
+        self.events.push_back(Event::Acked { token, at: self.came_at(seq) });
     }
 
     fn report_lost(&mut self, token: Option<u64>, seq: Seq) {

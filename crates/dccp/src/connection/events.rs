@@ -1,5 +1,7 @@
 //! What a connection tells its driver, and what it counts.
 
+use timeous_core::Instant;
+
 use crate::reset::ResetReason;
 use crate::service::ServiceCode;
 
@@ -21,6 +23,8 @@ pub enum Event {
     Acked {
         /// The source's name for it.
         token: u64,
+        /// When it came, at the earliest.
+        at: Instant,
     },
     /// The ADU that was pulled as `token` is taken for lost, or did not reach the peer's application.
     Lost {

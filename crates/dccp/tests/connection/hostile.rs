@@ -165,7 +165,7 @@ fn drive_at_random(seed: u64) {
 fn hear(connection: &mut Connection, source: &mut Script) {
     while let Some(event) = connection.poll_event() {
         match event {
-            Event::Acked { token } => source.acked(token),
+            Event::Acked { token, .. } => source.acked(token),
             Event::Lost { token } => source.lost(token),
             _ => {}
         }

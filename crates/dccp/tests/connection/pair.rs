@@ -41,7 +41,7 @@ impl End {
             match event {
                 Event::Connected => self.connected_at = Some(now),
                 Event::Received(bytes) => self.received.push(bytes),
-                Event::Acked { token } => self.source.acked(token),
+                Event::Acked { token, .. } => self.source.acked(token),
                 Event::Lost { token } => self.source.lost(token),
                 Event::Closed { reason } => self.closed = Some(reason),
                 Event::Overdue { token } => self.source.overdue(token),

@@ -49,7 +49,7 @@ impl Host {
                 Event::Incoming { .. } => heard.incoming = true,
                 Event::Connected => heard.connected = true,
                 Event::Received(bytes) => heard.received.push(bytes),
-                Event::Acked { token } => self.queues.source(id).acked(token),
+                Event::Acked { token, .. } => self.queues.source(id).acked(token),
                 Event::Lost { token } => self.queues.source(id).lost(token),
                 Event::Closed { reason } => heard.closed = Some(reason),
             }

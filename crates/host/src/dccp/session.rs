@@ -102,7 +102,7 @@ impl Session {
                 self.arrivals.datagram(now, &bytes);
                 self.side.on_received(now, &bytes);
             }
-            Event::Acked { token } => self.side.source().acked(token),
+            Event::Acked { token, at } => self.side.source().arrived(token, at),
             Event::Lost { token } => self.side.source().lost(token),
             Event::Overdue { token } => self.side.overdue(token),
             Event::TakesRepeats => self.side.allow_repairs(),

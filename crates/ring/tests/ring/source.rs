@@ -1,5 +1,7 @@
 //! The ring as a transport's source: choice at the instant of sending, deadlines, closing.
 
+use std::sync::{Arc, Mutex};
+
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, AduSeq, AduSource, DropReason, Duration, Fate, Instant, PathState, Queue};
 use timeous_ring::{Completion, Config, EnqueueError, Producer, RingSource, create};
@@ -81,6 +83,38 @@ fn the_choice_runs_at_the_instant_of_sending() {
     let policy = Fate::Dropped(DropReason::Policy);
     assert_eq!(fates(&mut producer), [(2, policy), (3, policy)]);
     assert_eq!((source.queued_len(), source.queued_bytes()), (0, 0));
+}
+
+/// Hears what was of no use though it arrived.
+struct Misses(Arc<Mutex<Vec<u64>>>);
+
+impl LateChoice for Misses {
+    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {}
+
+    fn on_missed(&mut self, meta: &AduMeta) {
+        self.0.lock().unwrap().push(meta.seq.0);
+    }
+}
+
+#[test]
+fn the_choice_hears_what_arrived_after_its_deadline() {
+    let (mut producer, consumer) = create(&Config::new(8)).unwrap();
+    let missed = Arc::default();
+    let mut source = RingSource::with_choice(consumer, Box::new(Misses(Arc::clone(&missed))));
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    for seq in 0..3 {
+        let meta = AduMeta { seq: AduSeq(seq), deadline: (seq < 2).then_some(at(20)), ..AduMeta::default() };
+        producer.enqueue(&meta, b"frame").unwrap();
+    }
+    let mut packet = Vec::new();
+    for arrival in [at(20), at(21), at(22)] {
+        let pulled = source.pull(at(1), &PathState::default(), 1000, &mut packet).unwrap();
+        source.sent(pulled.token);
+        source.arrived(pulled.token, arrival);
+        source.arrived(pulled.token, at(50));
+    }
+    assert_eq!(*missed.lock().unwrap(), [1], "the first time that it comes counts, if it has a deadline");
+    assert_eq!(fates(&mut producer), [(0, Fate::Acked), (1, Fate::Acked), (2, Fate::Acked)], "they arrived");
 }
 
 #[test]

@@ -101,6 +101,27 @@ fn three_later_packets_tell_a_loss_and_each_fate_is_told_once() {
     assert_eq!(lost.len(), usize::from(data.len() > 3));
 }
 
+/// Found by `timeous-lab bloat`: what came too late was thought to be of use, and what refers to it went on being sent.
+#[test]
+fn an_acknowledgement_tells_when_its_packet_came() {
+    let mut line = open_sender();
+    let arrival = |line: &mut Timeline, wait, elapsed| {
+        push(line, 1);
+        let (sent_at, data) =
+            (line.now, line.take().iter().find(|seen| seen.header.packet_type().carries_data()).unwrap().seq());
+        line.pass(MS * wait);
+        let ack = Body::Ack { ack: Seq::new(data) };
+        let held = Opt::ElapsedTime(Ticks::elapsed(MS * elapsed));
+        line.send_with(ack, &[held, Opt::AckVector { nonce: false, vector: &[0x00] }], b"");
+        let at =
+            line.events.drain(..).find_map(|event| if let Event::Acked { at, .. } = event { Some(at) } else { None });
+        at.unwrap().saturating_since(sent_at)
+    };
+    arrival(&mut line, 60, 20);
+    assert_eq!(arrival(&mut line, 60, 20), MS * 20, "a smallest round trip of 40 ms");
+    assert_eq!(arrival(&mut line, 90, 0), MS * 70, "the queue is thought to be on the way there");
+}
+
 #[test]
 fn without_feedback_all_is_lost_and_the_timer_backs_off() {
     let mut line = open_sender();

@@ -210,7 +210,7 @@ impl Rig {
         sender.hear(*now, there(), answers);
         while let Some((_, event)) = sender.endpoint.poll_event() {
             match event {
-                Event::Acked { token } => ring.0.acked(token),
+                Event::Acked { token, .. } => ring.0.acked(token),
                 Event::Lost { token } => ring.0.lost(token),
                 _ => {}
             }
