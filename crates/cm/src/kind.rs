@@ -22,7 +22,7 @@ pub enum Kind {
     Copa,
     /// [`Scream`], for live streams: it keeps queues short where little is lost.
     Scream,
-    /// [`Bbr`], by a model of the path: it holds its own beside flows that fill the queue.
+    /// [`Bbr`], by a model of the path: it holds its own beside flows that fill a short queue.
     Bbr,
     /// [`Aimd`], the papers' own.
     Aimd,
