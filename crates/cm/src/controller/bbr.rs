@@ -17,6 +17,7 @@
 //! - A pause in which timeouts went by halves the window for each (RFC 2861 §3.2) as for other controllers, and not the model.
 
 mod model;
+mod phases;
 mod sampling;
 mod states;
 
@@ -24,8 +25,8 @@ use timeous_core::{Duration, Instant, Rate};
 
 use super::{Acked, Congestion, Controller, Sent, TimedOut, initial, pace};
 use model::Model;
+use phases::{Cycle, Full, RttProbe, State};
 use sampling::{Sample, Sampler};
-use states::{Cycle, Full, RttProbe, State};
 
 /// `MinPipeCwnd`, in packets.
 const MIN_PIPE: f64 = 4.0;

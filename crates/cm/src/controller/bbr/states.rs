@@ -1,9 +1,10 @@
-//! What BBR is in the middle of: startup, drain, probing for more rate, probing the round trip (draft-ietf-ccwg-bbr §5.3).
+//! How BBR goes from one state to another, as acknowledgements come (draft-ietf-ccwg-bbr §5.3).
 
 use timeous_core::{Duration, Instant, Rng};
 
 use super::super::Acked;
 use super::model::{BETA, is_too_much};
+use super::phases::{PROBE_AFTER, PROBE_RTT_GAIN, Probes, RttProbe, State};
 use super::sampling::Sample;
 use super::{Bbr, MIN_PIPE};
 
@@ -14,119 +15,10 @@ const STILL_GROWS: f64 = 1.25;
 const FULL_AFTER: u32 = 3;
 /// A queue that others fill never drains: so many round trips are enough (§5.3.2).
 const DRAIN_ROUNDS: u64 = 3;
-/// Between two times of probing for more rate: so long and up to a second more, and no more round trips than a Reno flow takes
-/// to grow by as much, up to this (§5.3.3.5).
-const PROBE_AFTER: Duration = Duration::from_secs(2);
+/// No more round trips between two times of probing than a Reno flow takes to grow by as much, up to this (§5.3.3.5).
 const PROBE_AFTER_ROUNDS: f64 = 63.0;
-/// `ProbeRTTDuration`, and what may be under way meanwhile of what the path holds.
+/// `ProbeRTTDuration`.
 const PROBE_RTT_FOR: Duration = Duration::from_millis(200);
-const PROBE_RTT_GAIN: f64 = 0.5;
-
-/// What it is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Startup,
-    Drain,
-    /// The four of `ProbeBW`.
-    Down,
-    Cruise,
-    Refill,
-    Up,
-    ProbeRtt,
-}
-
-impl State {
-    /// §5.6.1.
-    pub(super) fn pacing_gain(self) -> f64 {
-        match self {
-            Self::Startup => 2.77,
-            Self::Drain => 0.5,
-            Self::Down => 0.9,
-            Self::Cruise | Self::Refill | Self::ProbeRtt => 1.0,
-            Self::Up => 1.25,
-        }
-    }
-
-    pub(super) fn window_gain(self) -> f64 {
-        match self {
-            Self::Up => 2.25,
-            Self::ProbeRtt => PROBE_RTT_GAIN,
-            _ => 2.0,
-        }
-    }
-
-    pub(super) fn is_cycle(self) -> bool {
-        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
-    }
-
-    fn is_probing(self) -> bool {
-        matches!(self, Self::Startup | Self::Refill | Self::Up)
-    }
-}
-
-/// What acknowledgements are of: packets that probed, or that did not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Probes {
-    Refill,
-    Start,
-    Feedback,
-    Stop,
-}
-
-/// A cycle of probing for more rate.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cycle {
-    began: Instant,
-    wait: Duration,
-    /// Round trips since the last time of probing.
-    rounds: u64,
-    probes: Probes,
-    /// A loss still counts against this time of probing.
-    heeds: bool,
-    up_rounds: u32,
-    /// Bytes that are acknowledged for each by which the bound grows, and those that have been.
-    up_count: f64,
-    up_acked: f64,
-}
-
-impl Default for Cycle {
-    fn default() -> Self {
-        Self {
-            began: Instant::ZERO,
-            wait: PROBE_AFTER,
-            rounds: 0,
-            probes: Probes::Stop,
-            heeds: false,
-            up_rounds: 0,
-            up_count: f64::INFINITY,
-            up_acked: 0.0,
-        }
-    }
-}
-
-/// Whether the path is full: its rate has stopped to grow.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Full {
-    rate: f64,
-    rounds: u32,
-    now: bool,
-    /// It was at some time.
-    pub(super) reached: bool,
-}
-
-impl Full {
-    /// Looks anew, from a rate on.
-    fn look_again(&mut self, rate: f64) {
-        *self = Self { rate, reached: self.reached, ..Self::default() };
-    }
-}
-
-/// The round trip is being probed: until then, if the pipe is empty enough, and whether a round trip went by.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RttProbe {
-    until: Option<Instant>,
-    round_is_over: bool,
-}
 
 impl Bbr {
     /// The states' part of an acknowledgement, in the order of §5.2.3.
