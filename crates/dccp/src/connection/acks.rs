@@ -61,7 +61,8 @@ impl Connection {
                 return;
             }
         };
-        self.note_came(now, cm, ack, elapsed);
+        let least = self.flow.and_then(|flow| told(cm.query(flow))).and_then(|path| path.min_rtt);
+        self.arrival.note(now, least, ack, elapsed);
         self.peer_delay = self.peer_delay.max(elapsed.min(MAX_PEER_DELAY));
         self.heed_late(now, cm, &mut feedback);
         if !feedback.fates.is_empty() || feedback.rtt.is_some() {
@@ -167,7 +168,7 @@ impl Connection {
 
     fn report_acked(&mut self, token: u64, seq: Seq) {
         self.repeats.forget(token);
-        self.events.push_back(Event::Acked { token, at: self.came_at(seq) });
+        self.events.push_back(Event::Acked { token, at: self.arrival.earliest(seq) });
     }
 
     fn report_lost(&mut self, token: Option<u64>, seq: Seq) {

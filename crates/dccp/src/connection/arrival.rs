@@ -1,9 +1,7 @@
 //! When data arrived, as their acknowledgements tell: who chooses is to know what was late.
 
-use timeous_cm::Manager;
 use timeous_core::{Duration, Instant};
 
-use super::{Connection, told};
 use crate::seq::Seq;
 
 /// The last acknowledgement.
@@ -16,18 +14,17 @@ pub(super) struct Arrival {
     others: Instant,
 }
 
-impl Connection {
+impl Arrival {
     /// The peer acknowledges `ack`, which it has held for `elapsed`: it came half of the smallest round trip before that.
-    pub(super) fn note_came(&mut self, now: Instant, cm: &Manager, ack: Seq, elapsed: Duration) {
-        let least = self.flow.and_then(|flow| told(cm.query(flow))).and_then(|path| path.min_rtt);
+    pub(super) fn note(&mut self, now: Instant, least: Option<Duration>, ack: Seq, elapsed: Duration) {
         let back = least.unwrap_or(Duration::ZERO) / 2;
         let of = least.map(|_| (ack, now.saturating_sub(elapsed + back)));
-        self.arrival = Arrival { heard_at: now, of, others: self.arrival.heard_at.saturating_sub(back) };
+        *self = Self { heard_at: now, of, others: self.heard_at.saturating_sub(back) };
     }
 
     /// When the packet came at the earliest that is acknowledged now.
-    pub(super) fn came_at(&self, seq: Seq) -> Instant {
-        let Arrival { of, others, .. } = self.arrival;
+    pub(super) fn earliest(&self, seq: Seq) -> Instant {
+        let Self { of, others, .. } = *self;
         of.filter(|&(ack, _)| ack == seq).map_or(others, |(_, at)| at.max(others))
     }
 }
