@@ -353,7 +353,20 @@ impl Features {
             negotiation.value = values[0];
         }
         negotiation.state = State::Stable { announce: false };
-        Ok(Some(Agreement { feature, location, value: negotiation.value }))
+        let (value, wishes) = (negotiation.value, negotiation.preferences.clone());
+        self.renew_answer(location.our_side(), feature, value, &wishes);
+        Ok(Some(Agreement { feature, location, value }))
+    }
+
+    /// An answer that still waits tells the value of now: of another one the peer would believe that both ends have it.
+    fn renew_answer(&mut self, side: Side, feature: Feature, value: u64, wishes: &[u64]) {
+        let number = feature.number();
+        let waiting = self.waiting.iter_mut().find(|waiting| (waiting.side, waiting.feature) == (side, number));
+        if let Some(waiting) =
+            waiting.filter(|waiting| !waiting.values.is_empty() && feature.rule() == Rule::ServerPriority)
+        {
+            waiting.values = feature.encode(std::iter::once(value).chain(wishes.iter().copied()));
+        }
     }
 
     /// The feature with this number, if we support it.

@@ -110,6 +110,30 @@ fn the_client_asks_for_the_servers_ccid() {
     assert!(!client.features.is_negotiating() && !client.features.wants_to_send());
 }
 
+/// Found by a search of negotiations (`both_ends_agree_in_the_end`): each end took the value that the other had had before.
+#[test]
+fn an_answer_that_waits_tells_what_was_agreed_meanwhile() {
+    let (mut client, mut server) = connected();
+    client.features.propose(CCID, Location::Local, &[2], false).unwrap();
+    server.features.propose(CCID, Location::Remote, &[2, 3, 4, 5], false).unwrap();
+    let asked = server.send();
+    server.features.prefer(CCID, Location::Remote, &[2]).unwrap();
+    let told = client.send();
+    let asked_again = server.send();
+    client.features.prefer(CCID, Location::Local, &[5]).unwrap();
+    let told_again = client.send();
+    server.receive(&told);
+    client.receive(&asked);
+    assert_eq!(client.features.local(CCID), 5, "of the first question");
+    client.receive(&asked_again);
+    server.receive(&told_again);
+    // Nothing is shared any more: the value of before, which is 2 at the server.
+    client.receive(&server.send());
+    assert_eq!(client.features.local(CCID), 2);
+    server.receive(&client.send());
+    assert_eq!(server.features.remote(CCID), 2, "and not the 5 that waited to be told");
+}
+
 /// §6.5, second example.
 #[test]
 fn a_lost_change_is_retransmitted() {
