@@ -94,9 +94,7 @@ impl Connection {
         let Some(block) = self.protection.blocks[class].take() else { return };
         let to_follow = if class == 0 { self.protection.groups.to_follow() } else { 0.0 };
         let (loss, burst) = (f64::from(path.loss_ppm) / 1e6, self.protection.losses.burst());
-        let times = self.protection.spare.times(path);
-        let price = self.protection.groups.price(times, block.slack(path), path.contended);
-        let (mut urgent, count) = block.parity(loss, burst, (to_follow, price));
+        let (mut urgent, count) = block.parity(loss, burst, to_follow);
         // Where there is room for all, what is fresh can wait for it.
         if block.fits(self.protection.spare.share(path), path, burst) {
             urgent = count;

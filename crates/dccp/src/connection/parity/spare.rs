@@ -88,13 +88,8 @@ impl Spare {
         if path.contended || self.bytes == 0.0 || self.gap == 0.0 {
             return 0.0;
         }
-        (RELIED / self.times(path) - 1.0).max(0.0)
-    }
-
-    /// How many times as much is handed over as the path carries.
-    pub(super) fn times(&self, path: &PathState) -> f64 {
-        let rate = path.rate.min(self.best(path)).as_bps() as f64 / 8.0;
-        self.bytes / self.gap / rate
+        let rate = path.rate.min(self.best(path)).as_bps() as f64 * RELIED / 8.0;
+        (rate * self.gap / self.bytes - 1.0).max(0.0)
     }
 }
 
