@@ -101,6 +101,9 @@ fn any_config() -> impl Strategy<Value = Config> {
         // So that the numbers wrap within the transfer, half of the time.
         initial_seq: Some(Seq::new(if seq % 2 == 0 { seq } else { 0_u32.wrapping_sub(seq % 50_000) })),
         retries: 40,
+        // A repeat may come two minutes after the one before (RFC 6298 §2.5). Who meets nobody then is told of a reset, and rightly: what
+        // it sent last may not have arrived.
+        time_wait: SEC * 600,
         ..Config::default()
     })
 }
