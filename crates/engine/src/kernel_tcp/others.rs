@@ -101,6 +101,11 @@ mod tests {
     }
 
     #[test]
+    fn where_the_kernel_knows_no_rate_it_may_all_be_ours() {
+        assert!(!are_there(60.0, &[310.0, 312.0], 0));
+    }
+
+    #[test]
     fn one_segment_says_nothing_nor_do_those_without_a_rest() {
         assert!(!are_there(300.0, &[310.0], 50_000), "its acknowledgement may have waited");
         let mut others = Others::default();
