@@ -3,8 +3,6 @@
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Duration, Instant, PathState, Queue};
 
-use crate::way::optimistic;
-
 /// Gives up what was handed over longer than `limit` ago.
 ///
 /// The paper kills what is older than three send intervals, by `user_dead`.
@@ -31,7 +29,7 @@ impl LateChoice for Age {
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        now.saturating_since(meta.enqueued) <= self.limit && !meta.is_expired(now + optimistic(path))
+        now.saturating_since(meta.enqueued) <= self.limit && !meta.is_expired(now + path.least_way())
     }
 }
 

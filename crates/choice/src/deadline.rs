@@ -3,8 +3,6 @@
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Duration, Instant, PathState, Queue};
 
-use crate::way::{behind, latest, optimistic};
-
 /// Gives up what is expired, and what would expire on its way.
 ///
 /// The first needs no policy: a packet ring lets nothing leave after its deadline. The second uses what is known of
@@ -15,11 +13,7 @@ pub struct Deadlines;
 
 impl LateChoice for Deadlines {
     fn choose(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) {
-        give_up(now, path, queue, |_, _| optimistic(path));
-    }
-
-    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + optimistic(path))
+        give_up(now, path, queue, |_, _| path.least_way());
     }
 }
 
@@ -43,7 +37,7 @@ impl LateChoice for Punctual {
 /// How long a packet may well be under way.
 fn punctual(now: Instant, path: &PathState, meta: &AduMeta, len: u64) -> Duration {
     let usual = path.one_way() + path.rttvar;
-    usual.max(latest(path)).max(behind(now, path, meta.enqueued, len))
+    usual.max(path.latest_way()).max(path.way_behind(now, meta.enqueued, len))
 }
 
 /// What is expired, and what would be after it was `under_way` for so long, by its length.

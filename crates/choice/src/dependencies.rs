@@ -5,8 +5,6 @@ use std::collections::{BTreeSet, VecDeque};
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Fate, FrameId, Instant, PathState, Queue, References};
 
-use crate::way::optimistic;
-
 /// How many frames are remembered; older ones have no dependents that still wait.
 const REMEMBERED: usize = 1024;
 
@@ -89,7 +87,7 @@ impl LateChoice for Dependencies {
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + optimistic(path)) && !self.is_useless(meta)
+        !meta.is_expired(now + path.least_way()) && !self.is_useless(meta)
     }
 
     fn why_not(&self, meta: &AduMeta) -> DropReason {

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use timeous_core::LateChoice;
-use timeous_core::{AduMeta, DropReason, Duration, FrameId, Instant, PathState, Priority, Queue};
-
-use crate::way::optimistic;
+use timeous_core::{DropReason, Duration, FrameId, Instant, PathState, Priority, Queue};
 
 /// How much may be queued before frames are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +69,6 @@ impl LateChoice for Frames {
             self.started = frames.first().map_or(FrameId::NONE, |frame| frame.id);
         }
         self.waiting = frames;
-    }
-
-    fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + optimistic(path))
     }
 }
 
@@ -193,7 +187,7 @@ fn give_up(queue: &mut dyn Queue, frames: &mut Vec<Waiting>, victim: usize) {
 mod tests {
     use super::*;
     use crate::testing::{TestQueue, at, path};
-    use timeous_core::Rate;
+    use timeous_core::{AduMeta, Rate};
 
     const I: Priority = Priority::HIGHEST;
     const B: Priority = Priority::LOWEST;

@@ -16,7 +16,6 @@ pub mod layers;
 pub mod plan;
 pub mod repair;
 pub mod timeline;
-mod way;
 
 pub use age::Age;
 pub use chain::Chain;

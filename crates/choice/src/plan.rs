@@ -15,9 +15,7 @@ use timeous_core::{
 
 use forecast::Forecast;
 use frames::{Name, Waiting, gather};
-use schedule::{Job, MOST_JOBS, Scheduler, Taken};
-
-use crate::way::optimistic;
+use schedule::{Chances, Job, MOST_JOBS, Scheduler, Taken};
 
 /// How many broken frames are remembered; older ones have no dependents that still wait.
 const REMEMBERED: usize = 1024;
@@ -27,6 +25,8 @@ const HOLDS: Duration = Duration::from_millis(10);
 const MOST_EXPECTED: usize = 60;
 /// What a frame is worth beside its priority: a frame more is better than any priorities.
 const FRAME: u64 = 4_096;
+/// What an acknowledgement waits for company, at most about.
+const ACK_DELAY: Duration = Duration::from_millis(10);
 /// What two packets have at most, about.
 const TWO_PACKETS: u64 = 3_000;
 /// What is expected may not come, and counts for less, in sixteenths.
@@ -39,6 +39,9 @@ const EXPECTED_COUNTS: u64 = 15;
 /// in time. What the source will hand over while these are sent is counted in, as far as its past tells: the tail of a
 /// group that would take the room of the next one's head goes. Before the first packet of the set leaves, what stands
 /// before it is given up, and nothing else: what is behind it may be wanted yet if the path proves faster.
+///
+/// Where packets get lost, a frame counts for as much as it is likely to be there: what leaves late has no time to leave again, nor has
+/// what refers to it. So the tail of a group goes that would have all later ones be late by as much.
 ///
 /// All frames are worth the same, but for their priorities among equals, unless [`weighing`](Self::weighing) says otherwise. A plan
 /// is made anew when a frame comes or is lost, and each 10 ms while packets leave; it costs time for the frames that
@@ -175,7 +178,7 @@ impl Plan {
         gather(queue, |meta| self.worth(meta), &mut waiting);
         let link = Link::new(path, path.rate);
         self.set_jobs(now, &link, &waiting);
-        let taken = self.scheduler.best(&self.jobs, link.picos());
+        let taken = self.scheduler.best(&self.jobs, link.picos(), link.chances());
         self.left_out.clear();
         let out = waiting.iter().take(MOST_JOBS).enumerate().filter(|(at, _)| taken >> at & 1 == 0);
         self.left_out.extend(out.map(|(_, frame)| frame.name));
@@ -191,7 +194,7 @@ impl Plan {
     fn hope(&mut self, now: Instant, path: &PathState, waiting: &[Waiting]) {
         let link = Link { backlog: Duration::ZERO, rate: Rate::MAX, ..Link::new(path, path.rate) };
         self.set_jobs(now, &link, waiting);
-        let taken: Taken = self.scheduler.best(&self.jobs, 0);
+        let taken: Taken = self.scheduler.best(&self.jobs, 0, Chances::default());
         for (at, frame) in waiting.iter().take(MOST_JOBS).enumerate() {
             if taken >> at & 1 == 1 {
                 self.left_out.remove(&frame.name);
@@ -205,9 +208,11 @@ impl Plan {
         jobs.clear();
         for frame in waiting.iter().take(MOST_JOBS) {
             let begun = frame.begun || self.begun == Some(frame.name);
-            let deadline = link.nanos_until(now, frame.deadline) + if begun { link.backlog.as_nanos() } else { 0 };
+            let due = link.nanos_until(now, frame.deadline);
+            let deadline = due + if begun { link.backlog.as_nanos() } else { 0 };
             let bytes = link.with_repairs(counted(frame.bytes, frame.packets));
-            let mut job = Job { release: 0, deadline, bytes, worth: frame.worth * 16, ..Job::default() };
+            let packets = frame.packets as f32;
+            let mut job = Job { release: 0, deadline, due, bytes, packets, worth: frame.worth * 16, ..Job::default() };
             for reference in frame.references.iter() {
                 // What does not wait has left, and may be there.
                 if let Some(at) = waiting.iter().take(jobs.len()).position(|other| other.name.frame() == reference) {
@@ -221,10 +226,13 @@ impl Plan {
         let room = MOST_EXPECTED.min(MOST_JOBS - first);
         for (n, frame) in self.forecast.ahead().take(room).enumerate() {
             let (release, deadline) = (frame.at.saturating_since(now), frame.deadline.unwrap_or(Instant::FAR_FUTURE));
+            let due = link.nanos_until(now, deadline);
             let mut job = Job {
                 release: release.as_nanos(),
-                deadline: link.nanos_until(now, deadline),
+                deadline: due,
+                due,
                 bytes: link.with_repairs(frame.bytes),
+                packets: frame.packets,
                 worth: frame.worth * EXPECTED_COUNTS,
                 ..Job::default()
             };
@@ -276,7 +284,7 @@ impl LateChoice for Plan {
     }
 
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + optimistic(path)) && !self.is_useless(meta)
+        !meta.is_expired(now + path.least_way()) && !self.is_useless(meta)
     }
 
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
@@ -306,7 +314,9 @@ struct Link {
     /// Until what is under way has left its queue.
     backlog: Duration,
     /// Of a packet, in millionths.
-    loss: u64,
+    loss: u32,
+    /// After so long what is lost leaves again.
+    again: Duration,
 }
 
 impl Link {
@@ -315,7 +325,15 @@ impl Link {
         // What the path's queue held a round trip ago, but no more than can be there of what is under way.
         let queued = path.srtt.unwrap_or(least).saturating_sub(least);
         let backlog = queued.min(rate.time_for(path.outstanding));
-        Self { rate, way: least / 2, backlog, loss: u64::from(path.loss_ppm) }
+        let srtt = path.srtt.unwrap_or(least);
+        // As what later packets have passed is taken for lost (RFC 8985 §6.2).
+        let again = srtt + (srtt / 4).max(path.rttvar) + ACK_DELAY;
+        Self { rate, way: least / 2, backlog, loss: path.loss_ppm, again }
+    }
+
+    /// What becomes of packets on it.
+    fn chances(&self) -> Chances {
+        Chances { loss: self.loss as f32 / 1e6, again: self.again.as_nanos() }
     }
 
     /// Picoseconds a byte. A rate of nothing lets nothing pass.
@@ -330,6 +348,6 @@ impl Link {
 
     /// Bytes, and those of them that will have to be sent again.
     fn with_repairs(&self, bytes: u64) -> u64 {
-        bytes + bytes * self.loss / 1_000_000
+        bytes + bytes * u64::from(self.loss) / 1_000_000
     }
 }

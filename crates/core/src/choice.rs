@@ -3,9 +3,9 @@
 
 use crate::adu::{AduMeta, DropReason, Fate};
 use crate::advice::{Advice, BufferState};
+use crate::path::PathState;
 use crate::queue::Queue;
 use crate::time::{Instant, Rate};
-use crate::transport::PathState;
 
 /// A policy that is asked at the instant of sending, when nothing is known later (Lai & Kohler: *late data choice*).
 ///
@@ -38,7 +38,7 @@ pub trait LateChoice: Send {
     /// Whether an ADU that is not queued any more is worth being sent again, where something else could be sent in its
     /// place. Not if it cannot arrive before its deadline.
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + path.one_way())
+        !meta.is_expired(now + path.least_way())
     }
 
     /// Why an ADU of which [`is_worth_repeating`](Self::is_worth_repeating) says no is given up.

@@ -1,8 +1,9 @@
 //! The contract of a transport: one vocabulary, one driving order, one typed error for its misuse.
 
 use crate::adu::{AduMeta, DropReason};
+use crate::path::PathState;
 use crate::queue::Queue;
-use crate::time::{Duration, Instant, Rate};
+use crate::time::Instant;
 
 /// A sans-IO transport connection.
 ///
@@ -249,7 +250,7 @@ pub trait AduSource {
     /// Whether an ADU that was pulled before is still worth its bytes: asked before it is sent, again or at last, by a
     /// transport that could send something else in its place. Not if it cannot arrive before its deadline.
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
-        !meta.is_expired(now + path.one_way())
+        !meta.is_expired(now + path.least_way())
     }
 
     /// Why an ADU of which [`is_worth_repeating`](Self::is_worth_repeating) says no is given up.
@@ -303,70 +304,9 @@ impl AduSource for NoAdus {
     fn dropped(&mut self, _: u64, _: DropReason) {}
 }
 
-/// What is known of a path: the Congestion Manager's answer to a query (Andersen et al. §2.1.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct PathState {
-    /// The rate at which this flow may send.
-    pub rate: Rate,
-    /// Smoothed round-trip time; `None` before the first sample.
-    pub srtt: Option<Duration>,
-    /// Its mean deviation.
-    pub rttvar: Duration,
-    /// The smallest round-trip time seen.
-    pub min_rtt: Option<Duration>,
-    /// The last one: a smoothed one tells late that a path has become faster. `None`: it is not known.
-    pub latest_rtt: Option<Duration>,
-    /// Bytes that may be outstanding.
-    pub window: u64,
-    /// Bytes that are outstanding.
-    pub outstanding: u64,
-    /// Share of the packets that were lost of late, in parts per million.
-    pub loss_ppm: u32,
-    /// The rate at which the path delivered of late, over a round trip at most, if that was measured and each packet is
-    /// acknowledged: less than it could where less was sent.
-    pub delivered: Option<Rate>,
-    /// What is not used of the path does not come back by waiting, as far as congestion control can tell: others fill its queue, and
-    /// it goes to them; or losses have made the window smaller than one to begin with, and only use makes it grow.
-    pub contended: bool,
-}
-
-impl PathState {
-    /// How long a packet sent now is thought to be under way; nothing if no round trip was measured. Half of the
-    /// smallest round trip, and all of what the path's queues add: they are thought to be on the way there.
-    pub fn one_way(&self) -> Duration {
-        let Some(srtt) = self.srtt else { return Duration::ZERO };
-        srtt.saturating_sub(self.min_rtt.unwrap_or(srtt) / 2)
-    }
-
-    /// The same, if what is under way tells more of the path's queues than round trips do, which tell of them late: what is
-    /// beyond a smallest round trip's worth waits there, and no more. Of what others have there it tells nothing.
-    pub fn shortest_way(&self) -> Duration {
-        let (Some(srtt), Some(least), false) = (self.srtt, self.min_rtt, self.contended) else { return self.one_way() };
-        let waits = self.rate.time_for(self.outstanding).saturating_sub(least);
-        least / 2 + waits.min(srtt.saturating_sub(least))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_way_is_as_short_as_what_is_under_way_lets_it_be() {
-        let ms = Duration::from_millis;
-        let path = |outstanding| PathState {
-            rate: Rate::from_kbps(800),
-            srtt: Some(ms(150)),
-            min_rtt: Some(ms(100)),
-            outstanding,
-            ..PathState::default()
-        };
-        let ways = [0, 10_000, 12_000, 50_000].map(|outstanding| path(outstanding).shortest_way());
-        assert_eq!(ways, [ms(50), ms(50), ms(70), ms(100)], "never longer than round trips say");
-        assert_eq!(path(50_000).one_way(), ms(100));
-        assert_eq!(PathState { contended: true, ..path(0) }.shortest_way(), ms(100));
-        assert_eq!(PathState::default().shortest_way(), Duration::ZERO);
-    }
 
     #[test]
     fn time_that_goes_back_is_refused_and_changes_nothing() {

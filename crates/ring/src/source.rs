@@ -266,7 +266,7 @@ impl AduSource for RingSource {
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
         match &mut self.choice {
             Some(choice) => choice.is_worth_repeating(now, path, meta),
-            None => !meta.is_expired(now + path.one_way()),
+            None => !meta.is_expired(now + path.least_way()),
         }
     }
 

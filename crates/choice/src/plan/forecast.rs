@@ -40,11 +40,13 @@ impl Kind {
 }
 
 /// A frame that is expected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Expected {
     pub(super) at: Instant,
     pub(super) deadline: Option<Instant>,
     pub(super) bytes: u64,
+    /// About.
+    pub(super) packets: f32,
     pub(super) worth: u64,
     /// How many frames back in the stream its references are; zero: nothing.
     pub(super) back: [u16; 4],
@@ -57,11 +59,14 @@ pub(super) struct Forecast {
     /// Mean sizes by kind.
     sizes: Vec<(Kind, u64)>,
     period: Option<usize>,
+    /// The largest packet.
+    packet: u64,
 }
 
 impl Forecast {
     /// A packet was handed over that was not seen before.
     pub(super) fn learn(&mut self, meta: &AduMeta, len: u64, worth: u64) {
+        self.packet = self.packet.max(len);
         if let Some(last) = self.frames.back_mut()
             && meta.frame != FrameId::NONE
             && last.id == meta.frame
@@ -132,7 +137,14 @@ impl Forecast {
             at += seen.gap;
             let bytes = self.sizes.iter().find(|(kind, _)| *kind == seen.kind).map_or(seen.bytes, |(_, mean)| *mean);
             let deadline = seen.time.map(|time| at + time);
-            Expected { at, deadline, bytes, worth: seen.kind.worth, back: seen.kind.back }
+            Expected {
+                at,
+                deadline,
+                bytes,
+                packets: bytes.div_ceil(self.packet.max(1)) as f32,
+                worth: seen.kind.worth,
+                back: seen.kind.back,
+            }
         })
     }
 

@@ -146,15 +146,16 @@ impl Sending {
     /// What the peer waits for and does not get since it was changed goes back to what it was; everything does where the path
     /// was found not to bear changes.
     fn go_back_if_stuck(&mut self, now: Instant, source: &mut dyn AduSource, counts: &mut Statistics) {
+        let mss = self.meter.info().map_or(0, |info| info.mss() as usize);
         let stuck = self.meter.info().is_some_and(|info| {
-            let timeouts = self.under_way.timeouts_since_change(info.timeouts());
+            let timeouts = self.under_way.timeouts_since_change(info.timeouts(), mss);
             // What left at the last timeout was the changed one, and may have arrived.
             self.meter.is_timeout_answered(now) && self.bearing.is_stuck(timeouts, info.sacked(), info.is_reordered())
         });
         let retransmitted = self.meter.info().map_or(0, Info::retransmitted);
         let concerned = match (self.bearing.is_refused(), stuck) {
             // Where nothing is known to be borne, each of the others would be waited for as long.
-            (false, true) if self.bearing.is_borne() => 1,
+            (false, true) if self.bearing.is_borne() => self.under_way.beside_first(mss),
             (true, _) | (false, true) => self.under_way.len(),
             (false, false) => 0,
         };
