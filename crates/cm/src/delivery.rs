@@ -26,6 +26,8 @@ pub struct DeliveryRate {
     /// When bytes were acknowledged last, and whether nothing was for a round trip before this round.
     last: Option<Instant>,
     is_afresh: bool,
+    /// Whether one acknowledgement alone has come since.
+    is_first: bool,
 }
 
 impl DeliveryRate {
@@ -36,6 +38,12 @@ impl DeliveryRate {
             self.began = Some(now);
             return;
         };
+        let pause = self.last.map_or(Duration::ZERO, |last| now.saturating_since(last));
+        if std::mem::take(&mut self.is_first) && pause >= MIN_AFRESH {
+            // The first had waited on the way back, and those of what had waited on the way there come a round trip after the end.
+            (self.began, self.last) = (Some(now), Some(now));
+            return;
+        }
         self.bytes += bytes;
         let lasted = now.saturating_since(began);
         let stood_still = self.last.replace(now).is_some_and(|last| now.saturating_since(last) > srtt.max(MIN_ROUND));
@@ -52,7 +60,7 @@ impl DeliveryRate {
             }
             self.began = Some(now);
             self.bytes = 0;
-            self.is_afresh = stood_still;
+            (self.is_afresh, self.is_first) = (stood_still, stood_still);
         }
     }
 
@@ -129,5 +137,24 @@ mod tests {
         }
         delivery.acked(at(510), 1_000, rtt);
         assert_eq!(delivery.latest(), Some(Rate::from_kbps(4_000)));
+    }
+
+    /// Found by `timeous-lab tl-timelines` with standstills of 700 ms: the acknowledgement that had waited on the way back came a round
+    /// trip before the others, the pause was counted as slow, and a datagram was given up that would have been in time.
+    #[test]
+    fn an_acknowledgement_that_waited_on_the_way_back_does_not_begin_the_measurement() {
+        let rtt = Duration::from_millis(50);
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut delivery = DeliveryRate::default();
+        (0..=10).for_each(|n| delivery.acked(at(10 * n), 250, rtt));
+        delivery.acked(at(500), 250, rtt);
+        delivery.acked(at(525), 250, rtt);
+        assert_eq!(delivery.latest(), None);
+        (1..=5).for_each(|n| delivery.acked(at(525 + 2 * n), 1_000, rtt));
+        assert_eq!(delivery.latest(), Some(Rate::from_kbps(4_000)));
+        // A path that is slow is so from the second on.
+        delivery.acked(at(900), 250, rtt);
+        [920, 940, 960].into_iter().for_each(|millis| delivery.acked(at(millis), 500, rtt));
+        assert_eq!(delivery.latest(), Some(Rate::from_kbps(200)));
     }
 }
