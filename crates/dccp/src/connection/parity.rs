@@ -14,7 +14,7 @@ pub(super) mod spare;
 pub(super) mod stake;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduMeta, AduSource, Instant, PathState, Priority, PulledAdu, Rate, Transmit};
+use timeous_core::{AduMeta, AduSource, Duration, Instant, PathState, Priority, PulledAdu, Rate, Transmit};
 
 use super::config::Parity;
 use super::options::Heard;
@@ -66,7 +66,7 @@ impl Connection {
         packet: &[u8],
         is_protected: bool,
     ) {
-        self.protection.groups.left(&adu.meta);
+        self.protection.groups.left(now, &adu.meta);
         if !is_protected {
             self.protection.overhead.note(1, 0);
             return;
@@ -94,7 +94,9 @@ impl Connection {
         let Some(block) = self.protection.blocks[class].take() else { return };
         let to_follow = if class == 0 { self.protection.groups.to_follow() } else { 0.0 };
         let (loss, burst) = (f64::from(path.loss_ppm) / 1e6, self.protection.losses.burst());
-        let (mut urgent, count) = block.parity(loss, burst, to_follow);
+        let is_full = !path.contended && self.protection.spare.share(path) <= 0.0;
+        let price = self.protection.groups.price(is_full);
+        let (mut urgent, count) = block.parity(loss, burst, (to_follow, price));
         // Where there is room for all, what is fresh can wait for it.
         if block.fits(self.protection.spare.share(path), path, burst) {
             urgent = count;
@@ -125,7 +127,11 @@ impl Connection {
     }
 
     fn watch_blocks(&mut self, now: Instant) {
-        match self.protection.blocks.iter().flatten().map(|block| block.watch(now)).min() {
+        let blocks = self.protection.blocks.iter().flatten().map(|block| block.watch(now));
+        // What finds no room, as may be where no window says what room there is, goes when it is too late.
+        let waits = self.protection.ready.iter().filter(|_| self.rate_sender.is_some());
+        let late = waits.map(|ready| ready.deadline + Duration::from_nanos(1));
+        match blocks.chain(late).min() {
             Some(at) => self.timers.set(Timer::Parity, at),
             None => self.timers.stop(Timer::Parity),
         }
@@ -143,7 +149,7 @@ impl Connection {
             return None;
         }
         let path = self.flow.and_then(|flow| told(cm.query(flow)))?;
-        self.protection.spare.look(now, &path);
+        self.protection.spare.look(now, &path, self.rate_sender.is_some());
         let path = self.informed(path);
         for class in 0..self.protection.blocks.len() {
             let spare = self.protection.spare.share(&path);
@@ -153,13 +159,13 @@ impl Connection {
                 self.end_block(class, &path);
             }
         }
-        self.watch_blocks(now);
         let way = path.shortest_way();
         while let Some(late) = self.protection.ready.iter().position(|ready| now + way > ready.deadline) {
             if let Some(late) = self.protection.ready.remove(late) {
                 self.give_up_parity(late.id);
             }
         }
+        self.watch_blocks(now);
         let Protection { ready, covered, .. } = &mut self.protection;
         for ready in ready {
             let lacks = covered.lacks(ready.id).min(ready.shards.len());
@@ -169,7 +175,8 @@ impl Connection {
             }
         }
         let urgent = self.protection.ready.iter().position(|ready| ready.urgent > 0);
-        urgent.or_else(|| (!has_fresh && !self.protection.ready.is_empty()).then_some(0))
+        let idle = !has_fresh && !self.protection.ready.is_empty() && self.protection.spare.is_any(&path);
+        urgent.or_else(|| idle.then_some(0))
     }
 
     /// The path with the losses of this connection's own data, as soon as those are known, and with the rate that its parity leaves.

@@ -15,10 +15,6 @@ pub(super) const MOST_PARITY: usize = 24;
 const RESIDUAL: f64 = 1e-3;
 /// What nothing is worth more than, less often.
 const RESIDUAL_OF_HIGHEST: f64 = 1e-4;
-/// A packet of parity that goes before what is fresh costs so many packets. All that comes behind it comes later by its time, and the
-/// backlog of a stream that offers x times what fits grows, for each packet of it, by only 1 − 1/x of that: at the end of a
-/// group x / (x − 1) packets are too late, three at half as much again as fits, and two at twice as much.
-const PRICE: f64 = 3.0;
 /// The time that a packet needs besides the path.
 const MARGIN: Duration = Duration::from_millis(5);
 /// What the end of a burst takes longer to be missed.
@@ -122,12 +118,12 @@ impl Block {
 
     /// How many packets of parity it gets that are worth more than as many of what is fresh, where so many packets will be of no
     /// use without it; and how many in all.
-    pub(super) fn parity(&self, loss: f64, burst: f64, to_follow: f64) -> (usize, usize) {
+    pub(super) fn parity(&self, loss: f64, burst: f64, (to_follow, price): (f64, f64)) -> (usize, usize) {
         let count = self.seqs.len();
         let frame = count as f64 / self.frames.max(1) as f64;
         // What can be sent again fails only if that is lost as well.
         let exposed = self.exposed as f64 / count.max(1) as f64;
-        let urgent = worth(count, loss * (exposed + (1.0 - exposed) * loss), burst, frame + to_follow);
+        let urgent = worth(count, loss * (exposed + (1.0 - exposed) * loss), burst, (frame + to_follow, price));
         (urgent, self.needed(loss, burst).max(urgent))
     }
 
@@ -139,7 +135,7 @@ impl Block {
 
 /// The number of parity packets at which what they cost and what a block costs that fails, as often as it does, is least: a
 /// block that fails costs `stake`.
-fn worth(data: usize, loss: f64, burst: f64, stake: f64) -> usize {
+fn worth(data: usize, loss: f64, burst: f64, (stake, price): (f64, f64)) -> usize {
     if loss <= 0.0 {
         return 0;
     }
@@ -148,7 +144,7 @@ fn worth(data: usize, loss: f64, burst: f64, stake: f64) -> usize {
     let mut best = (lost.more_than(0) * stake, 0);
     for count in 1..=MOST_PARITY.min(data * 2) {
         lost.sent();
-        let cost = lost.more_than(count) * stake + count as f64 * PRICE;
+        let cost = lost.more_than(count) * stake + count as f64 * price;
         if cost < best.0 {
             best = (cost, count);
         }
@@ -240,12 +236,13 @@ mod tests {
 
     #[test]
     fn parity_is_worth_its_place_by_what_hangs_on_the_block() {
-        let of = |data, loss, burst, stake| worth(data, loss, burst, stake);
+        let of = |data, loss, burst, stake| worth(data, loss, burst, (stake, 3.0));
         assert_eq!(of(7, 0.0, 1.0, 70.0), 0);
         assert_eq!([of(7, 0.05, 1.0, 70.0), of(21, 0.05, 1.0, 70.0)], [2, 3], "larger blocks need a smaller share");
         assert_eq!([of(7, 0.01, 1.0, 70.0), of(7, 0.01, 1.0, 7.0)], [1, 0], "nothing refers to it");
         assert_eq!(of(1, 0.05, 1.0, 1.0), 0, "a packet that stands alone");
         assert_eq!([of(21, 0.05, 4.0, 40.0), of(21, 0.05, 4.0, 140.0)], [0, 5], "four at a time");
+        assert_eq!([3.0, 1.5].map(|price| worth(21, 0.05, 1.0, (70.0, price))), [3, 4], "a lower price");
     }
 
     #[test]

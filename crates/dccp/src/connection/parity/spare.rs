@@ -12,6 +12,8 @@ const MEMORY: f64 = 16.0;
 const PAUSE: f64 = 1.5;
 /// So many of them in a row are no pauses.
 const MOST_PAUSES: u32 = 16;
+/// Where parity has room, the path's queue is gone in the time of so many frames.
+const FRAMES: f64 = 2.0;
 
 /// The rate of the stream as far as it is sent, and the most that the path was seen to carry of late.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +25,8 @@ pub(crate) struct Spare {
     pauses: u32,
     best: [Rate; 2],
     since: Instant,
+    /// Whether the rate follows from what a receiver reports.
+    by_rate: bool,
 }
 
 /// What was handed over together: a frame, or what was at one instant.
@@ -57,8 +61,9 @@ impl Spare {
         }
     }
 
-    /// What the path delivers now.
-    pub(super) fn look(&mut self, now: Instant, path: &PathState) {
+    /// What the path delivers now, and whether its rate follows from what the receiver reports.
+    pub(super) fn look(&mut self, now: Instant, path: &PathState, by_rate: bool) {
+        self.by_rate = by_rate;
         if now.saturating_since(self.since) >= REMEMBERED {
             (self.best, self.since) = ([Rate::ZERO, self.best[0]], now);
         }
@@ -81,11 +86,19 @@ impl Spare {
         path.one_way().max(least / 2 + queued)
     }
 
+    /// Whether there is any. A rate by reports may be twice what came of a stream that has less to send (RFC 5348 §4.3), whatever the
+    /// path carries: what is too much waits in the path's queue, and what is fresh behind it. So no more may wait there than goes in
+    /// the time of two frames: one is the stream's own, where it uses the path. A window says so itself.
+    pub(super) fn is_any(&self, path: &PathState) -> bool {
+        let waits = path.latest_rtt.or(path.srtt).zip(path.min_rtt).map(|(now, least)| now.saturating_sub(least));
+        !self.by_rate || waits.is_none_or(|waits| waits.as_secs_f64() <= self.gap * FRAMES)
+    }
+
     /// How much parity the path carries for each packet of the stream. What the source hands over counts, and not what is sent of
     /// it: where a group is given up that would be little, and parity would take the place of the next one. Nothing, where others
     /// fill the path's queue.
     pub(super) fn share(&self, path: &PathState) -> f64 {
-        if path.contended || self.bytes == 0.0 || self.gap == 0.0 {
+        if path.contended || !self.is_any(path) || self.bytes == 0.0 || self.gap == 0.0 {
             return 0.0;
         }
         let rate = path.rate.min(self.best(path)).as_bps() as f64 * RELIED / 8.0;
@@ -118,7 +131,7 @@ mod tests {
             spare.note(&meta, 1_000);
             spare.note(&meta, 1_000);
         }
-        spare.look(at(0), &path(2_000));
+        spare.look(at(0), &path(2_000), false);
         spare
     }
 
@@ -142,13 +155,27 @@ mod tests {
         assert!((spare.share(&path(2_000)) - 1.125).abs() < 0.01, "{}", spare.share(&path(2_000)));
     }
 
+    /// Found by `timeous-lab adapt` over CCID 3: parity filled the path's queue, and what was fresh came late.
+    #[test]
+    fn where_a_receivers_reports_make_the_rate_a_queue_that_stands_leaves_no_room() {
+        let queued = |millis| {
+            let latest_rtt = Some(LEAST + Duration::from_millis(millis));
+            PathState { latest_rtt, delivered: None, ..path(2_000) }
+        };
+        let mut spare = streaming(1..100);
+        assert!(spare.share(&queued(900)) > 1.0, "a window says what the path carries");
+        spare.look(at(0), &queued(79), true);
+        assert!(spare.is_any(&queued(79)) && spare.share(&queued(79)) > 1.0, "frames come each 40 ms");
+        assert!(!spare.is_any(&queued(81)) && spare.share(&queued(81)) == 0.0);
+    }
+
     #[test]
     fn what_was_delivered_long_ago_is_forgotten() {
         let mut spare = streaming(1..100);
         let slower = PathState { delivered: Some(Rate::from_kbps(500)), ..path(2_000) };
-        spare.look(at(3_000), &slower);
+        spare.look(at(3_000), &slower, false);
         assert!(spare.share(&slower) > 1.0);
-        spare.look(at(6_000), &slower);
+        spare.look(at(6_000), &slower, false);
         assert!(spare.share(&slower) < 0.1, "{}", spare.share(&slower));
     }
 
