@@ -26,6 +26,11 @@ pub(super) fn held(stream: Rate, path: Option<Rate>) -> Rate {
     kept(stream, path).max(Rate::from_bps(stream.as_bps() / 2))
 }
 
+/// The same where the path's own queues are long, which go back only while it carries more: not quite that.
+pub(super) fn eased(stream: Rate, path: Option<Rate>) -> Rate {
+    held(stream, path.map(not_quite))
+}
+
 /// The rate at which the path's own queues get shorter: not quite what it carries, nor less than three quarters of the
 /// stream's.
 pub(super) fn relieved(stream: Rate, path: Option<Rate>) -> Rate {
@@ -140,6 +145,13 @@ mod tests {
         assert_eq!(held(kbps(320), Some(kbps(300))), kbps(300));
         assert_eq!(held(kbps(320), Some(kbps(900))), kbps(320));
         assert_eq!(held(kbps(320), Some(kbps(20))), kbps(160));
+    }
+
+    #[test]
+    fn where_the_paths_own_queue_has_to_go_back_the_stream_gets_not_quite_what_it_carries() {
+        assert_eq!(eased(kbps(320), Some(kbps(320))), kbps(300));
+        assert_eq!(eased(kbps(320), Some(kbps(400))), kbps(320), "it has less already");
+        assert_eq!(eased(kbps(320), Some(kbps(20))), kbps(160));
     }
 
     #[test]

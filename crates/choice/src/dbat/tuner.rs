@@ -8,7 +8,8 @@ use super::lately::Lately;
 use super::others::Others;
 use super::pace::Pace;
 use super::rates::{
-    Known, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate, queues, relieved,
+    Known, eased, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate, queues,
+    relieved,
 };
 use super::thresholds::{Delay, Level};
 use super::used::Used;
@@ -143,6 +144,8 @@ pub struct Tuner {
     ceiling: Option<Rate>,
     /// The most that came through since the source was told.
     shown: Rate,
+    /// The rate at which the path delivered at its fastest since the source was told.
+    fastest: Rate,
     /// The most that ever came through.
     best: Rate,
     /// Whether a queue has ever filled.
@@ -179,6 +182,7 @@ impl Tuner {
             advised: None,
             ceiling: None,
             shown: Rate::ZERO,
+            fastest: Rate::ZERO,
             best: Rate::ZERO,
             filled: false,
             followed: false,
@@ -251,6 +255,7 @@ impl Tuner {
             self.carried.look(now, path);
             self.shown = self.shown.max(self.carried.rate().unwrap_or(Rate::ZERO));
             self.best = self.best.max(self.shown);
+            self.fastest = self.fastest.max(path.delivered.unwrap_or(Rate::ZERO));
             self.lately.add(now, self.carried.most(), path.srtt.unwrap_or_default());
         }
         if queued > 0 {
@@ -328,6 +333,7 @@ impl Tuner {
             (Reason::Room, _) if !self.settings.tell_of_room => return false,
             (Reason::Room, _) if self.is_near_ceiling() => CAUTION,
             (Reason::Room, Some((Reason::Room, _))) => STRIDE,
+            (Reason::Room, _) if self.is_faster() => STRIDE,
             (Reason::Room, _) => PATIENCE,
             (_, None) => return true,
             _ => 1,
@@ -338,6 +344,8 @@ impl Tuner {
     fn tell(&mut self, now: Instant, (reason, level): (Reason, Level), path: &PathState, queued: u64, delay: Duration) {
         let (Some(stream), Some(thresholds)) = (self.rate(), self.thresholds) else { return };
         let (average, said) = (self.average(), path_rate(path));
+        // What comes late has waited in the path's queue, too, where that is long.
+        let relief = if is_short(path, delay) { held } else { eased };
         // While little waits, what came through is what was handed over.
         let came = self.carried.most().filter(|_| reason != Reason::Room);
         let path = said.into_iter().chain(came).min();
@@ -346,7 +354,7 @@ impl Tuner {
                 self.ceiling = self.ceiling();
                 self.more(stream, path)
             }
-            Reason::Late if self.is_below(stream) || self.became_less(queued) => Some(held(stream, path)),
+            Reason::Late if self.is_below(stream) || self.became_less(queued) => Some(relief(stream, path)),
             Reason::Filling if level < Level::Filling => {
                 self.followed = true;
                 self.ceiling = Some(self.full(stream, path));
@@ -366,7 +374,7 @@ impl Tuner {
         self.pending = Some(Advice { at: now, reason, queued, average, thresholds, stream, rate, path });
         (self.told, self.last, self.advised) = (Some(now), Some((reason, queued)), Some(rate));
         self.late = false;
-        self.shown = Rate::ZERO;
+        (self.shown, self.fastest) = (Rate::ZERO, Rate::ZERO);
         self.filled |= reason != Reason::Room;
         self.followed &= reason != Reason::Room;
     }
@@ -404,10 +412,16 @@ impl Tuner {
     /// What filled the queue before, unless more than that comes through by now; where nobody tells, unless more was tried.
     fn ceiling(&self) -> Option<Rate> {
         let stream = self.rate().unwrap_or(Rate::ZERO);
-        self.ceiling.filter(|ceiling| match self.carried.is_told() {
+        let ceiling = self.ceiling.filter(|ceiling| match self.carried.is_told() {
             true => not_more(self.shown, *ceiling),
             false => stream <= *ceiling,
-        })
+        })?;
+        Some(if self.is_faster() { self.fastest } else { ceiling })
+    }
+
+    /// Whether the path was seen to be clearly faster since the source was told than when the queue filled: as fast it never was then.
+    fn is_faster(&self) -> bool {
+        self.ceiling.is_some_and(|ceiling| self.fastest.as_bps() > ceiling.as_bps() / 4 * 5)
     }
 
     /// Whether more would be what filled the queue before.

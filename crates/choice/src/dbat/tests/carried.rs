@@ -60,9 +60,9 @@ fn the_ceiling_is_what_came_through_when_the_queue_filled() {
     panic!("nobody was told");
 }
 
-/// The path had 1200 kbit/s and has a third of it until the encoder has no more; the encoder makes four fifths of its rate.
-#[test]
-fn an_encoder_that_makes_less_than_its_rate_still_finds_that_there_is_more() {
+/// The path had 1200 kbit/s and has a third of it until the encoder has no more, and then delivers at its fastest at this rate; the
+/// encoder makes four fifths of its rate. What it is told at which frame.
+fn told_after_a_fall(delivered: Option<Rate>) -> Vec<(u64, Reason, Rate)> {
     let least = Some(Duration::from_millis(40));
     let idle = PathState { rate: kbps(4_000), srtt: least, min_rtt: least, outstanding: 2_000, ..path() };
     let full = PathState { srtt: Some(Duration::from_millis(140)), outstanding: 12_000, ..idle };
@@ -70,20 +70,41 @@ fn an_encoder_that_makes_less_than_its_rate_still_finds_that_there_is_more() {
     let (mut rate, mut told) = (kbps(1_200), Vec::new());
     tuner.set_rate(rate);
     for n in 1..=120 {
-        let falls = n > 40 && !told.iter().any(|&(_, rate)| rate <= kbps(400));
+        let is_over = told.iter().any(|&(_, _, rate)| rate <= kbps(400));
+        let falls = n > 40 && !is_over;
         let made = rate.bytes_in(Duration::from_millis(40)) / 5 * 4;
         tuner.arrived(at(40 * n), made, made);
         tuner.acked(if falls { 2_000 } else { made });
+        let idle = PathState { delivered: delivered.filter(|_| is_over), ..idle };
         tuner.judge(at(40 * n), if falls { &full } else { &idle }, made);
         if let Some(advice) = tuner.poll_advice().filter(|_| n > 40) {
             rate = advice.rate;
             tuner.set_rate(rate);
-            told.push((advice.reason, rate));
+            told.push((n, advice.reason, rate));
         }
     }
-    assert!(told.iter().any(|&(reason, rate)| reason == Reason::Filling && rate <= kbps(400)), "{told:?}");
+    told
+}
+
+#[test]
+fn an_encoder_that_makes_less_than_its_rate_still_finds_that_there_is_more() {
+    let told = told_after_a_fall(None);
+    assert!(told.iter().any(|&(_, reason, rate)| reason == Reason::Filling && rate <= kbps(400)), "{told:?}");
     // What is asked for has to be a quarter more than what filled the queue before that shows.
-    assert!(rate > kbps(900), "{told:?}");
+    assert!(told.last().is_some_and(|&(_, _, rate)| rate > kbps(900)), "{told:?}");
+}
+
+/// Found by `timeous-lab adapt`: x264 took up to half a second for each step, of which the first ones were small, and returns took
+/// more than two seconds, though packets had come at twice the rate of before all the time.
+#[test]
+fn a_path_that_delivers_clearly_faster_than_when_the_queue_filled_is_gone_up_to_at_once() {
+    let there = |delivered| {
+        let told = told_after_a_fall(delivered);
+        told.iter().find(|&&(n, reason, rate)| n > 60 && reason == Reason::Room && rate > kbps(900)).map(|told| told.0)
+    };
+    let [untold, little, clearly] = [None, Some(kbps(450)), Some(kbps(1_000))].map(there);
+    assert_eq!(untold, little, "what varies tells nothing");
+    assert!(clearly.zip(untold).is_some_and(|(clearly, untold)| clearly + 5 < untold), "{clearly:?}, {untold:?}");
 }
 
 fn kbps(rate: u64) -> Rate {
