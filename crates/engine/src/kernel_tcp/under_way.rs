@@ -267,13 +267,20 @@ impl UnderWay {
         }
     }
 
-    /// How many of so many timeouts in a row the first record has been waited for since it was changed.
-    pub(super) fn timeouts_since_change(&self, timeouts: u8) -> u8 {
-        match self.records.front().map(|record| &record.version) {
-            // Fewer than then: there was progress meanwhile.
-            Some(Version::Changed { timeouts: before, .. }) => timeouts.checked_sub(*before).unwrap_or(timeouts),
-            _ => 0,
-        }
+    /// How many of so many timeouts in a row the first segment has been waited for since anything in it was changed.
+    pub(super) fn timeouts_since_change(&self, timeouts: u8, mss: usize) -> u8 {
+        let changed = self.records.iter().take(self.beside_first(mss)).find_map(|record| match record.version {
+            Version::Changed { timeouts, .. } => Some(timeouts),
+            Version::First | Version::Restored { .. } => None,
+        });
+        // Fewer than then: there was progress meanwhile.
+        changed.map_or(0, |before| timeouts.checked_sub(before).unwrap_or(timeouts))
+    }
+
+    /// How many records may have left in the first one's segment, itself included: they arrive with it, or not at all.
+    pub(super) fn beside_first(&self, mss: usize) -> usize {
+        let end = self.first().map_or(0, |start| start + mss as u64);
+        self.records.partition_point(|record| record.start < end)
     }
 
     /// A copy of another one's datagram lies in a record, and goes stale when that does.
