@@ -19,7 +19,7 @@ impl Experiment for DbatLatency {
             paper: "With TCP the latency \"sometimes varies almost by two seconds\"; with TFRC much less, and least with DBAT",
             forms: Forms::Virtual,
             seeds: 10,
-            takes: "20 s",
+            takes: "30 s",
         }
     }
 

@@ -19,7 +19,7 @@ impl Experiment for DbatLoss {
             paper: "With TCP a large number of packets is lost in bursts, with TFRC significantly fewer, with DBAT the fewest",
             forms: Forms::Virtual,
             seeds: 10,
-            takes: "20 s",
+            takes: "30 s",
         }
     }
 

@@ -21,7 +21,7 @@ impl Experiment for DbatThroughput {
                     it gets more",
             forms: Forms::Virtual,
             seeds: 10,
-            takes: "20 s",
+            takes: "30 s",
         }
     }
 

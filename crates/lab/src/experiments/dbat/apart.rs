@@ -18,6 +18,10 @@ const SEGMENT: u16 = 536;
 /// The level of 240 kbit/s: less than a fair share.
 const FIRST: Option<usize> = Some(2);
 const BEGINS: &str = "the stream begins at 240 kbit/s, not at what a pair tells";
+const WINDOWS: &str = "windows of 20 segments";
+const NO_SACK: &str = "no SACK, RACK, probes; starts with 2";
+const NS2_TCP: &str = "ns-2's TCP: no SACK …, windows of 20 of 536 bytes";
+const NS2_ALL: &str = "all of ns-2's and Goddard's";
 const AS_TFRC: &str = "TCP begins with as many packets as TFRC";
 
 /// What is otherwise than in the experiment itself.
@@ -68,16 +72,21 @@ impl Apart {
         as_tfrc: false,
     };
 
+    /// Every TCP is as ns-2's full TCP is unless asked for more.
+    const NS2_TCP: Self = Self { window: true, segments: true, reno: true, ..Self::NOTHING };
+    /// And what the simulator and the streamer have besides.
+    const NS2_ALL: Self = Self { shifted: true, sends_on: true, ..Self::NS2_TCP };
+
     /// What may make TCP's time buffering the paper's, one at a time and together.
-    pub(crate) const OF_TCP: [(&'static str, Self); 14] = {
+    pub(crate) const OF_TCP: [(&'static str, Self); 15] = {
         let none = Self::NOTHING;
         let shifted = Self { shifted: true, ..none };
-        let ns2 = Self { window: true, segments: true, reno: true, sends_on: true, ..shifted };
         [
             ("nothing", none),
-            ("windows of 20 segments", Self { window: true, ..none }),
+            (WINDOWS, Self { window: true, ..none }),
             ("segments of 536 bytes", Self { segments: true, ..none }),
-            ("no SACK, RACK, probes; starts with 2", Self { reno: true, ..none }),
+            (NO_SACK, Self { reno: true, ..none }),
+            (NS2_TCP, Self::NS2_TCP),
             ("over TCP the player counts no losses", Self { blind: true, ..none }),
             ("empty buffer: the rate by the pair alone", Self { by_pair: true, ..none }),
             ("the streamer sends on during a probe", Self { sends_on: true, ..none }),
@@ -87,12 +96,12 @@ impl Apart {
             ("TcpApp: refused is late, not lost", shifted),
             ("TcpApp, windows of 20 segments", Self { window: true, ..shifted }),
             ("TcpApp, no SACK, RACK, probes", Self { reno: true, ..shifted }),
-            ("all of ns-2's and Goddard's", ns2),
+            (NS2_ALL, Self::NS2_ALL),
         ]
     };
 
     /// What may make TFRC's stream later and less whole than TCP's.
-    pub(crate) const OF_ORDER: [(&'static str, Self); 8] = {
+    pub(crate) const OF_ORDER: [(&'static str, Self); 13] = {
         let none = Self::NOTHING;
         let few = Self { first: FIRST, content: true, ..none };
         [
@@ -104,6 +113,11 @@ impl Apart {
             (AS_TFRC, Self { as_tfrc: true, ..none }),
             ("TcpApp: refused is late, not lost", Self { shifted: true, ..none }),
             ("TcpApp, and under way fills TFRC's buffer", Self { shifted: true, counts_flight: true, ..none }),
+            (NO_SACK, Self { reno: true, ..none }),
+            (WINDOWS, Self { window: true, ..none }),
+            ("windows of 20 segments, of 536 bytes each", Self { window: true, segments: true, ..none }),
+            (NS2_TCP, Self::NS2_TCP),
+            (NS2_ALL, Self::NS2_ALL),
         ]
     };
 

@@ -11,7 +11,7 @@ use timeous_host::{Agent, Dccp, DccpSettings, Feed, Handle, Machine, Sink, Socke
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Jitter, Limit, QueueKind};
 use timeous_net::sim::{Dumbbell, Network, NodeId, Passage, Step};
-use timeous_tcp::{Config as TcpConfig, EcnMode};
+use timeous_tcp::{Config as TcpConfig, EcnMode, LossDetection};
 
 /// Bytes of data in a packet.
 pub(crate) const SIZE: usize = 1_000;
@@ -42,6 +42,8 @@ pub(crate) enum Flow {
     PacedTcp,
     /// The same as TCP, with an acknowledgement for each packet.
     QuickTcp,
+    /// The same as TCP, which finds losses by what came after them (RFC 6675) and by no clock.
+    ClassicTcp,
 }
 
 impl Flow {
@@ -54,6 +56,7 @@ impl Flow {
             Self::Tcp => "TCP",
             Self::PacedTcp => "TCP, paced",
             Self::QuickTcp => "TCP, each packet acknowledged",
+            Self::ClassicTcp => "TCP, losses found by RFC 6675",
         }
     }
 }
@@ -159,13 +162,16 @@ impl Bed {
         let (from, to) = (self.net.left[number], self.net.right[number]);
         let remote: SocketAddr = (Ipv4Addr::new(10, 0, 2, number as u8 + 1), TO).into();
         let manager = |kind: Kind| Manager::new(kind.constructor());
-        if matches!(flow, Flow::Tcp | Flow::PacedTcp | Flow::QuickTcp) {
+        if matches!(flow, Flow::Tcp | Flow::PacedTcp | Flow::QuickTcp | Flow::ClassicTcp) {
             let mut config =
                 TcpConfig { mss: SIZE as u16, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() };
             let mut sender = manager(Kind::NewReno);
             match flow {
                 Flow::PacedTcp => sender = Manager::new(|mtu| Box::new(NewReno::new(mtu).with_pacing())),
                 Flow::QuickTcp => config.delayed_ack.delay = Duration::ZERO,
+                Flow::ClassicTcp => {
+                    (config.loss_detection, config.tail_loss_probe) = (LossDetection::DupThresh, false);
+                }
                 _ => {}
             }
             let listener = Tcp::listener(Feed::none, config.clone(), rng.fork());

@@ -12,8 +12,15 @@ use super::why::Means;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Otherwise {
     Nothing,
+    /// No TFRC: the first flow is a TCP, too.
+    Tcps,
+    /// And this one is paced.
+    OnePacedTcp,
+    ClassicTcp,
     PacedTcp,
     QuickTcp,
+    /// None before the queue.
+    NoJitter,
     Jitter,
     LongQueue,
     Red,
@@ -23,13 +30,27 @@ pub(crate) enum Otherwise {
 const SCATTER: Duration = Duration::from_millis(15);
 
 impl Otherwise {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Nothing, Self::PacedTcp, Self::QuickTcp, Self::Jitter, Self::LongQueue, Self::Red];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Nothing,
+        Self::Tcps,
+        Self::OnePacedTcp,
+        Self::PacedTcp,
+        Self::ClassicTcp,
+        Self::QuickTcp,
+        Self::NoJitter,
+        Self::Jitter,
+        Self::LongQueue,
+        Self::Red,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nothing => "as above",
+            Self::Tcps => "a TCP in TFRC's place",
+            Self::OnePacedTcp => "a paced TCP in TFRC's place",
             Self::PacedTcp => "TCP paced",
+            Self::ClassicTcp => "TCP finds losses by RFC 6675, not by RACK's clock",
+            Self::NoJitter => "no jitter",
             Self::QuickTcp => "each packet of TCP acknowledged",
             Self::Jitter => "± 15 ms before the queue, or a quarter of the round trip",
             Self::LongQueue => "a queue four times as long",
@@ -40,16 +61,20 @@ impl Otherwise {
     /// The flows and the bottleneck, where `plain` is as above.
     fn setup(self, plain: &Bottleneck) -> ([Flow; 2], Bottleneck) {
         let mut bottleneck = plain.clone();
-        let mut tcp = Flow::Tcp;
+        let [mut first, mut tcp] = [Flow::Tfrc, Flow::Tcp];
         match self {
             Self::Nothing => {}
             Self::PacedTcp => tcp = Flow::PacedTcp,
             Self::QuickTcp => tcp = Flow::QuickTcp,
+            Self::Tcps => first = Flow::Tcp,
+            Self::OnePacedTcp => first = Flow::PacedTcp,
+            Self::ClassicTcp => tcp = Flow::ClassicTcp,
+            Self::NoJitter => bottleneck.jitter = Duration::ZERO,
             Self::Jitter => bottleneck.jitter = SCATTER.min(plain.rtt / 4),
             Self::LongQueue => bottleneck.queue *= 4,
             Self::Red => bottleneck.kind = QueueKind::Red(RedConfig { ecn: false, ..RedConfig::default() }),
         }
-        ([Flow::Tfrc, tcp], bottleneck)
+        ([first, tcp], bottleneck)
     }
 }
 
