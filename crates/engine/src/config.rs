@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use timeous_choice::Deadlines;
 use timeous_core::{LateChoice, Priority};
 use timeous_dccp::ServiceCode;
 
@@ -33,13 +34,32 @@ pub struct StreamConfig {
 }
 
 impl StreamConfig {
+    /// A stream over `carrier` of which nothing else is said: a service without a name at RTP's port, 256 places, nothing
+    /// leaves after its deadline (what has none leaves always), nothing is repaired.
+    ///
+    /// ```
+    /// use timeous_engine::{Carrier, ServiceCode, StreamConfig};
+    /// let config = StreamConfig { slots: 1_024, ..StreamConfig::new(Carrier::Udp) };
+    /// assert_eq!((config.service, config.dccp_port), (ServiceCode::NONE, 5_004));
+    /// ```
+    pub fn new(carrier: Carrier) -> Self {
+        Self {
+            carrier,
+            dccp: timeous_dccp::Config::default(),
+            tcp: TcpConfig::default(),
+            service: ServiceCode::NONE,
+            dccp_port: 5_004,
+            slots: 256,
+            choice: Arc::new(|| Box::new(Deadlines)),
+            repair: None,
+        }
+    }
+
     /// Its packet ring.
     pub(crate) fn ring(&self) -> timeous_ring::Config {
         timeous_ring::Config::new(self.slots).completions(self.slots.saturating_mul(16))
     }
-}
 
-impl StreamConfig {
     /// The settings of its DCCP connections: what is repaired has to be told from what is new.
     pub(crate) fn dccp(&self) -> timeous_dccp::Config {
         timeous_dccp::Config { repeats: self.repair.is_some(), ..self.dccp.clone() }

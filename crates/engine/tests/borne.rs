@@ -6,15 +6,11 @@ mod bed;
 use std::io::Read;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::thread;
 
 use bed::Bed;
-use timeous_choice::Deadlines;
 use timeous_core::{AduMeta, AduSeq, Duration, Instant};
-use timeous_engine::{
-    Carrier, DccpConfig, Engine, Reach, ServiceCode, Status, Stream, StreamConfig, TcpConfig, TcpFraming, clock,
-};
+use timeous_engine::{Carrier, Engine, Reach, Status, Stream, StreamConfig, TcpConfig, TcpFraming, clock};
 use timeous_tcp::record::sealed_len;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -66,14 +62,8 @@ fn a_path_that_loses_a_repair_is_not_taken_for_one_that_swallows_what_was_change
     let listener = bed.right.within(|| TcpListener::bind("10.77.0.2:7000").unwrap()).unwrap();
     let engine = bed.left.within(Engine::start).unwrap().unwrap();
     let config = StreamConfig {
-        carrier: Carrier::Tcp,
         tcp: TcpConfig { framing: TcpFraming::Records, silence: PATIENCE, ..TcpConfig::default() },
-        dccp: DccpConfig::default(),
-        service: ServiceCode::from_bytes(*b"test"),
-        dccp_port: 5_004,
-        slots: 256,
-        choice: Arc::new(|| Box::new(Deadlines)),
-        repair: None,
+        ..StreamConfig::new(Carrier::Tcp)
     };
     let mut stream = engine.connect("10.77.0.2:7000".parse().unwrap(), config).unwrap();
     let mut peer = listener.accept().unwrap().0;

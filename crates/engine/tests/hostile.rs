@@ -1,33 +1,21 @@
 //! A listening endpoint under fire from real sockets, with a good connection beside it.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 
-use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, LateChoice, PathState, Priority, Queue, Rng};
+use timeous_core::{AduMeta, AduSeq, Duration, Fate, Priority, Rng};
 use timeous_dccp::{Body, Encapsulation, Header, PacketType, ResetCode, Seq, packet};
-use timeous_engine::{Carrier, DccpConfig, Engine, ServiceCode, Status, Stream, StreamConfig, clock};
+use timeous_engine::{Carrier, Engine, ServiceCode, Status, Stream, StreamConfig, clock};
 
 const SERVICE: ServiceCode = ServiceCode::from_bytes(*b"good");
 const PORT: u16 = 5_004;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Gives nothing up.
-struct Everything;
-
-impl LateChoice for Everything {
-    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {}
-}
-
 fn config() -> StreamConfig {
     StreamConfig {
-        tcp: timeous_engine::TcpConfig::default(),
-        dccp: DccpConfig::default(),
-        carrier: Carrier::Udp,
         service: SERVICE,
         dccp_port: PORT,
-        slots: 256,
-        choice: Arc::new(|| Box::new(Everything)),
         repair: Some(Priority::LOWEST),
+        ..StreamConfig::new(Carrier::Udp)
     }
 }
 

@@ -4,14 +4,10 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::thread;
 
-use timeous_choice::Deadlines;
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant};
-use timeous_engine::{
-    Carrier, DccpConfig, Engine, Reach, ServiceCode, Status, Stream, StreamConfig, TcpConfig, TcpFraming, clock,
-};
+use timeous_engine::{Carrier, Engine, Reach, Status, Stream, StreamConfig, TcpConfig, TcpFraming, clock};
 use timeous_net::emulator::{EmulatorError, Namespace};
 use timeous_tcp::record::{Framing, Ordered};
 
@@ -82,14 +78,8 @@ impl Scene {
 
 fn config(framing: TcpFraming) -> StreamConfig {
     StreamConfig {
-        carrier: Carrier::Tcp,
         tcp: TcpConfig { framing, silence: PATIENCE, ..TcpConfig::default() },
-        dccp: DccpConfig::default(),
-        service: ServiceCode::from_bytes(*b"test"),
-        dccp_port: 5_004,
-        slots: 256,
-        choice: Arc::new(|| Box::new(Deadlines)),
-        repair: None,
+        ..StreamConfig::new(Carrier::Tcp)
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-use timeous_core::{AduMeta, Duration, Fate, Instant, LateChoice, PathState, Priority, Queue, Rate};
+use timeous_core::{AduMeta, Duration, Fate, Priority, Rate};
 use timeous_engine::{
     Carrier, Ccid, CloseReason, Engine, EngineError, Listener, ServiceCode, Status, Stream, StreamConfig, clock,
 };
@@ -15,24 +14,13 @@ use timeous_net::{Direction, LinkConfig};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Gives nothing up.
-struct Everything;
-
-impl LateChoice for Everything {
-    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {}
-}
-
 /// Raw sockets of a host see everything on it: each test has ports of its own.
 fn config(dccp_port: u16) -> StreamConfig {
     StreamConfig {
         dccp: timeous_engine::DccpConfig { server_holds_timewait: true, ..Default::default() },
-        carrier: Carrier::Ip,
-        tcp: timeous_engine::TcpConfig::default(),
-        service: ServiceCode::from_bytes(*b"test"),
         dccp_port,
-        slots: 256,
-        choice: Arc::new(|| Box::new(Everything)),
         repair: Some(Priority::LOWEST),
+        ..StreamConfig::new(Carrier::Ip)
     }
 }
 

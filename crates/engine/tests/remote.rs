@@ -1,35 +1,17 @@
 //! Streams whose application is elsewhere: what it sends and gets, and what is left when either side goes.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, LateChoice, PathState, Queue};
+use timeous_core::{AduMeta, AduSeq, Duration, Fate};
 use timeous_engine::{
-    Carrier, CloseReason, DccpConfig, Engine, Gone, Offer, Received, Served, ServiceCode, Status, Stream, StreamConfig,
-    Waker, clock,
+    Carrier, CloseReason, Engine, Gone, Offer, Received, Served, Status, Stream, StreamConfig, Waker, clock,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Gives nothing up.
-struct Everything;
-
-impl LateChoice for Everything {
-    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {}
-}
-
 fn config() -> StreamConfig {
-    StreamConfig {
-        tcp: timeous_engine::TcpConfig::default(),
-        dccp: DccpConfig::default(),
-        carrier: Carrier::Udp,
-        service: ServiceCode::from_bytes(*b"test"),
-        dccp_port: 5_004,
-        slots: 64,
-        choice: Arc::new(|| Box::new(Everything)),
-        repair: None,
-    }
+    StreamConfig { slots: 64, ..StreamConfig::new(Carrier::Udp) }
 }
 
 /// Serves until the stream is gone; why it is.

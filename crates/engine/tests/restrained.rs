@@ -5,14 +5,12 @@ mod bed;
 
 use std::io::Read;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::thread;
 
 use bed::Bed;
-use timeous_choice::Deadlines;
 use timeous_cm::Kind;
 use timeous_core::{AduMeta, AduSeq, Duration, Rate};
-use timeous_engine::{Carrier, DccpConfig, Engine, ServiceCode, Status, StreamConfig, TcpConfig, clock};
+use timeous_engine::{Carrier, Engine, Status, StreamConfig, TcpConfig, clock};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit};
 
@@ -39,14 +37,9 @@ fn longest_round_trip(bed: &Bed, controller: Option<Kind>) -> (Duration, u64) {
         .within(|| {
             let engine = Engine::start().unwrap();
             let config = StreamConfig {
-                carrier: Carrier::Tcp,
                 tcp: TcpConfig { controller, silence: PATIENCE, ..TcpConfig::default() },
-                dccp: DccpConfig::default(),
-                service: ServiceCode::from_bytes(*b"test"),
-                dccp_port: 5_004,
                 slots: 1_024,
-                choice: Arc::new(|| Box::new(Deadlines)),
-                repair: None,
+                ..StreamConfig::new(Carrier::Tcp)
             };
             let mut stream = engine.connect(listener.local_addr().unwrap(), config).unwrap();
             let mut peer = listener.accept().unwrap().0;

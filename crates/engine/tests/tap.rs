@@ -5,16 +5,13 @@ mod bed;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use bed::Bed;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-use timeous_choice::Deadlines;
 use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, Rate};
 use timeous_engine::{
-    Carrier, DccpConfig, Engine, EngineError, ReceiveHalf, ServiceCode, Status, Stream, StreamConfig, TcpConfig,
-    Unordered, clock,
+    Carrier, Engine, EngineError, ReceiveHalf, Status, Stream, StreamConfig, TcpConfig, Unordered, clock,
 };
 use timeous_net::LinkConfig;
 use timeous_net::emulator::Namespace;
@@ -24,14 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn config(unordered: Unordered) -> StreamConfig {
     StreamConfig {
-        carrier: Carrier::Tcp,
         tcp: TcpConfig { unordered, silence: PATIENCE, ..TcpConfig::default() },
-        dccp: DccpConfig::default(),
-        service: ServiceCode::from_bytes(*b"test"),
-        dccp_port: 5_004,
         slots: 1_024,
-        choice: Arc::new(|| Box::new(Deadlines)),
-        repair: None,
+        ..StreamConfig::new(Carrier::Tcp)
     }
 }
 

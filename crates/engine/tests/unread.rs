@@ -1,29 +1,14 @@
 //! Applications that read too slowly, or not at all any more: their peers are told, over real sockets.
 
-use std::sync::Arc;
-
-use timeous_core::{AduMeta, DropReason, Duration, Fate, Instant, LateChoice, PathState, Queue};
-use timeous_engine::{Carrier, DccpConfig, Engine, EnqueueError, ServiceCode, Status, Stream, StreamConfig, clock};
+use timeous_core::{AduMeta, DropReason, Duration, Fate};
+use timeous_engine::{Carrier, DccpConfig, Engine, EnqueueError, Status, Stream, StreamConfig, clock};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Gives nothing up.
-struct Everything;
-
-impl LateChoice for Everything {
-    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {}
-}
 
 fn config() -> StreamConfig {
     StreamConfig {
         dccp: DccpConfig { server_holds_timewait: true, ..DccpConfig::default() },
-        carrier: Carrier::Udp,
-        tcp: timeous_engine::TcpConfig::default(),
-        service: ServiceCode::from_bytes(*b"test"),
-        dccp_port: 5_004,
-        slots: 256,
-        choice: Arc::new(|| Box::new(Everything)),
-        repair: None,
+        ..StreamConfig::new(Carrier::Udp)
     }
 }
 

@@ -1,16 +1,15 @@
 //! Two ports of this host that talk to each other, driven by hand.
 
 use timeous_core::{AduMeta, AduSeq, DropReason, Duration, Fate};
-use timeous_dccp::ServiceCode;
 
 use super::*;
-use crate::carrier::{Carrier, TcpConfig};
+use crate::Completion;
+use crate::carrier::Carrier;
 use crate::command::Incoming;
 use crate::order::Orders;
 use crate::shared::Status;
 use crate::stream::Stream;
 use crate::waker::Waker;
-use crate::{Completion, DccpConfig};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -42,16 +41,7 @@ impl End {
 }
 
 fn config() -> StreamConfig {
-    StreamConfig {
-        carrier: Carrier::Udp,
-        tcp: TcpConfig::default(),
-        dccp: DccpConfig::default(),
-        service: ServiceCode::from_bytes(*b"test"),
-        dccp_port: 5_004,
-        slots: 64,
-        choice: Arc::new(|| Box::new(timeous_choice::Deadlines)),
-        repair: None,
-    }
+    StreamConfig { slots: 64, ..StreamConfig::new(Carrier::Udp) }
 }
 
 fn here(made: Made) -> Stream {

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant, LateChoice, PathState, Queue};
+use timeous_core::{AduMeta, AduSeq, Duration, Fate, Instant};
 use timeous_dccp::Ccid;
 use timeous_engine::{
     Carrier, CloseReason, DccpConfig, Engine, EngineError, ServiceCode, Statistics, Status, Stream, StreamConfig, clock,
@@ -64,24 +63,14 @@ impl fmt::Display for Session {
     }
 }
 
-/// Gives nothing up.
-struct Everything;
-
-impl LateChoice for Everything {
-    fn choose(&mut self, _: Instant, _: &PathState, _: &mut dyn Queue) {}
-}
-
 /// A stream to or at this DCCP port.
 pub(crate) fn config(ccid: Ccid, port: u16) -> StreamConfig {
     StreamConfig {
         dccp: DccpConfig { msl: Duration::from_secs(1), ..DccpConfig::default() }.with_ccids(&[ccid]),
-        carrier: Carrier::Ip,
-        tcp: timeous_engine::TcpConfig::default(),
         service: ServiceCode::from_bytes(*SERVICE.as_bytes().first_chunk().unwrap()),
         dccp_port: port,
         slots: SLOTS,
-        choice: Arc::new(|| Box::new(Everything)),
-        repair: None,
+        ..StreamConfig::new(Carrier::Ip)
     }
 }
 

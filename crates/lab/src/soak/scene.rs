@@ -1,14 +1,11 @@
 //! Two network namespaces with the emulated link between them, and a stream over the kernel's TCP from one to the other.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use timeous::core::{Duration, Instant};
-use timeous_choice::Deadlines;
 use timeous_engine::{
-    Carrier, DccpConfig, Engine, EngineError, ReceiveHalf, SendHalf, ServiceCode, Status, Stream, StreamConfig,
-    TcpConfig, clock,
+    Carrier, Engine, EngineError, ReceiveHalf, SendHalf, Status, Stream, StreamConfig, TcpConfig, clock,
 };
 use timeous_net::emulator::{Emulator, EmulatorError, Namespace, Router, RouterConfig, Stop, Stopper};
 use timeous_net::{Counters, Direction, LinkConfig};
@@ -105,14 +102,9 @@ impl Ends {
 
 fn config() -> StreamConfig {
     StreamConfig {
-        carrier: Carrier::Tcp,
-        dccp: DccpConfig::default(),
         tcp: TcpConfig { longest: MOST, connect_timeout: PATIENCE, ..TcpConfig::default() },
-        service: ServiceCode::from_bytes(*b"SOAK"),
-        dccp_port: 5_004,
         slots: 512,
-        choice: Arc::new(|| Box::new(Deadlines)),
-        repair: None,
+        ..StreamConfig::new(Carrier::Tcp)
     }
 }
 

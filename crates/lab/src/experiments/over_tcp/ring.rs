@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 
 use timeous::core::{AduSeq, Duration, Instant};
-use timeous_engine::{
-    Carrier, DccpConfig, Engine, EngineError, Reach, ServiceCode, Status, Stream, StreamConfig, TcpConfig, clock,
-};
+use timeous_engine::{Carrier, Engine, EngineError, Reach, Status, Stream, StreamConfig, TcpConfig, clock};
 use timeous_host::stamp;
 use timeous_net::emulator::Namespace;
 
@@ -67,13 +65,9 @@ fn take_in(told: Told, stream: &mut Stream) -> Told {
 fn config(plan: &Plan, into_retransmissions: bool) -> StreamConfig {
     StreamConfig {
         tcp: TcpConfig { longest: plan.longest(), into_retransmissions, ..TcpConfig::default() },
-        dccp: DccpConfig::default(),
-        carrier: Carrier::Tcp,
-        service: ServiceCode::from_bytes(*b"LAB "),
-        dccp_port: 5_004,
         slots: plan.slots,
         choice: plan.choice.clone(),
-        repair: None,
+        ..StreamConfig::new(Carrier::Tcp)
     }
 }
 

@@ -8,9 +8,7 @@ use std::thread;
 
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use timeous::core::{AduMeta, AduSeq, Duration, FrameId, Instant, Priority};
-use timeous_engine::{
-    Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, ServiceCode, Status, Stream, StreamConfig, clock,
-};
+use timeous_engine::{Carrier, DccpConfig, Engine, NewChoice, ReceiveHalf, Status, Stream, StreamConfig, clock};
 
 use super::super::setup::{I_FRAME_EVERY, SIZE, Transport};
 use super::bed::{Bed, RIGHT};
@@ -183,15 +181,11 @@ fn meta(index: u64) -> AduMeta {
 
 fn config(plan: &Plan) -> StreamConfig {
     StreamConfig {
-        tcp: timeous_engine::TcpConfig::default(),
         dccp: DccpConfig { mps: SIZE + DccpConfig::HEADER_ROOM, ..DccpConfig::default() },
-        carrier: Carrier::Udp,
-        service: ServiceCode::from_bytes(*b"LAI "),
         dccp_port: DCCP_PORT,
-        slots: 256,
         choice: plan.choice.clone(),
         // The paper's DCCP repairs nothing.
-        repair: None,
+        ..StreamConfig::new(Carrier::Udp)
     }
 }
 
