@@ -67,8 +67,7 @@ impl Socket {
             set_option(fd, SocketOption::DiscoverMtu6, system::PROBE)?;
             set_option(fd, SocketOption::DontFragment6, 1)?;
         }
-        // A burst of a large frame should wait in the kernel rather than be lost there. Less is what we get at worst.
-        let _less = set_option(fd, SocketOption::ReceiveBuffer, 1 << 20);
+        system::make_room(fd);
         if let Err(error) = set_option(fd, SocketOption::Gro, 1) {
             tracing::debug!(%error, "datagrams come one by one");
         }

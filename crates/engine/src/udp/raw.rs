@@ -41,8 +41,7 @@ impl Socket {
         if local.is_ipv6() {
             set_option(fd, SocketOption::DontFragment6, 1)?;
         }
-        // As for UDP: less is what we get at worst.
-        let _less = set_option(fd, SocketOption::ReceiveBuffer, 1 << 20);
+        system::make_room(fd);
         let carries = if local.is_ipv4() { Carries::Ipv4 } else { Carries::Ipv6 };
         // The kernel cuts nothing apart for raw sockets.
         Ok(Self::new(io, carries, false))

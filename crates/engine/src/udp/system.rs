@@ -31,6 +31,7 @@ pub(super) enum SocketOption {
     DiscoverMtu6,
     DontFragment6,
     ReceiveBuffer,
+    ReceiveBufferForce,
     Gro,
     Gso,
     #[cfg(test)]
@@ -50,6 +51,7 @@ impl SocketOption {
             Self::DiscoverMtu6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
             Self::DontFragment6 => (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG),
             Self::ReceiveBuffer => (libc::SOL_SOCKET, libc::SO_RCVBUF),
+            Self::ReceiveBufferForce => (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE),
             Self::Gro => (libc::SOL_UDP, libc::UDP_GRO),
             Self::Gso => (libc::SOL_UDP, libc::UDP_SEGMENT),
             #[cfg(test)]
@@ -64,6 +66,15 @@ pub(super) fn set_option(fd: BorrowedFd<'_>, option: SocketOption, value: i32) -
     // SAFETY: the kernel reads `len` bytes of a number that lives through the call.
     let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), len) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What may wait in a socket until we look: a burst of large frames, or half a second of a fast peer while others have the
+/// processors. Without the right to more than the system's limit it is less.
+pub(super) fn make_room(fd: BorrowedFd<'_>) {
+    const ROOM: i32 = 4 << 20;
+    if set_option(fd, SocketOption::ReceiveBufferForce, ROOM).is_err() {
+        let _less = set_option(fd, SocketOption::ReceiveBuffer, ROOM);
+    }
 }
 
 fn empty_header() -> libc::mmsghdr {
