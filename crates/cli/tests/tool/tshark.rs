@@ -17,7 +17,7 @@ use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter};
 use rustix::process::Signal;
 use timeous_dccp::{Encapsulation, packet};
 
-use crate::support::{Files, clip, emulate, free_port, skip, timeous};
+use crate::support::{DCCP_COMPLAINTS, Files, clip, emulate, free_port, skip, timeous};
 
 /// The named fields of the packets that `filter` selects; `None` without tshark.
 fn tshark(capture: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
@@ -99,11 +99,7 @@ fn a_real_stream_is_read_without_complaint() {
     }
 
     let count = rewrap(&capture, Path::new(&native));
-    // Options 125 and 126 are ours, of those that RFC 4340 §19.3 reserves for experiments.
-    let wrong = "_ws.malformed || dccp.checksum.status != \"Good\" || !dccp || _ws.expert.severity >= \"Warning\" \
-                 || dccp.option_unknown || dccp.option.len.bad \
-                 || dccp.option_reserved && !(dccp.option_type == 125 || dccp.option_type == 126)";
-    let complaints = tshark(&native, wrong, &["frame.number", "_ws.col.Info", "_ws.expert.message"]).unwrap();
+    let complaints = tshark(&native, DCCP_COMPLAINTS, &["frame.number", "_ws.col.Info", "_ws.expert.message"]).unwrap();
     assert!(complaints.is_empty(), "{complaints:?}");
     let types: Vec<u8> =
         tshark(&native, "dccp", &["dccp.type"]).unwrap().iter().map(|row| row[0].parse().unwrap()).collect();
