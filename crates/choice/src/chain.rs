@@ -48,6 +48,10 @@ impl LateChoice for Chain {
         self.policies.iter_mut().all(|policy| policy.is_worth_repeating(now, path, meta))
     }
 
+    fn is_punctual(&self) -> bool {
+        self.policies.iter().any(|policy| policy.is_punctual())
+    }
+
     /// What does not lie in the time is told first: another policy may have said no for that.
     fn why_not(&self, meta: &AduMeta) -> DropReason {
         let mut reasons = self.policies.iter().map(|policy| policy.why_not(meta));
@@ -105,7 +109,13 @@ mod tests {
 
     use super::*;
     use crate::testing::{TestQueue, at, path};
-    use crate::{Deadlines, Dependencies};
+    use crate::{Deadlines, Dependencies, Punctual};
+
+    #[test]
+    fn one_policy_that_wants_nothing_late_is_enough() {
+        let chain = Chain::default().then(Deadlines);
+        assert!(!chain.is_punctual() && chain.then(Punctual).is_punctual());
+    }
 
     #[test]
     fn a_later_policy_hears_what_an_earlier_one_gave_up() {

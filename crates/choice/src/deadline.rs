@@ -32,12 +32,15 @@ impl LateChoice for Punctual {
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
         !meta.is_expired(now + punctual(now, path, meta, 0))
     }
+
+    fn is_punctual(&self) -> bool {
+        true
+    }
 }
 
 /// How long a packet may well be under way.
 fn punctual(now: Instant, path: &PathState, meta: &AduMeta, len: u64) -> Duration {
-    let usual = path.one_way() + path.rttvar;
-    usual.max(path.latest_way()).max(path.way_behind(now, meta.enqueued, len))
+    path.longest_way().max(path.way_behind(now, meta.enqueued, len))
 }
 
 /// What is expired, and what would be after it was `under_way` for so long, by its length.

@@ -278,6 +278,10 @@ impl<S: AduSource> AduSource for Repair<S> {
         self.inner.why_not(meta)
     }
 
+    fn is_punctual(&self) -> bool {
+        self.inner.is_punctual()
+    }
+
     fn sent(&mut self, token: u64) {
         self.inner.sent(token);
     }

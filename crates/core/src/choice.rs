@@ -47,6 +47,12 @@ pub trait LateChoice: Send {
         DropReason::TooLate
     }
 
+    /// Whether an ADU that comes late is worse than one that does not come: then what brings others back has to be in time as
+    /// well, as far as that can be known.
+    fn is_punctual(&self) -> bool {
+        false
+    }
+
     /// Hears what became of an ADU that left, or that others gave up.
     fn on_fate(&mut self, meta: &AduMeta, fate: Fate) {
         let _ = (meta, fate);

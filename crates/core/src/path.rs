@@ -76,6 +76,11 @@ impl PathState {
         latest.saturating_sub(self.min_rtt.unwrap_or(latest) / 2)
     }
 
+    /// How long a packet may well be under way: by the smoothed round trip and its mean deviation, or by the latest.
+    pub fn longest_way(&self) -> Duration {
+        (self.one_way() + self.rttvar).max(self.latest_way())
+    }
+
     /// How long a packet of `len` bytes that leaves now is under way where a queue stands: behind all that is under way, at the
     /// rate at which the path delivers. Nothing where no queue stands, or the packet, `enqueued` then, has not waited for a round
     /// trip: the path may be faster in that case than it was asked to be.

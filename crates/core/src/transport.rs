@@ -259,6 +259,11 @@ pub trait AduSource {
         DropReason::TooLate
     }
 
+    /// Whether an ADU that comes late is worse than one that does not come.
+    fn is_punctual(&self) -> bool {
+        false
+    }
+
     /// The packet with this ADU was given to the device (the paper's `dev_i` moves on).
     fn sent(&mut self, token: u64);
 

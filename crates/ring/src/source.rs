@@ -274,6 +274,10 @@ impl AduSource for RingSource {
         self.choice.as_ref().map_or(DropReason::TooLate, |choice| choice.why_not(meta))
     }
 
+    fn is_punctual(&self) -> bool {
+        self.choice.as_ref().is_some_and(|choice| choice.is_punctual())
+    }
+
     fn sent(&mut self, token: u64) {
         self.consumer.sent(token);
     }

@@ -159,7 +159,11 @@ impl Connection {
                 self.end_block(class, &path);
             }
         }
-        let way = path.shortest_way();
+        // What is rebuilt too late is late, too, where that is worse than missing.
+        let way = match source.is_punctual() {
+            true => path.longest_way().max(self.protection.spare.way(&path)),
+            false => path.shortest_way(),
+        };
         while let Some(late) = self.protection.ready.iter().position(|ready| now + way > ready.deadline) {
             if let Some(late) = self.protection.ready.remove(late) {
                 self.give_up_parity(late.id);

@@ -66,6 +66,7 @@ impl Habit {
 struct Encoder {
     rate: Rate,
     habit: Habit,
+    begins: Duration,
     rng: Rng,
     next: Instant,
     frame: u32,
@@ -82,10 +83,11 @@ struct Encoder {
 }
 
 impl Encoder {
-    fn new(seed: u64, habit: Habit) -> Self {
+    fn new(seed: u64, habit: Habit, begins: Duration) -> Self {
         Self {
             rate: START,
             habit,
+            begins,
             rng: Rng::from_seed(seed),
             next: Instant::ZERO,
             frame: 0,
@@ -141,7 +143,7 @@ impl Encoder {
 impl Application for Encoder {
     fn run(&mut self, now: Instant, outlet: &mut dyn Outlet) {
         if !std::mem::replace(&mut self.begun, true) {
-            self.next = now;
+            self.next = now + self.begins;
             outlet.set_rate(self.rate);
             self.rates.push((now, self.rate));
         }
@@ -193,6 +195,16 @@ fn run(seed: u64, ccid: Ccid, kind: Kind, habit: Habit) -> Found {
 }
 
 fn run_with(parity: Parity, seed: u64, ccid: Ccid, kind: Kind, habit: Habit) -> Found {
+    run_from(Duration::ZERO, parity, seed, ccid, kind, habit)
+}
+
+/// As the tool has it: with parity, and pictures that are taken whenever that is.
+fn run_like_the_tool(seed: u64, ccid: Ccid) -> Found {
+    let begins = FRAME * Rng::from_seed(seed + 7_777).below(1_000) / 1_000;
+    run_from(begins, Parity::Auto, seed, ccid, Kind::Copa, Habit::x264(seed))
+}
+
+fn run_from(begins: Duration, parity: Parity, seed: u64, ccid: Ccid, kind: Kind, habit: Habit) -> Found {
     let third = THIRD.as_bps() / 1_000;
     let steps = format!("0 {}\n{FALLS} {third}\n{RETURNS} {}\n", third * 3, third * 3);
     let path = LinkConfig {
@@ -210,8 +222,9 @@ fn run_with(parity: Parity, seed: u64, ccid: Ccid, kind: Kind, habit: Habit) -> 
     });
     let caller = net.network.with_host(net.lefts[0], |_, host| {
         let own = host.add_manager(kind);
-        let stream =
-            Stream::new(Encoder::new(seed, habit)).choice(Box::new(Dbat::for_media())).repair(Priority::HIGHEST);
+        let stream = Stream::new(Encoder::new(seed, habit, begins))
+            .choice(Box::new(Dbat::for_media()))
+            .repair(Priority::HIGHEST);
         host.add(9_000, own, Dccp::caller(remote(1), stream, settings(), Rng::from_seed(seed + 100)))
     });
     let mut max = Vec::new();
@@ -347,5 +360,15 @@ fn parity_makes_hardly_a_frame_late() {
         let found = (1..=seeds).map(|seed| run_with(Parity::Auto, seed, ccid, Kind::Copa, Habit::x264(seed)));
         let late: Vec<usize> = found.map(|found| found.late).collect();
         assert!(late.iter().sum::<usize>() <= 1, "{ccid:?}: {late:?}");
+    }
+}
+
+/// Found by `timeous-lab adapt`: a packet that was lost in a full queue came out of parity when its frame was due. That was in one of
+/// fifty runs over CCID 2; over CCID 3, where parity filled the path's queue besides, late frames were in one of eighteen.
+#[test]
+fn what_parity_brings_comes_in_time() {
+    for (ccid, seeds) in [(Ccid::Ccid2, [28, 55, 104, 121]), (Ccid::Ccid3, [37, 71, 124, 156])] {
+        let late: Vec<usize> = seeds.into_iter().map(|seed| run_like_the_tool(seed, ccid).late).collect();
+        assert_eq!(late, [0; 4], "{ccid:?}");
     }
 }
