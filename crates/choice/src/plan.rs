@@ -21,6 +21,10 @@ use schedule::{Chances, Job, MOST_JOBS, Scheduler, Taken};
 const REMEMBERED: usize = 1024;
 /// A plan holds for so long, unless a frame comes or breaks.
 const HOLDS: Duration = Duration::from_millis(10);
+/// By so much what is thought of a time of arrival may well err.
+const SPREAD: Duration = Duration::from_millis(20);
+/// What waits is given up if it seems to be late by more than that.
+const LATE: Duration = Duration::from_millis(40);
 /// Frames that are expected, at most: two seconds of 30 a second.
 const MOST_EXPECTED: usize = 60;
 /// What a frame is worth beside its priority: a frame more is better than any priorities.
@@ -40,8 +44,9 @@ const EXPECTED_COUNTS: u64 = 15;
 /// group that would take the room of the next one's head goes. Before the first packet of the set leaves, what stands
 /// before it is given up, and nothing else: what is behind it may be wanted yet if the path proves faster.
 ///
-/// Where packets get lost, a frame counts for as much as it is likely to be there: what leaves late has no time to leave again, nor has
-/// what refers to it. So the tail of a group goes that would have all later ones be late by as much.
+/// A frame counts for as much as it is likely to be there. Estimates err: what would come at the last instant has an even chance, what
+/// would be late by a little has less, and leaves where it takes nothing else's place. And where packets get lost, what leaves late
+/// has no time to leave again, nor has what refers to it: the tail of a group goes that would have all later ones be late by as much.
 ///
 /// All frames are worth the same, but for their priorities among equals, unless [`weighing`](Self::weighing) says otherwise. A plan
 /// is made anew when a frame comes or is lost, and each 10 ms while packets leave; it costs time for the frames that
@@ -192,7 +197,8 @@ impl Plan {
     /// Nothing is thought to make it. All leaves that might if it were alone on the path: what is known of a path comes from
     /// what is sent, and where nothing is sent any more nothing is learnt.
     fn hope(&mut self, now: Instant, path: &PathState, waiting: &[Waiting]) {
-        let link = Link { backlog: Duration::ZERO, rate: Rate::MAX, ..Link::new(path, path.rate) };
+        let link =
+            Link { backlog: Duration::ZERO, late: Duration::ZERO, rate: Rate::MAX, ..Link::new(path, path.rate) };
         self.set_jobs(now, &link, waiting);
         let taken: Taken = self.scheduler.best(&self.jobs, 0, Chances::default());
         for (at, frame) in waiting.iter().take(MOST_JOBS).enumerate() {
@@ -209,7 +215,8 @@ impl Plan {
         for frame in waiting.iter().take(MOST_JOBS) {
             let begun = frame.begun || self.begun == Some(frame.name);
             let due = link.nanos_until(now, frame.deadline);
-            let deadline = due + if begun { link.backlog.as_nanos() } else { 0 };
+            let late = if due > 0 { link.late } else { Duration::ZERO };
+            let deadline = due + (late + if begun { link.backlog } else { Duration::ZERO }).as_nanos();
             let bytes = link.with_repairs(counted(frame.bytes, frame.packets));
             let packets = frame.packets as f32;
             let mut job = Job { release: 0, deadline, due, bytes, packets, worth: frame.worth * 16, ..Job::default() };
@@ -313,6 +320,8 @@ struct Link {
     way: Duration,
     /// Until what is under way has left its queue.
     backlog: Duration,
+    /// By how much what waits may seem to be late, and leave.
+    late: Duration,
     /// Of a packet, in millionths.
     loss: u32,
     /// After so long what is lost leaves again.
@@ -328,12 +337,13 @@ impl Link {
         let srtt = path.srtt.unwrap_or(least);
         // As what later packets have passed is taken for lost (RFC 8985 §6.2).
         let again = srtt + (srtt / 4).max(path.rttvar) + ACK_DELAY;
-        Self { rate, way: least / 2, backlog, loss: path.loss_ppm, again }
+        Self { rate, way: least / 2, backlog, late: LATE, loss: path.loss_ppm, again }
     }
 
     /// What becomes of packets on it.
     fn chances(&self) -> Chances {
-        Chances { loss: self.loss as f32 / 1e6, again: self.again.as_nanos() }
+        let loss = self.loss as f32 / 1e6;
+        Chances { loss, again: self.again.as_nanos(), spread: SPREAD.as_nanos() }
     }
 
     /// Picoseconds a byte. A rate of nothing lets nothing pass.

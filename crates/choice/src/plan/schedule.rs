@@ -11,9 +11,9 @@ use std::cmp::Reverse;
 pub(super) struct Job {
     /// From when on it can be sent.
     pub(super) release: u64,
-    /// When its last byte has to be out.
+    /// When its last byte has to be out at the latest.
     pub(super) deadline: u64,
-    /// When it should be, for all that is known: what has begun may end later.
+    /// When it should be, for all that is known: estimates err, and what has begun may end later.
     pub(super) due: u64,
     pub(super) bytes: u64,
     /// The places of the jobs without which it is useless, all before its own: the first `needed` of them.
@@ -40,29 +40,78 @@ impl Job {
     }
 }
 
-/// What becomes of packets on their way: one that is lost leaves again as long as there is time.
+/// What becomes of packets on their way: one that is lost leaves again as long as there is time. And no time is certain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Chances {
     /// Of a packet to be lost.
     pub(super) loss: f32,
     /// Nanoseconds from when a packet leaves until it leaves again.
     pub(super) again: u64,
+    /// Nanoseconds by which what is thought of a time may well err; zero: by nothing.
+    pub(super) spread: u64,
+}
+
+/// How likely something is there: all of it, and in time. What is late for one is late for all behind it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct There {
+    whole: f32,
+    in_time: f32,
+}
+
+impl There {
+    const SURELY: Self = Self { whole: 1.0, in_time: 1.0 };
+
+    fn least(self, other: Self) -> Self {
+        Self { whole: self.whole.min(other.whole), in_time: self.in_time.min(other.in_time) }
+    }
+
+    fn likely(self) -> f32 {
+        self.whole * self.in_time
+    }
 }
 
 /// What is lost and has no time to leave again is rebuilt from parity, but for this share.
 const NOT_REBUILT: f32 = 0.2;
 /// Times that a packet may leave again, that are told apart.
 const MOST_AGAIN: usize = 3;
+/// What is thought to be late, but may leave, counts for so much of its chance: where it is in nobody's way it leaves, since to give it
+/// up is certain to lose it, and it outweighs no priority.
+const LATE_COUNTS: f32 = 1.0 / 32.0;
 
 impl Chances {
-    /// The same; none where the jobs have hardly time to leave again when they leave at once: to be early gains them nothing then.
-    fn among(self, jobs: &[Job]) -> Option<Self> {
-        let longest = jobs.iter().map(|job| job.due.saturating_sub(job.release)).max()?;
-        (self.loss > 0.0 && self.again > 0 && longest >= self.again / 2 * 3).then_some(self)
+    /// The same; without losses where the jobs have hardly time to leave again when they leave at once: to be early gains them
+    /// nothing then.
+    fn among(self, jobs: &[Job]) -> Self {
+        let longest = jobs.iter().map(|job| job.due.saturating_sub(job.release)).max().unwrap_or(0);
+        let counts = self.again > 0 && longest >= self.again / 2 * 3;
+        Self { loss: if counts { self.loss } else { 0.0 }, ..self }
     }
 
-    /// How likely all of a job is there that leaves from `begin` to `end`: the later a packet leaves, the less often it may again.
-    fn of(&self, job: &Job, begin: u64, end: u64) -> f32 {
+    fn is_certain(&self) -> bool {
+        self.loss <= 0.0 && self.spread == 0
+    }
+
+    /// How likely a job is there that leaves from `begin` to `end`, if what it needs is.
+    fn of(&self, job: &Job, begin: u64, end: u64) -> There {
+        There { whole: self.whole(job, begin, end), in_time: self.in_time(job, end) }
+    }
+
+    /// An even chance for what ends just when it should.
+    fn in_time(&self, job: &Job, end: u64) -> f32 {
+        if self.spread == 0 {
+            return 1.0;
+        }
+        let off = end.abs_diff(job.due) as f32 / self.spread as f32;
+        // About e to the power of it.
+        let other = 0.5 / (1.0 + off + off * off / 2.0);
+        if end <= job.due { 1.0 - other } else { LATE_COUNTS * other }
+    }
+
+    /// The later a packet leaves, the less often it may again.
+    fn whole(&self, job: &Job, begin: u64, end: u64) -> f32 {
+        if self.loss <= 0.0 {
+            return 1.0;
+        }
         let time = (end - begin).max(1) as f32;
         let (mut until, mut latest) = (end.max(begin + 1), job.due);
         let (mut lost, mut chance) = (0.0, self.loss * NOT_REBUILT);
@@ -102,21 +151,21 @@ struct Set {
     worth: u64,
     taken: Taken,
     /// How likely the newest of its jobs are there that later ones need.
-    there: [(u8, f32); REMEMBERED],
+    there: [(u8, There); REMEMBERED],
 }
 
 /// Of so many jobs it is remembered how likely they are there: of others it is certain.
 const REMEMBERED: usize = 4;
 
 impl Set {
-    const EMPTY: Self = Self { held: 0, free: 0, worth: 0, taken: 0, there: [(u8::MAX, 1.0); REMEMBERED] };
+    const EMPTY: Self = Self { held: 0, free: 0, worth: 0, taken: 0, there: [(u8::MAX, There::SURELY); REMEMBERED] };
 
-    fn there(&self, place: usize) -> f32 {
-        self.there.iter().find(|of| usize::from(of.0) == place).map_or(1.0, |of| of.1)
+    fn there(&self, place: usize) -> There {
+        self.there.iter().find(|of| usize::from(of.0) == place).map_or(There::SURELY, |of| of.1)
     }
 
     /// Remembers how likely the job of `place` is there, if later ones need it: instead of one that none needs, or of the oldest.
-    fn note(&mut self, place: usize, there: f32) {
+    fn note(&mut self, place: usize, there: There) {
         let held = self.held;
         if held >> place & 1 == 1 {
             let is_held = |place: u8| held.checked_shr(place.into()).is_some_and(|held| held & 1 == 1);
@@ -158,10 +207,11 @@ impl Scheduler {
                 if set.held & needs == needs && free <= job.deadline {
                     let (held, taken) = (set.held & open | bit, set.taken | 1 << place);
                     let mut next = Set { held, free, worth: set.worth + job.worth, taken, ..*set };
-                    if let Some(chances) = chances {
-                        let there = job.needs().map(|need| set.there(need)).fold(1.0, f32::min);
-                        let there = there * chances.of(job, begin, free);
-                        next.worth = set.worth + (job.worth as f64 * f64::from(there)) as u64;
+                    if !chances.is_certain() {
+                        let needed = job.needs().map(|need| set.there(need)).fold(There::SURELY, There::least);
+                        let own = chances.of(job, begin, free);
+                        let there = There { whole: needed.whole * own.whole, in_time: needed.in_time.min(own.in_time) };
+                        next.worth = set.worth + (job.worth as f64 * f64::from(there.likely())) as u64;
                         next.note(place, there);
                     }
                     self.next.push(next);
@@ -315,7 +365,7 @@ mod tests {
         };
         let jobs: Vec<Job> = (0..8).flat_map(group).collect();
         let taken = |loss, again| {
-            let taken = Scheduler::default().best(&jobs, 1_000, Chances { loss, again });
+            let taken = Scheduler::default().best(&jobs, 1_000, Chances { loss, again, spread: 0 });
             bits(taken).filter(|place| place / 4 == 0).count()
         };
         assert_eq!(
@@ -328,12 +378,44 @@ mod tests {
 
     #[test]
     fn the_later_a_job_leaves_the_less_likely_it_is_there() {
-        let chances = Chances { loss: 0.1, again: 100 };
+        let chances = Chances { loss: 0.1, again: 100, spread: 0 };
         let job = Job { due: 350, packets: 2.0, ..Job::default() };
-        let of = |begin, end| (chances.of(&job, begin, end) * 1e4).round();
+        let of = |begin, end| (chances.whole(&job, begin, end) * 1e4).round();
         assert_eq!([of(0, 40), of(150, 200), of(250, 260), of(300, 350)], [10_000.0, 9_802.0, 9_608.0, 9_608.0]);
         assert!((200..300).all(|end| of(end - 150, end) >= of(end - 149, end + 1)));
         assert_eq!(of(400, 500), of(350, 350), "it has begun, and ends later than it should");
+    }
+
+    /// Found by `timeous-lab bloat`: all was staked on a frame that would be there in the last millisecond, and what seemed to miss by
+    /// one was given up though nothing else was to leave.
+    #[test]
+    fn what_is_at_the_last_instant_is_not_certain() {
+        let chances = Chances { spread: 10, ..Chances::default() };
+        let job = |due, bytes, worth| Job { due, deadline: due + 20, bytes, worth, ..Job::default() };
+        let likely = |end| (chances.of(&job(100, 1, 1), 0, end).likely() * 100.0).round();
+        assert_eq!([60, 90, 99, 100, 101, 120].map(likely), [96.0, 80.0, 55.0, 50.0, 1.0, 0.0]);
+        let best = |jobs: &[Job]| bits(Scheduler::default().best(jobs, 1_000, chances)).collect::<Vec<_>>();
+        assert_eq!(best(&[job(50, 51, 1_000)]), [0]);
+        assert!(best(&[job(50, 71, 1_000)]).is_empty());
+        assert_eq!(best(&[job(50, 49, 1_000), job(60, 35, 900)]), [1], "in half of the cases, and in nine of ten");
+        assert_eq!(
+            best(&[job(50, 40, 1_000), job(50, 15, 1_000), job(50, 11, 600)]),
+            [1, 2],
+            "not for what would be late"
+        );
+        assert_eq!(best(&[job(50, 40, 10_000), job(50, 15, 1_000)]), [0, 1], "it takes nobody's place");
+    }
+
+    #[test]
+    fn what_needs_what_is_late_is_late_itself_and_no_more() {
+        let chances = Chances { spread: 10, ..Chances::default() };
+        let mut tail = Job { due: 500, deadline: 500, bytes: 1, worth: 900, ..Job::default() };
+        let head = Job { due: 100, deadline: 100, bytes: 100, worth: 1, ..Job::default() };
+        assert!(tail.need(0));
+        // The head ends when it should, and the tail with time to spare: half of what it is worth. The other is nearly certain.
+        let other = |worth| Job { due: 100, deadline: 100, bytes: 50, worth, ..Job::default() };
+        let best = |jobs: &[Job]| bits(Scheduler::default().best(jobs, 1_000, chances)).collect::<Vec<_>>();
+        assert_eq!([best(&[head, tail, other(440)]), best(&[head, tail, other(470)])], [vec![0, 1], vec![2]]);
     }
 
     proptest! {
