@@ -33,6 +33,8 @@ pub(crate) struct Arrived {
 pub(crate) struct Receiver {
     /// CCID 4.
     small: bool,
+    /// Ticks of the window counter from one feedback to the next.
+    apart: u64,
     /// The number that the history counts from.
     origin: Seq,
     history: History,
@@ -54,6 +56,7 @@ impl Receiver {
     pub(crate) fn new(small: bool, origin: Seq) -> Self {
         Self {
             small,
+            apart: u64::from(ROUND_TRIP),
             origin,
             history: History::default(),
             arrivals: Arrivals::default(),
@@ -64,6 +67,11 @@ impl Receiver {
             timer: None,
             silent: false,
         }
+    }
+
+    /// It tells so often in a round trip, four times at most, each time the rate of a whole one.
+    pub(crate) fn telling(self, times: u64) -> Self {
+        Self { apart: u64::from(ROUND_TRIP) / times.clamp(1, u64::from(ROUND_TRIP)), ..self }
     }
 
     /// Whether it is CCID 4's.
@@ -98,8 +106,8 @@ impl Receiver {
         }
         self.arrivals.count(now, bytes, self.history.ticks());
         self.fresh = true;
-        let round_trip_on = |told| self.history.ticks() >= told + u64::from(ROUND_TRIP);
-        self.due |= self.silent || news.began || news.removed || self.told.is_none_or(round_trip_on);
+        let is_on = |told| self.history.ticks() >= told + self.apart;
+        self.due |= self.silent || news.began || news.removed || self.told.is_none_or(is_on);
     }
 
     /// Time has passed: feedback may be due although no further packet shows that a round trip is over.

@@ -82,6 +82,9 @@ pub struct Config {
     pub repeats: bool,
     /// When data get parity, from which lost ones are rebuilt, if the peer agrees to take it.
     pub parity: Parity,
+    /// How often in a round trip this end tells a peer what came whose congestion control is CCID 3 or 4: once (RFC 4342 §10.3) to four
+    /// times, for who wants to know soon of a path that changes (RFC 5348 §6).
+    pub reports: u64,
     /// The first sequence number; `None`, as it should be outside of tests, takes a random one (§7.2).
     pub initial_seq: Option<Seq>,
 }
@@ -137,6 +140,7 @@ impl Default for Config {
             server_holds_timewait: false,
             repeats: false,
             parity: Parity::Off,
+            reports: 1,
             initial_seq: None,
         }
     }

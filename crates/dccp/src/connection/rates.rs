@@ -43,7 +43,7 @@ impl Connection {
         };
         let ccid = self.peer_ccid();
         if has != ccid {
-            let receiver = Receiver::new(ccid == Ccid::Ccid4, origin);
+            let receiver = Receiver::new(ccid == Ccid::Ccid4, origin).telling(self.config.reports);
             self.rate_receiver = ccid.is_rate_based().then(|| Box::new(receiver));
             self.timers.stop(Timer::AckDelay);
         }

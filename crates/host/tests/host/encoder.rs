@@ -214,7 +214,9 @@ fn run_from(begins: Duration, parity: Parity, seed: u64, ccid: Ccid, kind: Kind,
         ..LinkConfig::default()
     };
     let mut net = Dumbbell::new(seed, 1, path);
-    let connection = Config { mps: 1_200, parity, ..Config::default() }.with_ccids(&[ccid]);
+    // What goes stale is told of sooner: as the library has it.
+    let reports = if parity == Parity::Off { 1 } else { 4 };
+    let connection = Config { mps: 1_200, parity, reports, ..Config::default() }.with_ccids(&[ccid]);
     let settings = || DccpSettings { connection: connection.clone(), ..DccpSettings::default() };
     let listener = net.network.with_host(net.rights[0], |_, host| {
         let own = host.add_manager(Kind::Aimd);

@@ -24,6 +24,9 @@ pub(super) fn open(engine: &Engine, uri: &Uri) -> Result<Stream, Error> {
 /// With `transport=auto`, a peer that is silent for so long is asked whether it is there.
 const ALIVE: Duration = Duration::from_millis(400);
 
+/// What goes stale has a receiver of CCID 3's or 4's tell so often in a round trip: what leaves until then may be late.
+const REPORTS: u64 = 4;
+
 /// A caller that does not finish its handshake is no caller: the next one is waited for.
 fn be_called(engine: &Engine, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
     let mut listener = engine.listen(local, config(options))?;
@@ -56,6 +59,7 @@ fn config(options: &Options) -> StreamConfig {
         server_holds_timewait: true,
         msl: TIMEWAIT / 2,
         parity: options.parity(),
+        reports: if options.has_deadlines() { REPORTS } else { 1 },
         controller: options.deciding(),
         ..timeous_engine::DccpConfig::default().with_ccids(&[options.ccid])
     };

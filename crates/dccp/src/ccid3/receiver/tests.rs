@@ -48,6 +48,20 @@ fn feedback_leaves_at_the_first_packet_and_then_once_a_round_trip() {
     assert_eq!(told, [0, 16, 32, 48], "at each packet whose counter is four on");
 }
 
+/// "this allows faster response to changing RTT measurements" (RFC 5348 §6).
+#[test]
+fn feedback_can_leave_four_times_a_round_trip_and_tells_the_rate_of_a_whole_one() {
+    let mut receiver = Receiver::new(false, Seq::new(0)).telling(4);
+    let mut told = Vec::new();
+    for n in 0..48 {
+        if arrive(&mut receiver, n) {
+            told.push((n, tell(&mut receiver, at(n * 10)).receive_rate));
+        }
+    }
+    assert_eq!(told.iter().map(|&(n, _)| n).collect::<Vec<_>>(), (0..12).map(|n| n * 4).collect::<Vec<_>>());
+    assert!(told[6..].iter().all(|&(_, rate)| rate == Some(10_000)), "{told:?}");
+}
+
 #[test]
 fn a_loss_event_is_told_at_once_and_losses_of_the_same_are_not() {
     let mut receiver = Receiver::new(false, Seq::new(0));
