@@ -2,6 +2,7 @@
 
 mod acks;
 mod agreed;
+mod bundling;
 mod closing;
 mod config;
 mod data;

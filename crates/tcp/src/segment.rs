@@ -9,7 +9,7 @@ mod parse;
 mod sack;
 
 pub use checksum::Addresses;
-pub use emit::{EmitError, add_flags, begin, finish};
+pub use emit::{EmitError, add_flags, begin, finish, set_seq};
 pub use flags::Flags;
 pub use header::Header;
 pub use options::{MAX_OPTION_BYTES, MAX_WINDOW_SCALE, Options, Timestamps};

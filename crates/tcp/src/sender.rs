@@ -1,6 +1,8 @@
 //! The send side: what is under way, what has to be sent again, and when (RFC 6675, RFC 6582, RFC 8985).
 
 mod acknowledgement;
+mod bundle;
+mod bundling;
 mod detect;
 mod ecn;
 mod feedback;
@@ -27,6 +29,7 @@ pub(crate) use phase::Phase;
 pub(crate) use probe::MAX_ACK_DELAY;
 pub(crate) use window::PeerWindow;
 
+use bundling::Bundling;
 use ecn::EcnSender;
 use payload::Arrived;
 use probe::{Probe, Seen};
@@ -88,6 +91,7 @@ pub(crate) struct Sender {
     had_partial: bool,
     probe: Probe,
     pub(crate) ecn: EcnSender,
+    bundling: Bundling,
     newest_acked: Instant,
     /// When the latest acknowledgement came.
     heard_at: Instant,
@@ -112,6 +116,7 @@ impl Sender {
             had_partial: false,
             probe: Probe::default(),
             ecn: EcnSender::new(ecn),
+            bundling: Bundling::new(false),
             newest_acked: Instant::ZERO,
             heard_at: Instant::ZERO,
         }
@@ -198,14 +203,13 @@ impl Sender {
         let bare_duplicate = !advanced && ack.is_bare;
         let is_duplicate =
             if self.detection == Detection::DuplicateAcks { had_flight && bare_duplicate } else { had_flight && news };
-        let mut verdict = Verdict { advanced, beyond_gap, restored, ..Verdict::default() };
+        let dsack = ack.dsack.is_some() && !self.is_of_bundle(ack, feedback);
+        let hidden = self.judge_bundles(ack, feedback);
+        let mut verdict = Verdict { advanced, beyond_gap, restored, hidden: hidden.count, ..Verdict::default() };
         let was_recovering = self.phase.is_recovery();
-        let repaired = self.probe.on_ack(Seen {
-            ack: ack.ack,
-            dsack: ack.dsack,
-            bare_duplicate: bare_duplicate && ack.sacked.is_empty(),
-        });
-        if ack.dsack {
+        let repaired =
+            self.probe.on_ack(Seen { ack: ack.ack, dsack, bare_duplicate: bare_duplicate && ack.sacked.is_empty() });
+        if dsack {
             self.rack.on_duplicate(self.una(), self.nxt());
         }
         self.leave_phase();
@@ -219,10 +223,14 @@ impl Sender {
             self.ecn.reduced(self.nxt());
             verdict.loss = verdict.loss.or(Some((kind, self.newest_acked)));
         }
+        if let Some(sent_at) = self.answer_hidden(hidden) {
+            verdict.loss = Some((Loss::Transient, sent_at));
+        }
         // Duplicate acknowledgements leave the window as it is (RFC 5681 §3.2), and so does the one that ends a
         // recovery, and one with ECE (RFC 3168 §6.1.2).
         let marked = ack.ece && self.ecn.is_agreed();
-        verdict.holds_window = was_recovering || self.phase.is_recovery() || !advanced || marked;
+        let answers = was_recovering || self.phase.is_recovery() || self.answers_hidden();
+        verdict.holds_window = answers || !advanced || marked;
         verdict.rtt = feedback.rtt(now).or(ack.echoed.filter(|_| advanced));
         if verdict.rtt.is_some() {
             self.backoff = 0;

@@ -97,6 +97,13 @@ impl Macroflow {
         self.reckoned.window.saturating_sub(used)
     }
 
+    /// The window is what limits a flow that waits for no grant, if it is not the pace.
+    pub(crate) fn held_back(&mut self, now: Instant) {
+        if self.may_leave(now) {
+            self.limited_at = Some(now);
+        }
+    }
+
     /// How far ahead of the pace a packet may leave: at least one packet, since acknowledgements come for two at once,
     /// and to spread a pair would lengthen the round trip of a small window by a gap.
     fn slack(&self) -> Duration {

@@ -98,6 +98,17 @@ impl Manager {
         flow.zip(macroflow).map_or(0, |(flow, macroflow)| macroflow.room(now, flow))
     }
 
+    /// A flow has sent less than it had, since the window has no [`room`](Self::room) for more, and waits for no grant: so the
+    /// window is what limits it, and may grow.
+    ///
+    /// # Errors
+    /// The flow is not open.
+    pub fn held_back(&mut self, now: Instant, id: FlowId) -> Result<(), CmError> {
+        let (_, macroflow, _) = self.parts(id)?;
+        macroflow.held_back(now);
+        Ok(())
+    }
+
     /// How many packets a flow that holds a grant may send at this instant, that one included, if nobody else asks to
     /// send meanwhile: no promise, and no grant.
     pub fn burst(&self, now: Instant, id: FlowId) -> u32 {

@@ -145,6 +145,19 @@ fn check_delivered(world: &World, what: &str) -> BTreeSet<u64> {
 
 #[test]
 fn nothing_torn_is_ever_delivered_and_nothing_twice() {
+    let (replaced, padded, _) = over_all_paths(false);
+    assert!(replaced > 100 && padded > 100, "{replaced} replaced, {padded} padded: the test tests nothing");
+}
+
+#[test]
+fn with_bundling_nothing_torn_is_delivered_and_nothing_twice_either() {
+    let (replaced, padded, bundles) = over_all_paths(true);
+    let what = format!("{replaced} replaced, {padded} padded, {bundles} bundles: the test tests nothing");
+    assert!(replaced > 100 && padded > 100 && bundles > 50, "{what}");
+}
+
+/// Gives how many places were given another datagram, how many padding, and how many bundles there were.
+fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
     let meddlings = [
         Meddling::Pass,
         Meddling::Split,
@@ -153,13 +166,13 @@ fn nothing_torn_is_ever_delivered_and_nothing_twice() {
         Meddling::Silence,
         Meddling::Rewrite,
     ];
-    let mut replaced = 0;
-    let mut padded = 0;
+    let (mut replaced, mut padded, mut bundles) = (0, 0, 0);
     for seed in 0..48_u64 {
         let mut rng = Rng::from_seed(seed * 7);
         let meddling = meddlings[seed as usize % meddlings.len()];
         let config = Config {
             sending: Sending::LateChoice,
+            bundling,
             sack: rng.chance(0.8),
             timestamps: rng.chance(0.8),
             tail_loss_probe: rng.chance(0.7),
@@ -178,6 +191,7 @@ fn nothing_torn_is_ever_delivered_and_nothing_twice() {
         let sender = world.sender();
         replaced += sender.statistics().replaced;
         padded += sender.statistics().padded;
+        bundles += sender.statistics().bundles;
         for adu in sender.journal().adus() {
             let seq = adu.meta.seq.0;
             assert!(adu.fate.is_some(), "{what}: {seq} has no fate");
@@ -196,7 +210,7 @@ fn nothing_torn_is_ever_delivered_and_nothing_twice() {
             }
         }
     }
-    assert!(replaced > 100 && padded > 100, "{replaced} replaced, {padded} padded: the test tests nothing");
+    (replaced, padded, bundles)
 }
 
 const FINISHED: TcpStatus = TcpStatus::Closed(CloseReason::Finished);
@@ -305,6 +319,31 @@ fn without_a_reason_nothing_changes_and_everything_arrives_out_of_order_or_not()
         assert_eq!(world.sender().journal().count(Fate::Acked), 1_500);
         let order: Vec<_> = world.receiver().arrivals().list().iter().map(|arrival| arrival.seq.unwrap().0).collect();
         assert_eq!(order.is_sorted(), !unordered);
+    }
+}
+
+/// What a bundle carries is what was sent, so that nobody on the way sees a stream that contradicts itself; and what it repaired
+/// is found by what the peer does not tell of.
+#[test]
+fn a_thin_stream_with_bundling_is_consistent_to_all_middleboxes_and_hides_no_loss() {
+    for meddling in [Meddling::Pass, Meddling::Split, Meddling::CachedOriginal, Meddling::Silence, Meddling::Reset] {
+        let config = Config { sending: Sending::LateChoice, bundling: true, ..Config::default() };
+        let run = |loss| {
+            let way = LinkConfig { loss, ..link(5_000, 12, 100) };
+            let mut world = World::new(7, periodic(1.0, ms(60_000)), &config, way, meddling, true);
+            world.network.run_until(at(120_000));
+            assert_eq!(world.sender().status(), FINISHED);
+            assert_eq!(check_delivered(&world, "bundling").len(), 1_500, "{meddling:?}");
+            assert_eq!(world.network.host(world.ends.0).inconsistent(), 0, "{meddling:?}");
+            *world.sender().statistics()
+        };
+        let clean = run(Loss::None);
+        assert!(clean.bundles > 1_000, "{meddling:?}: {clean:?}");
+        assert_eq!((clean.hidden_losses, clean.retransmissions), (0, 0), "{meddling:?}: {clean:?}");
+        let lossy = run(Loss::Bernoulli { p: 0.03 });
+        assert!(lossy.bundles > 500, "{meddling:?}: {lossy:?}");
+        // What is cut between two datagrams looks as if each had come by itself.
+        assert!(lossy.hidden_losses > 10 || meddling == Meddling::Split, "{meddling:?}: {lossy:?}");
     }
 }
 

@@ -15,7 +15,7 @@ struct Blocks {
     ranges: [Range<u64>; 4],
     count: usize,
     /// The first one told of data that came twice (RFC 2883 §4).
-    dsack: bool,
+    dsack: Option<Range<u64>>,
 }
 
 impl Connection {
@@ -75,7 +75,7 @@ impl Connection {
 
     /// The blocks that lie where something was sent and not acknowledged.
     fn sack_blocks(&self, segment: &Segment<'_>, ack: u64) -> Blocks {
-        let mut blocks = Blocks { ranges: [const { 0..0 }; 4], count: 0, dsack: false };
+        let mut blocks = Blocks { ranges: [const { 0..0 }; 4], count: 0, dsack: None };
         if !self.agreed.sack {
             return blocks;
         }
@@ -87,7 +87,7 @@ impl Connection {
                 && (block.end <= ack as i64
                     || range(1).is_some_and(|second| second.start <= block.start && block.end <= second.end));
             if is_duplicate {
-                blocks.dsack = true;
+                blocks.dsack = Some(block.start.max(0) as u64..block.end.max(0) as u64);
             } else if block.start >= ack as i64 && block.end <= self.sender.nxt() as i64 {
                 blocks.ranges[blocks.count] = block.start as u64..block.end as u64;
                 blocks.count += 1;
@@ -119,6 +119,7 @@ impl Connection {
         }
         self.events.extend(self.feedback.acked_tokens.drain(..).map(|token| Event::Acked { token }));
         self.tell_settled();
+        self.statistics.hidden_losses += verdict.hidden;
         self.statistics.recoveries += u64::from(verdict.recovery_began);
         self.statistics.ecn_reductions += u64::from(verdict.ecn_reduced);
         self.timers.set_to(Timer::Reordering, verdict.look_again);

@@ -82,6 +82,11 @@ pub struct Config {
     pub loss_detection: LossDetection,
     /// What ADUs are to the peer.
     pub sending: Sending,
+    /// Whether segments of a thin stream carry what left just before once more (redundant data bundling, Evensen et al. 2008):
+    /// with fewer than four segments under way and where the congestion window has room. A lost datagram is there with the next
+    /// one then, for up to twice the bytes. It needs a peer that agrees to SACK and tells of duplicates (RFC 2883). Linux has no
+    /// such thing.
+    pub bundling: bool,
     /// What the application gets of what the peer sends.
     pub receiving: Receiving,
     /// Whether the end of a flight is probed before the timer goes off (RFC 8985 §7); with SACK only.
@@ -119,6 +124,7 @@ impl Default for Config {
             delayed_ack: DelayedAck::default(),
             loss_detection: LossDetection::default(),
             sending: Sending::default(),
+            bundling: false,
             receiving: Receiving::default(),
             tail_loss_probe: true,
             syn_retries: 6,

@@ -99,10 +99,11 @@ impl Connection {
             return None;
         };
         self.tell_settled();
-        let marks = Flags::when(self.sender.ecn.take_cwr(), Flags::CWR)
-            | Flags::when(!self.sender.has_fresh(now, source), Flags::PSH);
+        let is_all = !self.sender.has_fresh(now, source);
+        let marks = Flags::when(self.sender.ecn.take_cwr(), Flags::CWR) | Flags::when(is_all, Flags::PSH);
         header.flags |= marks;
         add_flags(packet, start, marks).expect("the segment was begun");
+        let bundled = if is_all { self.bundle(now, cm, &path, (start, fresh.len), source, packet) } else { 0 };
         self.depart(&header, start, packet);
         if fresh.len == 0 {
             // An empty ADU is nothing in a stream, so that nothing of it can get lost.
@@ -110,15 +111,18 @@ impl Connection {
             self.events.extend(fresh.token.map(|token| Event::Acked { token }));
             return Some(Transmit { ecn: Ecn::NotEct, adu: fresh.adu });
         }
-        charge(now, cm, flow, fresh.len as u64);
-        self.fresh_sent(now, cm, &fresh);
+        charge(now, cm, flow, fresh.len as u64 + bundled);
+        self.fresh_sent(now, cm, &fresh, bundled);
         // "ECT … on … data", but not on what is sent again (RFC 3168 §6.1.5).
         let ecn = if self.agreed.ecn { Ecn::Ect0 } else { Ecn::NotEct };
         Some(Transmit { ecn, adu: fresh.adu })
     }
 
-    fn fresh_sent(&mut self, now: Instant, cm: &Manager, fresh: &Fresh) {
+    fn fresh_sent(&mut self, now: Instant, cm: &Manager, fresh: &Fresh, bundled: u64) {
         self.sender.sent_fresh(now, fresh);
+        self.sender.sent_bundle(bundled);
+        self.statistics.bundles += u64::from(bundled > 0);
+        self.statistics.bytes_bundled += bundled;
         self.statistics.data_sent += 1;
         self.statistics.bytes_sent += fresh.len as u64;
         self.watch_for_acks(now, cm);

@@ -69,6 +69,12 @@ pub struct Statistics {
     pub retransmissions: u64,
     /// Bytes sent again.
     pub bytes_retransmitted: u64,
+    /// Segments of new data that carried earlier ones once more.
+    pub bundles: u64,
+    /// Bytes that they carried so.
+    pub bytes_bundled: u64,
+    /// Losses that came to light only by that: what was lost came with a later segment.
+    pub hidden_losses: u64,
     /// Segments that were sent again with another datagram in them.
     pub replaced: u64,
     /// Segments that were sent again with padding in them.

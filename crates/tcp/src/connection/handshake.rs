@@ -115,7 +115,8 @@ impl Connection {
             Sending::Records => Box::new(Late::new(false)),
             Sending::LateChoice => Box::new(Late::new(true)),
         };
-        self.sender = Sender::new(payload, agreed.payload, detection, agreed.ecn);
+        let sender = Sender::new(payload, agreed.payload, detection, agreed.ecn);
+        self.sender = sender.with_bundling(self.config.bundling && agreed.sack);
         self.window = PeerWindow::new();
         // "The window field in a segment where the SYN bit is set … MUST NOT be scaled" (RFC 7323 §2.2).
         self.window.update(self.irs, 0, u64::from(syn.header.window));

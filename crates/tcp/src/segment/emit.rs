@@ -4,7 +4,9 @@ use super::checksum::{Addresses, checksum};
 use super::flags::Flags;
 use super::header::Header;
 use super::options::{MAX_OPTION_BYTES, MAX_WINDOW_SCALE, Options};
+use crate::seq::Seq;
 
+const SEQ: std::ops::Range<usize> = 4..8;
 const FLAGS: usize = 13;
 const CHECKSUM: std::ops::Range<usize> = 16..18;
 
@@ -72,6 +74,15 @@ pub fn begin(header: &Header, options: &Options, out: &mut Vec<u8>) -> Result<us
 /// [`EmitError::NotBegun`] if `start` is not what [`begin`] returned.
 pub fn add_flags(out: &mut [u8], start: usize, flags: Flags) -> Result<(), EmitError> {
     begun(out, start)?[FLAGS] |= flags.bits();
+    Ok(())
+}
+
+/// Makes a segment that was begun start at another number: what it carries beside new data may depend on those.
+///
+/// # Errors
+/// [`EmitError::NotBegun`] if `start` is not what [`begin`] returned.
+pub fn set_seq(out: &mut [u8], start: usize, seq: Seq) -> Result<(), EmitError> {
+    begun(out, start)?[SEQ].copy_from_slice(&seq.value().to_be_bytes());
     Ok(())
 }
 

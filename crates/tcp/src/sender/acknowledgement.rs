@@ -8,14 +8,14 @@ use timeous_core::{Duration, Instant};
 use super::spurious::millis;
 
 /// An acknowledgement that passed the checks, in stream offsets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Acknowledgement<'a> {
     /// Everything below has arrived; not above what was sent.
     pub(crate) ack: u64,
     /// What the peer holds beyond that.
     pub(crate) sacked: &'a [Range<u64>],
-    /// The first block says that something came twice (RFC 2883).
-    pub(crate) dsack: bool,
+    /// What came twice, says the first block (RFC 2883); as far back as this end remembers numbers.
+    pub(crate) dsack: Option<Range<u64>>,
     /// It carries no data, no SYN, no FIN, and the window is the same as before (RFC 5681 §2).
     pub(crate) is_bare: bool,
     /// ECE is set.
@@ -61,6 +61,8 @@ pub(crate) struct Verdict {
     pub(crate) ecn_reduced: bool,
     /// The timeout before was for nothing: so many bytes that it took for lost are under way.
     pub(crate) restored: Option<u64>,
+    /// So many losses were repaired by what later segments carried besides their own.
+    pub(crate) hidden: u64,
     /// When something will be lost, if nothing comes before (RFC 8985 §6.2, step 5): call `Sender::look_again` then.
     pub(crate) look_again: Option<Instant>,
 }

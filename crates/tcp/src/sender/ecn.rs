@@ -36,6 +36,11 @@ impl EcnSender {
         self.owes_cwr = self.agreed;
     }
 
+    /// Whether the latest reduction was for the window that what begins there belongs to.
+    pub(super) fn is_answered(&self, start: u64) -> bool {
+        start < self.reduced_to
+    }
+
     /// New data leave: whether with CWR.
     pub(crate) fn take_cwr(&mut self) -> bool {
         std::mem::take(&mut self.owes_cwr)

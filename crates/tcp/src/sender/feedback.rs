@@ -29,6 +29,25 @@ pub(crate) struct Feedback {
     pub(super) newest: Option<Delivered>,
     /// Whether one arrived that was sent several times.
     pub(super) has_resent: bool,
+    /// What arrived with a later segment, or may have, for that carried it once more; and what such segments carried that
+    /// arrived.
+    pub(super) repeated: Vec<Repeated>,
+    pub(super) carried: Vec<Carried>,
+}
+
+/// A segment that arrived and that a later one carried once more; it was not sent again otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Repeated {
+    pub(super) span: Range<u64>,
+    pub(super) sent_at: Instant,
+}
+
+/// What a segment that arrived carried besides its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Carried {
+    pub(super) span: Range<u64>,
+    /// It was sent only once, so that it is this transmission that arrived.
+    pub(super) is_certain: bool,
 }
 
 /// A segment that arrived, as RACK looks at it.
@@ -42,11 +61,13 @@ pub(super) struct Delivered {
 
 impl Feedback {
     pub(super) fn clear(&mut self) {
-        let (mut acked_tokens, mut arrived) =
-            (std::mem::take(&mut self.acked_tokens), std::mem::take(&mut self.arrived));
-        acked_tokens.clear();
-        arrived.clear();
-        *self = Self { acked_tokens, arrived, ..Self::default() };
+        let mut old = std::mem::take(self);
+        old.acked_tokens.clear();
+        old.arrived.clear();
+        old.repeated.clear();
+        old.carried.clear();
+        let Self { acked_tokens, arrived, repeated, carried, .. } = old;
+        *self = Self { acked_tokens, arrived, repeated, carried, ..Self::default() };
     }
 
     /// A segment is known to have arrived that was not before.
@@ -55,8 +76,11 @@ impl Feedback {
         if !sent.fin {
             self.arrived.push(sent.span());
         }
+        self.carried(sent);
         if resent {
             self.has_resent = true;
+        } else if sent.repeated {
+            self.repeated.push(Repeated { span: sent.span(), sent_at: sent.sent_at });
         } else {
             self.oldest_clean = Some(self.oldest_clean.map_or(sent.sent_at, |at| at.min(sent.sent_at)));
             self.lowest_clean = Some(self.lowest_clean.map_or(sent.end, |end| end.min(sent.end)));
@@ -64,6 +88,14 @@ impl Feedback {
         let this = Delivered { sent_at: sent.sent_at, order: sent.order, end: sent.end, resent };
         if self.newest.is_none_or(|newest| newest.order < this.order) {
             self.newest = Some(this);
+        }
+    }
+
+    /// A segment has arrived, or a part of it, and what it carried before its own.
+    pub(super) fn carried(&mut self, sent: &Sent) {
+        if sent.bundled > 0 {
+            let span = sent.start - sent.bundled..sent.start;
+            self.carried.push(Carried { span, is_certain: sent.transmissions == 1 });
         }
     }
 
@@ -78,8 +110,10 @@ impl Feedback {
     }
 
     /// The round-trip time that the segments show. None if one of them was sent several times: what lies behind it may
-    /// have waited for it at the peer.
+    /// have waited for it at the peer. What a later segment carries once more may have come with that; but the latest of all that
+    /// arrived came by itself.
     pub(super) fn rtt(&self, now: Instant) -> Option<Duration> {
-        self.oldest_clean.filter(|_| !self.has_resent).map(|at| now - at)
+        let latest = self.newest.filter(|newest| !newest.resent).map(|newest| newest.sent_at);
+        self.oldest_clean.or(latest).filter(|_| !self.has_resent).map(|at| now - at)
     }
 }

@@ -333,6 +333,24 @@ impl Payload for Late {
         pulled
     }
 
+    /// Whole places with the datagrams that were in them first, each of use still.
+    fn may_bundle(&mut self, now: Instant, path: &PathState, span: Range<u64>, source: &mut dyn AduSource) -> bool {
+        let from = self.find(span.start);
+        let Self { places, held, .. } = self;
+        let mut here = places.range(from..).take_while(|place| place.start() < span.end);
+        here.all(|place| {
+            let is_whole = span.start <= place.start() && place.end() <= span.end;
+            let is_first = place.may_change() && !place.is_changed();
+            let carries = place.carries().is_some_and(|number| held.is_worth_sending(number, now, path, source));
+            is_whole && is_first && carries
+        })
+    }
+
+    fn bundle(&self, span: &Range<u64>, packet: &mut Vec<u8>) {
+        let here = self.places.range(self.find(span.start)..).take_while(|place| place.start() < span.end);
+        here.for_each(|place| packet.extend_from_slice(place.bytes(span)));
+    }
+
     fn is_held(&mut self, span: Range<u64>) {
         for end in [span.start, span.end] {
             let at = self.find(end);

@@ -45,6 +45,15 @@ pub(crate) trait Payload: std::fmt::Debug + Send {
         packet: &mut Vec<u8>,
     ) -> Option<PulledAdu>;
 
+    /// Whether what this stretch carries is worth sending once more beside what follows it, before anything is known of it.
+    fn may_bundle(&mut self, now: Instant, path: &PathState, span: Range<u64>, source: &mut dyn AduSource) -> bool {
+        let _ = (now, path, span, source);
+        true
+    }
+
+    /// Appends the data of these stream offsets as they left last.
+    fn bundle(&self, span: &Range<u64>, packet: &mut Vec<u8>);
+
     /// The peer says that it holds this range, which need not be that of whole segments.
     fn is_held(&mut self, span: Range<u64>) {
         let _ = span;
@@ -185,12 +194,16 @@ impl Payload for Kept {
         _: &mut dyn AduSource,
         packet: &mut Vec<u8>,
     ) -> Option<PulledAdu> {
+        self.bundle(&span, packet);
+        None
+    }
+
+    fn bundle(&self, span: &Range<u64>, packet: &mut Vec<u8>) {
         let at = |offset: u64| usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let (from, to) = (at(span.start), at(span.end).min(self.bytes.len()));
         let (front, back) = self.bytes.as_slices();
         packet.extend_from_slice(&front[from.min(front.len())..to.min(front.len())]);
         packet.extend_from_slice(&back[from.saturating_sub(front.len())..to.saturating_sub(front.len())]);
-        None
     }
 
     fn release(&mut self, below: u64) {

@@ -82,6 +82,34 @@ impl Scoreboard {
         self.pipe += len;
     }
 
+    /// The segment that was pushed last carries so many bytes of those before it once more. They are under way with it, whatever
+    /// becomes of what they repeat.
+    pub(super) fn bundle(&mut self, bytes: u64) {
+        let Some(carrier) = self.flight.back_mut() else { return };
+        carrier.bundled = bytes;
+        let end = carrier.start;
+        self.pipe += bytes;
+        let before = self.flight.iter_mut().rev().skip(1);
+        before.take_while(|sent| sent.start + bytes >= end).for_each(|sent| sent.repeated = true);
+    }
+
+    /// How many bytes of those under way are there because others carry them once more.
+    pub(super) fn bundled(&self) -> u64 {
+        self.flight.iter().rev().take(8).map(|sent| sent.bundled).sum()
+    }
+
+    /// How many segments are under way, one transmission of each counted.
+    pub(super) fn in_flight(&self) -> usize {
+        self.flight.len() - self.sacked_segments - self.waiting
+    }
+
+    /// Whether one of the next `few` segments carries any of this range once more, and is under way.
+    pub(super) fn is_bundled(&self, range: &Range<u64>, few: usize) -> bool {
+        let from = self.find(range.start);
+        let mut carriers = self.flight.range(from..).take(few).filter(|sent| sent.bundled > 0);
+        carriers.any(|sent| sent.start > range.start && sent.start - sent.bundled < range.end)
+    }
+
     /// The FIN left.
     pub(super) fn push_fin(&mut self, now: Instant) {
         self.append(now, 1, true, None);
@@ -102,6 +130,8 @@ impl Scoreboard {
             copies: 1,
             sacked: false,
             waiting: false,
+            bundled: 0,
+            repeated: false,
         });
     }
 
@@ -125,8 +155,9 @@ impl Scoreboard {
         while let Some(first) = self.flight.front_mut().filter(|first| first.start < ack) {
             if first.end > ack {
                 // A part of it: the rest stays as it is.
-                let bytes = (ack - first.start) * u64::from(first.copies);
-                first.start = ack;
+                let bytes = (ack - first.start) * u64::from(first.copies) + first.bundled;
+                feedback.carried(first);
+                (first.start, first.bundled) = (ack, 0);
                 self.pipe -= bytes;
                 feedback.acked += bytes;
                 break;
@@ -148,7 +179,7 @@ impl Scoreboard {
 
     /// A segment is not under way any more, for it has arrived.
     fn leave(&mut self, sent: &Sent, feedback: &mut Feedback) {
-        let bytes = sent.len() * u64::from(sent.copies);
+        let bytes = sent.len() * u64::from(sent.copies) + sent.bundled;
         self.pipe -= bytes;
         feedback.acked += bytes;
         self.waiting -= usize::from(sent.waiting);
@@ -169,7 +200,7 @@ impl Scoreboard {
             let mut at = self.find(piece.start);
             while let Some(sent) = self.flight.get_mut(at).filter(|sent| sent.start < piece.end) {
                 let was = *sent;
-                (sent.sacked, sent.waiting, sent.copies) = (true, false, 0);
+                (sent.sacked, sent.waiting, sent.copies, sent.bundled) = (true, false, 0, 0);
                 self.leave(&was, feedback);
                 self.sacked_segments += 1;
                 feedback.delivered(&was);
@@ -194,7 +225,8 @@ impl Scoreboard {
     /// The segment is taken for lost: one transmission of it, if there were several.
     pub(super) fn lose(&mut self, at: usize, feedback: &mut Feedback) {
         let Some(sent) = self.flight.get_mut(at).filter(|sent| !sent.sacked && !sent.waiting) else { return };
-        let bytes = if sent.copies > 0 { sent.len() } else { 0 };
+        // Of several transmissions the first one is lost first, and what it carried besides.
+        let bytes = if sent.copies > 0 { sent.len() } else { 0 } + std::mem::take(&mut sent.bundled);
         sent.copies = sent.copies.saturating_sub(1);
         self.pipe -= bytes;
         feedback.lose(sent, bytes);

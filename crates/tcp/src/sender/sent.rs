@@ -23,6 +23,10 @@ pub(super) struct Sent {
     pub(super) sacked: bool,
     /// It is taken for lost and waits to be sent again.
     pub(super) waiting: bool,
+    /// So many bytes of what precedes it travel with its first transmission, which is under way.
+    pub(super) bundled: u64,
+    /// A later segment carries it once more.
+    pub(super) repeated: bool,
 }
 
 impl Sent {

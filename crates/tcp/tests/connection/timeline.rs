@@ -1,5 +1,6 @@
 //! The rules of the RFCs, one scripted timeline each.
 
+mod bundling;
 mod closing;
 mod ecn;
 mod handshake;

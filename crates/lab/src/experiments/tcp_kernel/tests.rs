@@ -1,12 +1,19 @@
 //! Small transfers to and from the kernel: the same bytes, whatever the path does. They need root.
 
+use std::net::{SocketAddrV4, TcpListener};
+use std::thread;
+
 use timeous::core::{Duration, Rate};
-use timeous_engine::tun::{EcnMode, TcpConfig};
+use timeous_engine::clock;
+use timeous_engine::tun::{EcnMode, TcpConfig, TcpStatistics};
+use timeous_net::Counters;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, CodelConfig, Jitter, Limit, Loss, QueueKind, Reorder};
 
-use super::bed::Links;
-use super::transfer::{Outcome, Plan, Stack, Way, transfer};
+use super::bed::{Bed, Links};
+use super::kernel;
+use super::ours::Ours;
+use super::transfer::{Outcome, Plan, Stack, Way, content, transfer};
 use crate::experiment::LabError;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -116,4 +123,49 @@ fn marks_slow_both_stacks_down_without_a_loss() {
             Way::Left => assert!(ours.ce_received > 0, "{ours:?}"),
         }
     }
+}
+
+/// A thin stream of ours to the kernel, a piece each 10 ms over a round trip of 24, with bundling: what the links counted, and our
+/// end.
+fn thin(name: &str, loss: Loss) -> Option<(Counters, TcpStatistics)> {
+    let link = LinkConfig { delay: Duration::from_millis(12), loss, ..link() };
+    let links = Links { back: LinkConfig { loss: Loss::None, ..link.clone() }, forward: link };
+    let bed = match Bed::make(name, &links, 5, None) {
+        Ok(bed) => bed,
+        Err(error) => {
+            assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{name} may not be skipped: {error}");
+            eprintln!("SKIPPED {name}: {error}");
+            return None;
+        }
+    };
+    let mut host = bed.host(TcpConfig { bundling: true, ..TcpConfig::default() }, 5).unwrap();
+    let to: SocketAddrV4 = "10.77.0.2:5000".parse().unwrap();
+    let listener = bed.right.within(|| TcpListener::bind(to)).unwrap().unwrap();
+    let (content, deadline) = (content(5, 400 * 500), clock::now() + PATIENCE);
+    let statistics = thread::scope(|scope| {
+        let right = scope.spawn(|| kernel::receive(kernel::accept(&listener, deadline)?, &content, deadline));
+        let mut ours = Ours { host: &mut host, deadline, statistics: TcpStatistics::default() };
+        let id = ours.connect(to).unwrap();
+        for piece in content[..content.len() - 400].chunks(400) {
+            assert_eq!(ours.host.write(id, piece).unwrap(), 400);
+            let next = clock::now() + Duration::from_millis(10);
+            while clock::now() < next {
+                ours.host.wait(next).unwrap();
+            }
+        }
+        ours.send(id, &content[content.len() - 400..]).unwrap();
+        assert!(right.join().unwrap().unwrap().same, "{name}: other bytes than those that were sent");
+        ours.statistics
+    });
+    Some((bed.end().unwrap()[0], statistics))
+}
+
+#[test]
+fn the_kernel_takes_what_a_thin_stream_carries_twice_and_what_that_hides_is_found() {
+    let Some((_, ours)) = thin("kbg", Loss::None) else { return };
+    assert!(ours.bundles > 50 && ours.hidden_losses * 20 <= ours.bundles, "{ours:?}");
+    let Some((counted, ours)) = thin("kbl", Loss::Bernoulli { p: 0.05 }) else { return };
+    assert!(counted.losses > 0 && ours.bundles > 50 && ours.hidden_losses > 0, "{counted:?} {ours:?}");
+    // Each is found one way or the other.
+    assert!(2 * (ours.hidden_losses + ours.retransmissions) >= counted.losses, "{counted:?} {ours:?}");
 }

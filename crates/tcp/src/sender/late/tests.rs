@@ -173,3 +173,22 @@ fn what_waits_for_its_turn_and_is_given_up_has_the_reason_of_who_chooses() {
     assert_eq!(late.next(at(150), &path(), 1_000, &mut source), None);
     assert_eq!(source.dropped, [(1, DropReason::ReferenceLost)]);
 }
+
+#[test]
+fn what_is_not_worth_it_any_more_is_not_bundled_and_the_rest_as_it_left() {
+    let (mut late, mut source) = (Late::new(true), script(&[300, 200]));
+    let mut packet = Vec::new();
+    let room = Room { segment: 1_000, window: sealed_len(300) };
+    let len = late.fresh(at(0), &path(), room, &mut source, &mut packet).unwrap().len as u64;
+    let span = 0..len;
+    assert!(late.may_bundle(at(1), &path(), span.clone(), &mut source));
+    let mut again = Vec::new();
+    late.bundle(&span, &mut again);
+    assert_eq!(again, packet);
+    source.is_stale = true;
+    assert!(!late.may_bundle(at(1), &path(), span.clone(), &mut source));
+    source.is_stale = false;
+    // A place of which the peer holds a part, and one that carries something else than at first.
+    late.is_held(100..len);
+    assert!(!late.may_bundle(at(1), &path(), span, &mut source));
+}
