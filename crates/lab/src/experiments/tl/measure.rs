@@ -71,6 +71,13 @@ impl Outcome {
         expired as f64 / all.max(1) as f64
     }
 
+    /// How many bytes of the stream left for each that was written to it: with what was sent again, and bundled.
+    pub(crate) fn sent_share(&self) -> f64 {
+        let sent = &self.statistics;
+        let again = sent.bytes_retransmitted + sent.bytes_bundled;
+        1.0 + again as f64 / sent.bytes_sent.max(1) as f64
+    }
+
     /// Bytes sent, and of those the bytes of frames that could not be shown: a packet of the frame, or of one that it
     /// refers to, was not there in time.
     pub(crate) fn undecodable(&self) -> (u64, u64) {

@@ -28,6 +28,10 @@ pub(crate) enum Protocol {
     ToTcp,
     /// D: datagrams to a receiver that takes them as they come.
     Both,
+    /// D, with a window that counts as far as it was used of late (RFC 7661).
+    BothByUse,
+    /// The same with bundling: what left just before leaves once more.
+    BothBundled,
     /// C with timelines.
     ToTcpTimed,
     /// D with timelines.
@@ -45,6 +49,8 @@ impl Protocol {
             Self::Udp => "B UDP",
             Self::ToTcp => "C uTLTCP to TCP",
             Self::Both => "D uTLTCP",
+            Self::BothByUse => "D, window by use",
+            Self::BothBundled => "the same, bundling",
             Self::ToTcpTimed => "C, timelines",
             Self::BothTimed => "D, timelines",
             Self::BothDependent => "D, timelines and dependencies",
@@ -64,22 +70,24 @@ impl Protocol {
     fn sending(self) -> Sending {
         match self {
             Self::Tcp | Self::Udp => Sending::Stream,
-            Self::ToTcp | Self::Both => Sending::Records,
+            Self::ToTcp | Self::Both | Self::BothByUse | Self::BothBundled => Sending::Records,
             _ => Sending::LateChoice,
         }
     }
 
     fn receiving(self) -> Receiving {
         match self {
-            Self::Both | Self::BothTimed | Self::BothDependent | Self::BothPausing => Receiving::Unordered,
-            _ => Receiving::Stream,
+            Self::Tcp | Self::Udp | Self::ToTcp | Self::ToTcpTimed => Receiving::Stream,
+            _ => Receiving::Unordered,
         }
     }
 
     /// What says when its datagrams leave.
     fn manager(self) -> Manager {
         match self {
-            Self::BothPausing => Manager::new(|mtu| Box::new(NewReno::new(mtu).for_streams_that_pause())),
+            Self::BothPausing | Self::BothByUse | Self::BothBundled => {
+                Manager::new(|mtu| Box::new(NewReno::new(mtu).for_streams_that_pause()))
+            }
             _ => Manager::new(|mtu| Box::new(NewReno::new(mtu))),
         }
     }
@@ -235,7 +243,8 @@ impl Trial {
             let tcp = if protocol == Protocol::Tcp { tcp } else { tcp.expecting_records() };
             host.host_mut().add(PORT, own, tcp)
         });
-        let config = Config { sending: protocol.sending(), ..config };
+        let bundling = protocol == Protocol::BothBundled;
+        let config = Config { sending: protocol.sending(), bundling, ..config };
         let caller = self.call(network, here, 0, config.clone());
         let end = Instant::ZERO + HORIZON;
         let mut calls = vec![caller];
