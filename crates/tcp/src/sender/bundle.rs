@@ -29,6 +29,9 @@ use super::{Acknowledgement, Feedback, Sender};
 /// With so many segments under way there is enough to tell of a loss soon: the stream is not thin any more (Linux's
 /// `tcp_stream_is_thin`, which Evensen et al. and Opstad et al. go by).
 const THIN: usize = 4;
+/// What carries bundles is among so many segments: a thin stream's, and those behind a loss that the peer holds already.
+const FEW: usize = 2 * THIN;
+
 /// What an acknowledgement says of bundles.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hidden {
@@ -45,8 +48,8 @@ impl Sender {
         self
     }
 
-    /// How many bytes just before a new segment are worth carrying with it once more, of `most`: whole segments, under way for the
-    /// first time and not repeated yet.
+    /// Which bytes just before a new segment are worth carrying with it once more, `most` of them: whole segments, under way for the
+    /// first time and not repeated yet. Empty if there are none.
     pub(crate) fn worth_bundling(
         &mut self,
         now: Instant,
@@ -74,7 +77,7 @@ impl Sender {
 
     /// How many bytes are under way, without what is bundled.
     pub(crate) fn fresh_under_way(&self) -> u64 {
-        self.board.pipe() - self.board.bundled()
+        self.board.pipe() - self.board.bundled(FEW)
     }
 
     /// Appends what is bundled to `packet`.
@@ -95,7 +98,7 @@ impl Sender {
     pub(super) fn is_of_bundle(&mut self, ack: &Acknowledgement<'_>, feedback: &Feedback) -> bool {
         let Some(dsack) = &ack.dsack else { return false };
         let has_come = feedback.carried.iter().any(|carried| overlap(&carried.span, dsack));
-        let is_ours = has_come || self.board.is_bundled(dsack, 2 * THIN);
+        let is_ours = has_come || self.board.is_bundled(dsack, FEW);
         self.bundling.tells |= is_ours;
         is_ours
     }

@@ -93,9 +93,9 @@ impl Scoreboard {
         before.take_while(|sent| sent.start + bytes >= end).for_each(|sent| sent.repeated = true);
     }
 
-    /// How many bytes of those under way are there because others carry them once more.
-    pub(super) fn bundled(&self) -> u64 {
-        self.flight.iter().rev().take(8).map(|sent| sent.bundled).sum()
+    /// How many bytes of those under way are there because one of the last `few` segments carries them once more.
+    pub(super) fn bundled(&self, few: usize) -> u64 {
+        self.flight.iter().rev().take(few).map(|sent| sent.bundled).sum()
     }
 
     /// How many segments are under way, one transmission of each counted.

@@ -25,7 +25,12 @@ fn say(line: &mut Timeline, bytes: usize) -> (u32, usize) {
 /// Segments of 200 bytes, one each 30 ms: 0, 200, 400, the latter two with what was before them.
 #[track_caller]
 fn three() -> Timeline {
-    let mut line = Timeline::established(bundling());
+    three_by(bundling())
+}
+
+#[track_caller]
+fn three_by(config: Config) -> Timeline {
+    let mut line = Timeline::established(config);
     for expected in [(0, 200), (0, 400), (200, 400)] {
         assert_eq!(say(&mut line, 200), expected);
         line.pass(EVERY);
@@ -64,11 +69,7 @@ fn nothing_is_sent_more_than_twice_that_way() {
 #[test]
 fn a_loss_that_the_next_segment_repairs_lowers_the_window_once_in_a_window() {
     let config = Config { ecn: EcnMode::Request, ..bundling() };
-    let mut line = Timeline::established(config);
-    for expected in [(0, 200), (0, 400), (200, 400)] {
-        assert_eq!(say(&mut line, 200), expected);
-        line.pass(EVERY);
-    }
+    let mut line = three_by(config);
     line.pass(MS * 40);
     // 0 was lost, and came with 200; no duplicate is told of.
     line.ack(400, &[]);
@@ -101,11 +102,7 @@ fn a_loss_that_the_next_segment_repairs_lowers_the_window_once_in_a_window() {
 #[test]
 fn losses_of_one_window_are_answered_once() {
     let config = Config { ecn: EcnMode::Request, ..bundling() };
-    let mut line = Timeline::established(config);
-    for expected in [(0, 200), (0, 400), (200, 400)] {
-        assert_eq!(say(&mut line, 200), expected);
-        line.pass(EVERY);
-    }
+    let mut line = three_by(config);
     // 0 and 400 are lost; 200 brings 0, and what follows brings 400.
     line.pass(MS * 40);
     line.ack(400, &[]);
