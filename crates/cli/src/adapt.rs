@@ -110,13 +110,13 @@ impl AdaptArgs {
         Ok(Has::Bitrate { rate: self.bitrate, range: (self.min_bitrate, self.max_bitrate) })
     }
 
-    /// Gives the stream the policy that advises, unless `text`, as which it was written, names another: that is a mistake.
-    pub(crate) fn set_policy(&self, text: &str, uri: &mut Uri) -> Result<(), Failure> {
+    /// Gives the stream the policy that advises, unless its URI names another: that is a mistake.
+    pub(crate) fn set_policy(&self, uri: &mut Uri) -> Result<(), Failure> {
         if self.adapt.is_some() {
-            if text.contains("policy=") && uri.options.policy != PolicyName::Dbat {
+            if uri.options.policy.is_some_and(|policy| policy != PolicyName::Dbat) {
                 return Err(Failure::Usage("--adapt needs policy=dbat, which is the one that advises".to_owned()));
             }
-            uri.options.policy = PolicyName::Dbat;
+            uri.options.policy = Some(PolicyName::Dbat);
         }
         Ok(())
     }
@@ -320,10 +320,10 @@ mod tests {
     fn the_policy_is_the_one_that_advises() {
         let set = |text: &str| {
             let mut uri: Uri = text.parse().unwrap();
-            args("x264").set_policy(text, &mut uri).map(|()| uri.options.policy)
+            args("x264").set_policy(&mut uri).map(|()| uri.options.policy)
         };
-        assert_eq!(set("timeous://h").unwrap(), PolicyName::Dbat);
-        assert_eq!(set("timeous://h?policy=dbat").unwrap(), PolicyName::Dbat);
+        assert_eq!(set("timeous://h").unwrap(), Some(PolicyName::Dbat));
+        assert_eq!(set("timeous://h?policy=dbat").unwrap(), Some(PolicyName::Dbat));
         assert!(matches!(set("timeous://h?policy=age"), Err(Failure::Usage(_))));
     }
 }

@@ -56,7 +56,7 @@ fn parse_frame_rate(text: &str) -> Result<FrameRate, String> {
 pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     match Peer::parse(&args.uri)? {
         Peer::Timeous(mut uri) => {
-            args.adapt.set_policy(&args.uri, &mut uri)?;
+            args.adapt.set_policy(&mut uri)?;
             // The first frame is waited for before anybody is called: a source that is none should not trouble a receiver.
             let (mut source, encoder) = open(args)?;
             let sender = Sender::open(&uri)?;

@@ -28,10 +28,9 @@ pub enum Role {
 }
 
 /// A late-choice policy by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyName {
     /// What is worth least is given up first, by whole frames; nothing late or undecodable leaves.
-    #[default]
     Frames,
     /// Only what cannot arrive in time is given up.
     Deadline,
@@ -153,9 +152,10 @@ pub struct Options {
     /// From the moment of handing over to playout. Nothing leaves later than that, unless the policy is
     /// [`PolicyName::Fifo`].
     pub latency: Duration,
-    /// What is given up when the path is too slow.
-    pub policy: PolicyName,
-    /// How much may wait under [`PolicyName::Frames`]; what can arrive before its deadline if `None`.
+    /// What is given up when the path is too slow; [`chooses_by`](Self::chooses_by) says by what if `None`.
+    pub policy: Option<PolicyName>,
+    /// How much may wait under [`PolicyName::Frames`], which it asks for where no policy is named; what can arrive before its deadline
+    /// if `None`.
     pub queue: Option<QueueLimit>,
     /// How long an ADU may wait under [`PolicyName::Age`]; the latency if `None`.
     pub age: Option<Duration>,
@@ -200,7 +200,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             latency: Duration::from_millis(300),
-            policy: PolicyName::default(),
+            policy: None,
             queue: None,
             age: None,
             repair: RepairName::Auto,
@@ -226,11 +226,20 @@ impl Options {
     /// How many sub-streams may have weights.
     pub const MOST_WEIGHTS: usize = 4;
 
-    /// The policy that the options describe.
+    /// The policy: the one that is named, else [`PolicyName::Plan`], which makes more frames decodable than any other where the link
+    /// is what limits. Where a length of the queue is asked for it is [`PolicyName::Frames`], and so it is over TCP: there the plan
+    /// gives up more than it gains, by what the kernel says of the path.
+    #[must_use]
+    pub fn chooses_by(&self) -> PolicyName {
+        let looks_no_further = self.queue.is_some() || self.transport == TransportName::Tcp;
+        self.policy.unwrap_or(if looks_no_further { PolicyName::Frames } else { PolicyName::Plan })
+    }
+
+    /// The choice that the options describe.
     #[must_use]
     pub fn choice(&self) -> Box<dyn LateChoice> {
         let chain = Chain::default().then(Deadlines).then(Dependencies::default());
-        match self.policy {
+        match self.chooses_by() {
             PolicyName::Fifo => Box::new(Chain::default()),
             PolicyName::Deadline => Box::new(chain),
             PolicyName::Dbat => Box::new(Dbat::for_media()),
@@ -264,7 +273,7 @@ impl Options {
     /// Whether ADUs get deadlines at all.
     #[must_use]
     pub fn has_deadlines(&self) -> bool {
-        self.policy != PolicyName::Fifo
+        self.policy != Some(PolicyName::Fifo)
     }
 
     /// The largest ADU.

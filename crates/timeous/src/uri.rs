@@ -80,10 +80,13 @@ pub const KEYS: [(&str, &str); 20] = [
          missing, by a packet tap, which takes CAP_NET_RAW",
     ),
     ("latency", "from the moment of handing over to playout, such as 300ms; a plain number is milliseconds"),
-    ("policy", "frames, deadline, age, dbat, fifo or plan: what is given up when the path is too slow"),
+    (
+        "policy",
+        "plan, frames, deadline, age, dbat or fifo: what is given up when the path is too slow; plan unless given, over tcp frames",
+    ),
     (
         "queue",
-        "with policy=frames: how much may wait, such as 150ms or 3p (packets), in place of what can arrive in time",
+        "with policy=frames, the default then: how much may wait, such as 150ms or 3p (packets), in place of what can arrive in time",
     ),
     ("weights", "with policy=plan: how many others a frame of a sub-stream is worth, such as 0:4,2:8"),
     ("age", "with policy=age: how long an ADU may wait, such as 90ms"),
@@ -216,7 +219,7 @@ fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
         "framing" => options.framing = framing(value)?,
         "unordered" => options.unordered = unordered(value)?,
         "latency" => options.latency = time("latency", value)?,
-        "policy" => options.policy = policy(value)?,
+        "policy" => options.policy = Some(policy(value)?),
         "queue" => options.queue = Some(queue(value)?),
         "age" => options.age = Some(time("age", value)?),
         "repair" => options.repair = repair(value)?,
@@ -411,9 +414,9 @@ mod tests {
         assert_eq!(options.age, Some(Duration::from_millis(90)));
         let plain: Uri = "timeous://h?latency=120".parse().unwrap();
         assert_eq!(plain.options.latency, Duration::from_millis(120));
-        assert_eq!(options.policy, PolicyName::Age);
+        assert_eq!(options.policy, Some(PolicyName::Age));
         let planned: Uri = "timeous://h?policy=plan&weights=0:4,2:8".parse().unwrap();
-        assert_eq!((planned.options.policy, planned.options.weights), (PolicyName::Plan, vec![(0, 4), (2, 8)]));
+        assert_eq!((planned.options.policy, planned.options.weights), (Some(PolicyName::Plan), vec![(0, 4), (2, 8)]));
         assert_eq!(options.queue, Some(QueueLimit::Packets(3)));
         assert_eq!((options.mtu, options.slots, options.dccp_port), (1200, 64, 7));
         assert_eq!((options.keep_alive, options.ccid), (Some(Duration::from_secs(15)), Ccid::Ccid4));
@@ -437,6 +440,15 @@ mod tests {
         assert!(error("timeous://h?framing=lines").contains("rfc4571"));
         assert!(error("timeous://h?transport=tcp&daemon=/a/b").contains("DCCP only"));
         assert!(error("timeous://h?transport=tcp&encap=none").contains("is DCCP"));
+    }
+
+    #[test]
+    fn a_stream_plans_unless_told() {
+        let chooses_by = |query: &str| format!("timeous://h?{query}").parse::<Uri>().unwrap().options.chooses_by();
+        assert_eq!(["", "transport=auto", "ccid=3", "weights=0:4"].map(chooses_by), [PolicyName::Plan; 4]);
+        assert_eq!(["transport=tcp", "queue=3p", "policy=frames"].map(chooses_by), [PolicyName::Frames; 3]);
+        assert_eq!(["transport=tcp&policy=plan", "queue=3p&policy=plan"].map(chooses_by), [PolicyName::Plan; 2]);
+        assert_eq!(["policy=deadline", "policy=fifo"].map(chooses_by), [PolicyName::Deadline, PolicyName::Fifo]);
     }
 
     #[test]

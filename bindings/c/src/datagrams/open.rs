@@ -43,8 +43,8 @@ mod tests {
     fn what_the_uri_says_goes_before_what_the_paper_has() {
         let options = |text: &str| parse(text).unwrap().options;
         assert_eq!(options("timeous://h:1").transport, TransportName::Tcp);
-        assert_eq!(options("timeous://h:1?latency=1s").policy, PolicyName::Deadline);
-        assert_eq!(options("timeous://h:1?policy=fifo").policy, PolicyName::Fifo);
+        assert_eq!(options("timeous://h:1?latency=1s").chooses_by(), PolicyName::Deadline);
+        assert_eq!(options("timeous://h:1?policy=fifo").chooses_by(), PolicyName::Fifo);
         assert_eq!(parse("http://h").unwrap_err().code(), libc::EINVAL);
     }
 }

@@ -67,7 +67,7 @@ fn spec(options: &Options) -> StreamSpec {
 }
 
 fn policy(options: &Options) -> Policy {
-    match options.policy {
+    match options.chooses_by() {
         PolicyName::Fifo => Policy::Fifo,
         PolicyName::Deadline => Policy::Deadline,
         PolicyName::Dbat => Policy::Dbat,

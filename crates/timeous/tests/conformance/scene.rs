@@ -29,7 +29,7 @@ impl Scene {
             queue: Limit::Time(MS * 100),
             ..LinkConfig::default()
         };
-        let options = Options { latency, policy: PolicyName::Deadline, ..Options::default() };
+        let options = Options { latency, policy: Some(PolicyName::Deadline), ..Options::default() };
         Self { forward: link.clone(), back: link, asks_for: options.service, options, listens: true }
     }
 

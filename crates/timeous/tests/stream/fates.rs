@@ -33,7 +33,7 @@ fn data_go_both_ways() {
 
 #[test]
 fn over_a_lossy_narrow_link_each_adu_has_one_fate_and_what_is_acked_has_come() {
-    for policy in ["frames", "deadline", "age", "fifo"] {
+    for policy in ["plan", "frames", "deadline", "age", "fifo"] {
         let port = free_port();
         let forward = LinkConfig {
             capacity: Capacity::Fixed(Rate::from_kbps(500)),

@@ -61,7 +61,7 @@ impl Way {
 
     pub(super) fn choice(self) -> Box<dyn LateChoice> {
         let policy = if self == Self::NoPlan { PolicyName::Frames } else { PolicyName::Plan };
-        Options { policy, ..Options::default() }.choice()
+        Options { policy: Some(policy), ..Options::default() }.choice()
     }
 
     pub(super) fn repairs(self) -> bool {
