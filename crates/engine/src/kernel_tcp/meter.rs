@@ -5,6 +5,7 @@ use timeous_core::{Duration, Instant, PathState, Rate};
 
 use super::info::Info;
 use super::others::Others;
+use super::socket::LEAST_LONGEST_TIMEOUT;
 
 /// What waits in the kernel leaves within this time at the rate of the path, or is one packet: so long it takes at worst
 /// until this thread runs and gives more, so that a fast path does not stand still meanwhile.
@@ -135,6 +136,12 @@ impl Meter {
     pub(super) fn is_timeout_answered(&self, now: Instant) -> bool {
         let within = self.path.srtt.unwrap_or_default() + (self.path.rttvar * 4).max(DELAYED_ACK);
         self.timed_out.is_none_or(|at| now >= at + within)
+    }
+
+    /// How long a retransmission timeout may become, so that none is shorter than a round trip that is twice as long as usual.
+    pub(super) fn longest_timeout(&self) -> Duration {
+        let usual = self.path.srtt.unwrap_or_default() + self.path.rttvar * 4;
+        (usual * 2).max(LEAST_LONGEST_TIMEOUT)
     }
 
     /// How many bytes may be unsent in the kernel before one packet more is given: none, so that there is one packet at
@@ -287,6 +294,16 @@ mod tests {
         bytes[2] = 2;
         meter.take(at(300), Info::new(bytes), 0, 0);
         assert!(!meter.is_timeout_answered(at(439)) && meter.is_timeout_answered(at(440)));
+    }
+
+    #[test]
+    fn a_timeout_may_take_a_second_or_twice_what_round_trips_take_and_vary() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.longest_timeout(), Duration::from_secs(1));
+        for (rtt, longest) in [(100, 1_000), (2_000, 4_000)] {
+            meter.take(Instant::ZERO, info(1_000, 10, Duration::from_millis(rtt), 0, 0), 0, 0);
+            assert_eq!(meter.longest_timeout(), Duration::from_millis(longest));
+        }
     }
 
     #[test]

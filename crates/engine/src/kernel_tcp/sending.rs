@@ -11,7 +11,7 @@ use super::bearing::{Bearing, Version};
 use super::framing::{Writer, longest_payload, longest_record};
 use super::meter::Meter;
 use super::restraint::Restraint;
-use super::socket::{End, Socket};
+use super::socket::{End, LEAST_LONGEST_TIMEOUT, Socket};
 use super::under_way::{Lent, UnderWay};
 use super::zone::{Slot, Zone};
 use crate::carrier::{Reach, TcpConfig, TcpFraming};
@@ -46,6 +46,8 @@ pub(super) struct Sending {
     pub(super) waiting: VecDeque<Held>,
     /// What the kernel was told of how much may be unsent.
     told_limit: u32,
+    /// And of how long a timeout may become.
+    longest_timeout: Duration,
     /// There is something to send, and the kernel has enough.
     blocked: bool,
     pub(super) scratch: Vec<u8>,
@@ -120,6 +122,7 @@ impl Sending {
             held: None,
             waiting: VecDeque::new(),
             told_limit: 1,
+            longest_timeout: LEAST_LONGEST_TIMEOUT,
             blocked: false,
             scratch: Vec::new(),
             payload: Vec::new(),
@@ -208,6 +211,11 @@ impl Sending {
         if limit.abs_diff(self.told_limit) > self.told_limit / 4 {
             socket.set_unsent_limit(limit)?;
             self.told_limit = limit;
+        }
+        let longest = self.meter.longest_timeout();
+        if longest.max(self.longest_timeout) > longest.min(self.longest_timeout) * 5 / 4 {
+            socket.set_longest_timeout(longest);
+            self.longest_timeout = longest;
         }
         Ok(())
     }

@@ -18,6 +18,11 @@ const ORIGIN_ZEROCOPY: u8 = 5;
 const CODE_COPIED: u8 = 1;
 /// A page and what is kept of a segment, beside that and a datagram of some hundred bytes.
 const PAGES_FOR_BYTES: usize = 4;
+/// Not in libc (`linux/tcp.h`, Linux 6.15): the longest retransmission timeout, in milliseconds.
+const TCP_RTO_MAX_MS: i32 = 44;
+/// The least that may be asked for there, and the most.
+pub(super) const LEAST_LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+const MOST_LONGEST_TIMEOUT: u64 = 120_000;
 /// `struct cmsghdr`.
 const HEAD: usize = size_of::<libc::cmsghdr>();
 
@@ -83,7 +88,18 @@ impl Socket {
         sockopt::set_tcp_keepidle(&self.0, half)?;
         sockopt::set_tcp_keepintvl(&self.0, (half / 4).max(std::time::Duration::from_secs(1)))?;
         sockopt::set_socket_keepalive(&self.0, true)?;
+        self.set_longest_timeout(LEAST_LONGEST_TIMEOUT);
         Ok(())
+    }
+
+    /// How long a retransmission timeout may become, at the least a second. Each whose repair is lost is followed by one that is twice
+    /// as long, up to two minutes (RFC 6298 §5.5): a stream that goes stale meanwhile would stand still long after the path is back. A
+    /// segment a second is no load. A kernel before 6.15 does not take it.
+    pub(super) fn set_longest_timeout(&self, longest: Duration) {
+        let millis = longest.max(LEAST_LONGEST_TIMEOUT).as_millis().min(MOST_LONGEST_TIMEOUT);
+        if let Err(error) = self.set(libc::IPPROTO_TCP, TCP_RTO_MAX_MS, millis as i32) {
+            tracing::debug!(%error, "the kernel's timeouts become as long as any");
+        }
     }
 
     pub(super) fn peer(&self) -> io::Result<SocketAddr> {
@@ -259,6 +275,33 @@ mod tests {
             libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, (&raw mut lock).cast(), &raw mut len)
         };
         assert!(done != 0 || lock == 0, "{lock}");
+    }
+
+    /// Found by `tcp-expired`: where repairs were lost in a row a stream stood still for half a minute.
+    #[test]
+    fn timeouts_do_not_become_ever_longer() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::accepted(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        socket.set_up(Duration::from_secs(30)).unwrap();
+        let value = |option: i32| {
+            let (mut value, mut len) = (-1_i32, size_of::<i32>() as libc::socklen_t);
+            // SAFETY: the kernel writes at most `len` bytes of a number that lives through the call.
+            let done = unsafe {
+                let fd = socket.0.as_raw_fd();
+                libc::getsockopt(fd, libc::IPPROTO_TCP, option, (&raw mut value).cast(), &raw mut len)
+            };
+            (done == 0).then_some(value)
+        };
+        match value(TCP_RTO_MAX_MS) {
+            Some(longest) => {
+                assert_eq!(longest, 1_000);
+                socket.set_longest_timeout(Duration::from_millis(2_500));
+                assert_eq!(value(TCP_RTO_MAX_MS), Some(2_500));
+            }
+            None => {
+                eprintln!("SKIPPED timeouts_do_not_become_ever_longer: the kernel has no TCP_RTO_MAX_MS");
+            }
+        }
     }
 
     #[test]
