@@ -105,6 +105,11 @@ fn setup() -> Vec<Choice> {
             "the least that can be said against sending it; what the link's queue adds is not counted",
         ),
         Choice::ours(
+            "at most",
+            "what a sender could have had shown that knows every rate in advance; losses cost it nothing",
+            "the clairvoyant bound of `bloat`, frames in full segments; of the places that standstills may have in the stream, 100 ms apart, the best",
+        ),
+        Choice::ours(
             "bound",
             "1 % expired, with late choice into retransmissions and with our own TCP",
             "tl-timelines'; set before the first run",

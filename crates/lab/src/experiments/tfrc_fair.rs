@@ -335,9 +335,7 @@ fn notes(singles: &[Other]) -> Vec<String> {
         ),
         format!(
             "Delayed acknowledgements, which have TCP send in pairs, are a part of it at most: with each packet acknowledged TFRC has {} \
-             times TCP's rate. Proportional Rate Reduction (RFC 9937), which lets what is under way come down by what arrives and which this \
-             TCP does not have, was tried and changes little: 1.95 and 2.78 times in place of 2.05 and 2.61, of the first three seeds. Nor does \
-             the grouping of losses by round trips hide much: an event of TFRC's is {} packets dropped, of \
+             times TCP's rate. Nor does the grouping of losses by round trips hide much: an event of TFRC's is {} packets dropped, of \
              TCP's {}. With jitter before the queue it is {} times, with a longer queue {}.",
             share(Otherwise::QuickTcp),
             lost(0),
@@ -359,11 +357,6 @@ fn notes(singles: &[Other]) -> Vec<String> {
             share(Otherwise::ClassicTcp),
             share(Otherwise::NoJitter),
         ),
-        "ns-2.35's own TFRC and SACK TCP on these links (scripts/tfrc-fair.tcl; five seeds; round trips of 20, 60 and 200 ms; delayed \
-         acknowledgements): TFRC has 1.30, 1.65, 1.81 times TCP's rate without jitter, 1.55, 1.86, 1.53 with up to 1 ms before each packet of \
-         TCP, and 2.26, 3.66, 1.51 with up to 3.25 ms. So one pair is beyond a factor of two there as well, at other round trips; at 200 ms it was \
-         so with 6.5 ms alone (2.11), and ours is further off than that."
-            .to_owned(),
         "Over Hasan et al.'s link the queue holds 5, 14 and 48 packets. With four pairs a fair share at 20 ms is about a packet a round \
          trip, and with sixteen less: TFRC starves there, as the equation gives that little for what it meets. No bound is set for these."
             .to_owned(),

@@ -113,7 +113,7 @@ fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
         .iter()
         .map(|one| {
             json!({ "protocol": one.protocol.name(), "loss": one.loss, "throughput": one.throughput, "goodput": one.goodput,
-                    "median": one.median, "p95": one.p95, "jitter": one.jitter })
+                    "median": one.median, "p95": one.p95, "jitter": one.jitter, "sent": one.sent })
         })
         .collect();
     Ok(Findings {
@@ -134,29 +134,36 @@ fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
                 .to_owned(),
             "At 16 % loss the window is just enough for 50 segments a second: one datagram in five waits in the sender, most of them \
              after a timeout, and that is congestion control's part, the same for all. A makes full segments of the bytes that wait, C \
-             and D put in one as many whole datagrams as fit, here two (McQuistin §3.1 calls that desirable). With a datagram in each \
-             segment whatever waited, as we had it, D's p95 was twice A's."
+             and D put in one as many whole datagrams as fit, here two (McQuistin §3.1 calls that desirable)."
                 .to_owned(),
-            "What was mended in the sender, A's and D's alike: in a recovery it repeated the last segment although that was merely under \
-             way (RFC 6675 §4, rule 4, which RACK has no use for), came to know by the duplicate, and waited ever longer before it \
-             repaired; and a segment smaller than the largest had to wait for room for the largest. D's p95 at 4 % was 52 ms and is 24."
-                .to_owned(),
-            "To send twice before anything is known is bundling (Evensen et al. 2008, Opstad et al. 2015): a segment carries the one before it once \
-             more, where it and the window have room and fewer than four are under way. What is lost comes 20 ms later with the next one, and \
-             not after a round trip more: at 45 ms, since a segment of two takes 5 ms, so that .53 of A's p95 is the least it could be at 8 %. \
-             Losses that it hides are found by the duplicates that do not come, and answered as others are; what is bundled is under way. So a \
-             window of two segments, which a loss leaves, has no room for any, and at 8 % loss only four segments in ten carry one. At 16 % \
-             it is fewer, and a lost segment that carries two stays under way for longer: p95 is worse. Over seeds 6 to 10 jitter at 2, 4, 8 \
-             and 16 % is .52, .64, .77 and .90 of what it is without; p95 at 4, 8 and 16 % is 29, 64 and 177 ms for 24, 86 and 133. It costs 1.8 to \
-             1.35 times the bytes, and 2.00 times without loss. It is off unless asked for."
-                .to_owned(),
-            "Tried and left out: bundles that leave room for one fresh datagram only, and not for a round trip of them, which had a p95 of 71 ms at 8 %, \
-             with the window that halves what is under way, but of 32 at 4 % and 652 at 16 (three seeds); with that window and the room that \
-             is left now it was 28, 79 and 319."
-                .to_owned(),
+            bundling(measured),
         ],
         data: json!({ "streams": data }),
     })
+}
+
+/// What bundling does, and what it brings and costs.
+fn bundling(measured: &[Measured]) -> String {
+    let [with, without] = [Protocol::BothBundled, Protocol::BothByUse];
+    let lossy = || LOSSES.into_iter().filter(|&loss| loss > 0.0);
+    let each = |show: &dyn Fn(f64) -> String| lossy().map(show).collect::<Vec<_>>().join(", ");
+    let of = |protocol, loss, value: fn(&Measured) -> f64| of(measured, protocol, loss, value);
+    let jitter = each(&|loss| format!("{:.2}", of(with, loss, |one| one.jitter) / of(without, loss, |one| one.jitter)));
+    let p95 = |protocol| each(&|loss| format!("{:.0}", of(protocol, loss, |one| one.p95)));
+    format!(
+        "To send twice before anything is known is bundling (Evensen et al. 2008, Opstad et al. 2015): a segment carries the one before it once \
+         more, where it and the window have room and fewer than four are under way. What is lost comes 20 ms later with the next one, and \
+         not after a round trip more: at 45 ms, since a segment of two takes 5 ms, which is the least that p95 could be at 8 %. \
+         Losses that it hides are found by the duplicates that do not come, and answered as others are; what is bundled is under way. So a \
+         window of two segments, which a loss leaves, has no room for any. At 16 % a lost segment that carries two stays under way for longer. \
+         At {} % loss jitter is {jitter} of what it is without, p95 {} ms for {}; {} bytes leave for one, and {:.2} without loss. It is off \
+         unless asked for.",
+        each(&|loss| format!("{}", loss * 100.0)),
+        p95(with),
+        p95(without),
+        each(&|loss| format!("{:.2}", of(with, loss, |one| one.sent))),
+        of(with, 0.0, |one| one.sent),
+    )
 }
 
 fn setup() -> Vec<Choice> {

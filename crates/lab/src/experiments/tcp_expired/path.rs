@@ -1,12 +1,14 @@
 //! The paths: those of tl-timelines and tl-dependencies, for real.
 
-use timeous::core::{Duration, Rate};
+use timeous::core::{AduMeta, Duration, Rate};
 use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 
+use super::super::over_tcp::Offer;
 use super::super::tcp_kernel::bed::Links;
 use super::super::tl::RTT;
 use super::super::tl::trial::link;
+use crate::bound::{Job, Rates, bound};
 
 /// A link that stands still, as at a handover.
 const STILL: Duration = Duration::from_millis(400);
@@ -18,6 +20,11 @@ const NARROW: Rate = Rate::from_kbps(550);
 const BURSTS: Loss = Loss::GilbertElliott { p: 0.02, r: 0.5, bad_loss: 0.9, good_loss: 0.0 };
 /// Packets that wait at the narrow link.
 const QUEUE: usize = 20;
+/// IP's and TCP's headers with timestamps, and what a segment holds besides.
+const HEADERS: usize = 52;
+const SEGMENT: usize = 1_448;
+/// Between the places of a standstill in the stream that are looked at: a stream begins at any.
+const PHASE: Duration = Duration::from_millis(100);
 
 /// What a path is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -50,6 +57,23 @@ impl Path {
         }
     }
 
+    /// The share of the bytes offered, in percent, of frames that a sender who knows everything could have had shown; losses cost it
+    /// nothing.
+    pub(super) fn bound(self, offers: &[Offer]) -> f64 {
+        let jobs = jobs(offers);
+        let all: u64 = jobs.iter().map(|job| job.value).sum();
+        let lasting = offers.last().map_or(Duration::ZERO, |offer| offer.at + offer.latency);
+        let rates: Vec<Rates> = match self {
+            Self::Random | Self::Bursts => vec![Rates::fixed(WIDE)],
+            Self::Narrow => vec![Rates::fixed(NARROW)],
+            Self::Spikes => {
+                (0..PERIOD.as_millis() / PHASE.as_millis()).map(|step| standing_still(PHASE * step, lasting)).collect()
+            }
+        };
+        let most = rates.iter().map(|rates| bound(&jobs, rates).value).max().unwrap_or(0);
+        100.0 * most as f64 / all.max(1) as f64
+    }
+
     pub(super) fn links(self) -> Links {
         let forward = match self {
             Self::Random => link(Loss::Bernoulli { p: 0.04 }),
@@ -65,5 +89,52 @@ impl Path {
             }
         };
         Links { forward, back: LinkConfig { delay: RTT / 2, ..LinkConfig::default() } }
+    }
+}
+
+/// The frames, in full segments.
+fn jobs(offers: &[Offer]) -> Vec<Job> {
+    let mut jobs: Vec<(AduMeta, Job)> = Vec::new();
+    for offer in offers {
+        if jobs.last().is_none_or(|(meta, _)| meta.frame != offer.meta.frame) {
+            let needs = jobs
+                .iter()
+                .enumerate()
+                .filter(|(_, (meta, _))| offer.meta.references.iter().any(|frame| frame == meta.frame));
+            let needs = needs.map(|(place, _)| place).collect();
+            let deadline = (offer.at + offer.latency).saturating_sub(RTT / 2).as_nanos();
+            jobs.push((offer.meta, Job { release: offer.at.as_nanos(), deadline, bytes: 0, needs, value: 0 }));
+        }
+        if let Some((_, job)) = jobs.last_mut() {
+            job.value += offer.len as u64;
+        }
+    }
+    let whole = |(_, job): (AduMeta, Job)| Job {
+        bytes: job.value + job.value.div_ceil(SEGMENT as u64) * HEADERS as u64,
+        ..job
+    };
+    jobs.into_iter().map(whole).collect()
+}
+
+/// The link with standstills, the first of which begins at `phase`.
+fn standing_still(phase: Duration, lasting: Duration) -> Rates {
+    let mut steps = vec![(Duration::ZERO, WIDE)];
+    let mut at = phase;
+    while at < lasting {
+        steps.extend([(at, Rate::ZERO), (at + STILL, WIDE)]);
+        at += PERIOD;
+    }
+    Rates::steps(&steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::offers;
+    use super::*;
+
+    #[test]
+    fn over_the_narrow_link_no_intra_frame_fits_into_the_playout_and_over_the_wide_one_all_do() {
+        let offers = offers(1);
+        assert_eq!([Path::Random, Path::Narrow].map(|path| path.bound(&offers)), [100.0, 0.0]);
     }
 }

@@ -51,6 +51,14 @@ fn of(measured: &[Measured], meddling: Meddling, protocol: Protocol, value: impl
     mean(&these.map(value).collect::<Vec<_>>())
 }
 
+/// Of the last tenth, over the seeds.
+fn least_to_most(measured: &[Measured], meddling: Meddling, protocol: Protocol) -> String {
+    let these =
+        || measured.iter().filter(|one| one.meddling == meddling && one.protocol == protocol).map(|one| one.last);
+    let least = these().fold(f64::INFINITY, f64::min);
+    format!("{least:.1} to {:.1}", these().fold(f64::NEG_INFINITY, f64::max))
+}
+
 /// Of streams by these protocols.
 pub(super) fn findings(
     measured: &[Measured],
@@ -64,6 +72,7 @@ pub(super) fn findings(
         "came, %",
         "in time, %",
         "of the last tenth, came, %",
+        "least to most",
         "segments changed",
         "found out, of all streams, %",
         "connections",
@@ -78,6 +87,7 @@ pub(super) fn findings(
                 cell(|one| one.came),
                 cell(|one| one.in_time),
                 cell(|one| one.last),
+                least_to_most(measured, meddling, protocol),
                 cell(|one| one.changed as f64),
                 format!("{:.0}", 100.0 * of(measured, meddling, protocol, |one| f64::from(u8::from(one.refused)))),
                 cell(|one| f64::from(one.connections)),
@@ -107,9 +117,34 @@ pub(super) fn findings(
             "Where the original is sent again, acknowledgements say that the replacement arrived. It did not: what took another's place \
              is lost there, and only what has a deadline ever does."
                 .to_owned(),
+            spread(measured, protocols),
         ],
         data: json!({ "streams": data }),
     })
+}
+
+/// How much a last tenth differs from another where nothing meddles, and what whole streams say.
+fn spread(measured: &[Measured], protocols: &[Protocol]) -> String {
+    let [first, .., last] = protocols else { return String::new() };
+    let passing = |protocol| {
+        let these = measured.iter().filter(move |one| one.meddling == Meddling::Pass && one.protocol == protocol);
+        these.map(|one| one.last)
+    };
+    let shares: Vec<f64> = passing(*last).zip(passing(*first)).map(|(with, without)| with / without).collect();
+    let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = shares.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let whole =
+        |meddling| of(measured, meddling, *last, |one| one.came) / of(measured, meddling, *first, |one| one.came);
+    let by_whole = MEDDLINGS.into_iter().min_by(|one, other| whole(*one).total_cmp(&whole(*other)));
+    let by_whole = by_whole.expect("there is a middlebox");
+    format!(
+        "A last tenth is short. Where everything passes it is {least:.3} to {most:.3} with {}, as a share of that without changes, seed by \
+         seed. Of whole streams the least is {:.3} (the middlebox {}). What is given up as late has not come, while what is sent all the same \
+         has, however late: in time is what counts.",
+        last.name(),
+        whole(by_whole),
+        name(by_whole),
+    )
 }
 
 fn claims(measured: &[Measured], protocols: &[Protocol]) -> Vec<Claim> {
