@@ -24,6 +24,7 @@ pub(crate) fn stream_config(spec: &StreamSpec) -> StreamConfig {
         msl: within(spec.msl, Duration::ZERO, DccpConfig::default().msl),
         controller: spec.controller.map(Into::into),
         server_holds_timewait: spec.server_holds_timewait,
+        reports: if spec.policy == Policy::Fifo { 1 } else { DccpConfig::REPORTS_FOR_DEADLINES },
         ..DccpConfig::default().with_ccids(&[Ccid::from_number(spec.ccid.into()).unwrap_or_default()])
     };
     let policy = spec.policy;
@@ -57,5 +58,39 @@ fn choice(policy: Policy) -> Box<dyn LateChoice> {
             Limit::Time(time) => QueueLimit::Time(time.into()),
             Limit::Packets(packets) => QueueLimit::Packets(packets as usize),
         }))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by comparing both ways into an engine: over the daemon what leaves before a changed path is known was late.
+    #[test]
+    fn a_stream_with_deadlines_hears_of_its_path_more_often_than_once_a_round_trip() {
+        let reports = |policy| stream_config(&StreamSpec { policy, ..spec() }).dccp.reports;
+        assert_eq!(reports(Policy::Fifo), 1);
+        assert_eq!(reports(Policy::Dbat), DccpConfig::REPORTS_FOR_DEADLINES);
+        assert_eq!(reports(Policy::Deadline), DccpConfig::REPORTS_FOR_DEADLINES);
+    }
+
+    fn spec() -> StreamSpec {
+        let time = Nanos::from(Duration::from_secs(1));
+        StreamSpec {
+            service: [0; 4],
+            dccp_port: 1,
+            ccid: 3,
+            controller: None,
+            native: false,
+            slots: 64,
+            mps: 1_200,
+            connect_timeout: time,
+            keep_alive: None,
+            silence: time,
+            msl: time,
+            server_holds_timewait: true,
+            policy: Policy::Fifo,
+            repair: None,
+        }
     }
 }

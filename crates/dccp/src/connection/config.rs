@@ -90,6 +90,9 @@ pub struct Config {
 }
 
 impl Config {
+    /// [`reports`](Self::reports) of a stream with deadlines: what leaves before a changed path is known may be late.
+    pub const REPORTS_FOR_DEADLINES: u64 = 4;
+
     /// What a data packet needs beside its payload: the longest header of one (24 bytes) and room for options. Options
     /// that need more travel on a packet of their own (RFC 4340 §11.2).
     pub const HEADER_ROOM: usize = 24 + Self::OPTION_ROOM;

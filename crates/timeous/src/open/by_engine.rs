@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use timeous_core::Duration;
-use timeous_engine::{Carrier, Engine, EngineError, ServiceCode, Stream, StreamConfig, clock};
+use timeous_engine::{Carrier, DccpConfig, Engine, EngineError, ServiceCode, Stream, StreamConfig, clock};
 
 use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
 use crate::error::Error;
@@ -24,9 +24,6 @@ pub(super) fn open(engine: &Engine, uri: &Uri) -> Result<Stream, Error> {
 /// With `transport=auto`, a peer that is silent for so long is asked whether it is there.
 const ALIVE: Duration = Duration::from_millis(400);
 
-/// What goes stale has a receiver of CCID 3's or 4's tell so often in a round trip: what leaves until then may be late.
-const REPORTS: u64 = 4;
-
 /// A caller that does not finish its handshake is no caller: the next one is waited for.
 fn be_called(engine: &Engine, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
     let mut listener = engine.listen(local, config(options))?;
@@ -45,7 +42,7 @@ fn be_called(engine: &Engine, local: SocketAddr, options: &Options) -> Result<St
 
 fn config(options: &Options) -> StreamConfig {
     let choice = options.clone();
-    let dccp = timeous_engine::DccpConfig {
+    let dccp = DccpConfig {
         mps: options.mtu,
         connect_timeout: options.timeout,
         // A peer that has nothing to say is asked after half of the time, and has the other half to answer.
@@ -59,9 +56,9 @@ fn config(options: &Options) -> StreamConfig {
         server_holds_timewait: true,
         msl: TIMEWAIT / 2,
         parity: options.parity(),
-        reports: if options.has_deadlines() { REPORTS } else { 1 },
+        reports: if options.has_deadlines() { DccpConfig::REPORTS_FOR_DEADLINES } else { 1 },
         controller: options.deciding(),
-        ..timeous_engine::DccpConfig::default().with_ccids(&[options.ccid])
+        ..DccpConfig::default().with_ccids(&[options.ccid])
     };
     let tcp = timeous_engine::TcpConfig {
         framing: options.framing,
