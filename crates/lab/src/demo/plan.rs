@@ -124,7 +124,8 @@ pub(crate) fn sender(setting: &Setting, approach: Approach, files: &Files, port:
             let slots = setting.packets.next_power_of_two().clamp(1 << 10, 1 << 16);
             format!("timeous://127.0.0.1:{port}?latency={latency}&policy=fifo&slots={slots}")
         }
-        Approach::Timeous => format!("timeous://127.0.0.1:{port}?latency={latency}"),
+        // Every intra frame is promised: the policy that never gives one up while it could come, not the one that has most frames.
+        Approach::Timeous => format!("timeous://127.0.0.1:{port}?latency={latency}&policy=frames"),
     };
     ["send".to_owned(), text(&setting.clip), uri, "--journal".to_owned(), text(&files.journal)]
         .into_iter()
@@ -182,8 +183,8 @@ mod tests {
         let files = Files::new(Path::new("some dir"), Approach::Fifo);
         let [udp, fifo, timeous] = Approach::ALL.map(|approach| sender(&setting(), approach, &files, 5)[2].clone());
         assert_eq!(udp, "udp://127.0.0.1:5");
-        assert_eq!(timeous, "timeous://127.0.0.1:5?latency=1s");
-        assert_eq!(fifo, format!("{timeous}&policy=fifo&slots=4096"));
+        assert_eq!(timeous, "timeous://127.0.0.1:5?latency=1s&policy=frames");
+        assert_eq!(fifo, "timeous://127.0.0.1:5?latency=1s&policy=fifo&slots=4096");
     }
 
     #[test]
