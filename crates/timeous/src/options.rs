@@ -226,13 +226,13 @@ impl Options {
     /// How many sub-streams may have weights.
     pub const MOST_WEIGHTS: usize = 4;
 
-    /// The policy: the one that is named, else [`PolicyName::Plan`], which makes more frames decodable than any other where the link
-    /// is what limits. Where a length of the queue is asked for it is [`PolicyName::Frames`], and so it is over TCP: there the plan
-    /// gives up more than it gains, by what the kernel says of the path.
+    /// The policy: the one that is named, else [`PolicyName::Plan`], which made more frames decodable than [`PolicyName::Frames`] over
+    /// most of the links that were tried. Where a length of the queue is asked for it is `Frames`, and so it is over TCP, where the plan
+    /// sends less than it could. `transport=auto` has the plan, whichever way the stream then takes.
     #[must_use]
     pub fn chooses_by(&self) -> PolicyName {
-        let looks_no_further = self.queue.is_some() || self.transport == TransportName::Tcp;
-        self.policy.unwrap_or(if looks_no_further { PolicyName::Frames } else { PolicyName::Plan })
+        let is_unplanned = self.queue.is_some() || self.transport == TransportName::Tcp;
+        self.policy.unwrap_or(if is_unplanned { PolicyName::Frames } else { PolicyName::Plan })
     }
 
     /// The choice that the options describe.

@@ -4,10 +4,10 @@ use serde_json::json;
 use timeous::core::{Duration, Instant, Rate};
 use timeous_host::Meddling;
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
+use timeous_net::link::{Capacity, Limit, Loss};
 
 use super::tl::measure::{clairvoyant, mean, quantile};
-use super::tl::trial::{Offers, Protocol, Trial, link};
+use super::tl::trial::{Offers, Protocol, Trial, link, standing_still};
 use super::tl::{LOSSES, choices};
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
@@ -72,8 +72,8 @@ impl Path {
         match self {
             Self::Random(p) => link(Loss::Bernoulli { p }),
             Self::Bursts => link(BURSTS),
-            Self::Spikes => standing_still(STILL),
-            Self::Still(millis) => standing_still(Duration::from_millis(millis)),
+            Self::Spikes => standing_still(STILL, PERIOD),
+            Self::Still(millis) => standing_still(Duration::from_millis(millis), PERIOD),
             Self::Narrow => LinkConfig {
                 capacity: Capacity::Fixed(Rate::from_kbps(NARROW)),
                 queue: Limit::Packets(20),
@@ -91,14 +91,6 @@ impl Path {
             Self::Narrow => clairvoyant(offers, NARROW as f64 * 1e3, Duration::ZERO, Duration::ZERO),
         }
     }
-}
-
-/// A link that stands still for so long at the beginning of each period.
-fn standing_still(still: Duration) -> LinkConfig {
-    let steps = vec![(Duration::ZERO, Rate::ZERO), (still, Rate::from_kbps(WIDE))];
-    let trace = RateTrace::new(steps).and_then(|trace| trace.repeating(PERIOD));
-    let trace = trace.expect("it lets something pass in each period");
-    LinkConfig { capacity: Capacity::Trace(trace), ..link(Loss::None) }
 }
 
 /// What one stream showed.

@@ -2,12 +2,12 @@
 
 use timeous::core::{AduMeta, Duration, Rate};
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
+use timeous_net::link::{Capacity, Limit, Loss};
 
 use super::super::over_tcp::Offer;
 use super::super::tcp_kernel::bed::Links;
 use super::super::tl::RTT;
-use super::super::tl::trial::link;
+use super::super::tl::trial::{link, standing_still};
 use crate::bound::{Job, Rates, bound};
 
 /// A link that stands still, as at a handover.
@@ -67,7 +67,7 @@ impl Path {
             Self::Random | Self::Bursts => vec![Rates::fixed(WIDE)],
             Self::Narrow => vec![Rates::fixed(NARROW)],
             Self::Spikes => {
-                (0..PERIOD.as_millis() / PHASE.as_millis()).map(|step| standing_still(PHASE * step, lasting)).collect()
+                (0..PERIOD.as_millis() / PHASE.as_millis()).map(|step| standstills(PHASE * step, lasting)).collect()
             }
         };
         let most = rates.iter().map(|rates| bound(&jobs, rates).value).max().unwrap_or(0);
@@ -78,12 +78,7 @@ impl Path {
         let forward = match self {
             Self::Random => link(Loss::Bernoulli { p: 0.04 }),
             Self::Bursts => link(BURSTS),
-            Self::Spikes => {
-                let trace = RateTrace::new(vec![(Duration::ZERO, Rate::ZERO), (STILL, WIDE)]);
-                let trace = trace.and_then(|trace| trace.repeating(PERIOD));
-                let trace = trace.expect("it lets something pass in each period");
-                LinkConfig { capacity: Capacity::Trace(trace), ..link(Loss::None) }
-            }
+            Self::Spikes => standing_still(STILL, PERIOD),
             Self::Narrow => {
                 LinkConfig { capacity: Capacity::Fixed(NARROW), queue: Limit::Packets(QUEUE), ..link(BURSTS) }
             }
@@ -117,7 +112,7 @@ fn jobs(offers: &[Offer]) -> Vec<Job> {
 }
 
 /// The link with standstills, the first of which begins at `phase`.
-fn standing_still(phase: Duration, lasting: Duration) -> Rates {
+fn standstills(phase: Duration, lasting: Duration) -> Rates {
     let mut steps = vec![(Duration::ZERO, WIDE)];
     let mut at = phase;
     while at < lasting {

@@ -10,7 +10,7 @@ use timeous_host::{
     Tcp, TcpStatus, Udp, stamp,
 };
 use timeous_net::LinkConfig;
-use timeous_net::link::{Capacity, Limit, Loss};
+use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 use timeous_net::sim::{Network, NodeId};
 use timeous_tcp::{CloseReason, Config, Receiving, Sending, Statistics};
 
@@ -123,15 +123,25 @@ pub(crate) struct Trial {
     pub(crate) seed: u64,
 }
 
+/// What the link carries.
+const WIDE: Rate = Rate::from_kbps(2_000);
+
 /// A link as all experiments have it, that loses packets.
 pub(crate) fn link(loss: Loss) -> LinkConfig {
     LinkConfig {
-        capacity: Capacity::Fixed(Rate::from_kbps(2_000)),
+        capacity: Capacity::Fixed(WIDE),
         queue: Limit::Packets(50),
         delay: RTT / 2,
         loss,
         ..LinkConfig::default()
     }
+}
+
+/// The same without losses: it stands still for so long at the beginning of each period.
+pub(crate) fn standing_still(still: Duration, period: Duration) -> LinkConfig {
+    let trace = RateTrace::new(vec![(Duration::ZERO, Rate::ZERO), (still, WIDE)]);
+    let trace = trace.and_then(|trace| trace.repeating(period)).expect("it lets something pass in each period");
+    LinkConfig { capacity: Capacity::Trace(trace), ..link(Loss::None) }
 }
 
 /// What came of it.
