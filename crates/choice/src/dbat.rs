@@ -18,6 +18,7 @@
 //! | feedback beyond `Max_Th` | given, as §3.2 reads; by Fig. 5 (`else if`) a queue that leaps beyond it would never be told of |
 //! | what is given up for its deadline (the paper's packets have none) | a reason to tell the source, too: [`Reason::Late`](timeous_core::Reason) |
 //! | "only sends marked packets" (§3), "preferentially drop unmarked packets" (Fig. 5) | the first, or by [`Beyond::Excess`] the second |
+//! | what a switch to a lower rate leaves in the queue, more than the new `Max_Th` | by [`Settings::spare_what_remains`] judged by the old one for four delays |
 //! | what is marked | priority, layer, or a predicate ([`Marking`]) |
 //! | how a stream gets faster again | the paper's client asks; here the source is told of room, too, unless [`Settings::tell_of_room`] is off |
 //!

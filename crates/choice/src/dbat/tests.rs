@@ -175,6 +175,29 @@ fn the_thresholds_follow_a_switch_at_once() {
     assert_eq!(tuner.judge(at(402), &dumbbell(), 16_000), Level::Low);
 }
 
+/// Found by `timeous-lab dbat-loss`: each step down gave up twelve packets at once, more than all that the path lost.
+#[test]
+fn what_a_higher_rate_has_left_has_time_to_go() {
+    let fallen = |settings| {
+        let mut tuner = tuner(settings);
+        (1..=16).for_each(|n| _ = stuck(&mut tuner, n));
+        tuner.set_rate(Rate::from_kbps(240));
+        tuner
+    };
+    let judge = |tuner: &mut Tuner, millis| tuner.judge(at(millis), &dumbbell(), 16_000);
+    assert_eq!(judge(&mut fallen(Settings::PAPER), 401), Level::Overfull, "9826 bytes where 9000 may wait");
+    let sparing = Settings { spare_what_remains: true, ..Settings::PAPER };
+    let mut kind = fallen(sparing);
+    assert_eq!(judge(&mut kind, 401), Level::Filling, "12 000 might, a moment ago");
+    assert_eq!(judge(&mut kind, 1_000), Level::Filling);
+    assert_eq!(judge(&mut kind, 1_001), Level::Overfull, "four delays");
+
+    // Whoever goes on as before fills the buffer.
+    let mut grows = fallen(sparing);
+    (17..=20).for_each(|n| _ = stuck(&mut grows, n));
+    assert_eq!(judge(&mut grows, 501), Level::Overfull, "more than 12 000");
+}
+
 #[test]
 fn a_pause_is_not_judged_by_the_queue_before_it() {
     let mut tuner = tuner(Settings::PAPER);

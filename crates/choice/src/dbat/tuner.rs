@@ -8,8 +8,8 @@ use super::lately::Lately;
 use super::others::Others;
 use super::pace::Pace;
 use super::rates::{
-    Known, eased, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate, queues,
-    relieved,
+    DELAYS, Known, eased, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate,
+    queues, relieved,
 };
 use super::thresholds::{Delay, Level};
 use super::used::Used;
@@ -43,6 +43,10 @@ pub struct Settings {
     pub parts: u32,
     /// What goes beyond `Max_Th`.
     pub beyond: Beyond,
+    /// Whether a queue that a higher rate has left is judged by that rate's `Max_Th` for four delays, in which it is to go. For sources of
+    /// a few rates: at a step to half of the rate twice as much waits as may, and all of it would be given up at once. Where frames
+    /// have deadlines, what waits so long makes late what follows.
+    pub spare_what_remains: bool,
     /// Whether the source is told of room, too.
     pub tell_of_room: bool,
     /// Whether the source is told, too, when packets are given up for their deadlines.
@@ -70,6 +74,7 @@ impl Settings {
         most: None,
         parts: 8,
         beyond: Beyond::OnlyMarked,
+        spare_what_remains: false,
         tell_of_room: false,
         tell_of_lateness: false,
         measure: false,
@@ -134,6 +139,8 @@ pub struct Tuner {
     /// Whether something has arrived since the last judgement.
     arrived: bool,
     thresholds: Option<Thresholds>,
+    /// `Max_Th` of a higher rate that has left its queue behind, and until when that is judged by it.
+    before: Option<(u64, Instant)>,
     /// When the source was last told, or when this began.
     told: Option<Instant>,
     /// Why, and what was queued then.
@@ -176,6 +183,7 @@ impl Tuner {
             busy: None,
             arrived: false,
             thresholds: None,
+            before: None,
             told: None,
             last: None,
             pending: None,
@@ -269,8 +277,9 @@ impl Tuner {
         let delay = delay.max(self.settings.least_delay);
         let least = self.largest.saturating_mul(LEAST_PACKETS);
         let thresholds = within(Thresholds::of(rate, delay, least), self.settings.most);
+        self.remember(now, thresholds, delay);
         self.thresholds = Some(thresholds);
-        let level = Level::of(self.average(), thresholds);
+        let level = Level::of(self.average(), self.measure_by(thresholds));
         let interval = path.srtt.unwrap_or(delay).max(delay);
         if arrived {
             // Among others' packets one round trip is short now and then.
@@ -294,6 +303,20 @@ impl Tuner {
         let quiet = told.map_or(Instant::ZERO, |told| told + interval + Duration::from_nanos(1));
         self.next_look = (now + interval / LOOKS).max(quiet);
         level
+    }
+
+    /// Keeps a higher rate's `Max_Th` until the queue that it has left has gone back, or was to have.
+    fn remember(&mut self, now: Instant, thresholds: Thresholds, delay: Duration) {
+        let is_left = |max: u64| max > thresholds.max && self.average() > thresholds.middle();
+        let before = self.before.filter(|&(max, until)| now < until && is_left(max));
+        let spares = self.settings.spare_what_remains;
+        let fell = self.thresholds.map(|before| before.max).filter(|&max| spares && is_left(max));
+        self.before = before.or(fell.map(|max| (max, now + delay * DELAYS)));
+    }
+
+    /// These, with the `Max_Th` by which the queue is judged now.
+    fn measure_by(&self, thresholds: Thresholds) -> Thresholds {
+        self.before.map_or(thresholds, |(max, _)| Thresholds { max, ..thresholds })
     }
 
     /// When to [`judge`](Self::judge) again if something is queued and nothing leaves: not before the source may be told

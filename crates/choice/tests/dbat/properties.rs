@@ -79,13 +79,14 @@ fn event() -> impl Strategy<Value = Event> {
 fn settings() -> impl Strategy<Value = Settings> {
     let delay = prop_oneof![Just(Delay::RoundTrip), Just(Delay::OneWay), (1..200u64).prop_map(fixed)];
     let beyond = prop_oneof![Just(Beyond::OnlyMarked), Just(Beyond::Excess)];
-    (delay, beyond, 0..50u64, 0..32u32, any::<(bool, bool)>()).prop_map(
-        |(delay, beyond, least, parts, (tell_of_room, measure))| Settings {
+    (delay, beyond, 0..50u64, 0..32u32, any::<(bool, bool, bool)>()).prop_map(
+        |(delay, beyond, least, parts, (tell_of_room, measure, spare_what_remains))| Settings {
             delay,
             least_delay: Duration::from_millis(least),
             most: None,
             parts,
             beyond,
+            spare_what_remains,
             tell_of_room,
             tell_of_lateness: measure,
             measure,
@@ -170,6 +171,7 @@ impl Run {
         if let Some(packet) = self.buffer.leave()
             && overfull
             && self.settings.beyond == Beyond::OnlyMarked
+            && !self.settings.spare_what_remains
         {
             assert_eq!(packet.meta.priority, MARKED, "only marked packets go");
         }
@@ -187,7 +189,8 @@ impl Run {
             assert_ne!(self.buffer.packets[place].meta.priority, MARKED, "a marked one never goes for another");
         }
         let keep = self.dbat.state().thresholds.map_or(0, |thresholds| thresholds.min);
-        if self.overfull() && self.settings.beyond == Beyond::Excess && before > keep {
+        let excess = self.settings.beyond == Beyond::Excess && !self.settings.spare_what_remains;
+        if self.overfull() && excess && before > keep {
             let unmarked = (0..self.buffer.len())
                 .filter_map(|index| self.buffer.get(index))
                 .filter(|(meta, _)| meta.priority != MARKED)
@@ -216,7 +219,10 @@ proptest! {
             let thresholds = advice.thresholds;
             prop_assert_eq!(thresholds.max, 2 * thresholds.min);
             match advice.reason {
-                Filling => prop_assert!((thresholds.middle() + 1..=thresholds.max).contains(&advice.average)),
+                Filling => {
+                    let most = if settings.spare_what_remains { u64::MAX } else { thresholds.max };
+                    prop_assert!((thresholds.middle() + 1..=most).contains(&advice.average));
+                }
                 Overfull => prop_assert!(advice.average > thresholds.max),
                 Late => prop_assert!(settings.tell_of_lateness),
                 Room => prop_assert!(advice.average < thresholds.min && settings.tell_of_room),
