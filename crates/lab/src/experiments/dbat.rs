@@ -13,22 +13,27 @@ pub(crate) use setup::Way;
 pub(crate) use spread::Spread;
 use trial::Trial;
 
-use crate::experiment::{Run, Table};
+use crate::experiment::{Claim, Run, Table};
+
+/// For titles: every TCP is the paper's, or today's.
+pub(crate) const NS2: &str = "with ns-2's TCP";
+pub(crate) const TODAY: &str = "with today's TCP";
 
 /// What is otherwise is looked at with so many of the seeds.
 const FEW_SEEDS: usize = 5;
 
-/// Runs every way at each of these round trips, in milliseconds, for each seed.
-pub(crate) fn run(run: &Run<'_>, rtts: &[u64]) -> Vec<Outcome> {
+/// Runs every way at each of these round trips, in milliseconds, for each seed, with every TCP like that.
+pub(crate) fn run(run: &Run<'_>, apart: Apart, rtts: &[u64]) -> Vec<Outcome> {
     let seeds: Vec<u64> = run.seeds().collect();
-    let trials = trials(&[Apart::NOTHING], rtts, &Way::ALL, &seeds);
-    run.each("streams", &trials, Trial::run)
+    let trials = trials(&[apart], rtts, &Way::ALL, &seeds);
+    let what = if apart == Apart::PAPER { "streams" } else { "streams beside today's TCP" };
+    run.each(what, &trials, Trial::run)
 }
 
 /// Runs these ways with each of these things otherwise, for the first seeds.
 pub(crate) fn run_apart(run: &Run<'_>, aparts: &[Apart], rtts: &[u64], ways: &[Way]) -> Vec<Outcome> {
     let seeds: Vec<u64> = run.seeds().take(FEW_SEEDS).collect();
-    run.each("streams, something taken away", &trials(aparts, rtts, ways, &seeds), Trial::run)
+    run.each("streams, something otherwise", &trials(aparts, rtts, ways, &seeds), Trial::run)
 }
 
 /// The paper's ways.
@@ -44,8 +49,10 @@ pub(crate) fn table_of_aparts(
 ) -> Table {
     let aparts = Apart::OF_ORDER.map(|(_, apart)| apart);
     let outcomes = run_apart(run, &aparts, &[rtt], &PAPERS);
-    let title = format!("{what}, something otherwise: mean of the first five seeds, least and most");
-    let mut table = Table::new(&title, &["otherwise", "TCP", "TFRC", "TFRC, DBAT", "the paper's order"]);
+    let title = format!(
+        "{what}, with today's TCP, and something of it or of the setup taken away: mean of the first five seeds, least and most"
+    );
+    let mut table = Table::new(&title, &["with", "TCP", "TFRC", "TFRC, DBAT", "the paper's order"]);
     for (name, apart) in Apart::OF_ORDER {
         let spreads = PAPERS.map(|way| {
             let of = outcomes.iter().filter(|outcome| (outcome.apart, outcome.way) == (apart, way));
@@ -57,6 +64,12 @@ pub(crate) fn table_of_aparts(
         table.row([&[name.to_owned()], cells.as_slice(), &[order.to_owned()]].concat());
     }
     table
+}
+
+/// The order where every TCP is today's, for comparison: the paper says nothing of that.
+pub(crate) fn order_today(what: &str, measured: &str, is_the_papers: bool) -> Claim {
+    let says = if is_the_papers { "the paper's order" } else { "another order" };
+    Claim::new(&format!("{TODAY}: {what}"), "", format!("{measured}: {says}"), f64::from(is_the_papers))
 }
 
 fn trials(aparts: &[Apart], rtts: &[u64], ways: &[Way], seeds: &[u64]) -> Vec<Trial> {

@@ -35,13 +35,14 @@ impl Experiment for DbatBuffering {
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let outcomes = dbat::run(run, &RTTS);
+        let outcomes = dbat::run(run, Apart::PAPER, &RTTS);
+        let today = dbat::run(run, Apart::TODAY, &RTTS);
         let aparts = dbat::run_apart(run, &Apart::OF_TCP.map(|(_, apart)| apart), &LONG, &PAPERS);
         Ok(Findings {
             setup: choices(&RTTS),
-            tables: vec![table(&outcomes), taken_away(&aparts)],
+            tables: vec![table(&outcomes, dbat::NS2), table(&today, dbat::TODAY), taken_away(&aparts)],
             figures: vec![figure(&outcomes)?],
-            claims: claims(&outcomes).into_iter().chain(by_tcp_app(&aparts)).collect(),
+            claims: [claims(&outcomes), by_tcp_app(&aparts), beside_today(&today)].concat(),
             notes: notes(),
             data: data(&outcomes, &aparts),
         })
@@ -63,7 +64,7 @@ fn paper(way: Way, rtt: u64) -> Option<f64> {
     at.get(RTTS.iter().position(|&of| of == rtt)?).copied()
 }
 
-fn table(outcomes: &[Outcome]) -> Table {
+fn table(outcomes: &[Outcome], with: &str) -> Table {
     let head = [
         "round trip, ms",
         "way",
@@ -73,7 +74,8 @@ fn table(outcomes: &[Outcome]) -> Table {
         "times it did",
         "seeds in which it never did",
     ];
-    let mut table = Table::new("Time spent buffering: mean of the seeds, least and most", &head);
+    let title = format!("Time spent buffering, {with}: mean of the seeds, least and most");
+    let mut table = Table::new(&title, &head);
     for rtt in RTTS {
         for way in Way::ALL {
             let spread = |value: fn(&Outcome) -> f64| Spread::over(outcomes, way, rtt, value);
@@ -105,9 +107,9 @@ fn is_the_papers([tcp, tfrc, dbat]: [Spread; 3]) -> bool {
 }
 
 fn taken_away(outcomes: &[Outcome]) -> Table {
-    let head = ["taken away", "round trip, ms", "TCP, %", "TFRC, %", "TFRC, DBAT, %", "the paper's order"];
+    let head = ["with", "round trip, ms", "TCP, %", "TFRC, %", "TFRC, DBAT, %", "the paper's order"];
     let mut table = Table::new(
-        "Something of today's TCP or of the setup taken away: mean of the first five seeds, least and most",
+        "With today's TCP, and something of it or of the setup taken away: mean of the first five seeds, least and most",
         &head,
     );
     for (name, apart) in Apart::OF_TCP {
@@ -121,13 +123,12 @@ fn taken_away(outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// The order is the paper's where TCP's losses are what ns-2's are.
+/// The order and the size where what TCP's buffer refuses is what it is in ns-2.
 fn by_tcp_app(outcomes: &[Outcome]) -> Vec<Claim> {
-    let apart = Apart { shifted: true, ..Apart::NOTHING };
     LONG.map(|rtt| {
-        let spreads = of_ways(outcomes, apart, rtt);
+        let spreads = of_ways(outcomes, Apart::NS2_ALL, rtt);
         let [tcp, tfrc, dbat] = spreads.map(|spread| spread.mean);
-        let what = format!("{rtt} ms, what a full buffer refuses late and not lost: TCP most, then TFRC, then DBAT; %");
+        let what = format!("{rtt} ms, with Goddard's TcpApp, too, where what a full buffer refuses is late and not lost: TCP most, then TFRC, then DBAT; %");
         let says = PAPERS.map(|way| paper(way, rtt).unwrap_or(f64::NAN));
         Claim::order(
             &what,
@@ -137,6 +138,17 @@ fn by_tcp_app(outcomes: &[Outcome]) -> Vec<Claim> {
         )
     })
     .to_vec()
+}
+
+/// For comparison.
+fn beside_today(outcomes: &[Outcome]) -> Vec<Claim> {
+    let order = |rtt: u64| {
+        let [tcp, tfrc, dbat] = PAPERS.map(|way| Spread::over(outcomes, way, rtt, all).mean);
+        let what = format!("{rtt} ms: TCP buffers most, then TFRC, then DBAT; %");
+        let measured = format!("{tcp:.2}, {tfrc:.2}, {dbat:.2}");
+        dbat::order_today(&what, &measured, tcp > tfrc && tfrc > dbat)
+    };
+    LONG.map(order).to_vec()
 }
 
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {

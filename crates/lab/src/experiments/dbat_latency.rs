@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::dbat::setup::{RTT, choices, notes};
 use super::dbat::spread::quantile;
-use super::dbat::{self, Outcome, Spread, Way};
+use super::dbat::{self, Apart, Outcome, Spread, Way};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -24,13 +24,14 @@ impl Experiment for DbatLatency {
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let outcomes = dbat::run(run, &[RTT]);
+        let outcomes = dbat::run(run, Apart::PAPER, &[RTT]);
+        let today = dbat::run(run, Apart::TODAY, &[RTT]);
         let aparts = dbat::table_of_aparts(run, ("p99 − p50, ms", 0, false), RTT, swing);
         Ok(Findings {
             setup: choices(&[RTT]),
-            tables: vec![table(&outcomes), aparts],
+            tables: vec![table(&outcomes, dbat::NS2), table(&today, dbat::TODAY), aparts],
             figures: vec![figure(&outcomes)?],
-            claims: claims(&outcomes),
+            claims: [claims(&outcomes), beside_today(&today)].concat(),
             notes: notes(),
             data: data(&outcomes),
         })
@@ -53,9 +54,10 @@ fn leap(outcome: &Outcome) -> f64 {
     latencies.windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()).fold(0.0, f64::max)
 }
 
-fn table(outcomes: &[Outcome]) -> Table {
+fn table(outcomes: &[Outcome], with: &str) -> Table {
     let head = ["way", "packets", "p50, ms", "p95, ms", "p99, ms", "most, ms", "p99 − p50, ms", "greatest leap, ms"];
-    let mut table = Table::new("From the hand-over to the player: mean of the seeds, least and most", &head);
+    let title = format!("From the hand-over to the player, {with}: mean of the seeds, least and most");
+    let mut table = Table::new(&title, &head);
     for way in Way::ALL {
         let spread = |value: fn(&Outcome) -> f64| format!("{:.0}", Spread::over(outcomes, way, RTT, value));
         table.row([
@@ -70,6 +72,13 @@ fn table(outcomes: &[Outcome]) -> Table {
         ]);
     }
     table
+}
+
+/// For comparison.
+fn beside_today(outcomes: &[Outcome]) -> Vec<Claim> {
+    let [tcp, tfrc, dbat] = dbat::PAPERS.map(|way| Spread::over(outcomes, way, RTT, swing).mean);
+    let measured = format!("{dbat:.0}, {tfrc:.0}, {tcp:.0}");
+    vec![dbat::order_today("p99 − p50: DBAT least, then TFRC, then TCP; ms", &measured, dbat < tfrc && tfrc < tcp)]
 }
 
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::dbat::outcome::Lost;
 use super::dbat::setup::{RTT, choices, notes};
-use super::dbat::{self, Outcome, Spread, Way};
+use super::dbat::{self, Apart, Outcome, Spread, Way};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -24,13 +24,14 @@ impl Experiment for DbatLoss {
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let outcomes = dbat::run(run, &[RTT]);
+        let outcomes = dbat::run(run, Apart::PAPER, &[RTT]);
+        let today = dbat::run(run, Apart::TODAY, &[RTT]);
         let aparts = dbat::table_of_aparts(run, ("Lost packets", 0, false), RTT, |outcome| outcome.lost().all() as f64);
         Ok(Findings {
             setup: choices(&[RTT]),
-            tables: vec![table(&outcomes), aparts],
+            tables: vec![table(&outcomes, dbat::NS2), table(&today, dbat::TODAY), aparts],
             figures: vec![figure(&outcomes)?],
-            claims: claims(&outcomes),
+            claims: [claims(&outcomes), beside_today(&today)].concat(),
             notes: notes(),
             data: data(&outcomes),
         })
@@ -42,7 +43,7 @@ fn spread(outcomes: &[Outcome], way: Way, count: fn(&Lost) -> u64) -> Spread {
     Spread::over(outcomes, way, RTT, |outcome| count(&outcome.lost()) as f64)
 }
 
-fn table(outcomes: &[Outcome]) -> Table {
+fn table(outcomes: &[Outcome], with: &str) -> Table {
     let head = [
         "way",
         "made",
@@ -54,7 +55,7 @@ fn table(outcomes: &[Outcome]) -> Table {
         "longest run",
         "marked, at the sender",
     ];
-    let mut table = Table::new("Lost packets: mean of the seeds, least and most", &head);
+    let mut table = Table::new(&format!("Lost packets, {with}: mean of the seeds, least and most"), &head);
     for way in Way::ALL {
         let count = |count: fn(&Lost) -> u64| format!("{:.0}", spread(outcomes, way, count));
         table.row([
@@ -70,6 +71,13 @@ fn table(outcomes: &[Outcome]) -> Table {
         ]);
     }
     table
+}
+
+/// For comparison.
+fn beside_today(outcomes: &[Outcome]) -> Vec<Claim> {
+    let [tcp, tfrc, dbat] = dbat::PAPERS.map(|way| spread(outcomes, way, Lost::all).mean);
+    let measured = format!("{tcp:.0}, {tfrc:.0}, {dbat:.0}");
+    vec![dbat::order_today("lost packets: TCP most, then TFRC, then DBAT", &measured, tcp > tfrc && tfrc > dbat)]
 }
 
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::dbat::setup::{RTT, STREAM, choices, notes};
-use super::dbat::{self, Outcome, Spread, Way};
+use super::dbat::{self, Apart, Outcome, Spread, Way};
 use super::goddard::RATES;
 use super::goddard::server::By;
 use crate::experiment::{About, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
@@ -26,7 +26,8 @@ impl Experiment for DbatThroughput {
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        let outcomes = dbat::run(run, &[RTT]);
+        let outcomes = dbat::run(run, Apart::PAPER, &[RTT]);
+        let today = dbat::run(run, Apart::TODAY, &[RTT]);
         let mut figures = Vec::new();
         for (way, number) in [(Way::Tcp, 7), (Way::Tfrc, 8), (Way::Dbat, 9)] {
             figures.push(over_time(&outcomes, way, number)?);
@@ -35,9 +36,9 @@ impl Experiment for DbatThroughput {
         let aparts = dbat::table_of_aparts(run, ("kbit/s from 30 to 200 s", 0, true), RTT, stream);
         Ok(Findings {
             setup: choices(&[RTT]),
-            tables: vec![table(&outcomes), switches(&outcomes), aparts],
+            tables: vec![table(&outcomes, dbat::NS2), table(&today, dbat::TODAY), switches(&outcomes), aparts],
             figures,
-            claims: claims(&outcomes),
+            claims: [claims(&outcomes), beside_today(&today)].concat(),
             notes: notes(),
             data: data(&outcomes),
         })
@@ -54,9 +55,10 @@ fn stream(outcome: &Outcome) -> f64 {
     outcome.shares().0
 }
 
-fn table(outcomes: &[Outcome]) -> Table {
+fn table(outcomes: &[Outcome], with: &str) -> Table {
     let head = ["way", "stream, kbit/s", "FTP, kbit/s", "stream, of its fair share", "stream from 30 to 240 s, kbit/s"];
-    let mut table = Table::new("From 30 to 200 s: mean of the seeds, least and most", &head);
+    let title = format!("From 30 to 200 s, {with}: mean of the seeds, least and most");
+    let mut table = Table::new(&title, &head);
     for way in Way::ALL {
         let spread = |value: fn(&Outcome) -> f64| Spread::over(outcomes, way, RTT, value);
         table.row([
@@ -73,7 +75,8 @@ fn table(outcomes: &[Outcome]) -> Table {
 /// Who changed the rate, and how often.
 fn switches(outcomes: &[Outcome]) -> Table {
     let head = ["way", "by the player", "told of a queue", "told of room", "media rate, kbit/s"];
-    let mut table = Table::new("Changes of the rate: mean of the seeds, least and most", &head);
+    let title = format!("Changes of the rate, {}: mean of the seeds, least and most", dbat::NS2);
+    let mut table = Table::new(&title, &head);
     for way in Way::ALL {
         let count = |by: By| {
             let of = move |outcome: &Outcome| outcome.switches.iter().filter(|switch| switch.by == by).count() as f64;
@@ -90,6 +93,14 @@ fn media_rate(outcome: &Outcome) -> f64 {
     let seconds = |level: usize| 8e3 / RATES[level].as_bps() as f64;
     let time: f64 = outcome.made.iter().map(|made| seconds(made.level)).sum();
     outcome.made.len() as f64 * 8.0 / time
+}
+
+/// For comparison.
+fn beside_today(outcomes: &[Outcome]) -> Vec<Claim> {
+    let [tcp, tfrc, dbat] = dbat::PAPERS.map(|way| Spread::over(outcomes, way, RTT, stream).mean);
+    let measured = format!("{tcp:.0}, {tfrc:.0}, {dbat:.0}");
+    let what = "TCP gets least, TFRC more, DBAT most; kbit/s from 30 to 200 s";
+    vec![dbat::order_today(what, &measured, tcp < tfrc && tfrc < dbat)]
 }
 
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {

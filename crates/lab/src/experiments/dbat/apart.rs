@@ -1,4 +1,4 @@
-//! What of today's TCP, or of the setup, can be taken away: what ns-2 and Goddard have in its place, by their sources.
+//! Which TCP it is: ns-2's, as in the paper, or today's; and what of today's, or of the setup, can be taken away.
 
 use timeous::core::Duration;
 use timeous_cm::controller::initial;
@@ -20,11 +20,12 @@ const FIRST: Option<usize> = Some(2);
 const BEGINS: &str = "the stream begins at 240 kbit/s, not at what a pair tells";
 const WINDOWS: &str = "windows of 20 segments";
 const NO_SACK: &str = "no SACK, RACK, probes; starts with 2";
+const TODAY: &str = "today's TCP";
 const NS2_TCP: &str = "ns-2's TCP: no SACK …, windows of 20 of 536 bytes";
 const NS2_ALL: &str = "all of ns-2's and Goddard's";
 const AS_TFRC: &str = "TCP begins with as many packets as TFRC";
 
-/// What is otherwise than in the experiment itself.
+/// What is otherwise than with today's TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Apart {
     /// The window of every TCP is twenty segments (`window_`).
@@ -56,8 +57,8 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Nothing is.
-    pub(crate) const NOTHING: Self = Self {
+    /// Today's TCP, and nothing is.
+    pub(crate) const TODAY: Self = Self {
         window: false,
         segments: false,
         reno: false,
@@ -72,21 +73,21 @@ impl Apart {
         as_tfrc: false,
     };
 
-    /// Every TCP is as ns-2's full TCP is unless asked for more.
-    const NS2_TCP: Self = Self { window: true, segments: true, reno: true, ..Self::NOTHING };
+    /// Every TCP is as ns-2's full TCP is unless asked for more: the paper's (§4), and the experiments'.
+    pub(crate) const PAPER: Self = Self { window: true, segments: true, reno: true, ..Self::TODAY };
     /// And what the simulator and the streamer have besides.
-    const NS2_ALL: Self = Self { shifted: true, sends_on: true, ..Self::NS2_TCP };
+    pub(crate) const NS2_ALL: Self = Self { shifted: true, sends_on: true, ..Self::PAPER };
 
     /// What may make TCP's time buffering the paper's, one at a time and together.
     pub(crate) const OF_TCP: [(&'static str, Self); 15] = {
-        let none = Self::NOTHING;
+        let none = Self::TODAY;
         let shifted = Self { shifted: true, ..none };
         [
-            ("nothing", none),
+            (TODAY, none),
             (WINDOWS, Self { window: true, ..none }),
             ("segments of 536 bytes", Self { segments: true, ..none }),
             (NO_SACK, Self { reno: true, ..none }),
-            (NS2_TCP, Self::NS2_TCP),
+            (NS2_TCP, Self::PAPER),
             ("over TCP the player counts no losses", Self { blind: true, ..none }),
             ("empty buffer: the rate by the pair alone", Self { by_pair: true, ..none }),
             ("the streamer sends on during a probe", Self { sends_on: true, ..none }),
@@ -102,10 +103,10 @@ impl Apart {
 
     /// What may make TFRC's stream later and less whole than TCP's.
     pub(crate) const OF_ORDER: [(&'static str, Self); 13] = {
-        let none = Self::NOTHING;
+        let none = Self::TODAY;
         let few = Self { first: FIRST, content: true, ..none };
         [
-            ("nothing", none),
+            (TODAY, none),
             (BEGINS, Self { first: FIRST, ..none }),
             ("the player never asks for more", Self { content: true, ..none }),
             ("both", few),
@@ -116,7 +117,7 @@ impl Apart {
             (NO_SACK, Self { reno: true, ..none }),
             (WINDOWS, Self { window: true, ..none }),
             ("windows of 20 segments, of 536 bytes each", Self { window: true, segments: true, ..none }),
-            (NS2_TCP, Self::NS2_TCP),
+            (NS2_TCP, Self::PAPER),
             (NS2_ALL, Self::NS2_ALL),
         ]
     };

@@ -58,7 +58,7 @@ impl Way {
     pub(crate) fn dbat(self) -> Option<Settings> {
         match self {
             Self::Tcp | Self::Tfrc => None,
-            Self::Dbat => Some(Settings { most: Some(MOST), ..Settings::default() }),
+            Self::Dbat => Some(Settings { most: Some(MOST), spare_what_remains: true, ..Settings::default() }),
             Self::PaperDbat => Some(Settings::PAPER),
         }
     }
@@ -174,12 +174,13 @@ fn transports() -> Vec<Choice> {
         Choice::ours("TFRC", "DCCP's CCID 3", "loss events are found at the receiver, as in ns-2"),
         Choice::ours(
             "TCP",
-            "NewReno with SACK, no timestamps, no ECN, the streams' and all others'",
-            "ns-2's full TCP is older; what that makes is below",
+            "the streams' and all others': as RFC 6582 has it, without SACK, RACK and tail loss probes, two segments at first, each \
+             acknowledged, windows of 20 segments of 536 bytes; and beside it today's: NewReno with SACK, no timestamps, no ECN",
+            "§4 has ns-2's full TCP, and says of no setting that it was changed: so they are ns-2's, by its source",
         ),
         Choice::ours(
             "DBAT",
-            "with thresholds within three quarters of the send buffer, as Timeous has it, which also tells of room; and beside it to the letter of figure 5, where only the player \
+            "with thresholds within three quarters of the send buffer, as Timeous has it, which also tells of room, and spares what a higher rate has left (`spare_what_remains`, for sources of a few rates); and beside it to the letter of figure 5, where only the player \
              asks for more",
             "told of a queue, the streamer takes the highest rate that fits into the advice; told of room for a second, the next \
              one if the path carries it, and after one that did not stay for 8 s it waits twice as long, up to 16 s: as Timeous's \
@@ -201,19 +202,16 @@ fn transports() -> Vec<Choice> {
 /// Where the order is not the paper's, and what was tried to find out why.
 pub(crate) fn notes() -> Vec<String> {
     vec![
-        "TCP stalls far less than the paper's since what its send buffer refuses is lost, and the player can see that and take a lower \
+        "TCP stalls less than the paper's since what its send buffer refuses is lost, and the player can see that and take a lower \
          rate. In ns-2 it cannot: TcpApp notes what is written before the agent has taken it, and its peer counts bytes, so that the \
          player gets without a gap the oldest that it has not got, ever later (§4.1: \"TCP hides the packet loss information\"). That \
-         alone makes ten times as much and more (dbat-buffering), the paper's order by far, and with ns-2's windows, segments and Reno the \
-         paper's size. Nothing else that was taken away does. That the authors' full TCP left TcpApp as it is agrees with their text, and \
-         is not known; at 20 ms it does not fit, where the paper has 0.39 % and that would make 15."
+         makes ten times as much at 150 and 450 ms, about the paper's size (dbat-buffering). That the authors' full TCP left TcpApp as it is \
+         agrees with their text, and is not known; at 20 ms it does not fit, where the paper has 0.39 % and that would make twenty."
             .to_owned(),
-        "It is today's TCP that turns the paper's orders. Where all TCPs are as RFC 6582 has them, without SACK, RACK and tail loss probes, \
-         starting with two segments, and nothing else is otherwise, the orders of buffering (at 150 and at 450 ms), of latency and of losses \
-         are the paper's in the mean (\"no SACK, RACK, probes; starts with 2\", dbat-buffering, dbat-latency, dbat-loss; so it is with seeds 101 to 105, \
-         for which it was not found). TCP stalls then, a round trip for each loss or a timeout, while its send buffer overflows. With windows of 20 segments of 536 \
-         bytes as well, ns-2's defaults, the orders of buffering and latency stay, that of throughput has TCP last, and which of TFRC and DBAT has more \
-         differs with the seeds, as whether TFRC or DBAT loses more does."
+        "The paper's TCP is ns-2's. With today's in its place the orders turn: of buffering at 150 and at 450 ms, of latency and of losses. \
+         Where today's has no SACK, no RACK and no tail loss probes and starts with two segments, and nothing else is otherwise, they are the paper's \
+         again in the mean (\"no SACK, RACK, probes; starts with 2\"). TCP stalls then, a round trip for each loss or a timeout, while \
+         its send buffer overflows."
             .to_owned(),
         "Beside today's TCP the time that TFRC buffers at 150 and 450 ms is all start-up: a packet pair tells of the link's rate and not of a share, so that the \
          stream begins at 960 or 640 kbit/s, and TFRC begins with four packets a round trip where TCP has ten. At \
@@ -226,7 +224,7 @@ pub(crate) fn notes() -> Vec<String> {
          every 30 s, and fills TFRC's buffer each time: without this and that beginning TCP loses nothing, and TFRC some forty packets: what is lost \
          under way TCP sends again."
             .to_owned(),
-        "Beside FTP DBAT takes what TFRC allows, and climbs by itself: where the player never asks for more and the stream begins low, it \
+        "Beside FTP over today's TCP DBAT takes what TFRC allows, and climbs by itself: where the player never asks for more and the stream begins low, it \
          has much more than both others (dbat-throughput). As it is they keep the send buffer full each time that the player asks for too \
          much, and have so all that TCP or TFRC gives, at the price of losses and seconds of delay. DBAT goes down to what \
          TFRC allows in its first seconds, a tenth of the link; loss intervals are counted in packets, of which there are few then, and \
@@ -234,6 +232,9 @@ pub(crate) fn notes() -> Vec<String> {
             .to_owned(),
         "By the letter of figure 5, Max_Th is 108 kB at 960 kbit/s and 450 ms: the send buffer of 64 kB overflows before anybody \
          is told, and DBAT does nothing. So Timeous keeps the thresholds within the buffer."
+            .to_owned(),
+        "Of runs of ten and more DBAT has as many as TCP, and TFRC none: beyond Max_Th only marked packets go (§3.2), so that the eleven \
+         between two of them are given up one after the other."
             .to_owned(),
         "A stream that keeps the send buffer full has all of TFRC's rate: with the player's losses ignored, TFRC and TCP had 1.0 \
          of their fair share. One that fits has less, since the next higher rate is a half or twice as much, and a sender that \
