@@ -19,7 +19,7 @@ use schedule::{Chances, Job, MOST_JOBS, Scheduler, Taken};
 
 /// How many broken frames are remembered; older ones have no dependents that still wait.
 const REMEMBERED: usize = 1024;
-/// A plan holds for so long, unless a frame comes or breaks.
+/// A plan holds for so long, unless a frame comes or breaks, or all that it kept has left.
 const HOLDS: Duration = Duration::from_millis(10);
 /// By so much what is thought of a time of arrival may well err.
 const SPREAD: Duration = Duration::from_millis(20);
@@ -49,8 +49,8 @@ const EXPECTED_COUNTS: u64 = 15;
 /// has no time to leave again, nor has what refers to it: the tail of a group goes that would have all later ones be late by as much.
 ///
 /// All frames are worth the same, but for their priorities among equals, unless [`weighing`](Self::weighing) says otherwise. A plan
-/// is made anew when a frame comes or is lost, and each 10 ms while packets leave; it costs time for the frames that
-/// wait, within bounds, and nothing for a packet between.
+/// is made anew when a frame comes or is lost, when only what it left out still waits, and each 10 ms while packets leave; it costs
+/// time for the frames that wait, within bounds, and nothing for a packet between.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     weights: Vec<(SubStream, u32)>,
@@ -187,25 +187,37 @@ impl Plan {
         self.left_out.clear();
         let out = waiting.iter().take(MOST_JOBS).enumerate().filter(|(at, _)| taken >> at & 1 == 0);
         self.left_out.extend(out.map(|(_, frame)| frame.name));
-        if waiting.iter().all(|frame| self.left_out.contains(&frame.name)) {
-            self.hope(now, path, &waiting);
-        }
         self.waiting = waiting;
         self.planned = Some(now);
     }
 
+    /// Whether all that waits is left out.
+    fn keeps_nothing(&self, queue: &dyn Queue) -> bool {
+        (0..queue.len()).filter_map(|at| queue.get(at)).all(|(meta, _)| self.left_out.contains(&Name::of(meta)))
+    }
+
+    /// All that the plan kept has left: what it left out may fit now, or was left out for what was thought of the path in passing. Nothing
+    /// is hoped for here: what has just left will tell of the path, and what cannot arrive would keep its queue full for good.
+    fn plan_again(&mut self, now: Instant, path: &PathState, queue: &dyn Queue) {
+        // A smoothed round trip tells late that a queue is gone, and nothing else that waits would be delayed.
+        let srtt = path.srtt.map(|srtt| path.latest_rtt.map_or(srtt, |latest| srtt.min(latest)));
+        self.plan(now, &PathState { srtt, ..*path }, queue);
+    }
+
     /// Nothing is thought to make it. All leaves that might if it were alone on the path: what is known of a path comes from
     /// what is sent, and where nothing is sent any more nothing is learnt.
-    fn hope(&mut self, now: Instant, path: &PathState, waiting: &[Waiting]) {
+    fn hope(&mut self, now: Instant, path: &PathState) {
+        let waiting = std::mem::take(&mut self.waiting);
         let link =
             Link { backlog: Duration::ZERO, late: Duration::ZERO, rate: Rate::MAX, ..Link::new(path, path.rate) };
-        self.set_jobs(now, &link, waiting);
+        self.set_jobs(now, &link, &waiting);
         let taken: Taken = self.scheduler.best(&self.jobs, 0, Chances::default());
         for (at, frame) in waiting.iter().take(MOST_JOBS).enumerate() {
             if taken >> at & 1 == 1 {
                 self.left_out.remove(&frame.name);
             }
         }
+        self.waiting = waiting;
     }
 
     /// What waits and what is expected, as jobs.
@@ -284,8 +296,18 @@ impl LateChoice for Plan {
         if !self.pass_over(now, path, queue) {
             return;
         }
-        if path.srtt.is_some() && self.planned.is_none_or(|planned| now.saturating_since(planned) >= HOLDS) {
-            self.plan(now, path, queue);
+        if path.srtt.is_some() {
+            let is_old = self.planned.is_none_or(|planned| now.saturating_since(planned) >= HOLDS);
+            if is_old {
+                self.plan(now, path, queue);
+            }
+            if self.keeps_nothing(queue) {
+                if is_old {
+                    self.hope(now, path);
+                } else {
+                    self.plan_again(now, path, queue);
+                }
+            }
         }
         self.clear_the_way(queue);
     }

@@ -200,6 +200,25 @@ fn a_path_that_seems_too_slow_is_tried_with_what_might_make_it() {
     assert_eq!(leaving(Plan::default(), queue, &slow), [1]);
 }
 
+/// Found by `timeous-lab peers --real` over a link with room: an intra frame was left out of a plan for what was thought of the path in
+/// passing, and given up a moment later, when the end of the frame before had left; and the rest of its group with it.
+#[test]
+fn what_a_plan_left_out_is_not_given_up_by_it_when_the_rest_has_left() {
+    let slow = PathState { srtt: Some(Duration::from_millis(190)), outstanding: 1_500, ..slow_path() };
+    let left = |path: PathState| {
+        let mut queue = queue(&[(1, 1, &[], 400), (2, 8, &[], 300)]);
+        (1..9).for_each(|place| queue.meta_mut(place).enqueued = at(100));
+        let mut plan = Plan::default();
+        plan.choose(at(100), &slow, &mut queue);
+        queue.take(0);
+        plan.choose(at(105), &path, &mut queue);
+        queue.left().len()
+    };
+    assert_eq!(left(slow_path()), 8, "it takes 116 ms of 195");
+    assert_eq!(left(PathState { latest_rtt: slow_path().srtt, ..slow }), 8, "and the queue was seen to be gone");
+    assert_eq!(left(slow), 0, "it takes 266 ms, and would be in the way of the next");
+}
+
 #[test]
 fn a_layer_is_given_up_early_where_the_base_would_be_late_later() {
     // A base frame of two packets each 40 ms and a refinement of three: only the base fits, 24 of 40 ms.
