@@ -233,7 +233,7 @@ pub(crate) fn notes() -> Vec<String> {
         "By the letter of figure 5, Max_Th is 108 kB at 960 kbit/s and 450 ms: the send buffer of 64 kB overflows before anybody \
          is told, and DBAT does nothing. So Timeous keeps the thresholds within the buffer."
             .to_owned(),
-        "Of runs of ten and more DBAT has as many as TCP, and TFRC none: beyond Max_Th only marked packets go (§3.2), so that the eleven \
+        "Of runs of ten and more DBAT has some, and TFRC hardly any: beyond Max_Th only marked packets go (§3.2), so that the eleven \
          between two of them are given up one after the other."
             .to_owned(),
         "A stream that keeps the send buffer full has all of TFRC's rate: with the player's losses ignored, TFRC and TCP had 1.0 \
