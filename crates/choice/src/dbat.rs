@@ -169,7 +169,7 @@ impl LateChoice for Dbat {
         }
         match self.tuner.settings().beyond {
             Beyond::OnlyMarked => self.only_marked(queue),
-            Beyond::Excess => self.excess(queue, queued, self.tuner.thresholds().unwrap_or_default().min),
+            Beyond::Excess => self.excess(queue, queued, self.tuner.most()),
         }
     }
 

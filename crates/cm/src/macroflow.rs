@@ -247,12 +247,13 @@ impl Macroflow {
         self.reckon();
     }
 
-    /// Another controller takes over what this one knew.
+    /// Another controller takes over what this one knew: nothing of the path, as long as nothing was sent.
     pub(crate) fn change_controller(&mut self, make: MakeController) {
-        let (window, threshold) = (self.controller.window(), self.controller.threshold());
+        let threshold = self.controller.threshold();
+        let known = (self.totals.sent > 0).then(|| self.controller.window());
         self.make = make;
         self.controller = make(self.mtu);
-        self.controller.adopt(window, threshold);
+        self.controller.adopt(known.unwrap_or(self.controller.window()), threshold);
         self.reckon();
     }
 

@@ -3,7 +3,7 @@
 use timeous_core::{Duration, PathState, Rate};
 
 /// Over so many delays, what waits beyond `Min_Th` is to be gone.
-pub(super) const DELAYS: u64 = 4;
+const DELAYS: u64 = 4;
 
 /// The rate of the path as far as it is known.
 pub(super) fn path_rate(path: &PathState) -> Option<Rate> {

@@ -192,6 +192,12 @@ fn what_a_higher_rate_has_left_has_time_to_go() {
     assert_eq!(judge(&mut kind, 1_000), Level::Filling);
     assert_eq!(judge(&mut kind, 1_001), Level::Overfull, "four delays");
 
+    // A path that turns out shorter leaves nothing behind.
+    let mut shorter = tuner(sparing);
+    (1..=16).for_each(|n| _ = stuck(&mut shorter, n));
+    let path = PathState { min_rtt: Some(Duration::from_millis(75)), ..dumbbell() };
+    assert_eq!(shorter.judge(at(401), &path, 16_000), Level::Overfull, "9826 bytes where 6000 may wait");
+
     // Whoever goes on as before fills the buffer.
     let mut grows = fallen(sparing);
     (17..=20).for_each(|n| _ = stuck(&mut grows, n));
@@ -367,12 +373,12 @@ fn where_all_are_marked_none_is_given_up() {
 }
 
 #[test]
-fn the_excess_goes_oldest_first_down_to_the_first_threshold() {
+fn the_excess_goes_oldest_first_down_to_the_second_threshold() {
     let settings = Settings { beyond: Beyond::Excess, ..Settings::PAPER };
     let mut dbat = small(settings, Marking::default());
     let mut queue = waiting(20, &[1, 4]);
     dbat.choose(at(500), &dumbbell(), &mut queue);
-    assert_eq!(queue.left(), [1, 4, 16, 17, 18, 19], "600 bytes");
+    assert_eq!(queue.left(), [1, 4, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19], "1200 bytes");
 }
 
 #[test]
@@ -380,11 +386,15 @@ fn the_excess_ends_with_a_frame() {
     let settings = Settings { beyond: Beyond::Excess, ..Settings::PAPER };
     let mut dbat = small(settings, Marking::default());
     let mut queue = waiting(20, &[]);
-    for n in 12..18 {
+    for n in 5..11 {
         queue.meta_mut(n).frame = FrameId(7);
     }
     dbat.choose(at(500), &dumbbell(), &mut queue);
-    assert_eq!(queue.left(), [18, 19]);
+    assert_eq!(
+        queue.left(),
+        [11, 12, 13, 14, 15, 16, 17, 18, 19],
+        "eight are too much, and of the frame three more go"
+    );
 }
 
 #[test]

@@ -8,8 +8,8 @@ use super::lately::Lately;
 use super::others::Others;
 use super::pace::Pace;
 use super::rates::{
-    DELAYS, Known, eased, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate,
-    queues, relieved,
+    Known, eased, held, higher, is_more, is_near, is_short, kept, lower, not_more, not_quite, path_rate, queues,
+    relieved,
 };
 use super::thresholds::{Delay, Level};
 use super::used::Used;
@@ -28,6 +28,8 @@ const LOOKS: u64 = 4;
 const RECENT: Duration = Duration::from_millis(200);
 /// Before rate and delay are known, it is looked at after so long.
 const UNKNOWN: Duration = Duration::from_millis(100);
+/// A queue that a higher rate has left is judged by that for so many delays.
+const SPARED: u64 = 4;
 
 /// What the paper leaves open, or what one may want otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,7 @@ pub struct Settings {
     pub parts: u32,
     /// What goes beyond `Max_Th`.
     pub beyond: Beyond,
-    /// Whether a queue that a higher rate has left is judged by that rate's `Max_Th` for four delays, in which it is to go. For sources of
+    /// Whether a queue that a higher rate has left is judged by that rate's `Max_Th` for four delays. For sources of
     /// a few rates: at a step to half of the rate twice as much waits as may, and all of it would be given up at once. Where frames
     /// have deadlines, what waits so long makes late what follows.
     pub spare_what_remains: bool,
@@ -61,8 +63,9 @@ pub enum Beyond {
     /// Only marked packets go (§3.2): whatever comes before the first one of them is given up, and all if there is none.
     /// What waits behind it stays, and goes if the average falls meanwhile.
     OnlyMarked,
-    /// Unmarked packets are given up preferentially (Fig. 5): the oldest frames, until no more than `Min_Th` waits. For
-    /// streams in which little or nothing is marked: an opportunity to send is never left unused.
+    /// Unmarked packets are given up preferentially (Fig. 5): the oldest frames, until no more than `Max_Th` waits. For
+    /// streams in which little or nothing is marked: an opportunity to send is never left unused, and no more is given up at
+    /// a time than is too much.
     Excess,
 }
 
@@ -139,6 +142,8 @@ pub struct Tuner {
     /// Whether something has arrived since the last judgement.
     arrived: bool,
     thresholds: Option<Thresholds>,
+    /// The rate that they are of.
+    judged: Rate,
     /// `Max_Th` of a higher rate that has left its queue behind, and until when that is judged by it.
     before: Option<(u64, Instant)>,
     /// When the source was last told, or when this began.
@@ -183,6 +188,7 @@ impl Tuner {
             busy: None,
             arrived: false,
             thresholds: None,
+            judged: Rate::ZERO,
             before: None,
             told: None,
             last: None,
@@ -277,9 +283,9 @@ impl Tuner {
         let delay = delay.max(self.settings.least_delay);
         let least = self.largest.saturating_mul(LEAST_PACKETS);
         let thresholds = within(Thresholds::of(rate, delay, least), self.settings.most);
-        self.remember(now, thresholds, delay);
-        self.thresholds = Some(thresholds);
-        let level = Level::of(self.average(), self.measure_by(thresholds));
+        self.remember(now, rate, thresholds, delay);
+        (self.thresholds, self.judged) = (Some(thresholds), rate);
+        let level = Level::of(self.average(), Thresholds { max: self.most(), ..thresholds });
         let interval = path.srtt.unwrap_or(delay).max(delay);
         if arrived {
             // Among others' packets one round trip is short now and then.
@@ -306,17 +312,18 @@ impl Tuner {
     }
 
     /// Keeps a higher rate's `Max_Th` until the queue that it has left has gone back, or was to have.
-    fn remember(&mut self, now: Instant, thresholds: Thresholds, delay: Duration) {
+    fn remember(&mut self, now: Instant, rate: Rate, thresholds: Thresholds, delay: Duration) {
         let is_left = |max: u64| max > thresholds.max && self.average() > thresholds.middle();
         let before = self.before.filter(|&(max, until)| now < until && is_left(max));
-        let spares = self.settings.spare_what_remains;
-        let fell = self.thresholds.map(|before| before.max).filter(|&max| spares && is_left(max));
-        self.before = before.or(fell.map(|max| (max, now + delay * DELAYS)));
+        let fell = self.settings.spare_what_remains && rate < self.judged;
+        let higher = self.thresholds.map(|before| before.max).filter(|&max| fell && is_left(max));
+        self.before = before.or(higher.map(|max| (max, now + delay * SPARED)));
     }
 
-    /// These, with the `Max_Th` by which the queue is judged now.
-    fn measure_by(&self, thresholds: Thresholds) -> Thresholds {
-        self.before.map_or(thresholds, |(max, _)| Thresholds { max, ..thresholds })
+    /// So many bytes may wait: `Max_Th`, or that of a higher rate whose queue is spared; no bound before rate and delay are known.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.before.map(|(max, _)| max).or(self.thresholds.map(|thresholds| thresholds.max)).unwrap_or(u64::MAX)
     }
 
     /// When to [`judge`](Self::judge) again if something is queued and nothing leaves: not before the source may be told

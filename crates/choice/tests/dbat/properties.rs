@@ -10,6 +10,8 @@ use timeous_core::{
 };
 
 const MARKED: Priority = Priority::HIGHEST;
+/// Four of the longest delays there are here: what a higher rate has left is spared no longer.
+const SPARED: Duration = Duration::from_millis(4 * 200);
 
 #[derive(Debug)]
 struct Packet {
@@ -107,6 +109,10 @@ struct Run {
     now: Instant,
     seq: u64,
     told: Vec<(Advice, Duration)>,
+    /// `Max_Th` at the last look.
+    bound: Option<u64>,
+    /// What it was when it became less, and when that was seen.
+    left: Vec<(Instant, u64)>,
 }
 
 impl Run {
@@ -122,6 +128,8 @@ impl Run {
             now: Instant::ZERO,
             seq: 0,
             told: Vec::new(),
+            bound: None,
+            left: Vec::new(),
         }
     }
 
@@ -154,6 +162,7 @@ impl Run {
         if self.dbat.poll_timeout().is_some_and(|due| due <= self.now) {
             let before = self.buffer.bytes();
             self.dbat.watch(self.now, &self.path, &self.buffer);
+            self.note_bound();
             self.told.extend(self.dbat.poll_advice().map(|advice| (advice, self.path.srtt.unwrap())));
             assert_eq!(self.buffer.bytes(), before, "a look gives nothing up");
             assert!(self.dbat.poll_timeout().is_some_and(|due| due > self.now), "it would be looked at for ever");
@@ -163,34 +172,53 @@ impl Run {
     /// The choice looks, and one packet leaves.
     fn pull(&mut self) {
         self.buffer.given_up.clear();
-        let before = self.buffer.bytes();
         self.dbat.choose(self.now, &self.path, &mut self.buffer);
         self.told.extend(self.dbat.poll_advice().map(|advice| (advice, self.path.srtt.unwrap())));
-        self.check(before);
-        let overfull = self.overfull();
+        self.note_bound();
+        self.check();
+        let overfull = self.is_beyond(self.most());
         if let Some(packet) = self.buffer.leave()
             && overfull
             && self.settings.beyond == Beyond::OnlyMarked
-            && !self.settings.spare_what_remains
         {
             assert_eq!(packet.meta.priority, MARKED, "only marked packets go");
         }
     }
 
-    fn overfull(&self) -> bool {
-        self.dbat.state().thresholds.is_some_and(|thresholds| self.dbat.state().average > thresholds.max)
+    fn is_beyond(&self, most: u64) -> bool {
+        self.dbat.state().thresholds.is_some_and(|_| self.dbat.state().average > most)
     }
 
-    fn check(&self, before: u64) {
+    fn note_bound(&mut self) {
+        let bound = self.dbat.state().thresholds.map(|thresholds| thresholds.max);
+        self.left.extend(self.bound.filter(|&before| Some(before) > bound).map(|before| (self.now, before)));
+        self.bound = bound;
+    }
+
+    /// The most of what a higher rate has left that may be spared then.
+    fn spared(&self, at: Instant) -> u64 {
+        let lately = |left: Instant| left <= at && at.saturating_since(left) <= SPARED;
+        let left = self.left.iter().filter(|&&(left, _)| self.settings.spare_what_remains && lately(left));
+        left.map(|&(_, max)| max).max().unwrap_or(0)
+    }
+
+    /// The most that may wait now.
+    fn most(&self) -> u64 {
+        self.bound.map_or(u64::MAX, |bound| bound.max(self.spared(self.now)))
+    }
+
+    fn check(&self) {
         let given_up = &self.buffer.given_up;
-        assert!(given_up.is_empty() || self.overfull(), "nothing is given up within the thresholds");
+        assert!(
+            given_up.is_empty() || self.is_beyond(self.bound.unwrap_or(u64::MAX)),
+            "nothing is given up within the thresholds"
+        );
         assert!(given_up.is_sorted(), "the oldest first");
         for &place in given_up {
             assert_ne!(self.buffer.packets[place].meta.priority, MARKED, "a marked one never goes for another");
         }
-        let keep = self.dbat.state().thresholds.map_or(0, |thresholds| thresholds.min);
-        let excess = self.settings.beyond == Beyond::Excess && !self.settings.spare_what_remains;
-        if self.overfull() && excess && before > keep {
+        let keep = self.most();
+        if self.is_beyond(keep) && self.settings.beyond == Beyond::Excess {
             let unmarked = (0..self.buffer.len())
                 .filter_map(|index| self.buffer.get(index))
                 .filter(|(meta, _)| meta.priority != MARKED)
@@ -220,7 +248,7 @@ proptest! {
             prop_assert_eq!(thresholds.max, 2 * thresholds.min);
             match advice.reason {
                 Filling => {
-                    let most = if settings.spare_what_remains { u64::MAX } else { thresholds.max };
+                    let most = thresholds.max.max(run.spared(advice.at));
                     prop_assert!((thresholds.middle() + 1..=most).contains(&advice.average));
                 }
                 Overfull => prop_assert!(advice.average > thresholds.max),

@@ -8,6 +8,8 @@
 //!
 //! What is ours, each for a live stream's sake:
 //!
+//! - It begins with ten packets, at a pace, as QUIC does (RFC 9002 §7.2), and not with CCID 2's four: a stream's first intra frame has a
+//!   deadline, too.
 //! - Among others the window is CUBIC's, from slow start on. The paper's increases `room` by AIMD, as NewReno would its window; those
 //!   that fill queues today are CUBIC's, beside which AIMD has less and less the longer the queue is. A burst may have besides
 //!   what the stream did not use of it.
@@ -124,11 +126,11 @@ enum Mode {
 }
 
 impl Copa {
-    /// A controller for packets of at most `mtu` bytes, with the initial window of RFC 3390.
+    /// A controller for packets of at most `mtu` bytes, with the initial window of RFC 6928.
     pub fn new(mtu: u64) -> Self {
         Self {
             mtu: mtu as f64,
-            window: initial::rfc3390(mtu) as f64 / mtu as f64,
+            window: initial::rfc6928(mtu) as f64 / mtu as f64,
             path: Queueing::new(mtu, BASE_WINDOW),
             start: Some(Start::default()),
             pace: Velocity::STILL,
@@ -452,7 +454,7 @@ impl Controller for Copa {
             return;
         }
         self.flight = Flight::default();
-        let least = self.window.min(initial::rfc3390(self.mtu as u64) as f64 / self.mtu);
+        let least = self.window.min(initial::rfc6928(self.mtu as u64) as f64 / self.mtu);
         let decayed = (0..timeouts.min(64)).fold(self.window, |window, _| window / 2.0);
         (self.window, self.start, self.silence) = (decayed.max(least), Some(Start::default()), None);
         if let Some(rival) = self.rival(now) {

@@ -98,6 +98,22 @@ fn a_new_controller_goes_on_where_the_old_one_stood() {
     }
 }
 
+/// Found by `timeous-lab peers --real`: every live stream began with the window of the controller that it did not have.
+#[test]
+fn a_controller_that_is_chosen_before_anything_was_sent_begins_as_it_would_by_itself() {
+    for from in Kind::ALL {
+        for to in Kind::ALL {
+            let window = |kind: Kind, chosen: Option<Kind>| {
+                let mut cm = Manager::new(kind.constructor());
+                let flow = cm.open(host(), MTU);
+                chosen.into_iter().for_each(|kind| cm.set_controller(flow, kind).unwrap());
+                cm.query(flow).unwrap().window
+            };
+            assert_eq!(window(from, Some(to)), window(to, None), "{from} to {to}");
+        }
+    }
+}
+
 #[test]
 fn what_happens_is_traced_if_asked_for() {
     let mut cm = Manager::default();

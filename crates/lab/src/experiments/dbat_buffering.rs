@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::dbat::setup::{RTTS, choices, notes};
-use super::dbat::{self, Apart, Outcome, Spread, Way};
+use super::dbat::{self, Apart, Order, Outcome, PAPERS, Spread, Way};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
@@ -12,9 +12,13 @@ const PAPER: [(Way, [f64; 3]); 3] =
     [(Way::Tcp, [0.39, 10.46, 37.80]), (Way::Tfrc, [0.84, 1.12, 4.44]), (Way::Dbat, [0.43, 1.01, 4.13])];
 /// The least that DBAT may show, in percent, by round trip.
 const PASS: [(u64, f64); 2] = [(150, 1.01), (450, 4.13)];
-/// The ways that the paper has, and the round trips at which their order is looked at.
-const PAPERS: [Way; 3] = [Way::Tcp, Way::Tfrc, Way::Dbat];
+/// The round trips at which the ways' order is looked at, and what is looked at there.
 const LONG: [u64; 2] = [150, 450];
+const ORDERS: [(u64, Order); 2] = [
+    (150, Order { what: "150 ms, % of the time buffering", ..BUFFERING }),
+    (450, Order { what: "450 ms, % of the time buffering", ..BUFFERING }),
+];
+const BUFFERING: Order = Order { what: "% of the time buffering", digits: 2, rises: false, value: all };
 /// Where we want it to be, at each.
 const AIM: f64 = 0.1;
 
@@ -94,18 +98,6 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
     table
 }
 
-/// Percent of the time, of each of the paper's ways.
-fn of_ways(outcomes: &[Outcome], apart: Apart, rtt: u64) -> [Spread; 3] {
-    PAPERS.map(|way| {
-        let of = outcomes.iter().filter(|outcome| (outcome.apart, outcome.way, outcome.rtt) == (apart, way, rtt));
-        Spread::of(of.map(all))
-    })
-}
-
-fn is_the_papers([tcp, tfrc, dbat]: [Spread; 3]) -> bool {
-    tcp.mean > tfrc.mean && tfrc.mean > dbat.mean
-}
-
 fn taken_away(outcomes: &[Outcome]) -> Table {
     let head = ["with", "round trip, ms", "TCP, %", "TFRC, %", "TFRC, DBAT, %", "the paper's order"];
     let mut table = Table::new(
@@ -113,56 +105,39 @@ fn taken_away(outcomes: &[Outcome]) -> Table {
         &head,
     );
     for (name, apart) in Apart::OF_TCP {
-        for rtt in LONG {
-            let spreads = of_ways(outcomes, apart, rtt);
+        for (rtt, order) in ORDERS {
+            let spreads = order.spreads(outcomes, apart, rtt);
             let [tcp, tfrc, dbat] = spreads.map(|spread| format!("{spread:.2}"));
-            let order = if is_the_papers(spreads) { "yes" } else { "no" };
+            let order = if order.is_the_papers(&spreads) { "yes" } else { "no" };
             table.row([name.to_owned(), rtt.to_string(), tcp, tfrc, dbat, order.to_owned()]);
         }
     }
     table
 }
 
+/// The paper's means in their order.
+fn papers(rtt: u64) -> String {
+    PAPERS.map(|way| paper(way, rtt).map_or_else(String::new, |percent| format!("{percent:.2}"))).join(" > ")
+}
+
 /// The order and the size where what TCP's buffer refuses is what it is in ns-2.
 fn by_tcp_app(outcomes: &[Outcome]) -> Vec<Claim> {
-    LONG.map(|rtt| {
-        let spreads = of_ways(outcomes, Apart::NS2_ALL, rtt);
-        let [tcp, tfrc, dbat] = spreads.map(|spread| spread.mean);
-        let what = format!("{rtt} ms, with Goddard's TcpApp, too, where what a full buffer refuses is late and not lost: TCP most, then TFRC, then DBAT; %");
-        let says = PAPERS.map(|way| paper(way, rtt).unwrap_or(f64::NAN));
-        Claim::order(
-            &what,
-            &format!("{:.2} > {:.2} > {:.2}", says[0], says[1], says[2]),
-            format!("{tcp:.2}, {tfrc:.2}, {dbat:.2}"),
-            is_the_papers(spreads),
-        )
-    })
-    .to_vec()
+    let claim = |(rtt, order): (u64, Order)| {
+        let claim = order.claim(&papers(rtt), &order.spreads(outcomes, Apart::NS2_ALL, rtt));
+        let with = "with Goddard's TcpApp, too, where what a full buffer refuses is late and not lost";
+        Claim { what: format!("{}; {with}", claim.what), ..claim }
+    };
+    ORDERS.map(claim).to_vec()
 }
 
 /// For comparison.
 fn beside_today(outcomes: &[Outcome]) -> Vec<Claim> {
-    let order = |rtt: u64| {
-        let [tcp, tfrc, dbat] = PAPERS.map(|way| Spread::over(outcomes, way, rtt, all).mean);
-        let what = format!("{rtt} ms: TCP buffers most, then TFRC, then DBAT; %");
-        let measured = format!("{tcp:.2}, {tfrc:.2}, {dbat:.2}");
-        dbat::order_today(&what, &measured, tcp > tfrc && tfrc > dbat)
-    };
-    LONG.map(order).to_vec()
+    ORDERS.map(|(rtt, order)| order.today(&order.spreads(outcomes, Apart::TODAY, rtt))).to_vec()
 }
 
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    for rtt in LONG {
-        let [tcp, tfrc, dbat] = PAPERS.map(|way| Spread::over(outcomes, way, rtt, all).mean);
-        let says = PAPERS.map(|way| paper(way, rtt).unwrap_or(f64::NAN));
-        claims.push(Claim::order(
-            &format!("{rtt} ms: TCP buffers most, then TFRC, then DBAT; %"),
-            &format!("{:.2} > {:.2} > {:.2}", says[0], says[1], says[2]),
-            format!("{tcp:.2}, {tfrc:.2}, {dbat:.2}"),
-            tcp > tfrc && tfrc > dbat,
-        ));
-    }
+    let order = |(rtt, order): (u64, Order)| order.claim(&papers(rtt), &order.spreads(outcomes, Apart::PAPER, rtt));
+    let mut claims = ORDERS.map(order).to_vec();
     for rtt in RTTS {
         let says = paper(Way::Dbat, rtt).map(|percent| format!("{percent:.2}")).unwrap_or_default();
         let spread = Spread::over(outcomes, Way::Dbat, rtt, all);
@@ -188,7 +163,7 @@ fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
         let points = RTTS.iter().map(|&rtt| rtt as f64).zip(percent.iter().copied()).collect();
         Series::new(&format!("{}, the paper's", way.name()), points)
     };
-    let series = [Way::Tcp, Way::Tfrc, Way::Dbat].map(ours).into_iter().chain(PAPER.iter().map(theirs)).collect();
+    let series = PAPERS.map(ours).into_iter().chain(PAPER.iter().map(theirs)).collect();
     let lines = Lines { title: "Time spent buffering", x: "round trip, ms", y: "% of 210 s", series };
     Ok(Figure::new(lines.draw()?, "Means of the seeds, and table 1."))
 }

@@ -4,9 +4,11 @@ use serde_json::json;
 
 use super::dbat::setup::{RTT, choices, notes};
 use super::dbat::spread::quantile;
-use super::dbat::{self, Apart, Outcome, Spread, Way};
+use super::dbat::{self, Apart, Order, Outcome, PAPERS, Spread, Way};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
+
+const ORDER: Order = Order { what: "p99 − p50, ms", digits: 0, rises: false, value: swing };
 
 pub(crate) struct DbatLatency;
 
@@ -26,12 +28,12 @@ impl Experiment for DbatLatency {
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let outcomes = dbat::run(run, Apart::PAPER, &[RTT]);
         let today = dbat::run(run, Apart::TODAY, &[RTT]);
-        let aparts = dbat::table_of_aparts(run, ("p99 − p50, ms", 0, false), RTT, swing);
+        let aparts = ORDER.with_aparts(run, RTT);
         Ok(Findings {
             setup: choices(&[RTT]),
             tables: vec![table(&outcomes, dbat::NS2), table(&today, dbat::TODAY), aparts],
             figures: vec![figure(&outcomes)?],
-            claims: [claims(&outcomes), beside_today(&today)].concat(),
+            claims: [claims(&outcomes), vec![ORDER.today(&ORDER.spreads(&today, Apart::TODAY, RTT))]].concat(),
             notes: notes(),
             data: data(&outcomes),
         })
@@ -74,23 +76,12 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
     table
 }
 
-/// For comparison.
-fn beside_today(outcomes: &[Outcome]) -> Vec<Claim> {
-    let [tcp, tfrc, dbat] = dbat::PAPERS.map(|way| Spread::over(outcomes, way, RTT, swing).mean);
-    let measured = format!("{dbat:.0}, {tfrc:.0}, {tcp:.0}");
-    vec![dbat::order_today("p99 − p50: DBAT least, then TFRC, then TCP; ms", &measured, dbat < tfrc && tfrc < tcp)]
-}
-
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
-    let [tcp, tfrc, dbat] = [Way::Tcp, Way::Tfrc, Way::Dbat].map(|way| Spread::over(outcomes, way, RTT, swing));
+    let spreads = ORDER.spreads(outcomes, Apart::PAPER, RTT);
+    let [_, _, dbat] = spreads;
     let leaps = Spread::over(outcomes, Way::Tcp, RTT, leap);
     vec![
-        Claim::order(
-            "p99 − p50: DBAT least, then TFRC, then TCP; ms",
-            "DBAT < TFRC < TCP",
-            format!("{:.0}, {:.0}, {:.0}", dbat.mean, tfrc.mean, tcp.mean),
-            dbat.mean < tfrc.mean && tfrc.mean < tcp.mean,
-        ),
+        ORDER.claim("TCP > TFRC > DBAT", &spreads),
         Claim::new("DBAT's p99 over its median, ms", "", format!("{dbat:.0}"), dbat.mean)
             .aim(Bound::AtMost(RTT as f64)),
         Claim::new("TCP's greatest leap from packet to packet, ms", "almost 2000", format!("{leaps:.0}"), leaps.mean),
@@ -115,7 +106,7 @@ fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
         let shown = outcomes.iter().find(|outcome| outcome.way == way);
         Series::new(way.name(), shown.map(worst).unwrap_or_default())
     };
-    let series = [Way::Tcp, Way::Tfrc, Way::Dbat].map(line).to_vec();
+    let series = PAPERS.map(line).to_vec();
     let lines = Lines { title: "Latency (figures 10 to 12)", x: "time, s", y: "latency, ms", series };
     Ok(Figure::new(lines.draw()?, "The worst of each half second, the first seed."))
 }

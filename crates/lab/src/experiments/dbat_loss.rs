@@ -4,9 +4,14 @@ use serde_json::json;
 
 use super::dbat::outcome::Lost;
 use super::dbat::setup::{RTT, choices, notes};
-use super::dbat::{self, Apart, Outcome, Spread, Way};
+use super::dbat::{self, Apart, Order, Outcome, PAPERS, Spread, Way};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
+
+const ORDER: Order =
+    Order { what: "lost packets", digits: 0, rises: false, value: |outcome| outcome.lost().all() as f64 };
+const RUNS: Order =
+    Order { what: "runs of ten and more", digits: 1, rises: false, value: |outcome| outcome.lost().bursts as f64 };
 
 pub(crate) struct DbatLoss;
 
@@ -26,12 +31,12 @@ impl Experiment for DbatLoss {
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let outcomes = dbat::run(run, Apart::PAPER, &[RTT]);
         let today = dbat::run(run, Apart::TODAY, &[RTT]);
-        let aparts = dbat::table_of_aparts(run, ("Lost packets", 0, false), RTT, |outcome| outcome.lost().all() as f64);
+        let aparts = ORDER.with_aparts(run, RTT);
         Ok(Findings {
             setup: choices(&[RTT]),
             tables: vec![table(&outcomes, dbat::NS2), table(&today, dbat::TODAY), aparts],
             figures: vec![figure(&outcomes)?],
-            claims: [claims(&outcomes), beside_today(&today)].concat(),
+            claims: [claims(&outcomes), vec![ORDER.today(&ORDER.spreads(&today, Apart::TODAY, RTT))]].concat(),
             notes: notes(),
             data: data(&outcomes),
         })
@@ -73,31 +78,12 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
     table
 }
 
-/// For comparison.
-fn beside_today(outcomes: &[Outcome]) -> Vec<Claim> {
-    let [tcp, tfrc, dbat] = dbat::PAPERS.map(|way| spread(outcomes, way, Lost::all).mean);
-    let measured = format!("{tcp:.0}, {tfrc:.0}, {dbat:.0}");
-    vec![dbat::order_today("lost packets: TCP most, then TFRC, then DBAT", &measured, tcp > tfrc && tfrc > dbat)]
-}
-
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
-    let ways = [Way::Tcp, Way::Tfrc, Way::Dbat];
-    let [tcp, tfrc, dbat] = ways.map(|way| spread(outcomes, way, Lost::all).mean);
-    let bursts = ways.map(|way| spread(outcomes, way, |lost| lost.bursts).mean);
+    let order = |order: Order, paper: &str| order.claim(paper, &order.spreads(outcomes, Apart::PAPER, RTT));
     let marked = spread(outcomes, Way::Dbat, |lost| lost.marked);
     vec![
-        Claim::order(
-            "lost packets: TCP most, then TFRC, then DBAT",
-            "TCP > TFRC > DBAT",
-            format!("{tcp:.0}, {tfrc:.0}, {dbat:.0}"),
-            tcp > tfrc && tfrc > dbat,
-        ),
-        Claim::order(
-            "runs of ten and more: TCP most, then TFRC, then DBAT",
-            "\"a large number of packets are lost in bursts\" with TCP",
-            format!("{:.1}, {:.1}, {:.1}", bursts[0], bursts[1], bursts[2]),
-            bursts[0] > bursts[1] && bursts[1] > bursts[2],
-        ),
+        order(ORDER, "TCP > TFRC > DBAT"),
+        order(RUNS, "\"a large number of packets are lost in bursts\" with TCP"),
         Claim::new(
             "marked packets that DBAT's sender lost, the most of the seeds",
             "",
@@ -113,7 +99,7 @@ fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
         let shown = outcomes.iter().find(|outcome| outcome.way == way);
         Series::new(way.name(), shown.map(Outcome::lost_by_second).unwrap_or_default())
     };
-    let series = [Way::Tcp, Way::Tfrc, Way::Dbat].map(line).to_vec();
+    let series = PAPERS.map(line).to_vec();
     let lines = Lines { title: "Lost packets (figures 13 to 15)", x: "time, s", y: "packets in a second", series };
     Ok(Figure::new(lines.draw()?, "By when they were made, the first seed."))
 }

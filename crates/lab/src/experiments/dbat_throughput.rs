@@ -3,11 +3,15 @@
 use serde_json::json;
 
 use super::dbat::setup::{RTT, STREAM, choices, notes};
-use super::dbat::{self, Apart, Outcome, Spread, Way};
+use super::dbat::{self, Apart, Order, Outcome, PAPERS, Spread, Way};
 use super::goddard::RATES;
 use super::goddard::server::By;
 use crate::experiment::{About, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
+
+/// While FTP is there, and in all of the stream's time.
+const BESIDE_FTP: Order = Order { what: "kbit/s from 30 to 200 s", digits: 0, rises: true, value: stream };
+const ALL: Order = Order { what: "kbit/s from 30 to 240 s", digits: 0, rises: true, value: Outcome::mean_rate };
 
 pub(crate) struct DbatThroughput;
 
@@ -33,12 +37,13 @@ impl Experiment for DbatThroughput {
             figures.push(over_time(&outcomes, way, number)?);
         }
         figures.push(levels(&outcomes)?);
-        let aparts = dbat::table_of_aparts(run, ("kbit/s from 30 to 200 s", 0, true), RTT, stream);
+        let aparts = BESIDE_FTP.with_aparts(run, RTT);
         Ok(Findings {
             setup: choices(&[RTT]),
             tables: vec![table(&outcomes, dbat::NS2), table(&today, dbat::TODAY), switches(&outcomes), aparts],
             figures,
-            claims: [claims(&outcomes), beside_today(&today)].concat(),
+            claims: [claims(&outcomes), vec![BESIDE_FTP.today(&BESIDE_FTP.spreads(&today, Apart::TODAY, RTT))]]
+                .concat(),
             notes: notes(),
             data: data(&outcomes),
         })
@@ -95,33 +100,12 @@ fn media_rate(outcome: &Outcome) -> f64 {
     outcome.made.len() as f64 * 8.0 / time
 }
 
-/// For comparison.
-fn beside_today(outcomes: &[Outcome]) -> Vec<Claim> {
-    let [tcp, tfrc, dbat] = dbat::PAPERS.map(|way| Spread::over(outcomes, way, RTT, stream).mean);
-    let measured = format!("{tcp:.0}, {tfrc:.0}, {dbat:.0}");
-    let what = "TCP gets least, TFRC more, DBAT most; kbit/s from 30 to 200 s";
-    vec![dbat::order_today(what, &measured, tcp < tfrc && tfrc < dbat)]
-}
-
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
-    let of = |way, value: fn(&Outcome) -> f64| Spread::over(outcomes, way, RTT, value);
-    let [tcp, tfrc, dbat] = [Way::Tcp, Way::Tfrc, Way::Dbat].map(|way| of(way, stream));
-    let all = [Way::Tcp, Way::Tfrc, Way::Dbat].map(|way| of(way, Outcome::mean_rate).mean);
-    let fair = of(Way::Tcp, share);
-    let tfrcs = of(Way::Tfrc, share);
+    let order = |order: Order| order.claim("TCP < TFRC < DBAT", &order.spreads(outcomes, Apart::PAPER, RTT));
+    let [fair, tfrcs] = [Way::Tcp, Way::Tfrc].map(|way| Spread::over(outcomes, way, RTT, share));
     vec![
-        Claim::order(
-            "TCP gets least, TFRC more, DBAT most; kbit/s from 30 to 200 s",
-            "TCP < TFRC < DBAT",
-            format!("{:.0}, {:.0}, {:.0}", tcp.mean, tfrc.mean, dbat.mean),
-            tcp.mean < tfrc.mean && tfrc.mean < dbat.mean,
-        ),
-        Claim::order(
-            "the same in all of the stream's time, from 30 to 240 s",
-            "TCP < TFRC < DBAT",
-            format!("{:.0}, {:.0}, {:.0}", all[0], all[1], all[2]),
-            all[0] < all[1] && all[1] < all[2],
-        ),
+        order(BESIDE_FTP),
+        order(ALL),
         Claim::order("TCP's stream is below its fair share", "below", format!("{fair:.2}"), fair.mean < 1.0),
         Claim::new("TFRC's stream over its fair share", "about 1", format!("{tfrcs:.2}"), tfrcs.mean),
     ]
@@ -153,7 +137,7 @@ fn levels(outcomes: &[Outcome]) -> Result<Figure, LabError> {
         points.extend(points.last().map(|&(_, last)| (STREAM[1].as_nanos() as f64 / 1e9, last)));
         Series::new(way.name(), points)
     };
-    let series = [Way::Tcp, Way::Tfrc, Way::Dbat].map(line).to_vec();
+    let series = PAPERS.map(line).to_vec();
     let lines = Lines { title: "The rate of the media", x: "time, s", y: "kbit/s", series };
     Ok(Figure::new(lines.draw()?, "What streamer and player chose, the first seed."))
 }

@@ -406,13 +406,13 @@ fn trains_of_packets_tell_what_fits() {
 #[test]
 fn an_idle_path_halves_the_window_each_timeout() {
     let mut copa = Copa::new(MTU);
-    copa.adopt(40 * MTU, Some(20 * MTU));
+    copa.adopt(80 * MTU, Some(40 * MTU));
     copa.on_idle(Instant::ZERO, 0);
-    assert_eq!(copa.window(), 40 * MTU);
+    assert_eq!(copa.window(), 80 * MTU);
     copa.on_idle(Instant::ZERO, 2);
-    assert_eq!(copa.window(), 10 * MTU);
+    assert_eq!(copa.window(), 20 * MTU);
     copa.on_idle(Instant::ZERO, u32::MAX);
-    assert_eq!(copa.window(), initial::rfc3390(MTU));
+    assert_eq!(copa.window(), initial::rfc6928(MTU));
 }
 
 /// A second's worth of packets a hundred a second, 100 ms away.

@@ -1,7 +1,7 @@
 //! The link, the others on it, and the ways to send a stream, as Hasan et al. §4 has them.
 
 use timeous::core::{Duration, Instant, Rate};
-use timeous_choice::dbat::Settings;
+use timeous_choice::dbat::{Beyond, Settings};
 use timeous_host::sources::WebTraffic;
 
 use super::super::goddard::message::PACKET;
@@ -35,7 +35,7 @@ pub(crate) enum Way {
     Tcp,
     /// DCCP with TFRC (CCID 3), out of a ring that drops at its tail.
     Tfrc,
-    /// The same, with DBAT over the ring, as Timeous has it.
+    /// The same, with DBAT over the ring, as Timeous has it for a source of a few rates.
     Dbat,
     /// The same, with nothing but what the paper says.
     PaperDbat,
@@ -58,7 +58,10 @@ impl Way {
     pub(crate) fn dbat(self) -> Option<Settings> {
         match self {
             Self::Tcp | Self::Tfrc => None,
-            Self::Dbat => Some(Settings { most: Some(MOST), spare_what_remains: true, ..Settings::default() }),
+            Self::Dbat => {
+                let beyond = Beyond::Excess;
+                Some(Settings { most: Some(MOST), beyond, spare_what_remains: true, ..Settings::default() })
+            }
             Self::PaperDbat => Some(Settings::PAPER),
         }
     }
@@ -176,12 +179,13 @@ fn transports() -> Vec<Choice> {
             "TCP",
             "the streams' and all others': as RFC 6582 has it, without SACK, RACK and tail loss probes, two segments at first, each \
              acknowledged, windows of 20 segments of 536 bytes; and beside it today's: NewReno with SACK, no timestamps, no ECN",
-            "§4 has ns-2's full TCP, and says of no setting that it was changed: so they are ns-2's, by its source",
+            "§4 has ns-2's full TCP, and says of its send buffer alone that it was made adjustable: so all else is ns-2's, by its source",
         ),
         Choice::ours(
             "DBAT",
-            "with thresholds within three quarters of the send buffer, as Timeous has it, which also tells of room, and spares what a higher rate has left (`spare_what_remains`, for sources of a few rates); and beside it to the letter of figure 5, where only the player \
-             asks for more",
+            "Timeous's for a source of a few rates: with thresholds within three quarters of the send buffer, told of room, too, giving up \
+             no more than what is beyond Max_Th (`Beyond::Excess`), and sparing what a higher rate has left (`spare_what_remains`): \
+             settings of the library's, which `policy=dbat` of the tool does without; and beside it to the letter of figure 5, where only the player asks for more",
             "told of a queue, the streamer takes the highest rate that fits into the advice; told of room for a second, the next \
              one if the path carries it, and after one that did not stay for 8 s it waits twice as long, up to 16 s: as Timeous's \
              own sources of a few rates do (`Ladder`), and not a rule of this experiment's",
@@ -233,8 +237,8 @@ pub(crate) fn notes() -> Vec<String> {
         "By the letter of figure 5, Max_Th is 108 kB at 960 kbit/s and 450 ms: the send buffer of 64 kB overflows before anybody \
          is told, and DBAT does nothing. So Timeous keeps the thresholds within the buffer."
             .to_owned(),
-        "Of runs of ten and more DBAT has some, and TFRC hardly any: beyond Max_Th only marked packets go (§3.2), so that the eleven \
-         between two of them are given up one after the other."
+        "Of runs of ten and more DBAT has some, and TFRC hardly any: what is too much goes at once, oldest first, and the eleven \
+         between two marked packets follow each other."
             .to_owned(),
         "A stream that keeps the send buffer full has all of TFRC's rate: with the player's losses ignored, TFRC and TCP had 1.0 \
          of their fair share. One that fits has less, since the next higher rate is a half or twice as much, and a sender that \

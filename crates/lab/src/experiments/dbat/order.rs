@@ -1,0 +1,88 @@
+//! A value of which the paper says over which transport it is the greatest: TCP, TFRC, or TFRC with DBAT.
+
+use super::{Apart, Outcome, Spread, Way, run_apart};
+use crate::experiment::{Claim, Run, Table};
+
+/// The paper's ways.
+pub(crate) const PAPERS: [Way; 3] = [Way::Tcp, Way::Tfrc, Way::Dbat];
+
+/// The order of the paper's ways by one value.
+#[derive(Clone, Copy)]
+pub(crate) struct Order {
+    /// For people, with the unit.
+    pub(crate) what: &'static str,
+    pub(crate) digits: usize,
+    /// Whether it rises from TCP by TFRC to DBAT, or falls.
+    pub(crate) rises: bool,
+    pub(crate) value: fn(&Outcome) -> f64,
+}
+
+impl Order {
+    /// Of each of the ways at a round trip, all of them with the same TCP.
+    pub(crate) fn spreads(&self, outcomes: &[Outcome], apart: Apart, rtt: u64) -> [Spread; 3] {
+        PAPERS.map(|way| {
+            let of = outcomes.iter().filter(|outcome| (outcome.apart, outcome.way, outcome.rtt) == (apart, way, rtt));
+            Spread::of(of.map(self.value))
+        })
+    }
+
+    /// Whether the means are ordered as the paper has it.
+    pub(crate) fn is_the_papers(&self, spreads: &[Spread; 3]) -> bool {
+        spreads.is_sorted_by(|a, b| if self.rises { a.mean < b.mean } else { a.mean > b.mean })
+    }
+
+    /// With the paper's TCP, or what else is meant to be as there.
+    pub(crate) fn claim(&self, paper: &str, spreads: &[Spread; 3]) -> Claim {
+        Claim::order(&self.sentence(), paper, self.means(spreads), self.is_the_papers(spreads))
+    }
+
+    /// With today's TCP, for comparison: the paper says nothing of that.
+    pub(crate) fn today(&self, spreads: &[Spread; 3]) -> Claim {
+        let is_the_papers = self.is_the_papers(spreads);
+        let says = if is_the_papers { "the paper's order" } else { "another order" };
+        let what = format!("{}: {}", super::TODAY, self.sentence());
+        Claim::new(&what, "", format!("{}: {says}", self.means(spreads)), f64::from(is_the_papers))
+    }
+
+    /// With each of these things otherwise, for the first seeds.
+    pub(crate) fn with_aparts(&self, run: &Run<'_>, rtt: u64) -> Table {
+        let outcomes = run_apart(run, &Apart::OF_ORDER.map(|(_, apart)| apart), &[rtt], &PAPERS);
+        let title = format!(
+            "{}, with today's TCP, and something of it or of the setup taken away: mean of the first five seeds, least and most",
+            self.what
+        );
+        let mut table = Table::new(&title, &["with", "TCP", "TFRC", "TFRC, DBAT", "the paper's order"]);
+        for (name, apart) in Apart::OF_ORDER {
+            let spreads = self.spreads(&outcomes, apart, rtt);
+            let order = if self.is_the_papers(&spreads) { "yes" } else { "no" };
+            let cells = spreads.map(|spread| format!("{spread:.*}", self.digits));
+            table.row([&[name.to_owned()], cells.as_slice(), &[order.to_owned()]].concat());
+        }
+        table
+    }
+
+    fn sentence(&self) -> String {
+        let [first, last] = if self.rises { ["least", "most"] } else { ["most", "least"] };
+        format!("{}: TCP {first}, then TFRC, DBAT {last}", self.what)
+    }
+
+    fn means(&self, spreads: &[Spread; 3]) -> String {
+        spreads.map(|spread| format!("{:.*}", self.digits, spread.mean)).join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_holds_in_its_direction_only() {
+        let of = |rises| Order { what: "kbit/s", digits: 0, rises, value: |_| 0.0 };
+        let spreads = |means: [f64; 3]| means.map(|mean| Spread::of([mean]));
+        let (up, tie) = (spreads([1.0, 2.0, 3.0]), spreads([2.0, 2.0, 1.0]));
+        assert!(of(true).is_the_papers(&up) && !of(false).is_the_papers(&up));
+        assert!(!of(true).is_the_papers(&tie) && !of(false).is_the_papers(&tie), "a tie is no order");
+        assert_eq!(of(true).sentence(), "kbit/s: TCP least, then TFRC, DBAT most");
+        assert_eq!(of(false).means(&up), "1, 2, 3");
+    }
+}
