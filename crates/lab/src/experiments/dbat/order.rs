@@ -1,6 +1,10 @@
 //! A value of which the paper says over which transport it is the greatest: TCP, TFRC, or TFRC with DBAT.
 
-use super::{Apart, Outcome, Spread, Way, run_apart};
+use super::apart::Apart;
+use super::outcome::Outcome;
+use super::runs::{TODAY, run_apart};
+use super::setup::Way;
+use super::spread::Spread;
 use crate::experiment::{Claim, Run, Table};
 
 /// The paper's ways.
@@ -40,7 +44,7 @@ impl Order {
     pub(crate) fn today(&self, spreads: &[Spread; 3]) -> Claim {
         let is_the_papers = self.is_the_papers(spreads);
         let says = if is_the_papers { "the paper's order" } else { "another order" };
-        let what = format!("{}: {}", super::TODAY, self.sentence());
+        let what = format!("{}: {}", TODAY, self.sentence());
         Claim::new(&what, "", format!("{}: {says}", self.means(spreads)), f64::from(is_the_papers))
     }
 
