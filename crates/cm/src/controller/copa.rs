@@ -8,7 +8,7 @@
 //!
 //! What is ours, each for a live stream's sake:
 //!
-//! - It begins with ten packets, at a pace, as QUIC does (RFC 9002 §7.2), and not with CCID 2's four: a stream's first intra frame has a
+//! - It begins with ten packets, as QUIC does (RFC 9002 §7.2), and not with CCID 2's four: a stream's first intra frame has a
 //!   deadline, too.
 //! - Among others the window is CUBIC's, from slow start on. The paper's increases `room` by AIMD, as NewReno would its window; those
 //!   that fill queues today are CUBIC's, beside which AIMD has less and less the longer the queue is. A burst may have besides
