@@ -65,7 +65,8 @@ impl Connection {
         self.arrival.note(now, least, ack, elapsed);
         self.peer_delay = self.peer_delay.max(elapsed.min(MAX_PEER_DELAY));
         self.heed_late(now, cm, &mut feedback);
-        if !feedback.fates.is_empty() || feedback.rtt.is_some() {
+        // What came late has had its fate, and its bytes are under way until they are told to have come.
+        if !feedback.fates.is_empty() || feedback.rtt.is_some() || feedback.acked > 0 {
             self.apply(now, cm, &feedback, Loss::Transient);
             self.heed_drops(now, &feedback);
             if feedback.overflowed > 0 {

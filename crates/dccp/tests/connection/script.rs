@@ -148,6 +148,11 @@ impl Timeline {
         self
     }
 
+    /// Bytes that the Congestion Manager has under way.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.connection.flow().and_then(|flow| self.cm.query(flow).ok()).map_or(0, |path| path.outstanding)
+    }
+
     pub(crate) fn send_request(&mut self, service: ServiceCode) {
         self.send(Body::Request { service });
     }

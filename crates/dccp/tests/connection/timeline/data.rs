@@ -140,6 +140,24 @@ fn without_feedback_all_is_lost_and_the_timer_backs_off() {
     assert_eq!(probes, [3_150, 7_150]);
 }
 
+/// Found by `timeous-lab dbat-buffering`: the Congestion Manager had it under way for ever, and a window of one packet never
+/// opened again.
+#[test]
+fn what_comes_after_its_timeout_with_news_of_nothing_else_is_not_under_way_any_more() {
+    let mut line = open_sender();
+    push(&mut line, 1);
+    line.take();
+    line.pass(Duration::from_secs(4));
+    assert_eq!(line.connection.statistics().timeouts, 1);
+    let probe = line.take().into_iter().rfind(|seen| seen.header.packet_type() == PacketType::Sync).unwrap();
+    // The probe, and all before it.
+    let vector = [Opt::AckVector { nonce: false, vector: &[0x03] }];
+    line.send_with(Body::SyncAck { ack: probe.header.seq }, &vector, b"");
+    assert_eq!(line.outstanding(), 0);
+    push(&mut line, 1);
+    assert!(line.take().iter().any(|seen| seen.header.packet_type().carries_data()));
+}
+
 /// Found by `timeous-lab bloat`: a burst of losses took one probe after the other, and the stream was silent for twenty seconds.
 #[test]
 fn where_a_round_trip_is_known_the_first_timeouts_are_equally_long() {
