@@ -121,7 +121,7 @@ impl Host {
                 Event::Incoming { .. } | Event::NotListening | Event::Overdue { .. } | Event::TakesRepeats => {}
                 Event::Connected => heard.connected = true,
                 Event::Received(_) => heard.received += 1,
-                Event::Acked { token } => self.queues.source(id).acked(token),
+                Event::Acked { token, .. } => self.queues.source(id).acked(token),
                 Event::Lost { token } => self.queues.source(id).lost(token),
                 Event::Closed { reason } => heard.closed = Some(reason),
             }

@@ -175,7 +175,7 @@ impl Line {
         }
         while let Some(event) = self.connection.poll_event() {
             match event {
-                Event::Acked { token } => self.queue.acked(token),
+                Event::Acked { token, .. } => self.queue.acked(token),
                 Event::Lost { token } => self.queue.lost(token),
                 Event::Closed { .. } => self.closed = true,
                 _ => {}

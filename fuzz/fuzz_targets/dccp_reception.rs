@@ -142,7 +142,7 @@ impl Scene {
         while let Some(event) = self.connection.poll_event() {
             match event {
                 Event::Received(_) => self.delivered += 1,
-                Event::Acked { token } => self.queue.acked(token),
+                Event::Acked { token, .. } => self.queue.acked(token),
                 Event::Lost { token } => self.queue.lost(token),
                 _ => {}
             }
