@@ -132,7 +132,8 @@ pub(crate) struct Untold<'a> {
 ///
 /// It holds consecutive packets from the oldest one with data outstanding on. What is before that is decided: an
 /// acknowledgement that comes late for it changes nothing, as the Congestion Manager has been told (RFC 4341 §5:
-/// "MUST NOT decrement pipe again upon receiving acknowledgement of a packet previously inferred as lost").
+/// "MUST NOT decrement pipe again upon receiving acknowledgement of a packet previously inferred as lost"), but where it
+/// shows that a timeout was for nothing: what is put back under way for that has come at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     /// The number of the first packet in `sent`.
