@@ -18,8 +18,10 @@
 //! - Packets that waited for each other tell the link's rate. Where less of the window waits than is to, it grows at doubling speed
 //!   to what such a link holds without a queue; and a queue of its own making takes no more of it than that.
 //! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each thirty round trips as
-//!   long as it does: with windows of a few packets its own swing does not always empty the queue, and who fills a queue
-//!   since it takes it for others' would never find out.
+//!   long as it does, and when its window is four times what it was: with windows of a few packets its own swing does not always
+//!   empty the queue, and who fills a queue since it takes it for others' would never find out. A pause takes them away, too.
+//! - A time in which the path stands still, as radio links do, is taken out of round trips: what was under way waited for that, and not
+//!   for each other.
 //! - The velocity doubles after two round trips rather than three: capacity that comes back is frames in time.
 //! - A step is a quarter of the window at most, a round trip: two packets are half of a small one.
 //! - A packet's own time on the link is no queue: on slow links it is longer than most queues.
@@ -35,8 +37,10 @@
 //!   three: from the two packets on it is slow start again (RFC 9002 §7.6).
 
 mod losses;
+mod others;
 mod phases;
 mod rival;
+mod standstill;
 mod velocity;
 
 use timeous_core::{Duration, Instant, Rate};
@@ -45,6 +49,7 @@ use super::queueing::{Look, Queueing};
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 use phases::{Before, Drain, Flight, Silence, Start, share};
 use rival::Rival;
+use standstill::Standstill;
 use velocity::Velocity;
 
 /// The least round trip counts for so long: routes change (§2.1).
@@ -55,23 +60,10 @@ const ROOM: f64 = 2.0;
 const LEAST_AIM: Duration = Duration::from_millis(4);
 /// The window is never smaller, in packets; silence leaves as much (RFC 9002 §6.2.4, §7.6.2).
 const MIN_WINDOW: f64 = 2.0;
-/// So many round trips without a nearly empty queue, and it is others' (§2.2).
-const EMPTY_WITHIN: u64 = 5;
-/// And so many, if others had filled it just before.
-const AGAIN_WITHIN: u64 = 1;
-/// After so many it makes sure that the queue is not its own, and then each so many.
-const DRAIN_AFTER: u64 = 3;
-const DRAIN_EVERY: u64 = 30;
-/// What it leaves itself meanwhile of what the path holds without a queue.
-const DRAINED: f64 = 0.75;
 /// What a step is at most of the window.
 const STEP: f64 = 0.25;
-/// A queue is nearly empty below this share of the most that waited of late (§2.2).
-const NEARLY_EMPTY: f64 = 0.1;
 /// At its peak two and a half times `room` waits (§3.1): what fits into a queue that holds less.
 const PEAK: f64 = 2.5;
-/// What it had among others stands for so long when it is not among them.
-const RIVAL_FOR: Duration = Duration::from_secs(10);
 /// What a mark leaves of the window (RFC 8511 §3), and a loss at least.
 const MARKED: f64 = 0.8;
 const LOST: f64 = 0.7;
@@ -99,6 +91,7 @@ pub struct Copa {
     /// In packets, as all below.
     window: f64,
     path: Queueing,
+    standstill: Standstill,
     start: Option<Start>,
     pace: Velocity,
     mode: Mode,
@@ -107,6 +100,10 @@ pub struct Copa {
     /// Its own packets were last taken out of the queue then, since that was last empty.
     drained_at: Option<Instant>,
     drain: Option<Drain>,
+    /// The window when it last found out whose the queue is.
+    found_with: f64,
+    /// Nothing of its own was under way, and nothing was heard since.
+    has_paused: bool,
     /// A queue that was full, and until when that counts.
     full: Option<(Instant, f64)>,
     reduced_at: Option<Instant>,
@@ -132,6 +129,7 @@ impl Copa {
             mtu: mtu as f64,
             window: initial::rfc6928(mtu) as f64 / mtu as f64,
             path: Queueing::new(mtu, BASE_WINDOW),
+            standstill: Standstill::default(),
             start: Some(Start::default()),
             pace: Velocity::STILL,
             mode: Mode::Short,
@@ -139,6 +137,8 @@ impl Copa {
             emptied_at: None,
             drained_at: None,
             drain: None,
+            found_with: 0.0,
+            has_paused: false,
             full: None,
             reduced_at: None,
             silence: None,
@@ -175,6 +175,13 @@ impl Copa {
     /// The least that a queue leaves of the window.
     fn least(&self, now: Instant, look: &Look) -> f64 {
         self.fits(now, look).map_or(MIN_WINDOW, |fits| fits.min(self.window).max(MIN_WINDOW))
+    }
+
+    /// A round trip without the time in which the path stood still.
+    fn without_standstill(&mut self, now: Instant, rtt: Duration) -> Duration {
+        let rate = self.path.rate().filter(|&rate| rate > 0.0);
+        let packet_time = rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(self.mtu / rate));
+        self.standstill.taken_out(now, rtt, self.path.base().unwrap_or(rtt), packet_time)
     }
 
     fn begin(&mut self, now: Instant, mut start: Start, acked: &Acked, look: &Look) {
@@ -223,93 +230,6 @@ impl Copa {
         self.window = (self.window * share).max(self.least(now, look));
         (self.reduced_at, self.start, self.pace) = (Some(now), None, Velocity::STILL);
         true
-    }
-
-    /// Whose the queue is. Says whether the window is to stay as it is.
-    fn judge(&mut self, now: Instant, look: &Look) -> bool {
-        let nearly = look.most.as_secs_f64() * NEARLY_EMPTY;
-        let beyond = look.queued.saturating_sub(look.least_packet_time);
-        // With a fast link what is left of its own swing, or of what a timer lets go at once, is nobody's queue.
-        let emptied = beyond <= LEAST_AIM || beyond.as_secs_f64() <= nearly;
-        let without = now.saturating_since(*self.emptied_at.get_or_insert(now));
-        let undrained = self.drained_at.map(|at| now.saturating_since(at));
-        let was_among = self.rival(now).is_some();
-        let within = if was_among { AGAIN_WITHIN } else { EMPTY_WITHIN };
-        if emptied {
-            (self.emptied_at, self.mode) = (Some(now), Mode::Short);
-            if !was_among || self.drain.is_some() {
-                // It was its own.
-                (self.rival, self.drained_at) = (None, None);
-            }
-            self.end_drain(true);
-        } else if let Some(drain) = self.drain {
-            if now < drain.until {
-                return true;
-            }
-            self.end_drain(false);
-            self.drained_at = Some(now);
-        } else if undrained.map_or(without > look.srtt * DRAIN_AFTER, |since| since > look.srtt * DRAIN_EVERY) {
-            self.drain = Some(Drain { until: now + look.standing + look.base, then: self.window });
-            self.window = (self.window * share(look.base, look.standing) * DRAINED).max(MIN_WINDOW.min(self.window));
-            return true;
-        } else if without > look.srtt * within && self.mode == Mode::Short {
-            // Less than one packet of its own that waits may be that packet's own time, on a link that has become slower.
-            let waits = look.queued.as_secs_f64() * self.path.rate().unwrap_or(0.0);
-            self.join(now, waits > self.mtu);
-        }
-        false
-    }
-
-    /// After a pause others are seen by the first packets: nothing of its own is in the queue.
-    fn look_for_others(&mut self, now: Instant, acked: &Acked, look: &Look) {
-        let packets = acked.bytes as f64 / self.mtu;
-        if acked.rtt.is_some()
-            && self.flight.met_others(now, packets, look.waited, look.base)
-            && self.mode == Mode::Short
-        {
-            (self.start, self.emptied_at, self.drained_at) = (None, Some(now), Some(now));
-            self.join(now, true);
-        }
-    }
-
-    /// The queue is others', again or for the first time.
-    fn join(&mut self, now: Instant, is_sure: bool) {
-        self.mode = Mode::Among;
-        let (mtu, window) = (self.mtu as u64, self.bytes());
-        self.rival.get_or_insert_with(|| Rival::new(now, mtu, window, is_sure));
-    }
-
-    /// Its window among others, if it is so or was of late.
-    fn rival(&mut self, now: Instant) -> Option<&mut Rival> {
-        let is_among = self.mode == Mode::Among;
-        self.rival.take_if(|rival| !is_among && now.saturating_since(rival.at) > RIVAL_FOR);
-        let rival = self.rival.as_mut()?;
-        if is_among {
-            rival.at = now;
-        }
-        Some(rival)
-    }
-
-    /// Among others the window is the rival's, unless its packets are just being taken out of the queue.
-    fn follow_rival(&mut self) {
-        let Some(rival) = self.rival.as_ref().filter(|_| self.mode == Mode::Among) else { return };
-        let window = (rival.window() as f64 / self.mtu).max(1.0);
-        match &mut self.drain {
-            Some(drain) => drain.then = window,
-            None => self.window = window,
-        }
-        if !rival.in_slow_start() {
-            self.start = None;
-        }
-    }
-
-    /// The window is what it was; or, if the queue was its own, what the path holds without one.
-    fn end_drain(&mut self, was_own: bool) {
-        if let Some(drain) = self.drain.take() {
-            let own = if was_own { self.window / DRAINED } else { drain.then };
-            self.window = own.min(drain.then).max(MIN_WINDOW);
-            self.pace = Velocity::STILL;
-        }
     }
 
     /// Something is heard again: what was lost was no more than a loss, unless the silence was long.
@@ -363,6 +283,7 @@ impl Controller for Copa {
 
     fn on_acked(&mut self, now: Instant, acked: Acked) {
         self.end_silence();
+        let acked = Acked { rtt: acked.rtt.map(|rtt| self.without_standstill(now, rtt)), ..acked };
         let Some(look) = self.path.acked(now, &acked) else {
             if self.start.is_some() && acked.window_limited {
                 self.window += acked.bytes as f64 / self.mtu;
@@ -370,6 +291,9 @@ impl Controller for Copa {
             return;
         };
         self.mind_losses(now, &look);
+        if acked.rtt.is_some() && std::mem::take(&mut self.has_paused) {
+            self.look_after_pause(now, &look);
+        }
         self.look_for_others(now, &acked, &look);
         let holds = self.mode == Mode::Among && self.drain.is_none();
         if let Some(rival) = self.rival(now) {
@@ -449,7 +373,7 @@ impl Controller for Copa {
         self.path.paused(now);
         // Nothing of its own is in the queue.
         self.end_drain(false);
-        self.drained_at = Some(now);
+        (self.drained_at, self.has_paused) = (Some(now), true);
         if timeouts == 0 {
             return;
         }

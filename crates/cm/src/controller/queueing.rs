@@ -172,6 +172,11 @@ impl Queueing {
         }
     }
 
+    /// The round trip without a queue.
+    pub(super) fn base(&self) -> Option<Duration> {
+        self.base.get()
+    }
+
     /// Bytes were lost.
     pub(super) fn lost(&mut self, bytes: u64) {
         self.counted.lost += bytes;

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::super::closed_loop::{Bottleneck, Run};
 use super::*;
 
+mod alone;
 mod pauses;
 
 const MTU: u64 = 1_000;

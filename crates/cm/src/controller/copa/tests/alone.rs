@@ -1,0 +1,77 @@
+//! What Copa makes of a queue that is its own, over a link whose rate changes and that stands still now and then.
+
+use super::*;
+
+/// Found by `timeous-lab bloat`: what was under way when a mobile link stood still for 300 ms had waited as behind a long queue, and a
+/// sixth of the window was left when it went on.
+#[test]
+fn after_a_standstill_the_window_is_what_it_was() {
+    let mut script = Script::steady(10.0);
+    script.acks(40, 100);
+    let before = script.copa.window;
+    script.now += millis(290);
+    for n in 0..20 {
+        // Ten packets were under way, and those that left since then have waited for nothing.
+        script.acks(1, if n < 10 { 400 - 10 * n } else { 100 });
+    }
+    assert!(script.copa.window >= before, "{} of {before}", script.copa.window);
+    assert!(!script.copa.is_among_others());
+}
+
+/// Found by `timeous-lab bloat`: a stream that had paused took the little that its own packets waited then for others' queue, since
+/// a pause counts as having taken its own packets away.
+#[test]
+fn what_is_found_empty_after_a_pause_is_not_others_a_moment_later() {
+    let mut script = Script::steady(10.0);
+    script.acks(100, 100);
+    script.now += millis(800);
+    script.copa.on_idle(script.now, 0);
+    script.now += millis(110);
+    script.acks(1, 120);
+    // It has become slower, and what waits is its own.
+    script.acks(30, 140);
+    assert!(!script.copa.is_among_others());
+}
+
+#[test]
+fn who_has_four_times_the_window_among_others_finds_out_whether_there_are_any() {
+    for are_there in [false, true] {
+        let mut script = among();
+        script.acks(200, 300);
+        assert_eq!(script.copa.drain.map(|drain| drain.then), None, "they were there, and it has what it had");
+        let window = script.copa.window;
+        script.copa.found_with = window / 4.5;
+        script.acks(1, 300);
+        assert!(script.copa.drain.is_some());
+        // What was under way has to come out of the queue first, and it was more than the window at first.
+        script.acks(45, 300);
+        script.acks(30, if are_there { 300 } else { 100 });
+        assert_eq!(script.copa.is_among_others(), are_there);
+        assert!(!are_there || script.copa.window >= window, "it has cost a round trip");
+    }
+}
+
+/// Found by `timeous-lab bloat`: behind a queue of two seconds that nobody else used the window grew to megabytes.
+#[test]
+fn who_takes_a_deep_queue_for_others_does_not_fill_it_for_good() {
+    let mut copa = Copa::new(MTU);
+    copa.join(Instant::ZERO, true);
+    let link = Bottleneck { packets: 200.0, rtt: millis(50), queue: 800, loss: 0.0, slower: None };
+    let run = Run::of(Box::new(copa), MTU, link, 12);
+    assert!(run.used > 0.9 && run.mean_queue < 10.0, "{run:?}");
+}
+
+#[test]
+fn a_queue_that_runs_empty_before_anything_was_lost_in_it_was_its_own() {
+    for is_lost in [false, true] {
+        let mut script = Script::steady(10.0);
+        script.acks(12, 150);
+        script.copa.join(script.now, true);
+        script.acks(5, 150);
+        if is_lost {
+            script.lose(false);
+        }
+        script.acks(20, 100);
+        assert_eq!((script.copa.mode, script.copa.is_among_others()), (Mode::Short, is_lost));
+    }
+}
