@@ -29,8 +29,6 @@ const LATE: Duration = Duration::from_millis(40);
 const MOST_EXPECTED: usize = 60;
 /// What a frame is worth beside its priority: a frame more is better than any priorities.
 const FRAME: u64 = 4_096;
-/// What an acknowledgement waits for company, at most about.
-const ACK_DELAY: Duration = Duration::from_millis(10);
 /// What two packets have at most, about.
 const TWO_PACKETS: u64 = 3_000;
 /// What is expected may not come, and counts for less, in sixteenths.
@@ -356,10 +354,7 @@ impl Link {
         // What the path's queue held a round trip ago, but no more than can be there of what is under way.
         let queued = path.srtt.unwrap_or(least).saturating_sub(least);
         let backlog = queued.min(rate.time_for(path.outstanding));
-        let srtt = path.srtt.unwrap_or(least);
-        // As what later packets have passed is taken for lost (RFC 8985 §6.2).
-        let again = srtt + (srtt / 4).max(path.rttvar) + ACK_DELAY;
-        Self { rate, way: least / 2, backlog, late: LATE, loss: path.loss_ppm, again }
+        Self { rate, way: least / 2, backlog, late: LATE, loss: path.loss_ppm, again: path.again() }
     }
 
     /// What becomes of packets on it.

@@ -2,6 +2,9 @@
 
 use crate::time::{Duration, Instant, Rate};
 
+/// What an acknowledgement waits for company, at most about.
+const ACK_DELAY: Duration = Duration::from_millis(10);
+
 /// What is known of a path: the Congestion Manager's answer to a query (Andersen et al. §2.1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PathState {
@@ -70,6 +73,13 @@ impl PathState {
         self.srtt.is_some_and(|srtt| self.min_rtt == Some(srtt) && self.rttvar * 2 >= least(srtt))
     }
 
+    /// After how long a packet that leaves now leaves again, should it be lost: what left behind it is acknowledged a round trip later, and
+    /// a quarter more is left for it to have been overtaken (RFC 8985 §6.2).
+    pub fn again(&self) -> Duration {
+        let srtt = self.srtt.or(self.min_rtt).unwrap_or(Duration::ZERO);
+        srtt + (srtt / 4).max(self.rttvar) + ACK_DELAY
+    }
+
     /// How long the packet was under way of which was heard last, the way back taken for half of the least round trip.
     pub fn latest_way(&self) -> Duration {
         let latest = self.latest_rtt.unwrap_or(Duration::ZERO);
@@ -101,6 +111,13 @@ impl PathState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_lost_leaves_again_when_it_cannot_have_been_overtaken() {
+        let ms = Duration::from_millis;
+        let path = |srtt, rttvar| PathState { srtt: Some(ms(srtt)), rttvar: ms(rttvar), ..PathState::default() };
+        assert_eq!([path(100, 10).again(), path(100, 40).again()], [ms(135), ms(150)]);
+    }
 
     #[test]
     fn a_way_is_as_short_as_what_is_under_way_lets_it_be() {

@@ -50,8 +50,9 @@ impl Connection {
             (Parity::Off, ..) | (_, None, _) => false,
             (Parity::Always, ..) => true,
             (Parity::Auto, Some(srtt), Some(deadline)) => {
-                let chances = if self.protection.spare.share(path) > 0.0 { CHANCES } else { 1 };
-                now + (srtt + HOLD) * chances + path.one_way() > deadline
+                let has_room = self.protection.spare.share(path) > 0.0;
+                let twice = if has_room { (srtt + HOLD) * CHANCES } else { Duration::ZERO };
+                now + path.again().max(twice) + path.one_way() > deadline
             }
             (Parity::Auto, _, None) => false,
         }

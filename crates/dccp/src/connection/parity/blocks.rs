@@ -93,7 +93,7 @@ impl Block {
         self.latest = self.latest.min(now + left.saturating_sub(least).min(LONGEST));
         self.due = self.due.min(now + left.saturating_sub(way + varies).min(LONGEST));
         self.deadline = self.deadline.min(deadline);
-        self.exposed += usize::from(path.srtt.is_none_or(|srtt| now + srtt + HOLD + path.one_way() > deadline));
+        self.exposed += usize::from(path.srtt.is_none() || now + path.again() + path.one_way() > deadline);
     }
 
     /// Whether its parity is to be made now; `goes_on`: what it has next may belong to the same frame.
@@ -274,5 +274,22 @@ mod tests {
         let lossy = PathState { loss_ppm: 20_000, ..path };
         assert!(block.fits(1.0, &lossy, 1.0) && !block.fits(0.9, &lossy, 1.0), "two packets of parity for two of data");
         assert!(block.has_room_for(Seq::new(64)) && !block.has_room_for(Seq::new(65)));
+    }
+
+    /// Found by `timeous-lab bloat`: the middle of an intra frame, which could just leave again by the round trip of the moment, had no
+    /// parity, and by the time that its losses were heard of round trips were longer by what its own end waited.
+    #[test]
+    fn what_could_leave_again_only_if_nothing_becomes_slower_counts_as_what_could_not() {
+        let srtt = Some(Duration::from_millis(250));
+        let path = PathState { srtt, min_rtt: srtt, rate: Rate::MAX, ..PathState::default() };
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let meta = AduMeta { frame: FrameId(1), deadline: Some(at(500)), ..AduMeta::default() };
+        let of_parity = |sent| {
+            let mut block = Block::new(Covered::default().begin(Seq::new(1)));
+            (0..30).for_each(|n| block.add(at(sent), (&path, path.one_way()), Seq::new(n), &meta, b"a"));
+            block.parity(0.01, 1.0, (300.0, 3.0)).0
+        };
+        // It arrives by 500 if it leaves by 375, and a loss is known after 250 to 322.
+        assert_eq!([40, 60, 103, 130].map(of_parity), [0, 2, 2, 2]);
     }
 }
