@@ -71,6 +71,7 @@ tools:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --features timeous/tokio -- -D warnings
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --bins --locked --target-dir target --quiet
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --features timeous/tokio --quiet
 	@scripts/deny.sh
 

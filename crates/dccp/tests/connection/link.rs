@@ -47,6 +47,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// From now on; what is under way comes as it would have.
+    pub(crate) fn become_like(&mut self, config: LinkConfig) {
+        self.config = config;
+    }
+
     pub(crate) fn new(config: LinkConfig, seed: u64) -> Self {
         Self {
             config,

@@ -35,6 +35,12 @@ impl End {
         }
     }
 
+    /// Bytes that the Congestion Manager has under way.
+    pub(crate) fn under_way(&self) -> u64 {
+        let snapshot = self.cm.snapshot();
+        snapshot.macroflows.iter().flat_map(|macroflow| &macroflow.flows).map(|flow| flow.outstanding).sum()
+    }
+
     fn hear(&mut self, now: Instant) {
         while let Some(event) = self.connection.poll_event() {
             assert!(self.closed.is_none(), "{event:?} after the end");
