@@ -23,7 +23,7 @@ use super::{Config, Connection, Timer, told};
 use crate::features::{Feature, TAKES_PARITY};
 use crate::packet::{Body, Header, Packet};
 use crate::seq::Seq;
-use blocks::{Block, HOLD};
+use blocks::Block;
 use covered::BlockId;
 use name::ParityName;
 use stake::is_referred_to;
@@ -32,6 +32,8 @@ use stake::is_referred_to;
 const OPTION_LEN: usize = 16;
 /// Before as few packets were lost as that, nothing is added.
 const LEAST_LOSS_PPM: u32 = 500;
+/// What the end of a burst takes longer to be missed.
+const HOLD: Duration = Duration::from_millis(10);
 /// What could be sent again so many times gets no parity where there is room for it, too.
 const CHANCES: u64 = 2;
 /// As many blocks wait for their parity to leave.

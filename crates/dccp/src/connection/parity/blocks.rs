@@ -17,8 +17,6 @@ const RESIDUAL: f64 = 1e-3;
 const RESIDUAL_OF_HIGHEST: f64 = 1e-4;
 /// The time that a packet needs besides the path.
 const MARGIN: Duration = Duration::from_millis(5);
-/// What the end of a burst takes longer to be missed.
-pub(super) const HOLD: Duration = Duration::from_millis(10);
 /// Blocks of data without a deadline stay open for so long at most, and others as well.
 const LONGEST: Duration = Duration::from_millis(200);
 
