@@ -80,6 +80,11 @@ impl PathState {
         srtt + (srtt / 4).max(self.rttvar) + ACK_DELAY
     }
 
+    /// Whether what leaves now can leave again, should it be lost, and be there by `deadline`. Not as long as no round trip is known.
+    pub fn has_second_chance(&self, now: Instant, deadline: Instant) -> bool {
+        self.srtt.is_some() && now + self.again() + self.one_way() <= deadline
+    }
+
     /// How long the packet was under way of which was heard last, the way back taken for half of the least round trip.
     pub fn latest_way(&self) -> Duration {
         let latest = self.latest_rtt.unwrap_or(Duration::ZERO);
@@ -117,6 +122,11 @@ mod tests {
         let ms = Duration::from_millis;
         let path = |srtt, rttvar| PathState { srtt: Some(ms(srtt)), rttvar: ms(rttvar), ..PathState::default() };
         assert_eq!([path(100, 10).again(), path(100, 40).again()], [ms(135), ms(150)]);
+        // And arrives half a round trip later, where half is thought to be the way back.
+        let known = PathState { min_rtt: Some(ms(100)), ..path(100, 10) };
+        let by = |millis| known.has_second_chance(Instant::ZERO, Instant::ZERO + ms(millis));
+        assert_eq!([by(184), by(185)], [false, true]);
+        assert!(!PathState::default().has_second_chance(Instant::ZERO, Instant::FAR_FUTURE));
     }
 
     #[test]

@@ -53,8 +53,8 @@ impl Connection {
             (Parity::Always, ..) => true,
             (Parity::Auto, Some(srtt), Some(deadline)) => {
                 let has_room = self.protection.spare.share(path) > 0.0;
-                let twice = if has_room { (srtt + HOLD) * CHANCES } else { Duration::ZERO };
-                now + path.again().max(twice) + path.one_way() > deadline
+                !path.has_second_chance(now, deadline)
+                    || has_room && now + (srtt + HOLD) * CHANCES + path.one_way() > deadline
             }
             (Parity::Auto, _, None) => false,
         }

@@ -47,11 +47,6 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// From now on; what is under way comes as it would have.
-    pub(crate) fn become_like(&mut self, config: LinkConfig) {
-        self.config = config;
-    }
-
     pub(crate) fn new(config: LinkConfig, seed: u64) -> Self {
         Self {
             config,
@@ -64,6 +59,11 @@ impl Link {
             dropped: 0,
             bytes: 0,
         }
+    }
+
+    /// From now on; what is under way comes as it would have.
+    pub(crate) fn become_like(&mut self, config: LinkConfig) {
+        self.config = config;
     }
 
     pub(crate) fn send(&mut self, now: Instant, packet: &[u8], mut ecn: Ecn) {

@@ -35,10 +35,8 @@ impl End {
         }
     }
 
-    /// Bytes that the Congestion Manager has under way.
-    pub(crate) fn under_way(&self) -> u64 {
-        let snapshot = self.cm.snapshot();
-        snapshot.macroflows.iter().flat_map(|macroflow| &macroflow.flows).map(|flow| flow.outstanding).sum()
+    pub(crate) fn outstanding(&self) -> u64 {
+        outstanding(&self.connection, &self.cm)
     }
 
     fn hear(&mut self, now: Instant) {
@@ -57,6 +55,11 @@ impl End {
             }
         }
     }
+}
+
+/// Bytes of a connection that the Congestion Manager has under way.
+pub(crate) fn outstanding(connection: &Connection, cm: &Manager) -> u64 {
+    connection.flow().and_then(|flow| cm.query(flow).ok()).map_or(0, |path| path.outstanding)
 }
 
 pub(crate) struct Pair {

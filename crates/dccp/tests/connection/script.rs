@@ -9,7 +9,7 @@ use timeous_dccp::{
     Side, packet,
 };
 
-use crate::pair::{SERVICE, target};
+use crate::pair::{SERVICE, outstanding, target};
 use crate::source::Script;
 
 pub(crate) const LOCAL: u16 = 5_000;
@@ -148,9 +148,8 @@ impl Timeline {
         self
     }
 
-    /// Bytes that the Congestion Manager has under way.
     pub(crate) fn outstanding(&self) -> u64 {
-        self.connection.flow().and_then(|flow| self.cm.query(flow).ok()).map_or(0, |path| path.outstanding)
+        outstanding(&self.connection, &self.cm)
     }
 
     pub(crate) fn send_request(&mut self, service: ServiceCode) {

@@ -48,7 +48,7 @@ pub(crate) fn exchange(pair: &mut Pair, count: u64, len: usize) {
     for end in [&pair.client, &pair.server] {
         end.source.assert_one_fate_each();
         assert_eq!(end.source.fates.len() as u64, count);
-        assert_eq!(end.under_way(), 0, "each has its fate");
+        assert_eq!(end.outstanding(), 0, "each has its fate");
     }
     assert_delivered_once(&pair.client, &pair.server);
     assert_delivered_once(&pair.server, &pair.client);
@@ -128,7 +128,7 @@ fn whatever_comes_late_nothing_is_under_way_once_each_has_its_fate() {
         for _ in 0..6 {
             pair.run_for(SEC);
             let slow = LinkConfig { delay: SEC * 2, ..link.clone() };
-            pair.links.iter_mut().for_each(|link| link.become_like(slow.clone()));
+            pair.links.iter_mut().for_each(|way| way.become_like(slow.clone()));
             pair.run_for(MS * 300);
             pair.links.iter_mut().for_each(|way| way.become_like(link.clone()));
         }
@@ -136,7 +136,7 @@ fn whatever_comes_late_nothing_is_under_way_once_each_has_its_fate() {
         assert!(pair.run_until(SEC * 300, |pair| settled(&pair.client) && settled(&pair.server)), "seed {seed}");
         // What is late comes by then.
         pair.run_for(SEC * 10);
-        assert_eq!([pair.client.under_way(), pair.server.under_way()], [0, 0], "seed {seed}");
+        assert_eq!([pair.client.outstanding(), pair.server.outstanding()], [0, 0], "seed {seed}");
     }
 }
 

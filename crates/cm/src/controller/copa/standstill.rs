@@ -21,7 +21,7 @@ impl Standstill {
     /// path.
     pub(super) fn taken_out(&mut self, now: Instant, rtt: Duration, base: Duration, packet_time: Duration) -> Duration {
         let sent = now.saturating_sub(rtt);
-        // A packet that left after the latest news may have met others' queue. That one was under way when they came has not.
+        // What left after the latest news may have met a queue that others filled meanwhile. What was under way by then has not.
         if let Some((heard, before)) = self.heard.filter(|&(heard, _)| sent < heard) {
             let jump = rtt.saturating_sub(before).min(now.saturating_since(heard));
             if jump > LEAST + packet_time * PACKETS {

@@ -91,7 +91,7 @@ impl Block {
         self.latest = self.latest.min(now + left.saturating_sub(least).min(LONGEST));
         self.due = self.due.min(now + left.saturating_sub(way + varies).min(LONGEST));
         self.deadline = self.deadline.min(deadline);
-        self.exposed += usize::from(path.srtt.is_none() || now + path.again() + path.one_way() > deadline);
+        self.exposed += usize::from(!path.has_second_chance(now, deadline));
     }
 
     /// Whether its parity is to be made now; `goes_on`: what it has next may belong to the same frame.
