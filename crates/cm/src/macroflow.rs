@@ -80,6 +80,8 @@ pub(crate) struct Macroflow {
     undoable: Option<Option<Instant>>,
     /// The last time that the window, not the application, was the limit.
     limited_at: Option<Instant>,
+    /// A packet was last charged to the pace then.
+    charged_at: Option<Instant>,
     /// Since the last packet there was a time in which nothing was to be sent.
     starved: bool,
     loss_share: f64,
@@ -145,6 +147,7 @@ impl Macroflow {
             timed_out_at: None,
             undoable: None,
             limited_at: None,
+            charged_at: None,
             starved: false,
             loss_share: 0.0,
             answers: Answered::default(),

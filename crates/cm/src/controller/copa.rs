@@ -12,7 +12,8 @@
 //!   deadline, too.
 //! - Among others the window is CUBIC's, from slow start on. The paper's increases `room` by AIMD, as NewReno would its window; those
 //!   that fill queues today are CUBIC's, beside which AIMD has less and less the longer the queue is. A burst may have besides
-//!   what the stream did not use of it.
+//!   what the stream did not use of it, and one of a stream that its source bounds twice what came of late in a round trip, as long
+//!   as it has half as much again as CUBIC's window in the mean.
 //! - Far above its aim the window goes at once to what the path holds without a queue, once a round trip, while nobody
 //!   else fills it: when a link slows down, a queue that lasts ten round trips is frames too late.
 //! - Packets that waited for each other tell the link's rate. Where less of the window waits than is to, it grows at doubling speed
@@ -46,7 +47,7 @@ mod velocity;
 use timeous_core::{Duration, Instant, Rate};
 
 use super::queueing::{Look, Queueing};
-use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
+use super::{Acked, Congestion, Controller, Sent, TimedOut, initial, pace};
 use phases::{Before, Drain, Flight, Silence, Start, share};
 use rival::Rival;
 use standstill::Standstill;
@@ -281,6 +282,12 @@ impl Controller for Copa {
         false
     }
 
+    fn on_sent(&mut self, now: Instant, sent: Sent) {
+        if let Some(rival) = self.rival.as_mut().filter(|_| sent.app_limited) {
+            rival.left_unused(now);
+        }
+    }
+
     fn on_acked(&mut self, now: Instant, acked: Acked) {
         self.end_silence();
         let acked = Acked { rtt: acked.rtt.map(|rtt| self.without_standstill(now, rtt)), ..acked };
@@ -296,8 +303,9 @@ impl Controller for Copa {
         }
         self.look_for_others(now, &acked, &look);
         let holds = self.mode == Mode::Among && self.drain.is_none();
+        let came = self.path.rate();
         if let Some(rival) = self.rival(now) {
-            rival.acked(now, &acked, holds);
+            rival.acked(now, &acked, came, holds);
         }
         if let (Some(start), Mode::Short) = (self.start, self.mode) {
             self.emptied_at = Some(now);

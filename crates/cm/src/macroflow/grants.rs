@@ -128,8 +128,9 @@ impl Macroflow {
     }
 
     fn charge_pace(&mut self, now: Instant) {
-        // Pace and window would have let it go before: there was nothing.
-        let was_held = self.limited_at.is_some_and(|at| at >= self.next_release);
+        // Pace and window would have let it go before, and nobody asked: there was nothing.
+        let was_held = self.limited_at.is_some_and(|at| self.charged_at.is_none_or(|last| at >= last));
+        self.charged_at = Some(now);
         self.starved |= !was_held && now > self.next_release + self.slack();
         if let Some((_, gap)) = self.reckoned.pace {
             if self.burst > 0 && self.held.is_none() {
@@ -269,5 +270,77 @@ impl Macroflow {
             self.outstanding -= bytes.min(self.outstanding);
         }
         self.tidy_grants(flows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use timeous_core::Rate;
+
+    use super::*;
+    use crate::controller::{Acked, Congestion, Controller, TimedOut};
+    use crate::{Manager, Update};
+
+    const MTU: u64 = 1_000;
+    const RTT: Duration = Duration::from_millis(100);
+
+    /// Two packets, 10 ms apart; more as soon as it hears that its application had nothing to send.
+    #[derive(Debug)]
+    struct Fixed(u64);
+
+    impl Controller for Fixed {
+        fn name(&self) -> &'static str {
+            "fixed"
+        }
+        fn window(&self) -> u64 {
+            self.0
+        }
+        fn on_sent(&mut self, _: Instant, sent: Sent) {
+            if sent.app_limited {
+                self.0 = 9 * MTU;
+            }
+        }
+        fn on_acked(&mut self, _: Instant, _: Acked) {}
+        fn on_congestion(&mut self, _: Instant, _: Congestion) {}
+        fn on_timeout(&mut self, _: Instant, _: TimedOut) {}
+        fn on_idle(&mut self, _: Instant, _: u32) {}
+        fn pace(&self, _: Duration) -> Rate {
+            Rate::from_bps(MTU * 8 * 100)
+        }
+    }
+
+    /// Found by `timeous-lab short-beside`: who had asked a moment before pace would have let something go, and found the window full,
+    /// had nothing to send, as controllers were told when the window opened.
+    #[test]
+    fn who_asked_and_found_the_window_full_was_not_limited_by_its_application() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut cm = Manager::new(|_| Box::new(Fixed(2 * MTU)));
+        let flow = cm.open(IpAddr::V4(Ipv4Addr::LOCALHOST).into(), MTU);
+        let send = |cm: &mut Manager, millis| {
+            while cm.poll_granted().is_some() {
+                cm.notify(at(millis), flow, MTU).unwrap();
+            }
+        };
+        let ask = |cm: &mut Manager, millis| {
+            cm.request(at(millis), flow).unwrap();
+            send(cm, millis);
+        };
+        let come = |cm: &mut Manager, millis| {
+            let update = Update { acked: MTU, rtt: Some(RTT), ..Update::default() };
+            cm.update(at(millis), flow, update).unwrap();
+            send(cm, millis);
+        };
+        // The third waits for the first, and the fourth, which pace would let go at 110, for the second.
+        (0..3).for_each(|_| ask(&mut cm, 0));
+        come(&mut cm, 100);
+        ask(&mut cm, 100);
+        come(&mut cm, 200);
+        [300, 310].into_iter().for_each(|millis| come(&mut cm, millis));
+        assert_eq!(cm.query(flow).unwrap().window, 2 * MTU);
+        ask(&mut cm, 400);
+        come(&mut cm, 500);
+        assert_eq!(cm.query(flow).unwrap().window, 9 * MTU, "before the fifth there was nothing");
     }
 }

@@ -2,27 +2,52 @@
 //!
 //! What is fair is a mean. An intra frame is a burst of as much as a window, and between two of them a stream uses less than it may. So
 //! what CUBIC's window would have let go and nobody asked for may be under way later, besides, up to another window: over a group of
-//! frames it is a flow's share. A loss takes back what was saved up.
+//! frames it is a flow's share.
+//!
+//! And a burst into a queue that others keep full loses packets whatever its stream's share, so that CUBIC's window stays below
+//! that. Who leaves the path unused for a moment, again and again, is bounded by its source: so much may be under way that a burst
+//! comes through at the rate at which some came of late, as BBR has it, and losses do not make that less. What bounds it is the mean,
+//! again: half as much again as CUBIC's window, over the round trips in which that was saved up.
 
-use timeous_core::Instant;
+use timeous_core::{Duration, Instant};
 
 use super::super::cubic::Cubic;
 use super::super::extreme::Greatest;
 use super::super::{Acked, Congestion, Controller, TimedOut};
 use crate::carried::sampling_period;
 
+/// What is fair, in CUBIC's windows: bursts lose more than an even flow does.
+const FAIR: f64 = 1.5;
+/// As many of them may be saved up, for a round trip each, and as many owed.
+const MOST_SAVED: f64 = 20.0;
+const MOST_OWED: f64 = 3.0;
+/// Who left the path unused within so many round trips is bounded by its source.
+const FREE_FOR: u64 = 10;
+/// What such a stream may have under way, in what came of late in a round trip at the best: BBR's gain for windows.
+const GAIN: f64 = 2.0;
+/// So many round trips are of late.
+const OF_LATE: u64 = 10;
+
 /// The window that it has among others. They leave the queue nearly empty now and then, and fill it again: so long it goes
 /// on beside Copa's own.
 #[derive(Clone, Debug)]
 pub(super) struct Rival {
-    cubic: Cubic,
+    pub(super) cubic: Cubic,
     /// The queue was others' then.
     pub(super) at: Instant,
-    /// Bytes that its window would have let go, and that nobody asked for.
+    /// Bytes that a fair window would have let go, each for a round trip, and that nobody asked for; less than none: that are owed.
     saved: f64,
     counted_at: Instant,
     /// The most that was under way of late: in the sampling period of RFC 7661 §4.2.
     used: Greatest<u64>,
+    /// The most that came in a second of late.
+    came: Greatest<f64>,
+    /// The path was last left unused then.
+    free_at: Option<Instant>,
+    /// Its source bounds it.
+    is_bounded: bool,
+    /// What a burst may have under way.
+    burst: u64,
 }
 
 impl Rival {
@@ -31,12 +56,22 @@ impl Rival {
     pub(super) fn new(now: Instant, mtu: u64, window: u64, is_sure: bool) -> Self {
         let mut cubic = Cubic::new(mtu);
         cubic.adopt(window, (!is_sure).then_some(window));
-        Self { cubic, at: now, saved: 0.0, counted_at: now, used: Greatest::default() }
+        let (used, came) = (Greatest::default(), Greatest::default());
+        Self { cubic, at: now, saved: 0.0, counted_at: now, used, came, free_at: None, is_bounded: false, burst: 0 }
     }
 
-    /// In bytes, with what was saved up.
+    /// In bytes, with what a burst may have besides.
     pub(super) fn window(&self) -> u64 {
-        self.cubic.window() + self.saved as u64
+        let window = self.cubic.window();
+        if !self.is_bounded {
+            return window;
+        }
+        (window + (self.saved.max(0.0) as u64).min(window)).max(self.burst)
+    }
+
+    /// There was nothing to send, though something could have left.
+    pub(super) fn left_unused(&mut self, now: Instant) {
+        self.free_at = Some(now);
     }
 
     pub(super) fn in_slow_start(&self) -> bool {
@@ -44,22 +79,34 @@ impl Rival {
     }
 
     /// Its window `holds`, or another. It grows as far as half of it was used of late (RFC 7661 §4.3): between two bursts it is
-    /// not.
-    pub(super) fn acked(&mut self, now: Instant, acked: &Acked, holds: bool) {
+    /// not. So many bytes came in a second.
+    pub(super) fn acked(&mut self, now: Instant, acked: &Acked, came: Option<f64>, holds: bool) {
         if let Some(srtt) = acked.srtt.filter(|srtt| !srtt.is_zero()) {
             let under_way = acked.outstanding + acked.bytes;
             self.used.measured(now, sampling_period(srtt), under_way);
             if holds {
-                let (window, round_trips) = (
-                    self.cubic.window() as f64,
-                    now.saturating_since(self.counted_at).as_secs_f64() / srtt.as_secs_f64(),
-                );
-                self.saved = (self.saved + (window - under_way as f64) * round_trips).clamp(0.0, window);
+                self.save(now, srtt, under_way);
             }
+            self.bound(now, srtt, came);
         }
         self.counted_at = now;
         let window_limited = 2 * self.used.get().unwrap_or(0) >= self.cubic.window();
         self.cubic.on_acked(now, Acked { window_limited, ..*acked });
+    }
+
+    fn save(&mut self, now: Instant, srtt: Duration, under_way: u64) {
+        let window = self.cubic.window() as f64;
+        let round_trips = now.saturating_since(self.counted_at).as_secs_f64() / srtt.as_secs_f64();
+        let saved = self.saved + (window * FAIR - under_way as f64) * round_trips;
+        self.saved = saved.clamp(-window * MOST_OWED, window * MOST_SAVED);
+    }
+
+    /// Whether its source bounds it, and what a burst may have then. Before anything was lost slow start does as much.
+    fn bound(&mut self, now: Instant, srtt: Duration, came: Option<f64>) {
+        self.is_bounded = self.free_at.is_some_and(|at| now.saturating_since(at) <= srtt * FREE_FOR);
+        let most = came.map_or(0.0, |came| self.came.measured(now, srtt * OF_LATE, came));
+        let is_fair = self.saved > 0.0 && !self.cubic.in_slow_start();
+        self.burst = if is_fair { (most * srtt.as_secs_f64() * GAIN) as u64 } else { 0 };
     }
 
     /// What another window let go is no measure of its own. Nor is what is under way between two bursts (RFC 7661 §4.4.1).
@@ -67,12 +114,11 @@ impl Rival {
         let used = self.used.get().unwrap_or(0).max(congestion.outstanding);
         let outstanding = if holds { used } else { self.cubic.window() };
         self.cubic.on_congestion(now, Congestion { outstanding, ..congestion });
-        self.saved = 0.0;
     }
 
     pub(super) fn timed_out(&mut self, now: Instant, timed_out: TimedOut) {
         self.cubic.on_timeout(now, timed_out);
-        self.saved = 0.0;
+        (self.saved, self.burst) = (0.0, 0);
     }
 
     pub(super) fn timed_out_for_nothing(&mut self) {
@@ -81,6 +127,6 @@ impl Rival {
 
     pub(super) fn idle(&mut self, now: Instant, timeouts: u32) {
         self.cubic.on_idle(now, timeouts);
-        (self.saved, self.counted_at) = (0.0, now);
+        (self.saved, self.burst, self.counted_at) = (0.0, 0, now);
     }
 }

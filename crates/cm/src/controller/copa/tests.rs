@@ -6,6 +6,7 @@ use super::super::closed_loop::{Bottleneck, Run};
 use super::*;
 
 mod alone;
+mod bursts;
 mod pauses;
 
 const MTU: u64 = 1_000;
@@ -238,33 +239,6 @@ fn what_it_has_among_others_follows_its_losses_by_its_own_measure() {
         script.copa.on_acked(script.now, Acked { bytes: MTU, outstanding, rtt, srtt: rtt, window_limited: true });
     }
     assert!(script.copa.rival.as_ref().unwrap().window() as f64 > 0.75 * had * MTU as f64);
-}
-
-/// Found by `timeous-lab short-beside`: an intra frame is a burst of as much as a window, and a stream that has its fair share in
-/// the mean had no room for it.
-#[test]
-fn among_others_a_burst_has_besides_what_the_stream_did_not_use_before() {
-    let mut script = among();
-    let rtt = Some(millis(300));
-    let half = script.copa.window() / 2;
-    let ack = |script: &mut Script, outstanding: Option<u64>| {
-        let outstanding = outstanding.unwrap_or(script.copa.window());
-        script.now += millis(10);
-        script.copa.on_acked(script.now, Acked { bytes: MTU, outstanding, rtt, srtt: rtt, window_limited: false });
-    };
-    // For two round trips half of the window is under way: of one window nothing was asked for.
-    let before = script.copa.window;
-    (0..60).for_each(|_| ack(&mut script, Some(half)));
-    let saved = script.copa.window;
-    assert!((1.8 * before..2.4 * before).contains(&saved), "{before} packets, {saved} before the burst");
-    // All of it is under way for a round trip: most of what was saved up is used.
-    (0..30).for_each(|_| ack(&mut script, None));
-    let left = script.copa.window;
-    assert!(left < 0.8 * saved, "{saved} packets, {left} after the burst");
-    // A loss takes its part of what was used, though little is under way by now, and all that was saved up.
-    script.copa.on_congestion(script.now, Congestion { outstanding: 2 * MTU, marked: false });
-    let after = script.copa.window;
-    assert!((0.5 * before..0.95 * before).contains(&after), "{before} packets, {after} after a loss");
 }
 
 /// Found by `timeous-lab peers`: when a link fell to a quarter, a packet's own time on it was longer than what waited. By slow
