@@ -64,6 +64,17 @@ fn losses_do_not_take_away_what_the_stream_needs_for_a_burst() {
     assert!(cubic < 0.5 * window, "{cubic} of {window}");
 }
 
+/// What little is under way between two bursts is no measure of what a loss leaves (RFC 7661 §4.4.1).
+#[test]
+fn a_loss_between_two_bursts_takes_its_part_of_what_was_used() {
+    let mut script = among();
+    let before = windows(&script).1;
+    acks(&mut script, 30, |window| window);
+    script.copa.on_congestion(script.now, Congestion { outstanding: 2 * MTU, marked: false });
+    let after = windows(&script).1;
+    assert!((0.5 * before..0.95 * before).contains(&after), "{before} packets, {after} after a loss");
+}
+
 #[test]
 fn who_always_has_more_to_send_has_cubics_window_and_nothing_besides() {
     let mut script = among();
