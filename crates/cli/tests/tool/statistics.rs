@@ -17,13 +17,14 @@ fn number(record: &Map<String, Value>, name: &str) -> u64 {
 }
 
 /// Sends a second and a half of the clip over a link of a third of its rate; the sender's and the receiver's files,
-/// and the sender's journal.
+/// and the sender's journal. The queue holds a first window: where it lost the first frame, nothing after it would be
+/// worth its packets, and none of them late.
 fn run(files: &Files, format: &str, policy: &str) -> [String; 3] {
     let (near, far) = (free_port(), free_port());
     let paths = ["sender", "receiver", "journal"].map(|name| files.path(name));
     let [sent, received, journal] = &paths;
     let source = files.write("clip.h264", &clip(60));
-    let _link = emulate(near, far, &["--rate", "700k", "--delay", "20ms", "--queue", "60ms", "--back-delay", "20ms"]);
+    let _link = emulate(near, far, &["--rate", "700k", "--delay", "20ms", "--queue", "250ms", "--back-delay", "20ms"]);
     let meter = ["--stats-format", format, "--stats-interval", "100ms", "--stats"];
     let from = format!("timeous://:{far}?latency=300ms");
     let mut receiver = timeous(&[&["recv", &from, &files.path("out.h264")], &meter[..], &[received]].concat());
