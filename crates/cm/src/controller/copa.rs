@@ -12,8 +12,8 @@
 //!   deadline, too.
 //! - Among others the window is CUBIC's, from slow start on. The paper's increases `room` by AIMD, as NewReno would its window; those
 //!   that fill queues today are CUBIC's, beside which AIMD has less and less the longer the queue is. A burst may have besides
-//!   what the stream did not use of it, and one of a stream that its source bounds twice what came of late in a round trip, as long
-//!   as it has half as much again as CUBIC's window in the mean.
+//!   what the stream did not use of it, and one of a stream that its source bounds half as much again as the link carries in a round
+//!   trip, as long as it has no more in the mean than half as much again as CUBIC's window, or as half of the link.
 //! - Far above its aim the window goes at once to what the path holds without a queue, once a round trip, while nobody
 //!   else fills it: when a link slows down, a queue that lasts ten round trips is frames too late.
 //! - Packets that waited for each other tell the link's rate. Where less of the window waits than is to, it grows at doubling speed
@@ -303,9 +303,8 @@ impl Controller for Copa {
         }
         self.look_for_others(now, &acked, &look);
         let holds = self.mode == Mode::Among && self.drain.is_none();
-        let came = self.path.rate();
         if let Some(rival) = self.rival(now) {
-            rival.acked(now, &acked, came, holds);
+            rival.acked(now, &acked, holds);
         }
         if let (Some(start), Mode::Short) = (self.start, self.mode) {
             self.emptied_at = Some(now);
