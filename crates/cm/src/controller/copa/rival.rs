@@ -8,7 +8,7 @@
 //! that. Who leaves the path unused for a moment, again and again, is bounded by its source: so much may be under way that a burst
 //! comes through at the rate at which some came of late, as BBR has it, and losses do not make that less. What bounds it is the mean,
 //! again, over the round trips in which it was saved up: half as much again as CUBIC's window, or as half of the link if that is more,
-//! which is the even share beside one other. So the others have a quarter of the link at least: half of that share.
+//! which is the even share beside one other. So one such stream leaves a quarter of the link, half of that share, where CUBIC would.
 
 use timeous_core::{Duration, Instant};
 
