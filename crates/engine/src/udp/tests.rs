@@ -197,7 +197,7 @@ fn a_producer_that_writes_over_its_payload_in_mid_send_hurts_nobody() {
         let sending = Arc::new(());
         let still = Arc::downgrade(&sending);
         // Another process would do it through its own mapping; the file is the same memory.
-        scope.spawn({
+        let enemy = scope.spawn({
             let (wrote, fd) = (&wrote, &fd);
             move || {
                 while still.strong_count() > 0 {
@@ -211,6 +211,7 @@ fn a_producer_that_writes_over_its_payload_in_mid_send_hurts_nobody() {
         // A busy machine may let the enemy begin late, and it is for its writes that the packets go.
         let mut disturbed = 0;
         for round in 0_u32.. {
+            assert!(!enemy.is_finished(), "the memory may be written");
             let before = wrote.load(Ordering::Relaxed);
             let header = round.to_be_bytes();
             let packet =
