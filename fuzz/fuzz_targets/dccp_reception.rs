@@ -22,7 +22,7 @@ enum Step {
     /// The peer sends data that it says to have sent before.
     Repeat { back: u16, len: u8 },
     /// The peer sends what it says to be parity.
-    Parity { back: u16, index: u8, of: u8, map: [u8; 8], shard: Vec<u8> },
+    Parity { back: u16, index: u8, of: u8, map: [u8; 24], shard: Vec<u8> },
     /// The application here has so much room.
     Room { bytes: u16, slow: bool },
     /// It goes.

@@ -9,7 +9,7 @@ mod ticks;
 
 pub use data_dropped::{DropBlock, DropCode, drop_blocks, encode_drops};
 pub use list::{ListFull, OptionList};
-pub use opt::{MAX_OPTION_DATA, Opt, Side, is_permitted};
+pub use opt::{MAX_OPTION_DATA, Opt, PARITY_MAP, Side, is_permitted};
 pub use parse::{OptionError, OptionItem, Options};
 pub use ticks::Ticks;
 

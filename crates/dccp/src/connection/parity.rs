@@ -28,8 +28,6 @@ use covered::BlockId;
 use name::ParityName;
 use stake::is_referred_to;
 
-/// The option with the longest map.
-const OPTION_LEN: usize = 16;
 /// Before as few packets were lost as that, nothing is added.
 const LEAST_LOSS_PPM: u32 = 500;
 /// What the end of a burst takes longer to be missed.
@@ -201,8 +199,6 @@ impl Connection {
         place: usize,
         packet: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        self.write_options(now, &body, Config::OPTION_ROOM - OPTION_LEN);
-        self.options.widen(OPTION_LEN);
         let upcoming = self.sequence.upcoming();
         let ready = self.protection.ready.get_mut(place)?;
         let id = ready.id;
@@ -220,12 +216,17 @@ impl Connection {
             self.skip_parity(now, cm, (flow, id), packet);
             return None;
         };
-        let (map, len) = name.map();
-        self.options.push(&name.option(&map[..len])).expect("there is room for it");
+        let (option, len) = name.option();
+        // An acknowledgement that has no room beside it goes by itself: with it a shard of the longest data would be too long.
+        let longest = Config::HEADER_ROOM - Config::OPTION_ROOM + len + shard.len();
+        let room = self.config.mps.saturating_sub(longest).min(Config::OPTION_ROOM - len) / 4 * 4;
+        self.write_options(now, &body, room);
+        self.options.widen(len);
+        self.options.push(&option).expect("there is room for it");
         let start = self.write_header(now, body, packet);
         packet.extend_from_slice(&shard);
         if packet.len() > self.config.mps {
-            // The ADU was as long as can be, and an acknowledgement goes along: the next one may have room.
+            // The option's map and the ADU are both as long as can be.
             self.skip_parity(now, cm, (flow, id), packet);
             return None;
         }

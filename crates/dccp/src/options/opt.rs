@@ -6,6 +6,8 @@ use crate::packet_type::PacketType;
 
 /// The most data that one option holds: its length byte counts type and length too.
 pub const MAX_OPTION_DATA: usize = 253;
+/// The most bytes of the map of [`Opt::Parity`]: so many numbers, eight times, may lie between the ends of a block.
+pub const PARITY_MAP: usize = 24;
 
 /// Who speaks in a feature negotiation option: the feature's location (L) or the other end, its remote (R)
 /// (RFC 4340 §6).
@@ -82,7 +84,7 @@ pub enum Opt<'a> {
         /// How many of them there are.
         of: u8,
         /// A bit for each number from the newest backwards, the lowest bit of a byte first: whether it belongs to the
-        /// block. One byte to eight.
+        /// block. One byte to 24 ([`PARITY_MAP`]).
         map: &'a [u8],
     },
     /// 128 to 255: the CCID's; up to 191 sent by the HC-Sender, from 192 by the HC-Receiver (§10.3).

@@ -1,7 +1,7 @@
 //! Reading the options of a packet, as tolerant as RFC 4340 §5.8 and as strict as §5.8.2 demand.
 
 use super::kind;
-use super::opt::{Opt, Side, is_permitted};
+use super::opt::{Opt, PARITY_MAP, Side, is_permitted};
 use super::ticks::Ticks;
 use crate::packet_type::PacketType;
 use crate::reset::ResetReason;
@@ -164,7 +164,7 @@ fn decode(kind: u8, data: &[u8]) -> Option<Opt<'_>> {
         kind::REPEAT => Opt::Repeat(u16::from_be_bytes(data.try_into().ok()?)),
         kind::PARITY => {
             let (&[first, second, index, of], map) = data.split_first_chunk::<4>()?;
-            (1..=8).contains(&map.len()).then_some(Opt::Parity {
+            (1..=PARITY_MAP).contains(&map.len()).then_some(Opt::Parity {
                 back: u16::from_be_bytes([first, second]),
                 index,
                 of,

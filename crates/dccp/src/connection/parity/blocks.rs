@@ -3,14 +3,16 @@
 use timeous_core::{AduMeta, Duration, FrameId, Instant, PathState, Priority};
 
 use super::covered::BlockId;
+use super::stake::is_referred_to;
+use crate::options::PARITY_MAP;
 use crate::seq::Seq;
 
 /// As many packets make a block at most.
-pub(super) const MOST_DATA: usize = 48;
+const MOST_DATA: usize = 160;
 /// The numbers of a block are so close together that the option names them all.
-pub(super) const MOST_SPAN: u64 = 64;
+const MOST_SPAN: u64 = PARITY_MAP as u64 * 8;
 /// As many packets of parity for a block at most.
-pub(super) const MOST_PARITY: usize = 24;
+const MOST_PARITY: usize = 64;
 /// A block should fail no more often than that.
 const RESIDUAL: f64 = 1e-3;
 /// What nothing is worth more than, less often.
@@ -118,10 +120,12 @@ impl Block {
     /// use without it; and how many in all.
     pub(super) fn parity(&self, loss: f64, burst: f64, (to_follow, price): (f64, f64)) -> (usize, usize) {
         let count = self.seqs.len();
-        let frame = count as f64 / self.frames.max(1) as f64;
+        // If it fails, so many are lost: a few more than in the mean.
+        let losses = count as f64 * loss + 1.0;
+        let stake = to_follow + count as f64 * spoilt(self.frames.max(1), losses, is_referred_to(&self.newest));
         // What can be sent again fails only if that is lost as well.
         let exposed = self.exposed as f64 / count.max(1) as f64;
-        let urgent = worth(count, loss * (exposed + (1.0 - exposed) * loss), burst, (frame + to_follow, price));
+        let urgent = worth(count, loss * (exposed + (1.0 - exposed) * loss), burst, (stake, price));
         (urgent, self.needed(loss, burst).max(urgent))
     }
 
@@ -129,6 +133,13 @@ impl Block {
         let residual = if self.priority == Priority::HIGHEST { RESIDUAL_OF_HIGHEST } else { RESIDUAL };
         parity(self.seqs.len(), loss, burst, residual)
     }
+}
+
+/// What share of so many frames so many losses make useless: those that they hit or, where each refers to the one before, all
+/// from the first of these on.
+fn spoilt(frames: usize, losses: f64, is_chain: bool) -> f64 {
+    let frame = 1.0 / frames as f64;
+    if is_chain { frame.max(losses / (losses + 1.0)) } else { 1.0 - (1.0 - frame).powf(losses) }
 }
 
 /// The number of parity packets at which what they cost and what a block costs that fails, as often as it does, is least: a
@@ -193,7 +204,9 @@ fn parity(data: usize, loss: f64, burst: f64, residual: f64) -> usize {
     }
     let loss = loss.min(0.5);
     let fits = |count: usize| fails(data + count, count, loss) <= residual;
-    let least = (1..MOST_PARITY).find(|&count| fits(count)).unwrap_or(MOST_PARITY);
+    // With fewer than are lost in the mean half of the blocks would fail.
+    let mean = (data as f64 * loss) as usize;
+    let least = (mean.max(1)..MOST_PARITY).find(|&count| fits(count)).unwrap_or(MOST_PARITY);
     let most = MOST_PARITY.min(data.max(1) * 2);
     ((least as f64 * burst.clamp(1.0, 4.0)).round() as usize).clamp(1, most.max(least).min(MOST_PARITY))
 }
@@ -222,7 +235,7 @@ mod tests {
         assert_eq!([of(1, 0.0), of(10, 0.0)], [0, 0], "where nothing is lost nothing is added");
         assert_eq!([of(1, 0.02), of(1, 0.05)], [1, 2], "4 in 10000; 1 in 10000");
         assert_eq!([of(10, 0.02), of(10, 0.05), of(48, 0.05)], [3, 4, 9]);
-        assert!((1..=64).all(|data| (1..60).all(|percent| of(data, f64::from(percent) / 100.0) <= MOST_PARITY)));
+        assert!((1..=MOST_DATA).all(|data| (1..60).all(|percent| of(data, f64::from(percent) / 100.0) <= MOST_PARITY)));
         assert_eq!(parity(10, 0.02, 2.0, RESIDUAL), 6, "two at a time");
     }
 
@@ -241,6 +254,24 @@ mod tests {
         assert_eq!(of(1, 0.05, 1.0, 1.0), 0, "a packet that stands alone");
         assert_eq!([of(21, 0.05, 4.0, 40.0), of(21, 0.05, 4.0, 140.0)], [0, 5], "four at a time");
         assert_eq!([3.0, 1.5].map(|price| worth(21, 0.05, 1.0, (70.0, price))), [3, 4], "a lower price");
+    }
+
+    /// Found by `timeous-lab bloat`: a block of many frames had the parity that one of them is worth.
+    #[test]
+    fn a_block_has_parity_for_all_of_its_frames_that_losses_make_useless() {
+        let path = PathState { srtt: Some(Duration::from_millis(300)), rate: Rate::MAX, ..PathState::default() };
+        let urgent = |priority| {
+            let mut block = Block::new(Covered::default().begin(Seq::new(0)));
+            for n in 0..100 {
+                let deadline = Some(Instant::ZERO + Duration::from_millis(300));
+                let meta = AduMeta { frame: FrameId(1 + n / 20), priority, deadline, ..AduMeta::default() };
+                block.add(Instant::ZERO, (&path, path.one_way()), Seq::new(n.into()), &meta, b"a");
+            }
+            block.parity(0.05, 1.0, (0.0, 3.0)).0
+        };
+        assert_eq!([Priority::NORMAL, Priority(Priority::NORMAL.0 - 1)].map(urgent), [9, 9], "by one frame: none");
+        assert!((spoilt(1, 7.0, false) - 1.0).abs() < 1e-9 && (spoilt(4, 2.0, false) - 1.75 / 4.0).abs() < 1e-9);
+        assert!((spoilt(1, 7.0, true) - 1.0).abs() < 1e-9 && (spoilt(9, 2.0, true) - 2.0 / 3.0).abs() < 1e-9);
     }
 
     #[test]
@@ -271,7 +302,7 @@ mod tests {
         assert!(!block.ends_before(&meta(2, 110)) && block.ends_before(&meta(3, 120)));
         let lossy = PathState { loss_ppm: 20_000, ..path };
         assert!(block.fits(1.0, &lossy, 1.0) && !block.fits(0.9, &lossy, 1.0), "two packets of parity for two of data");
-        assert!(block.has_room_for(Seq::new(64)) && !block.has_room_for(Seq::new(65)));
+        assert!(block.has_room_for(Seq::new(192)) && !block.has_room_for(Seq::new(193)));
     }
 
     /// Found by `timeous-lab bloat`: the middle of an intra frame, which could just leave again by the round trip of the moment, had no

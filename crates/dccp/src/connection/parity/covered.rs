@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::seq::Seq;
 
 /// The peer keeps what came for so many packets: parity that leaves later is not reckoned with.
-const KEPT: u64 = 192;
+const KEPT: u64 = 768;
 /// As many blocks are remembered.
 const MOST: usize = 64;
 

@@ -1,26 +1,51 @@
 //! Lost data rebuilt from what arrived and from parity: in a bounded room, with bounded work, from a peer that may lie.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::name::ParityName;
 use crate::seq::Seq;
 
 /// As many packets of data are kept.
-const MOST_DATA: usize = 256;
+const MOST_DATA: usize = 1024;
 /// As many of parity.
-const MOST_PARITY: usize = 64;
+const MOST_PARITY: usize = 256;
+/// For as many blocks: each packet that comes is looked for in all of them.
+const MOST_BLOCKS: usize = 16;
 
 /// What arrived of late, and the parity that has not served yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rebuild {
     data: BTreeMap<u64, Vec<u8>>,
     order: VecDeque<u64>,
-    parity: VecDeque<(Seq, ParityName, Vec<u8>)>,
+    blocks: VecDeque<Block>,
+}
+
+/// A block that lacks data, and the parity that came for it.
+#[derive(Clone, Debug)]
+struct Block {
+    newest: Seq,
+    name: ParityName,
+    missing: BTreeSet<u64>,
+    /// By which of them it is: none twice.
+    parity: BTreeMap<u8, Vec<u8>>,
+}
+
+impl Block {
+    fn is_of(&self, newest: Seq, name: &ParityName) -> bool {
+        self.newest == newest && self.name.is_same_block(name)
+    }
+
+    fn is_over(&self) -> bool {
+        self.missing.len() <= self.parity.len()
+    }
 }
 
 impl Rebuild {
     /// Data that were sent first as `seq` arrived.
     pub(super) fn keep(&mut self, seq: Seq, payload: &[u8]) {
+        for block in &mut self.blocks {
+            block.missing.remove(&seq.value());
+        }
         if self.data.insert(seq.value(), payload.to_vec()).is_none() {
             self.order.push_back(seq.value());
         }
@@ -33,56 +58,50 @@ impl Rebuild {
 
     /// Parity arrived for the block whose newest packet is `newest`.
     pub(super) fn add_parity(&mut self, newest: Seq, name: ParityName, shard: &[u8]) {
-        self.parity.push_back((newest, name, shard.to_vec()));
-        if self.parity.len() > MOST_PARITY {
-            self.parity.pop_front();
+        let shard = shard.to_vec();
+        if let Some(block) = self.blocks.iter_mut().find(|block| block.is_of(newest, &name)) {
+            block.parity.entry(name.index).or_insert(shard);
+        } else {
+            let missing: BTreeSet<u64> =
+                name.block(newest).map(Seq::value).filter(|seq| !self.data.contains_key(seq)).collect();
+            if missing.is_empty() {
+                return;
+            }
+            let parity = BTreeMap::from([(name.index, shard)]);
+            self.blocks.push_back(Block { newest, name, missing, parity });
+        }
+        let held = |blocks: &VecDeque<Block>| blocks.iter().map(|block| block.parity.len()).sum::<usize>();
+        while self.blocks.len() > MOST_BLOCKS || held(&self.blocks) > MOST_PARITY {
+            self.blocks.pop_front();
         }
     }
 
     /// What can be rebuilt now, by the numbers under which it was sent first.
     pub(super) fn rebuild(&mut self) -> Vec<(Seq, Vec<u8>)> {
         let mut rebuilt = Vec::new();
-        let mut at = 0;
-        while let Some((newest, name, _)) = self.parity.get(at) {
-            let (newest, name) = (*newest, *name);
-            let seqs: Vec<Seq> = name.block(newest).collect();
-            let have = seqs.iter().filter(|seq| self.data.contains_key(&seq.value())).count();
-            let is_same = |(of, other, _): &(Seq, ParityName, Vec<u8>)| *of == newest && other.is_same_block(&name);
-            let spare = self.parity.iter().filter(|held| is_same(held)).count();
-            if have < seqs.len() && have + spare < seqs.len() {
-                at += 1;
-                continue;
+        while let Some(at) = self.blocks.iter().position(Block::is_over) {
+            // It serves now, or never will.
+            let Some(block) = self.blocks.remove(at).filter(|block| !block.missing.is_empty()) else { continue };
+            for (seq, payload) in self.decode(&block).into_iter().flatten() {
+                self.keep(seq, &payload);
+                rebuilt.push((seq, payload));
             }
-            if have < seqs.len()
-                && let Some(found) = self.decode(&seqs, newest, &name)
-            {
-                for (seq, payload) in found {
-                    self.keep(seq, &payload);
-                    rebuilt.push((seq, payload));
-                }
-            }
-            // It has served, or never will.
-            self.parity.retain(|held| !is_same(held));
-            at = 0;
         }
         rebuilt
     }
 
-    /// The missing data of a block; `None` if the parity is not what it says.
-    fn decode(&self, seqs: &[Seq], newest: Seq, name: &ParityName) -> Option<Vec<(Seq, Vec<u8>)>> {
-        let held = || self.parity.iter().filter(|(of, other, _)| *of == newest && other.is_same_block(name));
-        let len = held().map(|(_, _, shard)| shard.len()).next()?;
-        let mut decoder = reed_solomon_simd::ReedSolomonDecoder::new(seqs.len(), usize::from(name.of), len).ok()?;
+    /// The missing data of a block; `None` if the parity is not what it says, or what came first is kept no longer.
+    fn decode(&self, block: &Block) -> Option<Vec<(Seq, Vec<u8>)>> {
+        let seqs: Vec<Seq> = block.name.block(block.newest).collect();
+        let len = block.parity.values().next()?.len();
+        let mut decoder =
+            reed_solomon_simd::ReedSolomonDecoder::new(seqs.len(), usize::from(block.name.of), len).ok()?;
         for (index, seq) in seqs.iter().enumerate() {
             let Some(payload) = self.data.get(&seq.value()) else { continue };
             decoder.add_original_shard(index, padded(payload, len)?).ok()?;
         }
-        let mut seen = [false; u8::MAX as usize + 1];
-        for (_, parity, shard) in held() {
-            // A packet that came twice, or two that claim to be the same.
-            if !std::mem::replace(&mut seen[usize::from(parity.index)], true) {
-                decoder.add_recovery_shard(usize::from(parity.index), shard).ok()?;
-            }
+        for (&index, shard) in &block.parity {
+            decoder.add_recovery_shard(usize::from(index), shard).ok()?;
         }
         let decoded = decoder.decode().ok()?;
         decoded.restored_original_iter().map(|(index, shard)| Some((seqs[index], unpadded(shard)?))).collect()
@@ -104,4 +123,60 @@ pub(super) fn padded(payload: &[u8], len: usize) -> Option<Vec<u8>> {
 fn unpadded(shard: &[u8]) -> Option<Vec<u8>> {
     let (len, rest) = shard.split_first_chunk::<2>()?;
     Some(rest.get(..usize::from(u16::from_be_bytes(*len)))?.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The payloads of a block, and its parity.
+    fn block(data: u64, parity: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+        let payloads: Vec<Vec<u8>> = (0..data).map(|n| vec![n as u8; 20 + n as usize % 60]).collect();
+        let shards: Vec<_> = payloads.iter().map(|payload| padded(payload, 82).unwrap()).collect();
+        let parity = reed_solomon_simd::encode(shards.len(), parity, &shards).unwrap();
+        (payloads, parity)
+    }
+
+    fn seqs(data: u64) -> Vec<Seq> {
+        (0..data).map(|n| Seq::new(100 + n)).collect()
+    }
+
+    #[test]
+    fn a_large_block_comes_back_as_soon_as_there_is_enough_of_it_and_once() {
+        let (payloads, parity) = block(160, 40);
+        let (seqs, is_lost) = (seqs(160), |n: usize| n % 5 == 2);
+        let mut rebuild = Rebuild::default();
+        for n in (0..160).filter(|&n| !is_lost(n)) {
+            rebuild.keep(seqs[n], &payloads[n]);
+        }
+        let add = |index: u8, rebuild: &mut Rebuild| {
+            let name = ParityName::of(&seqs, 1, (index, 40)).unwrap();
+            rebuild.add_parity(seqs[159], name, &parity[usize::from(index)]);
+            rebuild.rebuild()
+        };
+        // One of those that are missing comes late, after another of the parity came twice.
+        let early: Vec<u8> = [0, 0].into_iter().chain(1..31).collect();
+        assert!(early.into_iter().all(|index| add(index, &mut rebuild).is_empty()), "31 for 32");
+        rebuild.keep(seqs[2], &payloads[2]);
+        let mut rebuilt = rebuild.rebuild();
+        rebuilt.sort_by_key(|(seq, _)| seq.value());
+        let lost = (0..160).filter(|&n| is_lost(n) && n != 2).map(|n| (seqs[n], payloads[n].clone()));
+        assert!(rebuilt.into_iter().eq(lost));
+        assert_eq!(add(39, &mut rebuild), [], "it is whole");
+        assert!(rebuild.blocks.is_empty());
+    }
+
+    #[test]
+    fn no_more_is_kept_than_has_room_whatever_a_peer_sends() {
+        let mut rebuild = Rebuild::default();
+        for n in 0..2_000_u64 {
+            rebuild.keep(Seq::new(n), b"data");
+            let name = ParityName::of(&seqs(150), 1, ((n % 200) as u8, 250)).unwrap();
+            rebuild.add_parity(Seq::new(9_000 + n / 200), name, &[7; 64]);
+            rebuild.add_parity(Seq::new(90_000 + n), name, &[7; 64]);
+            let parity: usize = rebuild.blocks.iter().map(|block| block.parity.len()).sum();
+            assert!(rebuild.blocks.len() <= MOST_BLOCKS && parity <= MOST_PARITY && rebuild.data.len() <= MOST_DATA);
+            assert_eq!(rebuild.rebuild(), []);
+        }
+    }
 }
