@@ -19,7 +19,8 @@ use timeous_core::{AduMeta, AduSource, Duration, Instant, PathState, Priority, P
 use super::config::Parity;
 use super::options::Heard;
 use super::protection::{Protection, Ready};
-use super::{Config, Connection, Timer, told};
+use super::seal::DATA_CHECKSUM_LEN;
+use super::{Config, Connection, State, Timer, told};
 use crate::features::{Feature, TAKES_PARITY};
 use crate::packet::{Body, Header, Packet};
 use crate::seq::Seq;
@@ -217,19 +218,17 @@ impl Connection {
             return None;
         };
         let (option, len) = name.option();
-        // An acknowledgement that has no room beside it goes by itself: with it a shard of the longest data would be too long.
-        let longest = Config::HEADER_ROOM - Config::OPTION_ROOM + len + shard.len();
-        let room = self.config.mps.saturating_sub(longest).min(Config::OPTION_ROOM - len) / 4 * 4;
+        let Some(room) = self.room_beside_parity(len, shard.len()) else {
+            self.skip_parity(now, cm, (flow, id), packet);
+            return None;
+        };
+        // What has no room beside it stays owed.
+        let body = if self.state == State::Open && self.acknowledgement_len() > room { Body::Data } else { body };
         self.write_options(now, &body, room);
         self.options.widen(len);
         self.options.push(&option).expect("there is room for it");
         let start = self.write_header(now, body, packet);
         packet.extend_from_slice(&shard);
-        if packet.len() > self.config.mps {
-            // The option's map and the ADU are both as long as can be.
-            self.skip_parity(now, cm, (flow, id), packet);
-            return None;
-        }
         if self.reads_payload() {
             self.seal(body.packet_type(), start, packet);
         }
@@ -242,6 +241,15 @@ impl Connection {
         self.statistics.parity_sent += 1;
         self.watch_for_feedback(now, cm);
         Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: None })
+    }
+
+    /// The room for other options beside the one of parity, `option` bytes long, and its shard. `None`: the path carries less than
+    /// when the parity was made.
+    fn room_beside_parity(&self, option: usize, shard: usize) -> Option<usize> {
+        let header = Config::HEADER_ROOM - Config::OPTION_ROOM;
+        let all = self.config.mps.saturating_sub(header + shard).min(Config::OPTION_ROOM) / 4 * 4;
+        let sum = if self.sums_data() { DATA_CHECKSUM_LEN } else { 0 };
+        all.checked_sub(option).filter(|&room| room >= sum)
     }
 
     /// A packet of parity does not leave.

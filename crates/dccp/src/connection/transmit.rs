@@ -228,7 +228,7 @@ impl Connection {
     }
 
     /// An upper bound of what the options of an acknowledgement take.
-    fn acknowledgement_len(&self) -> usize {
+    pub(super) fn acknowledgement_len(&self) -> usize {
         // Timestamp Echo (10), Elapsed Time (6), NDP Count (8).
         let small = usize::from(self.received.timestamp.is_some()) * 10 + 6 + usize::from(self.ndp_run > 0) * 3;
         let cookies: usize = self.received.cookies.iter().map(|cookie| cookie.len() + 2).sum();

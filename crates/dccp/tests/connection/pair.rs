@@ -112,6 +112,10 @@ impl Pair {
                     }
                     from.source.sent(adu.token);
                 }
+                assert!(
+                    packet.len() <= from.connection.max_payload() + Config::HEADER_ROOM,
+                    "longer than a packet may be"
+                );
                 self.links[link].send(self.now, &packet, transmit.ecn);
                 packet.clear();
             }

@@ -74,29 +74,32 @@ fn what_was_rebuilt_has_come_as_far_as_its_source_is_told() {
     }
 }
 
-/// Beside an acknowledgement the parity of the longest data would not fit into a packet.
+/// Beside an acknowledgement, or a checksum, the parity of the longest data in the widest block would not fit into a packet.
 #[test]
 fn what_is_as_long_as_can_be_is_rebuilt_where_acknowledgements_go_along() {
-    let link = LinkConfig { loss: 0.04, ..LinkConfig::default() };
-    let mut pair = Pair::with(always(), always(), [link.clone(), link], 5);
-    pair.client.source.stays_lost = true;
-    pair.server.source.stays_lost = true;
-    pair.connect();
-    pair.run_for(SEC);
-    let from = pair.now;
-    for n in 0..600_u64 {
-        for end in [&mut pair.client, &mut pair.server] {
-            let mut bytes = n.to_be_bytes().to_vec();
-            bytes.resize(end.connection.max_payload(), n as u8);
-            end.source.push(from + MS * 20 * n, bytes);
+    for data_checksum in [false, true] {
+        let link = LinkConfig { loss: 0.04, delay: MS * 2, ..LinkConfig::default() };
+        let config = Config { data_checksum, ..always() };
+        let mut pair = Pair::with(config.clone(), config, [link.clone(), link], 5);
+        pair.client.source.stays_lost = true;
+        pair.server.source.stays_lost = true;
+        pair.connect();
+        pair.run_for(SEC);
+        let from = pair.now;
+        for n in 0..3_000_u64 {
+            for end in [&mut pair.client, &mut pair.server] {
+                let mut bytes = n.to_be_bytes().to_vec();
+                bytes.resize(end.connection.max_payload(), n as u8);
+                end.source.push(from + MS * n / 4, bytes);
+            }
         }
-    }
-    pair.run_for(SEC * 60);
-    for (from, to) in [(&pair.client, &pair.server), (&pair.server, &pair.client)] {
-        assert_delivered_once(from, to);
-        let (sent, came) = (from.connection.statistics(), to.connection.statistics());
-        assert_eq!((sent.data_sent, came.violations()), (600, 0));
-        assert!(came.rebuilt > 5 && sent.data_sent - came.data_received < 6, "{sent:?} {came:?}");
+        pair.run_for(SEC * 60);
+        for (from, to) in [(&pair.client, &pair.server), (&pair.server, &pair.client)] {
+            assert_delivered_once(from, to);
+            let (sent, came) = (from.connection.statistics(), to.connection.statistics());
+            assert_eq!((sent.data_sent, sent.data_dropped, came.violations()), (3_000, 0, 0));
+            assert!(came.rebuilt > 50 && sent.data_sent - came.data_received < 6, "{sent:?} {came:?}");
+        }
     }
 }
 

@@ -38,11 +38,11 @@ impl ParityName {
         (whole[0] & 1 == 1 && index < of).then_some(Self { back, index, of, map: whole })
     }
 
-    /// The option, and how many bytes it takes, padding counted in.
+    /// The option, and how many bytes it takes.
     pub(super) fn option(&self) -> (Opt<'_>, usize) {
         let len = self.map.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         let option = Opt::Parity { back: self.back, index: self.index, of: self.of, map: &self.map[..len] };
-        (option, (BEFORE_MAP + len).next_multiple_of(4))
+        (option, BEFORE_MAP + len)
     }
 
     /// Whether both are for one block whose newest packet is the same.

@@ -58,16 +58,15 @@ impl Rebuild {
 
     /// Parity arrived for the block whose newest packet is `newest`.
     pub(super) fn add_parity(&mut self, newest: Seq, name: ParityName, shard: &[u8]) {
-        let shard = shard.to_vec();
         if let Some(block) = self.blocks.iter_mut().find(|block| block.is_of(newest, &name)) {
-            block.parity.entry(name.index).or_insert(shard);
+            block.parity.entry(name.index).or_insert_with(|| shard.to_vec());
         } else {
             let missing: BTreeSet<u64> =
                 name.block(newest).map(Seq::value).filter(|seq| !self.data.contains_key(seq)).collect();
             if missing.is_empty() {
                 return;
             }
-            let parity = BTreeMap::from([(name.index, shard)]);
+            let parity = BTreeMap::from([(name.index, shard.to_vec())]);
             self.blocks.push_back(Block { newest, name, missing, parity });
         }
         let held = |blocks: &VecDeque<Block>| blocks.iter().map(|block| block.parity.len()).sum::<usize>();
