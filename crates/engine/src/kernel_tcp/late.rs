@@ -27,6 +27,12 @@ fn without(path: PathState, len: usize) -> PathState {
     PathState { outstanding: path.outstanding.saturating_sub(len as u64), ..path }
 }
 
+/// Whether it need not leave again until then, and may be there in time by what has left: else it would be changed on its way.
+/// The kernel does not tell which segment it sent again last, so that `until` may be too late: past its deadline nothing is spared.
+fn may_arrive_as_it_left(now: Instant, until: Option<Instant>, meta: &AduMeta) -> bool {
+    !meta.is_expired(now) && until.is_some_and(|until| now < until)
+}
+
 impl Sending {
     /// Goes on as far as possible; whether anything came of it.
     pub(super) fn advance(
@@ -76,8 +82,9 @@ impl Sending {
         let repaired = self.meter.repaired(now, &info).filter(|_| holes).map(|at| at + soonest);
         let first = self.under_way.first();
         let worth = |record: &Record, meta: &AduMeta| {
-            record.start < sent && now < record.given + soonest
-                || Some(record.start) == first && repaired.is_some_and(|until| now < until)
+            let given = (record.start < sent).then_some(record.given + soonest);
+            let repaired = repaired.filter(|_| Some(record.start) == first);
+            may_arrive_as_it_left(now, given.max(repaired), meta)
                 || source.is_worth_repeating(now, &without(path, record.len()), meta)
         };
         let (expired, fixed) = self.under_way.take_useless(horizon, worth);
@@ -339,6 +346,16 @@ mod tests {
     use timeous_core::{Duration, LateChoice, Rate};
 
     use super::*;
+
+    /// Found by `timeous-lab peers` at a round trip of half the deadline: repairs of others kept it as it was, and it left once more.
+    #[test]
+    fn what_is_late_is_not_spared_for_a_repair_that_may_be_of_another() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let meta = AduMeta { deadline: Some(at(300)), ..AduMeta::default() };
+        assert!(may_arrive_as_it_left(at(290), Some(at(400)), &meta) && may_arrive_as_it_left(at(300), Some(at(400)), &meta));
+        assert!(!may_arrive_as_it_left(at(301), Some(at(400)), &meta));
+        assert!(!may_arrive_as_it_left(at(290), Some(at(290)), &meta) && !may_arrive_as_it_left(at(290), None, &meta));
+    }
 
     /// Found by `ldc-layers --real`: the last of a second's base layer was given up, since it was thought to wait behind itself.
     #[test]

@@ -187,9 +187,10 @@ impl Sending {
         let held = self.restraint.as_ref().and_then(|restraint| restraint.look(self.meter.path().srtt));
         let often = held.map_or(often, |held| held.min(often));
         let look = (!self.is_empty() || self.rest.is_some()).then_some(now + often);
-        // A deadline counts at the sender as long as it takes to get there. What is of use longer is looked at as everything is.
+        // When nothing that leaves can be there in time any more, and when it may not leave at all.
         let way = self.meter.path().one_way();
-        let expiry = self.under_way.next_deadline().filter(|_| self.zone.is_some()).map(|at| at.saturating_sub(way));
+        let deadline = self.under_way.next_deadline().filter(|_| self.zone.is_some()).into_iter();
+        let expiry = deadline.flat_map(|at| [at.saturating_sub(way), at + Duration::from_nanos(1)]);
         look.into_iter().chain(expiry.filter(|at| *at > now)).min()
     }
 
