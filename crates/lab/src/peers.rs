@@ -1,6 +1,7 @@
 //! Side by side with real peers: one trace over one link by each of them, and one judge for all.
 
 mod beside;
+mod course;
 mod datagram;
 mod far;
 mod judge;
@@ -25,6 +26,7 @@ use timeous::core::Duration;
 use timeous::core::units::parse_duration;
 
 use crate::experiment::{LabError, Progress};
+use course::Course;
 use links::{LinkName, Setting};
 pub(crate) use member::{COMMAND, MemberArgs, run as member};
 use peer::Peer;
@@ -101,27 +103,26 @@ pub(crate) fn run(args: &PeersArgs, progress: &Progress) -> Result<bool, LabErro
         return Err(LabError::OnlyReal { name: "peers" });
     }
     let trace = Trace::of_clip(&args.clip, Duration::from_secs(args.seconds))?;
-    let setting = Setting { rate: trace.rate(), length: trace.length(), deadline: args.deadline, rtt: args.rtt };
-    let peers = peers(args, &setting)?;
+    let asked = Setting { rate: trace.rate(), length: trace.length(), deadline: args.deadline, rtt: args.rtt };
+    let courses = courses(args, &asked, &trace)?;
     let raw = args.out.join("raw");
     fs::create_dir_all(&raw).map_err(LabError::file(&raw))?;
-    let links = if args.links.is_empty() { LinkName::ALL.to_vec() } else { args.links.clone() };
     let seeds = (0..args.seeds).map(|i| args.seed.wrapping_add(i));
-    let wishes = links.iter().flat_map(|&link| seeds.clone().map(move |seed| (link, seed)));
-    let wishes: Vec<_> = wishes.flat_map(|(link, seed)| peers.iter().map(move |peer| (link, seed, peer))).collect();
-    let plan = |link, seed| Plan { setting: &setting, trace: &trace, link, seed, out: &raw };
-    let rows = all(&wishes, args.at_once, progress, |index, &(link, seed, peer)| {
-        let plan = plan(link, seed);
+    let wishes = courses.iter().flat_map(|course| seeds.clone().map(move |seed| (course, seed)));
+    let wishes = wishes.flat_map(|(course, seed)| course.peers.iter().map(move |peer| (course, seed, peer)));
+    let wishes: Vec<_> = wishes.collect();
+    let rows = all(&wishes, args.at_once, progress, |index, &(course, seed, peer)| {
+        let Course { link, setting, .. } = course;
+        let plan = Plan { setting, trace: &trace, link: *link, seed, out: &raw };
         let outcome = plan.run(&format!("peer{index}"), peer)?;
         if let Outcome::Ran(ran) = &outcome {
             let path = plan.file(peer, ".csv");
             fs::write(&path, summary::journeys(&trace, ran)).map_err(LabError::file(&path))?;
         }
-        Ok(Row::new(link, seed, peer, &trace, &outcome, &setting))
+        Ok(Row::new(*link, seed, peer, &trace, &outcome, setting))
     })?;
-    let bounds: Vec<_> = links.iter().map(|link| link.bound(&setting, &trace)).collect();
     let (seeds, frames) = (args.seeds, trace.frames.len());
-    let summary = Summary { setting, seeds, links: &links, peers: &peers, rows: &rows, bounds: &bounds, frames };
+    let summary = Summary { asked, seeds, courses: &courses, rows: &rows, frames };
     let page = args.out.join("index.html");
     fs::write(&page, summary.page()?).map_err(LabError::file(&page))?;
     let json = summary.json();
@@ -135,6 +136,16 @@ pub(crate) fn run(args: &PeersArgs, progress: &Progress) -> Result<bool, LabErro
     let broken = summary.broken();
     broken.iter().for_each(|what| eprintln!("does not hold: {what}"));
     Ok(broken.is_empty())
+}
+
+fn courses(args: &PeersArgs, asked: &Setting, trace: &Trace) -> Result<Vec<Course>, LabError> {
+    let links = if args.links.is_empty() { LinkName::ALL.as_slice() } else { &args.links };
+    let course = |&link: &LinkName| {
+        let setting = link.setting(asked);
+        let peers = peers(args, &setting)?;
+        Ok(Course { link, setting, peers, bound: link.bound(&setting, trace) })
+    };
+    links.iter().map(course).collect()
 }
 
 fn peers(args: &PeersArgs, setting: &Setting) -> Result<Vec<Peer>, LabError> {

@@ -352,7 +352,10 @@ mod tests {
     fn what_is_late_is_not_spared_for_a_repair_that_may_be_of_another() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
         let meta = AduMeta { deadline: Some(at(300)), ..AduMeta::default() };
-        assert!(may_arrive_as_it_left(at(290), Some(at(400)), &meta) && may_arrive_as_it_left(at(300), Some(at(400)), &meta));
+        assert!(
+            may_arrive_as_it_left(at(290), Some(at(400)), &meta)
+                && may_arrive_as_it_left(at(300), Some(at(400)), &meta)
+        );
         assert!(!may_arrive_as_it_left(at(301), Some(at(400)), &meta));
         assert!(!may_arrive_as_it_left(at(290), Some(at(290)), &meta) && !may_arrive_as_it_left(at(290), None, &meta));
     }

@@ -29,6 +29,8 @@ pub(crate) enum LinkName {
     Short,
     /// One and a half times the stream's rate, a queue of one deadline, 2 % loss
     Room,
+    /// The same at a round trip of half the deadline
+    Far,
     /// Twice the stream's rate, a queue of four deadlines, one CUBIC flow beside
     Beside,
     /// Twice the stream's rate, a queue of one deadline, one CUBIC flow beside
@@ -39,7 +41,8 @@ pub(crate) enum LinkName {
 
 impl LinkName {
     /// All of them.
-    pub(crate) const ALL: [Self; 6] = [Self::Bloat, Self::Short, Self::Room, Self::Beside, Self::Share, Self::Fall];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Bloat, Self::Short, Self::Room, Self::Far, Self::Beside, Self::Share, Self::Fall];
 
     /// In short.
     pub(crate) fn name(self) -> &'static str {
@@ -47,6 +50,7 @@ impl LinkName {
             Self::Bloat => "bloat",
             Self::Short => "short",
             Self::Room => "room",
+            Self::Far => "far",
             Self::Beside => "beside",
             Self::Share => "share",
             Self::Fall => "fall",
@@ -59,9 +63,28 @@ impl LinkName {
             Self::Bloat => "half of the stream's rate, a queue of four deadlines",
             Self::Short => "nine tenths of the stream's rate, a queue of one deadline, 2 % loss",
             Self::Room => "1.5 times the stream's rate, a queue of one deadline, 2 % loss",
+            Self::Far => {
+                "1.5 times the stream's rate, a queue of one deadline, 2 % loss, a round trip of half the deadline"
+            }
             Self::Beside => "twice the stream's rate, a queue of four deadlines, one CUBIC flow beside",
             Self::Share => "twice the stream's rate, a queue of one deadline, one CUBIC flow beside",
             Self::Fall => "1.5 times the stream's rate, in the middle third 0.4 times; a queue of two deadlines",
+        }
+    }
+
+    /// What all are asked for over it.
+    pub(crate) fn setting(self, asked: &Setting) -> Setting {
+        match self {
+            Self::Far => Setting { rtt: asked.deadline / 2, ..*asked },
+            _ => *asked,
+        }
+    }
+
+    /// What is lost, either way.
+    fn loss(self) -> Loss {
+        match self {
+            Self::Short | Self::Room | Self::Far => Loss::Bernoulli { p: 0.02 },
+            Self::Bloat | Self::Beside | Self::Share | Self::Fall => Loss::None,
         }
     }
 
@@ -77,7 +100,7 @@ impl LinkName {
         match self {
             Self::Bloat => vec![from(Duration::ZERO, 0.5)],
             Self::Short => vec![from(Duration::ZERO, 0.9)],
-            Self::Room => vec![from(Duration::ZERO, 1.5)],
+            Self::Room | Self::Far => vec![from(Duration::ZERO, 1.5)],
             Self::Beside | Self::Share => vec![from(Duration::ZERO, 2.0)],
             Self::Fall => vec![from(Duration::ZERO, 1.5), from(lead + third, 0.4), from(lead + third * 2, 1.5)],
         }
@@ -86,11 +109,10 @@ impl LinkName {
     /// The way there; the trace begins `lead` after the link does.
     pub(crate) fn forward(self, setting: &Setting, lead: Duration) -> LinkConfig {
         let steps = self.steps(setting, lead);
-        let (deadlines, loss) = match self {
-            Self::Bloat | Self::Beside => (4, Loss::None),
-            Self::Short | Self::Room => (1, Loss::Bernoulli { p: 0.02 }),
-            Self::Share => (1, Loss::None),
-            Self::Fall => (2, Loss::None),
+        let deadlines = match self {
+            Self::Bloat | Self::Beside => 4,
+            Self::Fall => 2,
+            Self::Short | Self::Room | Self::Far | Self::Share => 1,
         };
         // In bytes, by the rate that it has at first: a device's memory does not change with what it can send.
         let first = steps[0].1;
@@ -99,7 +121,7 @@ impl LinkName {
             1 => Capacity::Fixed(first),
             _ => Capacity::Trace(RateTrace::new(steps).expect("times increase from zero")),
         };
-        LinkConfig { capacity, queue, loss, delay: setting.rtt / 2, ..LinkConfig::default() }
+        LinkConfig { capacity, queue, loss: self.loss(), delay: setting.rtt / 2, ..LinkConfig::default() }
     }
 
     /// The most frames that any schedule could make decodable in time over this link, if nothing were lost, nothing went
@@ -119,7 +141,6 @@ impl LinkName {
 
     /// The way back: nothing but the delay, and the same loss.
     pub(crate) fn back(self, setting: &Setting) -> LinkConfig {
-        let loss = if matches!(self, Self::Short | Self::Room) { Loss::Bernoulli { p: 0.02 } } else { Loss::None };
-        LinkConfig { loss, delay: setting.rtt / 2, ..LinkConfig::default() }
+        LinkConfig { loss: self.loss(), delay: setting.rtt / 2, ..LinkConfig::default() }
     }
 }

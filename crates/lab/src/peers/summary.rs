@@ -6,13 +6,13 @@ use std::fmt::Write;
 use serde::Serialize;
 use timeous::core::{Duration, Instant};
 
+use super::course::Course;
 use super::judge::Came;
 use super::links::{LinkName, Setting};
 use super::peer::Peer;
 use super::trace::Trace;
 use super::trial::{Outcome, Ran};
 use super::wire::Left;
-use crate::bound::Bound;
 use crate::experiment::LabError;
 use crate::report::Page;
 use crate::report::columns::columns;
@@ -100,17 +100,13 @@ impl Row {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Summary<'a> {
     /// What all were asked for.
-    pub(crate) setting: Setting,
+    pub(crate) asked: Setting,
     /// How many seeds.
     pub(crate) seeds: u64,
-    /// The links, in order.
-    pub(crate) links: &'a [LinkName],
-    /// The peers, in order.
-    pub(crate) peers: &'a [Peer],
+    /// The links, in order; one at least.
+    pub(crate) courses: &'a [Course],
     /// Every run.
     pub(crate) rows: &'a [Row],
-    /// The most frames that anybody could make decodable, for each link.
-    pub(crate) bounds: &'a [Bound],
     /// How many frames there are.
     pub(crate) frames: usize,
 }
@@ -129,38 +125,41 @@ const HEAD: [&str; 10] = [
 ];
 
 impl Summary<'_> {
-    fn of(&self, link: LinkName, peer: &Peer) -> Vec<&Row> {
-        self.rows.iter().filter(|row| row.link == link.name() && row.peer == peer.name).collect()
+    fn of(&self, course: &Course, peer: &Peer) -> Vec<&Row> {
+        self.rows.iter().filter(|row| row.link == course.link.name() && row.peer == peer.name).collect()
     }
 
     /// The mean share of decodable frames, if it ran at all.
-    fn share(&self, link: LinkName, peer: &Peer) -> Option<f64> {
-        let rows: Vec<_> = self.of(link, peer).into_iter().filter(|row| row.ran()).collect();
+    fn share(&self, course: &Course, peer: &Peer) -> Option<f64> {
+        let rows: Vec<_> = self.of(course, peer).into_iter().filter(|row| row.ran()).collect();
         (!rows.is_empty()).then(|| mean(rows.iter().map(|row| row.share())))
     }
 
     /// The share of the frames that anybody could make decodable at most.
-    fn bound(&self, link: LinkName) -> f64 {
-        let bounds = self.links.iter().zip(self.bounds);
-        let of_link = bounds.filter(|(known, _)| **known == link).map(|(_, bound)| bound.value).max();
-        of_link.map_or(1.0, |value| value as f64 / self.frames.max(1) as f64)
+    fn bound(&self, course: &Course) -> f64 {
+        course.bound.value as f64 / self.frames.max(1) as f64
     }
 
-    fn what(&self, link: LinkName) -> String {
-        let (name, what, bound) = (link.name(), link.what(), self.bound(link) * 100.0);
+    fn what(&self, course: &Course) -> String {
+        let (name, what, bound) = (course.link.name(), course.link.what(), self.bound(course) * 100.0);
         format!("{name}: {what} (at most {bound:.1} %)")
     }
 
-    fn table(&self, link: LinkName) -> Vec<Vec<String>> {
-        let mut peers: Vec<&Peer> = self.peers.iter().collect();
-        let share = |peer: &Peer| self.share(link, peer).unwrap_or(-1.0);
+    fn table(&self, course: &Course) -> Vec<Vec<String>> {
+        let mut peers: Vec<&Peer> = course.peers.iter().collect();
+        let share = |peer: &Peer| self.share(course, peer).unwrap_or(-1.0);
         peers.sort_by(|a, b| share(b).total_cmp(&share(a)));
-        let bound = self.bound(link);
-        peers.into_iter().map(|peer| cells(&peer.title, &self.of(link, peer), bound)).collect()
+        let bound = self.bound(course);
+        peers.into_iter().map(|peer| cells(&peer.title, &self.of(course, peer), bound)).collect()
+    }
+
+    /// How each peer was set up; what differs by the link is in its table.
+    fn peers(&self) -> &[Peer] {
+        &self.courses[0].peers
     }
 
     fn setup(&self) -> String {
-        let Setting { rate, length, deadline, rtt } = self.setting;
+        let Setting { rate, length, deadline, rtt } = self.asked;
         format!(
             "Stream {rate} for {:.1} s, deadline {} ms, round trip {} ms, {} seed(s); means over them. The bound of a \
              link: what a schedule that knows its rates in advance could make decodable in time, if nothing were lost, \
@@ -175,11 +174,11 @@ impl Summary<'_> {
     /// As lines of text.
     pub(crate) fn text(&self) -> String {
         let mut text = self.setup() + "\n";
-        for &link in self.links {
-            let _ = write!(text, "\n{}\n{}", self.what(link), columns(&HEAD, &self.table(link)));
+        for course in self.courses {
+            let _ = write!(text, "\n{}\n{}", self.what(course), columns(&HEAD, &self.table(course)));
         }
         let _ = writeln!(text, "\nSetup");
-        for peer in self.peers {
+        for peer in self.peers() {
             let _ = writeln!(text, "  {}: {} ({})", peer.name, peer.title, peer.advice);
         }
         text
@@ -192,22 +191,22 @@ impl Summary<'_> {
     pub(crate) fn page(&self) -> Result<String, LabError> {
         let mut page = Page::new("Timeous beside real peers");
         page.paragraph(&self.setup());
-        for &link in self.links {
-            page.heading(&self.what(link));
+        for course in self.courses {
+            page.heading(&self.what(course));
             let bar = |peer: &Peer| {
-                let value = self.share(link, peer)? * 100.0;
+                let value = self.share(course, peer)? * 100.0;
                 Some(Bar { name: peer.name.clone(), value })
             };
-            let bars: Vec<Bar> = self.peers.iter().filter_map(bar).collect();
+            let bars: Vec<Bar> = course.peers.iter().filter_map(bar).collect();
             if !bars.is_empty() {
-                let plot = Bars { title: link.name(), y: "frames decodable in time, %", bars };
+                let plot = Bars { title: course.link.name(), y: "frames decodable in time, %", bars };
                 page.figure(&plot.draw()?, "The mean over the seeds.");
             }
-            page.table(&HEAD, &self.table(link));
+            page.table(&HEAD, &self.table(course));
         }
         page.heading("Setup");
         let row = |peer: &Peer| [&peer.name, &peer.title, &peer.advice].map(Clone::clone).to_vec();
-        page.table(&["name", "peer", "setup by"], &self.peers.iter().map(row).collect::<Vec<_>>());
+        page.table(&["name", "peer", "setup by"], &self.peers().iter().map(row).collect::<Vec<_>>());
         page.link("peers.json", "Every run as JSON");
         page.paragraph(
             "raw/: each run's capture (pcapng), journeys of its datagrams (CSV), and what its programs said.",
@@ -217,13 +216,17 @@ impl Summary<'_> {
 
     /// For programs.
     pub(crate) fn json(&self) -> String {
-        let Setting { rate, length, deadline, rtt } = self.setting;
+        let Setting { rate, length, deadline, rtt } = self.asked;
+        let of_links = |value: &dyn Fn(&Course) -> f64| -> BTreeMap<_, _> {
+            self.courses.iter().map(|course| (course.link.name(), value(course))).collect()
+        };
         let whole = serde_json::json!({
             "stream_bps": rate.as_bps(),
             "seconds": length.as_secs_f64(),
             "deadline_ms": deadline.as_secs_f64() * 1e3,
             "rtt_ms": rtt.as_secs_f64() * 1e3,
-            "bounds": self.links.iter().map(|&link| (link.name(), self.bound(link))).collect::<BTreeMap<_, _>>(),
+            "rtts_ms": of_links(&|course| course.setting.rtt.as_secs_f64() * 1e3),
+            "bounds": of_links(&|course| self.bound(course)),
             "runs": self.rows,
         });
         serde_json::to_string_pretty(&whole).expect("names, numbers and texts are JSON") + "\n"
@@ -240,14 +243,18 @@ impl Summary<'_> {
                 ));
             }
         }
-        let Some(own) = self.peers.iter().find(|peer| peer.name == "timeous") else { return broken };
-        for &link in self.links {
-            let Some(share) = self.share(link, own) else { continue };
-            for peer in self.peers.iter().filter(|peer| !peer.is_timeous()) {
-                if let Some(other) = self.share(link, peer).filter(|other| *other > share) {
+        for course in self.courses {
+            let own = course.peers.iter().find(|peer| peer.name == "timeous");
+            let Some(share) = own.and_then(|own| self.share(course, own)) else { continue };
+            for peer in course.peers.iter().filter(|peer| !peer.is_timeous()) {
+                if let Some(other) = self.share(course, peer).filter(|other| *other > share) {
                     let percent = [share, other].map(|share| share * 100.0);
                     let [own, other] = percent;
-                    broken.push(format!("{}: ahead of {}: {own:.1} % against {other:.1} %", link.name(), peer.title));
+                    broken.push(format!(
+                        "{}: ahead of {}: {own:.1} % against {other:.1} %",
+                        course.link.name(),
+                        peer.title
+                    ));
                 }
             }
         }
