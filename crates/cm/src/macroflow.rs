@@ -65,6 +65,8 @@ pub(crate) struct Macroflow {
     grants: VecDeque<Grant>,
     /// Grants given and not yet used.
     granted: u32,
+    /// As many packets may leave beyond the window, until something is heard.
+    probes: u32,
     outstanding: u64,
     /// Of what is outstanding: bytes of flows that are gone, and until when they count.
     abandoned: VecDeque<(Instant, u64)>,
@@ -138,6 +140,7 @@ impl Macroflow {
             order_chosen: false,
             grants: VecDeque::new(),
             granted: 0,
+            probes: 0,
             outstanding: 0,
             abandoned: VecDeque::new(),
             next_release: Instant::ZERO,

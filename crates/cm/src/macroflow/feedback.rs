@@ -11,7 +11,7 @@ use super::Macroflow;
 impl Macroflow {
     /// Takes in what was acknowledged. While its flow is `recovering` the window stays.
     pub(crate) fn acked(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>, recovering: bool) {
-        self.last_feedback = now;
+        (self.last_feedback, self.probes) = (now, 0);
         if let Some(rtt) = rtt {
             self.doubt_resumption(rtt);
             self.rtt.sample(rtt);
@@ -49,7 +49,7 @@ impl Macroflow {
 
     /// `bytes` are no longer under way, since they were lost.
     pub(crate) fn lost(&mut self, now: Instant, bytes: u64) {
-        self.last_feedback = now;
+        (self.last_feedback, self.probes) = (now, 0);
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.totals.lost += bytes;
         self.count_loss(0, bytes);

@@ -57,6 +57,9 @@ impl Macroflow {
     }
 
     fn grant(&mut self, now: Instant, id: FlowId, flow: &mut Flow) {
+        if !self.fits_window() {
+            self.probes = self.probes.saturating_sub(1);
+        }
         self.grants.push_back(Grant { flow: id, number: flow.given, given: now });
         flow.given = flow.given.wrapping_add(1);
         self.granted += 1;
@@ -81,8 +84,17 @@ impl Macroflow {
         }
     }
 
-    /// Room for one more packet. An empty path always has: a window below one packet would wait for ever.
+    /// So many packets may leave beyond the window, until something is heard.
+    pub(crate) fn probe(&mut self, packets: u32) {
+        self.probes = packets;
+    }
+
     fn has_room(&self) -> bool {
+        self.probes > 0 || self.fits_window()
+    }
+
+    /// Room for one more packet. An empty path always has: a window below one packet would wait for ever.
+    fn fits_window(&self) -> bool {
         let promised = u64::from(self.granted) * self.mtu;
         let used = self.outstanding + promised;
         used == 0 || used + self.mtu <= self.reckoned.window
@@ -309,6 +321,39 @@ mod tests {
         fn pace(&self, _: Duration) -> Rate {
             Rate::from_bps(MTU * 8 * 100)
         }
+    }
+
+    #[test]
+    fn probes_leave_beyond_the_window_and_count_until_something_is_heard() {
+        let mut cm = Manager::new(|_| Box::new(Fixed(9 * MTU)));
+        let flow = cm.open(IpAddr::V4(Ipv4Addr::LOCALHOST).into(), MTU);
+        // By its pace: one each 10 ms.
+        let send = |cm: &mut Manager, from: u64| {
+            (0..10).fold(0, |sent, n| {
+                let at = Instant::ZERO + Duration::from_millis(from + 10 * n);
+                let has_grant = cm.ask(at, flow).unwrap().is_some();
+                if has_grant {
+                    cm.notify(at, flow, MTU).unwrap();
+                }
+                sent + u64::from(has_grant)
+            })
+        };
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let come = |cm: &mut Manager, millis, packets| {
+            let update = Update { acked: packets * MTU, rtt: Some(RTT), ..Update::default() };
+            cm.update(at(millis), flow, update).unwrap();
+        };
+        assert_eq!(send(&mut cm, 0), 9);
+        cm.probe(at(200), flow, 2).unwrap();
+        assert_eq!((send(&mut cm, 200), cm.query(flow).unwrap().outstanding), (2, 11 * MTU));
+        come(&mut cm, 310, 2);
+        assert_eq!(send(&mut cm, 310), 0, "they count");
+        cm.probe(at(400), flow, 2).unwrap();
+        // One that waited for a grant leaves by the first.
+        assert!(cm.has_grant(flow));
+        cm.notify(at(400), flow, MTU).unwrap();
+        come(&mut cm, 400, 1);
+        assert_eq!(send(&mut cm, 500), 0, "something was heard");
     }
 
     /// Found by `timeous-lab short-beside`: who had asked a moment before pace would have let something go, and found the window full,

@@ -56,6 +56,19 @@ impl Manager {
         Ok(())
     }
 
+    /// Nothing is heard of what a flow has under way, though it should be: so many of its packets may leave beyond the window, so that
+    /// something is (RFC 9002 §7.5, RFC 8985 §7.3). They count as under way. News of any packet end what is left of it.
+    ///
+    /// # Errors
+    /// The flow is not open.
+    pub fn probe(&mut self, now: Instant, id: FlowId, packets: u32) -> Result<(), CmError> {
+        let (flow, macroflow, _) = self.parts(id)?;
+        macroflow.probe(packets);
+        let name = flow.macroflow;
+        self.settle(now, name);
+        Ok(())
+    }
+
     /// Whether a flow has asked and was not yet granted what it asked for.
     pub fn is_waiting(&self, id: FlowId) -> bool {
         self.flows.get(id).is_some_and(|flow| flow.waiting > 0)

@@ -23,6 +23,8 @@ const FARTHEST: u64 = WINDOW / 2;
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// An end that takes repeats holds an acknowledgement for so long at most.
 const ACK_DELAY: Duration = Duration::from_millis(5);
+/// As many packets leave beyond the window when one is overdue (RFC 9002 §6.2.4).
+const PROBES: u32 = 2;
 /// A round trip that hardly varies varies by so much.
 const LEAST_MARGIN: Duration = Duration::from_millis(2);
 
@@ -108,13 +110,31 @@ impl Connection {
                 self.timers.set(Timer::Overdue, passed_due.map_or(due, |at| at.min(due)));
                 return;
             }
-            *untold.told = if untold.is_passed { Told::Passed } else { Told::Late };
+            let is_late = !untold.is_passed;
+            *untold.told = if is_late { Told::Late } else { Told::Passed };
             self.repeats.remember(untold.token, untold.seq);
             self.events.push_back(Event::Overdue { token: untold.token });
+            if is_late {
+                self.probe(now, patience[0], cm);
+            }
         }
         match passed_due {
             Some(at) => self.timers.set(Timer::Overdue, at),
             None => self.timers.stop(Timer::Overdue),
+        }
+    }
+
+    /// Something is overdue, and nothing that was sent later is known to have arrived: what is sent now, though the window may be
+    /// full, tells a round trip from now what was lost, if that is sooner than the timeout. Once in that time, and not after a timeout,
+    /// which has probes of its own.
+    fn probe(&mut self, now: Instant, patience: Duration, cm: &mut Manager) {
+        let Some(flow) = self.flow.filter(|_| self.rate_sender.is_none() && self.silences == 0) else { return };
+        let is_sooner = told(cm.timeout(flow)).is_some_and(|timeout| patience + self.rtt <= timeout);
+        let is_due = self.repeats.probed_at.is_none_or(|at| now - at >= patience);
+        // Before a round trip was measured nobody knows what is overdue.
+        if is_sooner && is_due && self.measured_at.is_some() {
+            self.repeats.probed_at = Some(now);
+            told(cm.probe(now, flow, PROBES));
         }
     }
 

@@ -99,6 +99,31 @@ fn the_end_of_a_burst_is_overdue_long_before_the_timeout() {
     );
 }
 
+/// Found by `timeous-lab bloat`: in bursts of losses a stream was silent for a fifth of a second, at a round trip of 50 ms.
+#[test]
+fn where_all_of_a_window_is_lost_two_packets_more_say_so_long_before_the_timeout() {
+    let mut pair = Pair::with(asking(), Config::default(), [LinkConfig::default(), LinkConfig::default()], 9);
+    pair.connect();
+    let now = pair.now;
+    // What round trips take is known by then.
+    fill(&mut pair.client, 60, 200, now, MS * 20);
+    pair.run_for(SEC * 3);
+    let began = pair.now;
+    pair.links[0].become_like(LinkConfig { loss: 1.0, ..LinkConfig::default() });
+    fill(&mut pair.client, 500, 1_000, began, Duration::ZERO);
+    pair.run_for(MS * 20);
+    let window = pair.client.outstanding();
+    pair.run_for(MS * 20);
+    assert!(window >= 4_000 && pair.client.outstanding() == window, "the window is full: {window}");
+    pair.links[0].become_like(LinkConfig::default());
+    let came = pair.run_until(SEC, |pair| pair.server.received.len() == 62);
+    let took = pair.now - began;
+    assert!(came && took < MS * 120, "an acknowledgement that waits 20 ms, and the ways: {took:?}");
+    pair.run_until(began + MS * 200 - pair.now, |pair| pair.client.connection.statistics().lost >= 4);
+    let statistics = pair.client.connection.statistics();
+    assert!(statistics.lost >= 4 && statistics.timeouts == 0, "{statistics:?}");
+}
+
 /// Found by `timeous-lab peers`: while a stream said nothing, another flow filled the queue. Its timeouts were shorter than a round trip
 /// from then on, and none was measured any more.
 #[test]
