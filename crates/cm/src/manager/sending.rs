@@ -57,7 +57,8 @@ impl Manager {
     }
 
     /// Nothing is heard of what a flow has under way, though it should be: so many of its packets may leave beyond the window, so that
-    /// something is (RFC 9002 §7.5, RFC 8985 §7.3). They count as under way. News of any packet end what is left of it.
+    /// something is (RFC 9002 §7.5, RFC 8985 §7.3). They count as under way. News of any packet end what is left of it. They are
+    /// granted to whose turn it is among flows that share a window; who never asks has [`notify_unasked`](Self::notify_unasked).
     ///
     /// # Errors
     /// The flow is not open.

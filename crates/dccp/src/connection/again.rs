@@ -16,7 +16,7 @@ pub(super) struct Repeats {
     pub(super) first: BTreeMap<u64, Seq>,
     /// When something that was overdue for later ones was found to have arrived.
     pub(super) reordered_at: Option<Instant>,
-    /// When something was last allowed to leave beyond the window, since nothing was heard.
+    /// When something was last allowed to leave beyond the window.
     pub(super) probed_at: Option<Instant>,
     /// Whether the driver was told that the peer takes what is sent again.
     pub(super) is_told: bool,

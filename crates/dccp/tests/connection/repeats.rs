@@ -16,6 +16,16 @@ fn asking() -> Config {
     Config { repeats: true, ..Config::default() }
 }
 
+/// A pair that knows by 60 ADUs what round trips take.
+fn measured() -> Pair {
+    let mut pair = Pair::with(asking(), Config::default(), [LinkConfig::default(), LinkConfig::default()], 9);
+    pair.connect();
+    let now = pair.now;
+    fill(&mut pair.client, 60, 200, now, MS * 20);
+    pair.run_for(SEC * 3);
+    pair
+}
+
 /// Sends 400 ADUs over `link`, repeating what is lost or overdue until it is acknowledged, and checks what came.
 fn deliver(link: LinkConfig, ccid: Ccid, seed: u64) -> Pair {
     let config = asking().with_ccids(&[ccid]);
@@ -79,12 +89,7 @@ fn a_copy_too_many_is_dropped_before_the_application() {
 
 #[test]
 fn the_end_of_a_burst_is_overdue_long_before_the_timeout() {
-    let mut pair = Pair::with(asking(), Config::default(), [LinkConfig::default(), LinkConfig::default()], 9);
-    pair.connect();
-    let now = pair.now;
-    // What round trips take is known by then.
-    fill(&mut pair.client, 60, 200, now, MS * 20);
-    pair.run_for(SEC * 3);
+    let mut pair = measured();
     let before = pair.client.connection.statistics().repeats_sent;
     assert_eq!(before, 0);
     let sent: Instant = pair.now;
@@ -102,12 +107,7 @@ fn the_end_of_a_burst_is_overdue_long_before_the_timeout() {
 /// Found by `timeous-lab bloat`: in bursts of losses a stream was silent for a fifth of a second, at a round trip of 50 ms.
 #[test]
 fn where_all_of_a_window_is_lost_two_packets_more_say_so_long_before_the_timeout() {
-    let mut pair = Pair::with(asking(), Config::default(), [LinkConfig::default(), LinkConfig::default()], 9);
-    pair.connect();
-    let now = pair.now;
-    // What round trips take is known by then.
-    fill(&mut pair.client, 60, 200, now, MS * 20);
-    pair.run_for(SEC * 3);
+    let mut pair = measured();
     let began = pair.now;
     pair.links[0].become_like(LinkConfig { loss: 1.0, ..LinkConfig::default() });
     fill(&mut pair.client, 500, 1_000, began, Duration::ZERO);
