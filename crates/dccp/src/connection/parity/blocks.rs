@@ -3,6 +3,7 @@
 use timeous_core::{AduMeta, Duration, FrameId, Instant, PathState, Priority};
 
 use super::covered::BlockId;
+use super::rebuild::padded;
 use super::stake::is_referred_to;
 use crate::options::PARITY_MAP;
 use crate::seq::Seq;
@@ -75,11 +76,8 @@ impl Block {
         meta: &AduMeta,
         payload: &[u8],
     ) {
-        let mut shard = Vec::with_capacity(payload.len() + 2);
-        shard.extend_from_slice(&(payload.len() as u16).to_be_bytes());
-        shard.extend_from_slice(payload);
         self.seqs.push(seq);
-        self.shards.push(shard);
+        self.shards.push(padded(payload, payload.len() + 2).expect("a payload is shorter than a datagram"));
         self.priority = self.priority.max(meta.priority);
         self.newest = *meta;
         self.frames += usize::from(meta.frame == FrameId::NONE || meta.frame != self.frame);
