@@ -17,7 +17,9 @@
 //! - Far above its aim the window goes at once to what the path holds without a queue, once a round trip, while nobody
 //!   else fills it: when a link slows down, a queue that lasts ten round trips is frames too late.
 //! - Packets that waited for each other tell the link's rate. Where less of the window waits than is to, it grows at doubling speed
-//!   to what such a link holds without a queue; and a queue of its own making takes no more of it than that.
+//!   to what such a link holds without a queue; and a queue of its own making takes no more of it than that. In slow start it goes
+//!   there at once, by the first flight's trains. Where they told of a rate that goes up and down, a stream of bursts leaves at twice
+//!   the window's rate: nobody sees by packets that do not wait that a link carries more again.
 //! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each thirty round trips as
 //!   long as it does, and when its window is four times what it was: with windows of a few packets its own swing does not always
 //!   empty the queue, and who fills a queue since it takes it for others' would never find out. A pause takes them away, too.
@@ -34,7 +36,8 @@
 //!   lost in bursts of four, one block in seven loses as much by chance.
 //! - A mark takes a fifth (RFC 8511), once a round trip.
 //! - A timeout leaves two packets, until something is heard: then the window is what any loss leaves. The end of a frame lost in
-//!   one burst is a timeout, since nothing follows it. The fourth in a row is persistent congestion, as for QUIC what lasts for
+//!   one burst is a timeout, since nothing follows it; one with no more than half of the window, alone, leaves the window, as
+//!   QUIC's probe timeout does (RFC 9002 §6.2.1, §7.5). The fourth in a row is persistent congestion, as for QUIC what lasts for
 //!   three: from the two packets on it is slow start again (RFC 9002 §7.6).
 
 mod losses;
@@ -70,6 +73,8 @@ const MARKED: f64 = 0.8;
 const LOST: f64 = 0.7;
 /// What trains of packets told of the link's rate counts for two round trips and this time, two frames or more.
 const TOLD_FOR: Duration = Duration::from_millis(100);
+/// A stream that had nothing to send is one of bursts for so long.
+const BURSTY_FOR: Duration = Duration::from_secs(1);
 /// After more timeouts in a row the congestion persists (RFC 9002 §7.6.1).
 const PERSISTENT: u32 = 3;
 /// So many acknowledgements in a row that tell of a queue end the start.
@@ -113,6 +118,9 @@ pub struct Copa {
     flight: Flight,
     /// More was lost of late than a path may lose.
     is_worn: bool,
+    /// There was nothing to send, then and of late.
+    starved_at: Option<Instant>,
+    is_bursty: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -146,6 +154,8 @@ impl Copa {
             before_timeout: None,
             flight: Flight::default(),
             is_worn: false,
+            starved_at: None,
+            is_bursty: false,
         }
     }
 
@@ -170,7 +180,12 @@ impl Copa {
     /// What the path holds without a queue, and a packet more, as far as trains told it just now.
     fn fits(&self, now: Instant, look: &Look) -> Option<f64> {
         let rate = self.path.link_rate(now, look.srtt * 2 + TOLD_FOR).filter(|_| !self.is_worn)?;
-        Some(rate * look.base.as_secs_f64() / self.mtu + 1.0)
+        Some(self.in_base(rate, look))
+    }
+
+    /// What a link of this rate holds without a queue, and a packet more.
+    fn in_base(&self, rate: f64, look: &Look) -> f64 {
+        rate * look.base.as_secs_f64() / self.mtu + 1.0
     }
 
     /// The least that a queue leaves of the window.
@@ -186,6 +201,12 @@ impl Copa {
     }
 
     fn begin(&mut self, now: Instant, mut start: Start, acked: &Acked, look: &Look) {
+        let told =
+            self.path.flight_rate(now, look.srtt * 2 + TOLD_FOR).filter(|_| !self.is_worn && acked.window_limited);
+        if let Some(fits) = told.map(|rate| self.in_base(rate, look)).filter(|&fits| fits > self.window) {
+            (self.window, self.start) = (fits, None);
+            return;
+        }
         let waits = self.in_time(look.waited.saturating_sub(look.packet_time), look.base + look.waited);
         start.in_a_row = if waits > ROOM { start.in_a_row + 1 } else { 0 };
         if start.in_a_row >= START_SAMPLES {
@@ -242,6 +263,13 @@ impl Copa {
         }
     }
 
+    /// Whether a timeout tells no more than that the end of a frame was lost: once, with little under way, and nothing seen of a full queue or
+    /// of others.
+    fn lost_a_tail(&self, timed_out: &TimedOut) -> bool {
+        let is_little = timed_out.outstanding > 0 && timed_out.outstanding * 2 <= self.bytes();
+        is_little && !timed_out.again && self.silence.is_none() && self.rival.is_none() && !self.is_full()
+    }
+
     /// After silence nobody knows what waits. But others who were there a moment ago are thought to be there still.
     fn forget_queue(&mut self) {
         (self.pace, self.drain) = (Velocity::STILL, None);
@@ -283,6 +311,10 @@ impl Controller for Copa {
     }
 
     fn on_sent(&mut self, now: Instant, sent: Sent) {
+        if sent.app_limited {
+            self.starved_at = Some(now);
+        }
+        self.is_bursty = self.starved_at.is_some_and(|at| now.saturating_since(at) < BURSTY_FOR);
         if let Some(rival) = self.rival.as_mut().filter(|_| sent.app_limited) {
             rival.left_unused(now);
         }
@@ -344,11 +376,16 @@ impl Controller for Copa {
 
     /// Two packets and, if the silence was long, from there at doubling speed to what was, or until something waits.
     fn on_timeout(&mut self, now: Instant, timed_out: TimedOut) {
+        // Where slow start had not come to its end nobody knows yet what fits.
+        let is_known = self.start.is_none_or(|start| start.threshold.is_some());
+        if is_known && self.lost_a_tail(&timed_out) {
+            self.before_timeout = None;
+            self.silence = Some(Silence { then: self.window, timeouts: 1 });
+            return;
+        }
         if !timed_out.again {
             self.before_timeout = Some(Before { window: self.window, start: self.start });
         }
-        // Where slow start had not come to its end nobody knows yet what fits.
-        let is_known = self.start.is_none_or(|start| start.threshold.is_some());
         if timed_out.outstanding > 0 {
             let before = self.start.and_then(|start| start.threshold).unwrap_or(self.window);
             let threshold = if timed_out.again { before } else { self.window.max(before / 2.0) };
@@ -405,7 +442,8 @@ impl Controller for Copa {
     }
 
     fn pace(&self, srtt: Duration) -> Rate {
-        pace::above(self.bytes(), self.start.is_some(), srtt)
+        let is_unsteady = self.mode == Mode::Short && self.is_bursty && self.path.is_unsteady();
+        pace::above(self.bytes(), self.start.is_some() || is_unsteady, srtt)
     }
 }
 

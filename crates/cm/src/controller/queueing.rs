@@ -46,6 +46,8 @@ pub(super) struct Queueing {
     rate: Option<f64>,
     counted: Counted,
     trains: Trains,
+    flights: Trains,
+    acked_at: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +107,8 @@ impl Queueing {
             rate: None,
             counted: Counted::default(),
             trains: Trains::default(),
+            flights: Trains::of_flights(),
+            acked_at: Instant::ZERO,
         }
     }
 
@@ -124,21 +128,37 @@ impl Queueing {
             self.peak.measured(now, PEAK_WINDOW, rtt);
         }
         self.count_round(now, acked.bytes);
-        self.trains.acked(now, acked.bytes, self.mtu, acked.rtt.and_then(|rtt| self.has_waited(rtt)));
+        let waited = acked.rtt.and_then(|rtt| self.has_waited(now, acked.bytes, rtt));
+        self.trains.acked(now, acked.bytes, self.mtu, waited);
+        self.flights.acked(now, acked.bytes, self.mtu, waited);
+        self.acked_at = now;
         self.look()
     }
 
-    /// Whether a packet with this round trip waited behind another.
-    fn has_waited(&self, rtt: Duration) -> Option<bool> {
+    /// Whether a packet with this round trip waited behind another, and was there before the link was through with what was acknowledged
+    /// last: the queue may have run empty meanwhile, and another packet wait for others than the last.
+    fn has_waited(&self, now: Instant, bytes: u64, rtt: Duration) -> Option<bool> {
         let fastest = self.fastest.get().into_iter().chain(self.trains.latest()).fold(0.0, f64::max);
-        let packet_time =
-            if fastest > 0.0 { Duration::from_secs_f64(self.mtu as f64 / fastest) } else { Duration::ZERO };
-        Some(rtt.saturating_sub(self.base.get()?) > packet_time + BEHIND)
+        let takes =
+            |bytes: u64| if fastest > 0.0 { Duration::from_secs_f64(bytes as f64 / fastest) } else { Duration::ZERO };
+        let waited = rtt.saturating_sub(self.base.get()?);
+        let was_there = now.saturating_since(self.acked_at) <= waited + takes(bytes) + BEHIND;
+        Some(waited > takes(self.mtu) + BEHIND && was_there)
     }
 
     /// The rate of the link in bytes a second, if trains of packets told it within this time.
     pub(super) fn link_rate(&self, now: Instant, within: Duration) -> Option<f64> {
         self.trains.rate(now, within)
+    }
+
+    /// Whether the rate of the link goes up and down, as far as trains told it.
+    pub(super) fn is_unsteady(&self) -> bool {
+        self.trains.is_unsteady()
+    }
+
+    /// The same by the short trains of a first flight.
+    pub(super) fn flight_rate(&self, now: Instant, within: Duration) -> Option<f64> {
+        self.flights.rate(now, within)
     }
 
     fn count_round(&mut self, now: Instant, bytes: u64) {
@@ -202,6 +222,7 @@ impl Queueing {
         (self.standing, self.highest, self.peak) = (Least::default(), Greatest::default(), Greatest::default());
         (self.round, self.counted) = (None, Counted::default());
         self.trains.pause();
+        self.flights.pause();
     }
 
     pub(super) fn look(&self) -> Option<Look> {
@@ -221,5 +242,30 @@ impl Queueing {
             packet_time: fastest.map_or(Duration::ZERO, time_at),
             least_packet_time: most.map_or(Duration::ZERO, time_at),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MTU: u64 = 1_000;
+
+    /// Found by `timeous-lab bloat`: a train began before a pause and ended after it, and its link seemed to carry a twentieth.
+    #[test]
+    fn what_came_to_an_empty_queue_is_no_part_of_the_train_before() {
+        let mut path = Queueing::new(MTU, Duration::from_secs(10));
+        let mut now = Instant::ZERO;
+        for _ in 0..3 {
+            now += Duration::from_millis(700);
+            for n in 0..5 {
+                // A packet each 10 ms. The first of each burst met a few others' packets.
+                now += Duration::from_millis(10);
+                let rtt = Some(Duration::from_millis(if path.base().is_none() { 100 } else { 115 + 10 * n }));
+                path.acked(now, &Acked { bytes: MTU, outstanding: 0, rtt, srtt: rtt, window_limited: true });
+            }
+        }
+        assert_eq!(path.link_rate(now, Duration::from_millis(100)), Some(100_000.0));
+        assert!(!path.is_unsteady());
     }
 }

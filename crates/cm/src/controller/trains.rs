@@ -4,20 +4,27 @@
 
 use timeous_core::{Duration, Instant};
 
-use super::extreme::Greatest;
+use super::extreme::{Greatest, Least};
 
-/// What a train has at least. Acknowledgements come for two packets, and one alone waits for company for 20 ms.
-const LEAST_PACKETS: u64 = 4;
-const LEAST_TIME: Duration = Duration::from_millis(40);
+/// What a train has at least, packets and time. Acknowledgements come for two packets, and one alone waits for company for 20 ms.
+const LEAST: (u64, Duration) = (4, Duration::from_millis(40));
+/// As much has the first flight of a stream. Among others such a train tells more than there is for one.
+const LEAST_OF_FLIGHT: (u64, Duration) = (6, Duration::from_millis(10));
 /// The best train of so long counts: one that the link's way back held up tells too little.
 const BEST_OF: Duration = Duration::from_millis(300);
+/// A link is unsteady whose rate was as many times as much as at another time of as long.
+const UNSTEADY: f64 = 2.0;
+const COMPARED: Duration = Duration::from_secs(10);
 
 /// Measures trains. It counts in bytes and seconds.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Trains {
+    least: (u64, Duration),
     train: Option<Train>,
     best: Greatest<f64>,
     latest: Option<(Instant, f64)>,
+    fastest: Greatest<f64>,
+    slowest: Least<f64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +33,23 @@ struct Train {
     bytes: u64,
 }
 
+impl Default for Trains {
+    fn default() -> Self {
+        Self::of(LEAST)
+    }
+}
+
 impl Trains {
+    /// Those of a first flight count, too.
+    pub(super) fn of_flights() -> Self {
+        Self::of(LEAST_OF_FLIGHT)
+    }
+
+    fn of(least: (u64, Duration)) -> Self {
+        let (fastest, slowest) = (Greatest::default(), Least::default());
+        Self { least, train: None, best: Greatest::default(), latest: None, fastest, slowest }
+    }
+
     /// Bytes are acknowledged, in packets of `mtu` at most. Did the newest of them wait behind another? `None`: that is not known.
     pub(super) fn acked(&mut self, now: Instant, bytes: u64, mtu: u64, waited: Option<bool>) {
         if waited == Some(false) {
@@ -37,10 +60,13 @@ impl Trains {
         let Some(train) = &mut self.train else { return };
         train.bytes += bytes;
         let lasted = now.saturating_since(train.began);
-        if waited.is_some() && lasted >= LEAST_TIME && train.bytes >= LEAST_PACKETS * mtu {
+        let (packets, time) = self.least;
+        if waited.is_some() && lasted >= time && train.bytes >= packets * mtu {
             let rate = train.bytes as f64 / lasted.as_secs_f64();
             self.best.measured(now, BEST_OF, rate);
             self.latest = Some((now, rate));
+            self.fastest.measured(now, COMPARED, rate);
+            self.slowest.measured(now, COMPARED, rate);
             self.train = Some(Train { began: now, bytes: 0 });
         }
     }
@@ -54,6 +80,11 @@ impl Trains {
     pub(super) fn rate(&self, now: Instant, within: Duration) -> Option<f64> {
         let (at, _) = self.latest?;
         self.best.get().filter(|_| now.saturating_since(at) <= within)
+    }
+
+    /// Whether the rate goes up and down.
+    pub(super) fn is_unsteady(&self) -> bool {
+        self.fastest.get().zip(self.slowest.get()).is_some_and(|(fastest, slowest)| fastest > UNSTEADY * slowest)
     }
 
     /// What comes next waits for nothing of before.
@@ -91,6 +122,19 @@ mod tests {
         assert_eq!(trains.rate(at(2_050), second), Some(100_000.0));
         assert_eq!(trains.rate(at(3_050), second), None, "that was long ago");
         assert_eq!(trains.latest(), Some(100_000.0));
+        assert!(!trains.is_unsteady());
+        (0..=10).for_each(|n| trains.acked(at(4_000 + 4 * n), MTU, MTU, Some(n > 0)));
+        assert_eq!(trains.latest(), Some(250_000.0));
+        assert!(trains.is_unsteady());
+    }
+
+    #[test]
+    fn of_a_first_flight_ten_milliseconds_are_enough() {
+        let tell = |mut trains: Trains| {
+            (0..=6).for_each(|n| trains.acked(at(2 * n), MTU, MTU, Some(n > 0)));
+            trains.latest()
+        };
+        assert_eq!([tell(Trains::default()), tell(Trains::of_flights())], [None, Some(500_000.0)]);
     }
 
     #[test]

@@ -378,6 +378,40 @@ fn trains_of_packets_tell_what_fits() {
     assert!((10.0..12.5).contains(&script.copa.window), "{}", script.copa.window);
 }
 
+/// Found by `timeous-lab bloat`: where the deadline is two round trips, the first two groups of a stream were over before its window had
+/// doubled to what fits.
+#[test]
+fn the_first_flight_tells_what_fits() {
+    let mut script = Script { copa: Copa::new(MTU), now: Instant::ZERO };
+    // Ten packets, over a link that carries one each 2 ms.
+    for n in 0..7 {
+        script.now += millis(2);
+        script.ack(MTU, 100 + 2 * n, true);
+    }
+    close(script.copa.window, 51.0, 0.5);
+    assert!(script.copa.start.is_none());
+}
+
+/// Found by `timeous-lab bloat`: the last packets of a group were lost, the timeout fell into the next intra frame, and for a round trip
+/// that had two packets.
+#[test]
+fn the_end_of_a_frame_that_is_lost_leaves_the_window_once() {
+    let little = |again| TimedOut { outstanding: 5 * MTU, again };
+    let mut script = Script::steady(32.0);
+    script.copa.on_timeout(script.now, little(false));
+    close(script.copa.window, 32.0, 0.1);
+    script.copa.on_timeout(script.now, little(false));
+    assert_eq!(script.copa.window(), 2 * MTU, "nothing was heard meanwhile");
+    script.acks(1, 100);
+    close(script.copa.window, 32.0, 0.1);
+    script.copa.on_timeout(script.now, TimedOut { outstanding: 17 * MTU, again: false });
+    assert_eq!(script.copa.window(), 2 * MTU, "that was more than an end");
+    let mut script = Script::steady(32.0);
+    script.acks(10, 200);
+    script.copa.on_timeout(script.now, little(false));
+    assert_eq!(script.copa.window(), 2 * MTU, "the queue was as full as ever");
+}
+
 #[test]
 fn an_idle_path_halves_the_window_each_timeout() {
     let mut copa = Copa::new(MTU);

@@ -33,6 +33,28 @@ fn what_is_found_empty_after_a_pause_is_not_others_a_moment_later() {
     assert!(!script.copa.is_among_others());
 }
 
+/// Found by `timeous-lab bloat`: what a mobile link carries again nobody saw, since all left at the pace of the slow time.
+#[test]
+fn where_the_link_is_unsteady_packets_leave_faster_so_that_trains_tell_of_what_changed() {
+    let mut script = Script::steady(20.0);
+    let rtt = millis(100);
+    let own = |script: &Script| script.copa.window() as f64 * 8.0 / 0.1;
+    for (apart, faster) in [(10, 1.2), (6, 1.2), (2, 2.0)] {
+        // A burst of packets, and then silence.
+        script.now += millis(500);
+        script.copa.on_sent(script.now, Sent { bytes: MTU, outstanding: MTU, app_limited: true });
+        for n in 0..25 {
+            script.now += millis(apart);
+            script.ack(MTU, 100 + apart * n, true);
+        }
+        script.acks(3, 100);
+        close(script.copa.pace(rtt).as_bps() as f64 / own(&script), faster, 0.01);
+    }
+    script.now += BURSTY_FOR;
+    script.copa.on_sent(script.now, Sent { bytes: MTU, outstanding: MTU, app_limited: false });
+    close(script.copa.pace(rtt).as_bps() as f64 / own(&script), 1.2, 0.01);
+}
+
 #[test]
 fn who_has_four_times_the_window_among_others_finds_out_whether_there_are_any() {
     for are_there in [false, true] {
