@@ -19,7 +19,8 @@
 //! - Packets that waited for each other tell the link's rate. Where less of the window waits than is to, it grows at doubling speed
 //!   to what such a link holds without a queue; and a queue of its own making takes no more of it than that. In slow start it goes
 //!   there at once, by the first flight's trains. Where they told of a rate that goes up and down, a stream of bursts leaves at twice
-//!   the window's rate: nobody sees by packets that do not wait that a link carries more again.
+//!   the window's rate: nobody sees by packets that do not wait that a link carries more again. After a pause its window is what
+//!   such a link carried at its best of late.
 //! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each thirty round trips as
 //!   long as it does, and when its window is four times what it was: with windows of a few packets its own swing does not always
 //!   empty the queue, and who fills a queue since it takes it for others' would never find out. A pause takes them away, too.
@@ -263,6 +264,19 @@ impl Copa {
         }
     }
 
+    /// After a pause nobody knows what an unsteady link carries now: the window is what it carried at its best of late, as in BBR's
+    /// model. One that carries less shows that by a queue within a round trip.
+    fn hope_for_the_best(&mut self) {
+        let is_known = self.mode == Mode::Short && self.start.is_none() && !self.is_worn;
+        if is_known
+            && self.path.is_unsteady()
+            && let Some(look) = self.path.look()
+            && let Some(best) = self.path.best_link_rate()
+        {
+            self.window = self.window.max(self.in_base(best, &look));
+        }
+    }
+
     /// Whether a timeout tells no more than that the end of a frame was lost: once, with little under way, and nothing seen of a full queue or
     /// of others.
     fn lost_a_tail(&self, timed_out: &TimedOut) -> bool {
@@ -419,6 +433,7 @@ impl Controller for Copa {
         self.end_drain(false);
         (self.drained_at, self.has_paused) = (Some(now), true);
         if timeouts == 0 {
+            self.hope_for_the_best();
             return;
         }
         self.flight = Flight::default();

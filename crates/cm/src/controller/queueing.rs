@@ -151,6 +151,11 @@ impl Queueing {
         self.trains.rate(now, within)
     }
 
+    /// The best rate of the link in the seconds in which it may go up and down.
+    pub(super) fn best_link_rate(&self) -> Option<f64> {
+        self.trains.best()
+    }
+
     /// Whether the rate of the link goes up and down, as far as trains told it.
     pub(super) fn is_unsteady(&self) -> bool {
         self.trains.is_unsteady()

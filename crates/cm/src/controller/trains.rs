@@ -82,6 +82,11 @@ impl Trains {
         self.best.get().filter(|_| now.saturating_since(at) <= within)
     }
 
+    /// The best of the time in which the rate may go up and down.
+    pub(super) fn best(&self) -> Option<f64> {
+        self.fastest.get()
+    }
+
     /// Whether the rate goes up and down.
     pub(super) fn is_unsteady(&self) -> bool {
         self.fastest.get().zip(self.slowest.get()).is_some_and(|(fastest, slowest)| fastest > UNSTEADY * slowest)
@@ -126,6 +131,7 @@ mod tests {
         (0..=10).for_each(|n| trains.acked(at(4_000 + 4 * n), MTU, MTU, Some(n > 0)));
         assert_eq!(trains.latest(), Some(250_000.0));
         assert!(trains.is_unsteady());
+        assert_eq!(trains.best(), Some(250_000.0));
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn what_is_found_empty_after_a_pause_is_not_others_a_moment_later() {
 
 /// Found by `timeous-lab bloat`: what a mobile link carries again nobody saw, since all left at the pace of the slow time.
 #[test]
-fn where_the_link_is_unsteady_packets_leave_faster_so_that_trains_tell_of_what_changed() {
+fn where_the_link_is_unsteady_what_it_carries_again_is_seen_by_trains_and_hoped_for_after_pauses() {
     let mut script = Script::steady(20.0);
     let rtt = millis(100);
     let own = |script: &Script| script.copa.window() as f64 * 8.0 / 0.1;
@@ -50,6 +50,9 @@ fn where_the_link_is_unsteady_packets_leave_faster_so_that_trains_tell_of_what_c
         script.acks(3, 100);
         close(script.copa.pace(rtt).as_bps() as f64 / own(&script), faster, 0.01);
     }
+    script.copa.window = 20.0;
+    script.copa.on_idle(script.now, 0);
+    close(script.copa.window, 51.0, 0.5);
     script.now += BURSTY_FOR;
     script.copa.on_sent(script.now, Sent { bytes: MTU, outstanding: MTU, app_limited: false });
     close(script.copa.pace(rtt).as_bps() as f64 / own(&script), 1.2, 0.01);
