@@ -180,13 +180,12 @@ impl Copa {
 
     /// What the path holds without a queue, and a packet more, as far as trains told it just now.
     fn fits(&self, now: Instant, look: &Look) -> Option<f64> {
-        let rate = self.path.link_rate(now, look.srtt * 2 + TOLD_FOR).filter(|_| !self.is_worn)?;
-        Some(self.in_base(rate, look))
+        self.in_base(self.path.link_rate(now, look.srtt * 2 + TOLD_FOR), look)
     }
 
     /// What a link of this rate holds without a queue, and a packet more.
-    fn in_base(&self, rate: f64, look: &Look) -> f64 {
-        rate * look.base.as_secs_f64() / self.mtu + 1.0
+    fn in_base(&self, rate: Option<f64>, look: &Look) -> Option<f64> {
+        rate.filter(|_| !self.is_worn).map(|rate| rate * look.base.as_secs_f64() / self.mtu + 1.0)
     }
 
     /// The least that a queue leaves of the window.
@@ -202,9 +201,8 @@ impl Copa {
     }
 
     fn begin(&mut self, now: Instant, mut start: Start, acked: &Acked, look: &Look) {
-        let told =
-            self.path.flight_rate(now, look.srtt * 2 + TOLD_FOR).filter(|_| !self.is_worn && acked.window_limited);
-        if let Some(fits) = told.map(|rate| self.in_base(rate, look)).filter(|&fits| fits > self.window) {
+        let told = self.in_base(self.path.flight_rate(now, look.srtt * 2 + TOLD_FOR), look);
+        if let Some(fits) = told.filter(|&fits| acked.window_limited && fits > self.window) {
             (self.window, self.start) = (fits, None);
             return;
         }
@@ -266,14 +264,11 @@ impl Copa {
 
     /// After a pause nobody knows what an unsteady link carries now: the window is what it carried at its best of late, as in BBR's
     /// model. One that carries less shows that by a queue within a round trip.
-    fn hope_for_the_best(&mut self) {
-        let is_known = self.mode == Mode::Short && self.start.is_none() && !self.is_worn;
-        if is_known
-            && self.path.is_unsteady()
-            && let Some(look) = self.path.look()
-            && let Some(best) = self.path.best_link_rate()
-        {
-            self.window = self.window.max(self.in_base(best, &look));
+    fn hope_for_the_best(&mut self, now: Instant) {
+        let is_known = self.mode == Mode::Short && self.start.is_none();
+        let Some(look) = self.path.look().filter(|_| is_known && self.path.is_unsteady()) else { return };
+        if let Some(best) = self.in_base(self.path.best_link_rate(now), &look) {
+            self.window = self.window.max(best);
         }
     }
 
@@ -433,7 +428,7 @@ impl Controller for Copa {
         self.end_drain(false);
         (self.drained_at, self.has_paused) = (Some(now), true);
         if timeouts == 0 {
-            self.hope_for_the_best();
+            self.hope_for_the_best(now);
             return;
         }
         self.flight = Flight::default();

@@ -151,9 +151,9 @@ impl Queueing {
         self.trains.rate(now, within)
     }
 
-    /// The best rate of the link in the seconds in which it may go up and down.
-    pub(super) fn best_link_rate(&self) -> Option<f64> {
-        self.trains.best()
+    /// The best rate of the link of late, over which [`Self::is_unsteady`] compares.
+    pub(super) fn best_link_rate(&self, now: Instant) -> Option<f64> {
+        self.trains.best(now)
     }
 
     /// Whether the rate of the link goes up and down, as far as trains told it.
@@ -161,7 +161,7 @@ impl Queueing {
         self.trains.is_unsteady()
     }
 
-    /// The same by the short trains of a first flight.
+    /// The rate of the link by trains as short as a first flight.
     pub(super) fn flight_rate(&self, now: Instant, within: Duration) -> Option<f64> {
         self.flights.rate(now, within)
     }

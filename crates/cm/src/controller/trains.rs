@@ -82,9 +82,10 @@ impl Trains {
         self.best.get().filter(|_| now.saturating_since(at) <= within)
     }
 
-    /// The best of the time in which the rate may go up and down.
-    pub(super) fn best(&self) -> Option<f64> {
-        self.fastest.get()
+    /// The best of the time over which rates are compared, if anything was told in it.
+    pub(super) fn best(&self, now: Instant) -> Option<f64> {
+        let (at, _) = self.latest?;
+        self.fastest.get().filter(|_| now.saturating_since(at) <= COMPARED)
     }
 
     /// Whether the rate goes up and down.
@@ -131,7 +132,11 @@ mod tests {
         (0..=10).for_each(|n| trains.acked(at(4_000 + 4 * n), MTU, MTU, Some(n > 0)));
         assert_eq!(trains.latest(), Some(250_000.0));
         assert!(trains.is_unsteady());
-        assert_eq!(trains.best(), Some(250_000.0));
+        assert_eq!(
+            [trains.best(at(14_000)), trains.best(at(15_000))],
+            [Some(250_000.0), None],
+            "that was too long ago"
+        );
     }
 
     #[test]
