@@ -52,7 +52,7 @@ use timeous_core::{Duration, Instant, Rate};
 
 use super::queueing::{Look, Queueing};
 use super::{Acked, Congestion, Controller, Sent, TimedOut, initial, pace};
-use phases::{Before, Drain, Flight, Silence, Start, share};
+use phases::{Before, Drain, Flight, Paused, Silence, Start, share};
 use rival::Rival;
 use standstill::Standstill;
 use velocity::Velocity;
@@ -110,7 +110,7 @@ pub struct Copa {
     /// The window when it last found out whose the queue is.
     found_with: f64,
     /// Nothing of its own was under way, and nothing was heard since.
-    has_paused: bool,
+    paused: Option<Paused>,
     /// A queue that was full, and until when that counts.
     full: Option<(Instant, f64)>,
     reduced_at: Option<Instant>,
@@ -148,7 +148,7 @@ impl Copa {
             drained_at: None,
             drain: None,
             found_with: 0.0,
-            has_paused: false,
+            paused: None,
             full: None,
             reduced_at: None,
             silence: None,
@@ -339,8 +339,10 @@ impl Controller for Copa {
             return;
         };
         self.mind_losses(now, &look);
-        if acked.rtt.is_some() && std::mem::take(&mut self.has_paused) {
-            self.look_after_pause(now, &look);
+        if acked.rtt.is_some()
+            && let Some(paused) = self.paused.take()
+        {
+            self.look_after_pause(now, &look, paused);
         }
         self.look_for_others(now, &acked, &look);
         let holds = self.mode == Mode::Among && self.drain.is_none();
@@ -425,8 +427,9 @@ impl Controller for Copa {
     fn on_idle(&mut self, now: Instant, timeouts: u32) {
         self.path.paused(now);
         // Nothing of its own is in the queue.
+        let drained = self.drain.filter(|_| self.mode == Mode::Among).map(|_| self.window);
         self.end_drain(false);
-        (self.drained_at, self.has_paused) = (Some(now), true);
+        (self.drained_at, self.paused) = (Some(now), Some(Paused { drained }));
         if timeouts == 0 {
             self.hope_for_the_best(now);
             return;

@@ -39,7 +39,7 @@ impl Connection {
             Timer::Overdue => self.watch_overdue(now, cm),
             Timer::KeepAlive => {
                 self.queue(Control::Sync { ack: self.sequence.gsr() });
-                self.watch_for_feedback(now, cm);
+                self.expect_feedback(now, cm);
             }
             Timer::AckDelay => match &mut self.rate_receiver {
                 Some(receiver) => receiver.on_timeout(now),
@@ -97,9 +97,17 @@ impl Connection {
         self.flow.and_then(|flow| told(cm.query(flow))).is_some_and(|path| path.srtt.is_some())
     }
 
-    /// Data were sent: from now on the peer owes a sign of life. Where nothing was measured for as long as a timeout is that knows
-    /// nothing (RFC 6298 §2.1), others may have filled the path's queues, and this one is no shorter.
+    /// Data were sent. If nothing else is under way, what was is lost already, and the wait for it over (RFC 6298 §5).
     pub(super) fn watch_for_feedback(&mut self, now: Instant, cm: &Manager) {
+        if self.sender.outstanding() == 1 {
+            self.timers.stop(Timer::Feedback);
+        }
+        self.expect_feedback(now, cm);
+    }
+
+    /// From now on the peer owes a sign of life. Where nothing was measured for as long as a timeout is that knows
+    /// nothing (RFC 6298 §2.1), others may have filled the path's queues, and this one is no shorter.
+    fn expect_feedback(&mut self, now: Instant, cm: &Manager) {
         if !self.timers.is_set(Timer::Feedback) {
             let is_old = self.measured_at.is_some_and(|at| now - at > RttEstimator::INITIAL_TIMEOUT);
             self.least_timeout = if is_old { RttEstimator::INITIAL_TIMEOUT } else { Duration::ZERO };

@@ -147,3 +147,25 @@ fn a_path_that_others_have_filled_meanwhile_is_measured_anew() {
     pair.run_for(SEC * 3);
     assert_eq!(fill_at(&mut pair, 60).0, 1);
 }
+
+/// Found by `timeous-lab bloat`: the end of a group of frames was lost, and the next intra frame had left for 4 ms when the second timeout
+/// took all of it for lost.
+#[test]
+fn what_leaves_after_a_timeout_has_all_of_the_next_to_be_heard_of() {
+    let mut pair = Pair::new(LinkConfig::default(), 9);
+    pair.connect();
+    let now = pair.now;
+    fill(&mut pair.client, 60, 200, now, MS * 20);
+    pair.run_for(SEC * 2);
+    let timeouts = |pair: &Pair| pair.client.connection.statistics().timeouts;
+    let lost = pair.now;
+    pair.client.source.push(lost, vec![9; 100]);
+    pair.links[0].lose_next();
+    assert!(pair.run_until(SEC, |pair| timeouts(pair) == 1));
+    let timeout = pair.now - lost;
+    pair.run_for(timeout - MS * 5);
+    let now = pair.now;
+    pair.client.source.push(now, vec![9; 100]);
+    pair.run_for(SEC);
+    assert_eq!((timeouts(&pair), pair.server.received.len()), (1, 61));
+}

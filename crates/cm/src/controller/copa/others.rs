@@ -4,7 +4,7 @@ use timeous_core::{Duration, Instant};
 
 use super::super::Acked;
 use super::super::queueing::Look;
-use super::phases::{Drain, share};
+use super::phases::{Drain, Paused, share};
 use super::rival::Rival;
 use super::velocity::Velocity;
 use super::{Copa, LEAST_AIM, MIN_WINDOW, Mode};
@@ -19,7 +19,7 @@ const DRAIN_EVERY: u64 = 30;
 /// When its window has become so many times what it was, it does so after as many as at first.
 const GROWN: f64 = 4.0;
 /// What it leaves itself meanwhile of what the path holds without a queue.
-const DRAINED: f64 = 0.75;
+pub(super) const DRAINED: f64 = 0.75;
 /// A queue is nearly empty below this share of the most that waited of late (§2.2).
 const NEARLY_EMPTY: f64 = 0.1;
 /// After a pause less than this part of a round trip is hardly anything.
@@ -80,9 +80,15 @@ impl Copa {
         self.window = (self.window * share(look.base, look.standing) * DRAINED).max(MIN_WINDOW.min(self.window));
     }
 
-    /// Nothing of its own was in the queue: where hardly anything waits after that, nobody else fills it.
-    pub(super) fn look_after_pause(&mut self, now: Instant, look: &Look) {
-        let little = (LEAST_AIM + look.packet_time * 2).max(look.base / LITTLE);
+    /// Nothing of its own was in the queue: where hardly anything waits after that, nobody else fills it. If it was just about to
+    /// find that out, it has.
+    pub(super) fn look_after_pause(&mut self, now: Instant, look: &Look, paused: Paused) {
+        let least = LEAST_AIM + look.packet_time * 2;
+        let little = least.max(look.base / LITTLE);
+        if let Some(drained) = paused.drained.filter(|_| look.waited <= least) {
+            (self.mode, self.rival) = (Mode::Short, None);
+            self.window = self.window.min(drained / DRAINED).max(MIN_WINDOW);
+        }
         if self.mode == Mode::Short && look.waited <= little {
             (self.emptied_at, self.drained_at) = (Some(now), None);
         }

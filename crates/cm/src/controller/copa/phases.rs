@@ -66,6 +66,13 @@ pub(super) struct Drain {
     pub(super) then: f64,
 }
 
+/// Nothing of its own is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paused {
+    /// The window, if its packets were being taken out of a queue that others seemed to fill when the last of them arrived.
+    pub(super) drained: Option<f64>,
+}
+
 /// A round trip as a share of another.
 pub(super) fn share(of: Duration, whole: Duration) -> f64 {
     if whole.is_zero() { 1.0 } else { (of.as_secs_f64() / whole.as_secs_f64()).min(1.0) }

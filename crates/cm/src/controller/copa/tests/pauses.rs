@@ -1,5 +1,6 @@
 //! What Copa makes of a path that others have filled while nothing was sent.
 
+use super::super::others::DRAINED;
 use super::*;
 
 /// A script that was silent for so long.
@@ -71,4 +72,26 @@ fn a_timeout_for_nothing_changes_neither_the_window_nor_slow_start() {
     script.copa.on_timeout(script.now, TimedOut { outstanding, again: false });
     script.copa.on_spurious_timeout(0);
     close(script.copa.window, before, 1.0);
+}
+
+/// Found by `timeous-lab bloat`: on a link that goes up and down a stream filled a second of queue for half a minute. Each time that it took
+/// its packets away to see whose the queue is, a group of frames ended before it saw.
+#[test]
+fn a_pause_while_its_packets_are_taken_away_tells_whose_the_queue_is() {
+    for (rtt, is_own) in [(100, true), (300, false)] {
+        let mut script = among();
+        while script.copa.drain.is_none() {
+            script.acks(1, 300);
+        }
+        let (before, drained) = (script.copa.drain.unwrap().then, script.copa.window);
+        script.now += millis(300);
+        script.copa.on_idle(script.now, 0);
+        close(script.copa.window, before, 0.1);
+        script.now += millis(100);
+        script.ack(MTU, rtt, true);
+        assert_eq!(script.copa.is_among_others(), !is_own);
+        if is_own {
+            close(script.copa.window, drained / DRAINED, 0.5);
+        }
+    }
 }
