@@ -99,8 +99,8 @@ impl Connection {
 
     /// Data were sent. If nothing else is under way, what was is lost already, and the wait for it over (RFC 6298 §5).
     pub(super) fn watch_for_feedback(&mut self, now: Instant, cm: &Manager) {
-        if self.sender.outstanding() == 1 {
-            self.timers.stop(Timer::Feedback);
+        if self.sender.outstanding() == 1 && self.timers.is_set(Timer::Feedback) {
+            self.set_feedback_timer(now, cm);
         }
         self.expect_feedback(now, cm);
     }
