@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use timeous::media::{Ending, Frame, FrameReader, MediaError, Packetizer, PacketizerConfig};
+use timeous_media::{Ending, Frame, FrameReader, MediaError, Packetizer, PacketizerConfig};
 
 const LIMIT: usize = 1 << 16;
 

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use timeous::media::{FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig};
+use timeous_media::{FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig};
 use timeous_core::{Duration, Instant};
 
 #[derive(Arbitrary, Debug)]

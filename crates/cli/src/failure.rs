@@ -3,8 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use timeous::media::{MediaError, PacketizeError};
 use timeous::{Culprit, SendError};
+use timeous_media::{MediaError, PacketizeError};
 
 /// What ended a command. Each kind has an exit code of its own.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::thread;
 
 use timeous::clock;
 use timeous::core::{Duration, Instant};
-use timeous::media::{Ending, Frame, FrameRate, FrameReader, Playout, PlayoutConfig, PlayoutFrame, RTP_CLOCK_HZ};
+use timeous_media::{Ending, Frame, FrameRate, FrameReader, Playout, PlayoutConfig, PlayoutFrame, RTP_CLOCK_HZ};
 
 use crate::failure::Failure;
 use crate::place::Place;

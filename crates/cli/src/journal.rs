@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 
 use timeous::clock;
 use timeous::core::{DropReason, Duration, Fate, Instant};
-use timeous::media::MediaAdu;
+use timeous_media::MediaAdu;
 
 use crate::failure::Failure;
 use crate::source::Due;

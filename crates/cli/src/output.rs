@@ -5,9 +5,9 @@ use std::io::{self, BufWriter, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use timeous::core::{Duration, References};
-use timeous::media::annexb::NalSplitter;
-use timeous::media::mp4::Mp4Writer;
-use timeous::media::{Frame, Packetizer, PacketizerConfig, PlayoutFrame};
+use timeous_media::annexb::NalSplitter;
+use timeous_media::mp4::Mp4Writer;
+use timeous_media::{Frame, Packetizer, PacketizerConfig, PlayoutFrame};
 
 use crate::failure::Failure;
 use crate::input::bind;

@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde_json::Value;
 use timeous::core::units::parse_duration;
 use timeous::core::{Duration, Instant};
-use timeous::media::{FrameFate, FrameKind, Playout, PlayoutConfig};
 use timeous::{Arrival, Receiver, clock};
+use timeous_media::{FrameFate, FrameKind, Playout, PlayoutConfig};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use clap::Args;
 use serde::Serialize;
 use timeous::core::{AduSeq, Duration, Fate, Instant};
-use timeous::media::{FrameKind, FrameRate, MediaAdu, Packetizer, PacketizerConfig};
 use timeous::{Hints, SendError, Sender, clock};
+use timeous_media::{FrameKind, FrameRate, MediaAdu, Packetizer, PacketizerConfig};
 
 use crate::adapt::{AdaptArgs, Encoder};
 use crate::failure::Failure;

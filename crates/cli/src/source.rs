@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use timeous::clock;
 use timeous::core::{Duration, Instant};
-use timeous::media::Frame;
+use timeous_media::Frame;
 
 use crate::failure::Failure;
 use crate::input::Input;

@@ -11,7 +11,7 @@ fn lab(arguments: &[&str]) -> Output {
 /// The first two seconds of the clip.
 fn beginning(directory: &Path) -> PathBuf {
     let clip = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/clip.h264")).unwrap();
-    let mut reader = timeous::media::FrameReader::new(None);
+    let mut reader = timeous_media::FrameReader::new(None);
     reader.push(&clip).unwrap();
     let frames = std::iter::from_fn(|| reader.next_frame()).take(60);
     let path = directory.join("a clip.h264");

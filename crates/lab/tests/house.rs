@@ -9,7 +9,7 @@ use syn::visit::{self, Visit};
 /// The floors of ARCHITECTURE.md, from the ground up. A crate may use those below its own floor, never one beside it.
 const FLOORS: [&[&str]; 6] = [
     &["core"],
-    &["cm", "ring", "net"],
+    &["cm", "ring", "net", "media"],
     &["dccp", "tcp", "choice", "ipc"],
     &["engine", "host", "kernel"],
     &["timeous", "daemon"],

@@ -2,7 +2,7 @@
 //!
 //! The application keeps the last word on *what* leaves the host, up to the instant a packet is sent; congestion
 //! control decides *when*. A [`Sender`] queues ADUs in a packet ring and hears what became of each; a [`Receiver`]
-//! gets those that were worth sending. [`media`] turns H.264 into ADUs and back.
+//! gets those that were worth sending.
 //!
 //! ```no_run
 //! use timeous::{Arrival, Hints, Receiver, Sender};
@@ -36,7 +36,6 @@ pub mod asynchronous;
 pub mod cm;
 pub mod error;
 pub mod ladder;
-pub mod media;
 mod open;
 pub mod options;
 mod process;

@@ -7,7 +7,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use timeous::Ladder;
 use timeous::core::{Advice, Rate};
-use timeous::media::Simulcast;
+use timeous_media::Simulcast;
 
 use crate::source::Due;
 

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use timeous::clock;
 use timeous::core::Duration;
-use timeous::media::{Ending, Frame, FrameReader};
+use timeous_media::{Ending, Frame, FrameReader};
 
 /// What tshark may not find in packets of DCCP. Options 125 and 126 are ours, of those that RFC 4340 §19.3 reserves for
 /// experiments: repeats and parity, which leave only where something was lost, as on a machine with too much to do.

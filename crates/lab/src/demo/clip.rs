@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use timeous::core::{Duration, Rate};
-use timeous::media::{Frame, FrameReader};
+use timeous_media::{Frame, FrameReader};
 
 use super::error::DemoError;
 
@@ -42,7 +42,7 @@ impl Clip {
 ///
 /// # Errors
 /// One that holds no picture, or is none.
-pub(crate) fn read_frames(reader: &mut FrameReader, bytes: &[u8]) -> Result<Vec<Frame>, timeous::media::MediaError> {
+pub(crate) fn read_frames(reader: &mut FrameReader, bytes: &[u8]) -> Result<Vec<Frame>, timeous_media::MediaError> {
     reader.push(bytes)?;
     reader.finish()?;
     Ok(std::iter::from_fn(|| reader.next_frame()).collect())

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use timeous::media::mp4::{Mp4Error, Mp4Writer};
-use timeous::media::{Frame, FrameReader};
+use timeous_media::mp4::{Mp4Error, Mp4Writer};
+use timeous_media::{Frame, FrameReader};
 
 use super::clip::{Clip, read_frames};
 use super::journal::{ReceivedFrame, SentPacket};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use timeous::core::{Duration, Instant, Rate};
-use timeous::media::{Frame, FrameKind, FrameReader};
+use timeous_media::{Frame, FrameKind, FrameReader};
 
 use super::datagram::Header;
 use crate::experiment::LabError;
@@ -43,7 +43,7 @@ impl Trace {
     /// A file that cannot be read, or is no H.264.
     pub(crate) fn of_clip(path: &Path, length: Duration) -> Result<Self, LabError> {
         let bytes = fs::read(path).map_err(LabError::file(path))?;
-        let bad = |error: timeous::media::MediaError| LabError::Machine(format!("{}: {error}", path.display()));
+        let bad = |error: timeous_media::MediaError| LabError::Machine(format!("{}: {error}", path.display()));
         let mut reader = FrameReader::new(None);
         reader.push(&bytes).map_err(bad)?;
         reader.finish().map_err(bad)?;

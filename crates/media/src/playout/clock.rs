@@ -2,7 +2,7 @@
 
 use timeous_core::{Duration, Instant};
 
-use crate::media::rtp_clock::RTP_CLOCK_HZ;
+use crate::rtp::RTP_CLOCK_HZ;
 
 /// The least delay is looked for over one to two such spans: long enough to outlast a queue, short enough to follow
 /// two clocks that drift apart (100 ppm are 12 ms in two of them).

@@ -8,7 +8,7 @@ use h264_reader::nal::sps::{PicOrderCntType, SeqParamSetId, SeqParameterSet};
 use h264_reader::nal::{Nal, RefNal};
 
 /// NAL unit types (H.264 table 7-1) that the rooms of media tell apart.
-pub(super) mod nal_type {
+pub(crate) mod nal_type {
     pub(crate) const SLICE: u8 = 1;
     pub(crate) const PARTITION_A: u8 = 2;
     pub(crate) const IDR: u8 = 5;
@@ -21,12 +21,12 @@ pub(super) mod nal_type {
 }
 
 /// The type of a NAL unit by its first byte.
-pub(super) fn type_of(header: u8) -> u8 {
+pub(crate) fn type_of(header: u8) -> u8 {
     header & 0x1f
 }
 
 /// How much the NAL unit matters to others (`nal_ref_idc`); zero: nothing refers to it.
-pub(super) fn ref_idc_of(header: u8) -> u8 {
+pub(crate) fn ref_idc_of(header: u8) -> u8 {
     (header >> 5) & 3
 }
 
@@ -35,7 +35,7 @@ const MAX_RAW: usize = 4096;
 
 /// The SPS and PPS seen so far, by their ids.
 #[derive(Default)]
-pub(super) struct ParameterSets {
+pub(crate) struct ParameterSets {
     context: Context,
     sps: BTreeMap<u8, Vec<u8>>,
     pps: BTreeMap<u8, Vec<u8>>,
@@ -49,7 +49,7 @@ impl std::fmt::Debug for ParameterSets {
 
 impl ParameterSets {
     /// Takes `nal` if it is a parameter set that can be understood.
-    pub(super) fn take(&mut self, nal: &[u8]) {
+    pub(crate) fn take(&mut self, nal: &[u8]) {
         if nal.is_empty() || nal.len() > MAX_RAW {
             return;
         }
@@ -74,19 +74,19 @@ impl ParameterSets {
     }
 
     /// The sets that a slice with this PPS id is read by.
-    pub(super) fn of(&self, pps_id: u32) -> Option<(&SeqParameterSet, &PicParameterSet)> {
+    pub(crate) fn of(&self, pps_id: u32) -> Option<(&SeqParameterSet, &PicParameterSet)> {
         let pps = self.context.pps_by_id(PicParamSetId::from_u32(pps_id).ok()?)?;
         Some((self.context.sps_by_id(pps.seq_parameter_set_id)?, pps))
     }
 
     /// The same, as they came: SPS, then PPS.
-    pub(super) fn raw_of(&self, pps_id: u32) -> Option<[&[u8]; 2]> {
+    pub(crate) fn raw_of(&self, pps_id: u32) -> Option<[&[u8]; 2]> {
         let (sps, pps) = self.of(pps_id)?;
         Some([self.sps.get(&sps.id().id())?, self.pps.get(&pps.pic_parameter_set_id.id())?])
     }
 
     /// The SPS with the lowest id.
-    pub(super) fn any_sps(&self) -> Option<&SeqParameterSet> {
+    pub(crate) fn any_sps(&self) -> Option<&SeqParameterSet> {
         let id = *self.sps.keys().next()?;
         self.context.sps_by_id(SeqParamSetId::from_u32(id.into()).ok()?)
     }

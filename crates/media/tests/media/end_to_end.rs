@@ -1,9 +1,9 @@
 //! Media end to end: the clip of the demo through packets and back, held to what ffmpeg says.
 
-use timeous::media::{
+use timeous_core::{Duration, FrameId, Instant, Priority, Rng};
+use timeous_media::{
     FrameFate, FrameKind, FrameReader, MediaAdu, MediaError, Packetizer, PacketizerConfig, Playout, PlayoutConfig,
 };
-use timeous_core::{Duration, FrameId, Instant, Priority, Rng};
 
 use crate::support::*;
 

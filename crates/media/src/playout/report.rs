@@ -2,7 +2,7 @@
 
 use timeous_core::Instant;
 
-use crate::media::frame::FrameKind;
+use crate::frame::FrameKind;
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

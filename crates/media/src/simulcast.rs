@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use timeous_core::{FrameId, Instant, References};
 
-use super::frame::{Frame, FrameKind};
+use crate::frame::{Frame, FrameKind};
 
 /// Chooses the frames that are sent, of encodings that come side by side.
 ///
@@ -116,13 +116,13 @@ impl Simulcast {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::FrameReader;
     use super::*;
+    use crate::h264::reader::FrameReader;
 
     /// The first frames of the clip.
     fn frames() -> Vec<Frame> {
         let mut reader = FrameReader::new(None);
-        let clip = include_bytes!("../../../../assets/clip.h264");
+        let clip = include_bytes!("../../../assets/clip.h264");
         reader.push(&clip[..200_000]).unwrap();
         std::iter::from_fn(|| reader.next_frame()).collect()
     }

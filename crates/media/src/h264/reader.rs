@@ -1,152 +1,29 @@
-//! Frames: what each one is, what it depends on, what it is worth, and when it is due.
+//! Frames out of an Annex B byte stream: what each one is, what it depends on, what it is worth, and when it is due.
 
 use h264_reader::nal::sps::SeqParameterSet;
 use timeous_core::{Duration, FrameId, Priority, References};
 
 use super::access_unit::{AccessUnit, AccessUnits};
 use super::annexb::{DEFAULT_NAL_LIMIT, NalSplitter};
-use super::error::MediaError;
 use super::poc::PocState;
-use super::rtp_clock::RTP_CLOCK_HZ;
 use super::slice::{PocSyntax, SliceHeader, SliceKind};
+use crate::error::MediaError;
+use crate::frame::{Frame, FrameKind, FrameRate, name};
 
-/// What a frame is predicted from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FrameKind {
-    /// Nothing, and nothing after it looks behind it: decoding can begin here.
-    Idr,
-    /// Nothing, but frames after it may look behind it.
-    I,
-    /// Frames that are shown before it.
-    P,
-    /// Frames that are shown before and after it.
-    B,
-}
-
-impl FrameKind {
-    pub(super) fn new(idr: bool, slices: SliceKind) -> Self {
-        match slices {
-            _ if idr => Self::Idr,
-            SliceKind::I => Self::I,
-            SliceKind::P => Self::P,
-            SliceKind::B => Self::B,
-        }
+/// The kind of a picture by that of its slices.
+pub(crate) fn kind_of(idr: bool, slices: SliceKind) -> FrameKind {
+    match slices {
+        _ if idr => FrameKind::Idr,
+        SliceKind::I => FrameKind::I,
+        SliceKind::P => FrameKind::P,
+        SliceKind::B => FrameKind::B,
     }
 }
 
-impl std::fmt::Display for FrameKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Self::Idr => "IDR",
-            Self::I => "I",
-            Self::P => "P",
-            Self::B => "B",
-        })
-    }
-}
-
-/// Frames a second, as a fraction.
-///
-/// ```
-/// use timeous::media::FrameRate;
-/// use timeous_core::Duration;
-/// let ntsc = FrameRate::new(30_000, 1_001).unwrap();
-/// assert_eq!(ntsc.time_of(30_000), Duration::from_secs(1_001));
-/// assert_eq!(ntsc.ticks_of(2), 6_006);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameRate {
-    frames: u32,
-    seconds: u32,
-}
-
-impl FrameRate {
-    /// What is taken where neither the caller nor the stream says anything: 25 frames a second, as ffmpeg does.
-    pub const DEFAULT: Self = Self { frames: 25, seconds: 1 };
-
-    /// `frames` in `seconds`; `None` outside of one to a thousand frames a second.
-    pub fn new(frames: u32, seconds: u32) -> Option<Self> {
-        let sensible = seconds > 0 && frames >= seconds && u64::from(frames) <= 1000 * u64::from(seconds);
-        sensible.then_some(Self { frames, seconds })
-    }
-
-    /// When the frame with this number, counted from zero, is due.
-    pub fn time_of(self, frame: u64) -> Duration {
-        let nanos = u128::from(frame) * 1_000_000_000 * u128::from(self.seconds) / u128::from(self.frames);
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    }
-
-    /// The same in ticks of the RTP clock, without its wrap-around.
-    pub fn ticks_of(self, frame: u64) -> u64 {
-        let ticks = u128::from(frame) * u128::from(RTP_CLOCK_HZ) * u128::from(self.seconds);
-        u64::try_from(ticks / u128::from(self.frames)).unwrap_or(u64::MAX)
-    }
-
-    /// From one frame to the next.
-    pub fn interval(self) -> Duration {
-        self.time_of(1)
-    }
-
-    /// The VUI's timing information; two of its ticks make a frame (H.264 §E.2.1).
-    fn of_sps(sps: &SeqParameterSet) -> Option<Self> {
-        let timing = sps.vui_parameters.as_ref()?.timing_info.as_ref()?;
-        Self::new(timing.time_scale, timing.num_units_in_tick.checked_mul(2)?)
-    }
-}
-
-/// A coded picture, with what a sender must know of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// Its place in decoding order, which is the order of transmission.
-    pub index: u32,
-    /// What it is predicted from.
-    pub kind: FrameKind,
-    /// Whether other frames refer to it (`nal_ref_idc`).
-    pub reference: bool,
-    /// H.264's own number of it, which counts reference frames since the last IDR frame.
-    pub frame_num: u32,
-    /// How many reference frames stand between it and the last IDR frame.
-    pub gop_position: u32,
-    /// Its place in the order in which frames are shown.
-    pub display_index: u64,
-    /// When it is seen by the camera, counted from the beginning: its time on the screen, and what a latency counts
-    /// from.
-    pub capture: Duration,
-    /// When an encoder can hand it over at the earliest, sending evenly: not before it, and whatever is sent before
-    /// it, was captured. B frames are handed over later than they are captured, since they wait for a later frame.
-    pub handover: Duration,
-    /// `capture` in ticks of the RTP clock.
-    pub rtp_ticks: u64,
-    /// The frame without which it is useless: the reference frame before it, which has references of its own.
-    pub references: References,
-    /// What it is worth beside others.
-    pub priority: Priority,
-    /// Its NAL units, parameter sets included, without start codes.
-    pub nals: Vec<Vec<u8>>,
-}
-
-impl Frame {
-    /// The name that its ADUs know it by.
-    pub fn id(&self) -> FrameId {
-        name(self.index)
-    }
-
-    /// Its size in bytes, without start codes.
-    pub fn size(&self) -> usize {
-        self.nals.iter().map(Vec::len).sum()
-    }
-
-    /// It as a byte stream (Annex B).
-    pub fn annexb(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.size() + 4 * self.nals.len());
-        super::annexb::write(self.nals.iter().map(Vec::as_slice), &mut out);
-        out
-    }
-}
-
-/// Frames are counted from zero, which as a name would be that of no frame.
-fn name(index: u32) -> FrameId {
-    FrameId(index.wrapping_add(1).max(1))
+/// The VUI's timing information; two of its ticks make a frame (H.264 §E.2.1).
+fn rate_of(sps: &SeqParameterSet) -> Option<FrameRate> {
+    let timing = sps.vui_parameters.as_ref()?.timing_info.as_ref()?;
+    FrameRate::new(timing.time_scale, timing.num_units_in_tick.checked_mul(2)?)
 }
 
 /// How an input ended.
@@ -230,7 +107,7 @@ impl FrameReader {
 
     /// The frame rate in force.
     pub fn rate(&self) -> FrameRate {
-        let of_stream = || self.units.sets.any_sps().and_then(FrameRate::of_sps);
+        let of_stream = || self.units.sets.any_sps().and_then(rate_of);
         self.given_rate.or_else(of_stream).unwrap_or(FrameRate::DEFAULT)
     }
 
@@ -243,7 +120,7 @@ impl FrameReader {
 
     fn describe(&mut self, unit: AccessUnit) -> Frame {
         let AccessUnit { nals, header, kind } = unit;
-        let kind = FrameKind::new(header.is_idr(), kind);
+        let kind = kind_of(header.is_idr(), kind);
         let reference = header.is_reference();
         if kind == FrameKind::Idr {
             self.last_reference = None;
@@ -332,14 +209,6 @@ mod tests {
         let tail = worth(FrameKind::P, true, 100_000);
         let b = worth(FrameKind::B, false, 3);
         assert!(idr > head && head > tail && tail > b);
-    }
-
-    #[test]
-    fn frame_rates_out_of_range_are_refused() {
-        assert_eq!(FrameRate::new(0, 1), None);
-        assert_eq!(FrameRate::new(1, 0), None);
-        assert_eq!(FrameRate::new(u32::MAX, 1), None);
-        assert_eq!(FrameRate::new(25, 1), Some(FrameRate::DEFAULT));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use timeous_core::Instant;
 
 use super::buffer::{Parts, Piece};
 use super::report::{FrameFate, FrameReport};
-use crate::media::frame::FrameKind;
+use crate::frame::FrameKind;
 
 /// How many frames are waited for.
 const MAX_WAITING: usize = 64;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use timeous_core::Instant;
 
-use crate::media::depacketize::{Payload, assemble};
+use crate::h264::depacketize::{Payload, assemble};
 
 /// A packet of a frame. Its payload is let go of when the frame cannot be shown any more.
 #[derive(Debug)]

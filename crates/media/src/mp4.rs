@@ -7,13 +7,13 @@ use shiguredo_mp4::boxes::{Avc1Box, AvccBox, SampleEntry, VisualSampleEntryField
 use shiguredo_mp4::mux::{Mp4FileMuxer, Mp4FileMuxerOptions, Sample, estimate_maximum_moov_box_size};
 use shiguredo_mp4::{TrackKind, Uint};
 
-use super::annexb::NalSplitter;
-use super::error::MediaError;
-use super::frame::FrameKind;
-use super::parameters::{ParameterSets, nal_type, type_of};
-use super::playout::PlayoutFrame;
-use super::rtp_clock::RTP_CLOCK_HZ;
-use super::slice::SliceHeader;
+use crate::error::MediaError;
+use crate::frame::FrameKind;
+use crate::h264::annexb::NalSplitter;
+use crate::h264::parameters::{ParameterSets, nal_type, type_of};
+use crate::h264::slice::SliceHeader;
+use crate::playout::PlayoutFrame;
+use crate::rtp::RTP_CLOCK_HZ;
 
 /// Why no file could be made.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use super::slice::{PocSyntax, SliceHeader};
 
 /// What the count of the next picture is derived from.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PocState {
+pub(crate) struct PocState {
     prev_msb: i64,
     prev_lsb: i64,
     prev_frame_num: u32,
@@ -15,7 +15,7 @@ impl PocState {
     /// The count of a frame that follows in decoding order, or `None` for type 1, which hardly anybody writes.
     ///
     /// A memory management operation 5 starts the count anew with the picture itself, as an IDR picture does.
-    pub(super) fn count(&mut self, header: &SliceHeader) -> Option<i64> {
+    pub(crate) fn count(&mut self, header: &SliceHeader) -> Option<i64> {
         match header.poc {
             PocSyntax::Lsb { lsb, delta_bottom, max_lsb } => {
                 Some(self.lsb_count(header, lsb.into(), delta_bottom.into(), max_lsb.into()))

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::error::MediaError;
+use crate::error::MediaError;
 
 /// Four bytes, as before the first NAL unit of an access unit (H.264 B.1.2).
 pub const START_CODE: [u8; 4] = [0, 0, 0, 1];
@@ -13,7 +13,7 @@ pub const DEFAULT_NAL_LIMIT: usize = 4 << 20;
 /// Cuts a byte stream into NAL units, in whatever chunks it comes.
 ///
 /// ```
-/// use timeous::media::annexb::NalSplitter;
+/// use timeous_media::annexb::NalSplitter;
 /// let mut splitter = NalSplitter::default();
 /// splitter.push(&[0, 0, 0, 1, 0x67, 1, 0])?;
 /// splitter.push(&[0, 1, 0x68, 2])?;
@@ -21,7 +21,7 @@ pub const DEFAULT_NAL_LIMIT: usize = 4 << 20;
 /// assert_eq!(splitter.next_nal(), Some(vec![0x67, 1]));
 /// assert_eq!(splitter.next_nal(), Some(vec![0x68, 2]));
 /// assert_eq!(splitter.next_nal(), None);
-/// # Ok::<(), timeous::media::MediaError>(())
+/// # Ok::<(), timeous_media::MediaError>(())
 /// ```
 #[derive(Debug)]
 pub struct NalSplitter {

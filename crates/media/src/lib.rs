@@ -8,7 +8,7 @@
 //! Everything is sans-IO: bytes and instants come in, bytes come out.
 //!
 //! ```
-//! use timeous::media::{FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig};
+//! use timeous_media::{FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig};
 //! use timeous_core::{Duration, Instant};
 //!
 //! # let clip = include_bytes!("../../../assets/clip.h264");
@@ -30,23 +30,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod access_unit;
-pub mod annexb;
-mod depacketize;
+#![forbid(unsafe_code)]
+
 mod error;
 mod frame;
+mod h264;
 pub mod mp4;
-mod packetize;
-mod parameters;
 mod playout;
-mod poc;
-mod rtp_clock;
+mod rtp;
 mod simulcast;
-mod slice;
 
 pub use error::{MediaError, PacketizeError, RtpError};
-pub use frame::{Ending, Frame, FrameKind, FrameRate, FrameReader};
-pub use packetize::{MediaAdu, Packetizer, PacketizerConfig};
+pub use frame::{Frame, FrameKind, FrameRate};
+pub use h264::annexb;
+pub use h264::reader::{Ending, FrameReader};
 pub use playout::{FrameFate, FrameReport, PacketStats, Playout, PlayoutConfig, PlayoutFrame};
-pub use rtp_clock::RTP_CLOCK_HZ;
+pub use rtp::RTP_CLOCK_HZ;
+pub use rtp::packetize::{MediaAdu, Packetizer, PacketizerConfig};
 pub use simulcast::Simulcast;

@@ -1,8 +1,8 @@
 //! The MP4 file of what was received: what ffprobe finds in it.
 
-use timeous::media::mp4::{Mp4Error, Mp4Writer};
-use timeous::media::{FrameKind, Playout, PlayoutConfig, PlayoutFrame};
 use timeous_core::{Duration, Instant};
+use timeous_media::mp4::{Mp4Error, Mp4Writer};
+use timeous_media::{FrameKind, Playout, PlayoutConfig, PlayoutFrame};
 
 use crate::support::{adus, drain, frame_of, frames, run_tool};
 

@@ -11,7 +11,6 @@ mod buffer;
 mod chain;
 mod clock;
 mod report;
-mod sequence;
 mod straggler;
 
 use std::collections::VecDeque;
@@ -23,14 +22,15 @@ use self::buffer::{Buffer, Parts, Piece};
 use self::chain::{Chain, Pace};
 use self::clock::MediaClock;
 pub use self::report::{FrameFate, FrameReport};
-use self::sequence::{Place, Sequence};
 use self::straggler::{Late, Straggler, Stragglers};
-use super::depacketize::Payload;
-use super::error::RtpError;
-use super::frame::FrameKind;
-use super::parameters::{ParameterSets, nal_type, type_of};
-use super::rtp_clock::RTP_CLOCK_HZ;
-use super::slice::{SliceHeader, SliceKind, is_slice};
+use crate::error::RtpError;
+use crate::frame::FrameKind;
+use crate::h264::depacketize::Payload;
+use crate::h264::parameters::{ParameterSets, nal_type, type_of};
+use crate::h264::reader::kind_of;
+use crate::h264::slice::{SliceHeader, SliceKind, is_slice};
+use crate::rtp::RTP_CLOCK_HZ;
+use crate::rtp::sequence::{Place, Sequence};
 
 /// How a stream is played out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,10 @@ pub struct PlayoutFrame {
     /// The same without wrap-around. Each frame has its own, unless the sender started anew
     /// ([`PacketStats::restarts`]).
     pub ticks: i64,
+    /// Decoding time in the same unit, for containers: each frame's is above that of the frame before it.
+    pub decode_ticks: i64,
+    /// Whether a decoder can begin with it.
+    pub is_entry: bool,
     /// What it is predicted from.
     pub kind: FrameKind,
     /// Whether later frames refer to it.
@@ -111,6 +115,8 @@ pub struct Playout {
     sets: ParameterSets,
     /// As of the last frame given out: what the decoder knows.
     given: ParameterSets,
+    /// Of the last frame given out.
+    decode_ticks: Option<i64>,
     frames: VecDeque<PlayoutFrame>,
     reports: VecDeque<FrameReport>,
     stats: PacketStats,
@@ -130,6 +136,7 @@ impl Playout {
             chain: Chain::default(),
             sets: ParameterSets::default(),
             given: ParameterSets::default(),
+            decode_ticks: None,
             frames: VecDeque::new(),
             reports: VecDeque::new(),
             stats: PacketStats::default(),
@@ -351,7 +358,7 @@ impl Playout {
             self.report(ticks, self.kind_of(parts), FrameFate::Unreadable, Some(completed_at), parts);
             return;
         };
-        let kind = FrameKind::new(header.is_idr(), slices);
+        let kind = kind_of(header.is_idr(), slices);
         let fate = if completed_at > self.playout_at(ticks) {
             self.chain.hole();
             FrameFate::Late
@@ -393,11 +400,15 @@ impl Playout {
             nals.splice(at..at, needed);
         }
         let mut annexb = Vec::with_capacity(nals.iter().map(|nal| nal.len() + 4).sum());
-        super::annexb::write(nals.iter().map(Vec::as_slice), &mut annexb);
+        crate::h264::annexb::write(nals.iter().map(Vec::as_slice), &mut annexb);
+        let decode_ticks = self.decode_ticks.map_or(ticks, |last| ticks.max(last + 1));
+        self.decode_ticks = Some(decode_ticks);
         self.frames.push_back(PlayoutFrame {
             annexb,
             rtp_timestamp: ticks as u32,
             ticks,
+            decode_ticks,
+            is_entry: kind == FrameKind::Idr,
             kind,
             reference: header.is_reference(),
             completed_at,
@@ -411,7 +422,7 @@ impl Playout {
             return Some(FrameKind::Idr);
         }
         let slice = parts.payloads().find_map(Payload::slice_start)?;
-        SliceHeader::read(&slice, &self.sets).ok().map(|header| FrameKind::new(false, header.kind))
+        SliceHeader::read(&slice, &self.sets).ok().map(|header| kind_of(false, header.kind))
     }
 
     fn report(

@@ -2,35 +2,35 @@
 
 use std::collections::VecDeque;
 
-use super::error::MediaError;
 use super::parameters::{ParameterSets, nal_type, type_of};
 use super::slice::{SliceHeader, SliceKind};
+use crate::error::MediaError;
 
 /// The NAL units of one picture, with what goes before it.
 #[derive(Debug)]
-pub(super) struct AccessUnit {
-    pub(super) nals: Vec<Vec<u8>>,
+pub(crate) struct AccessUnit {
+    pub(crate) nals: Vec<Vec<u8>>,
     /// Of its first slice.
-    pub(super) header: SliceHeader,
+    pub(crate) header: SliceHeader,
     /// The most demanding kind among its slices.
-    pub(super) kind: SliceKind,
+    pub(crate) kind: SliceKind,
 }
 
 /// Groups NAL units, as they come, into access units.
 #[derive(Debug)]
-pub(super) struct AccessUnits {
-    pub(super) sets: ParameterSets,
+pub(crate) struct AccessUnits {
+    pub(crate) sets: ParameterSets,
     limit: usize,
     nals: Vec<Vec<u8>>,
     bytes: usize,
     picture: Option<(SliceHeader, SliceKind)>,
     ready: VecDeque<AccessUnit>,
     /// Slices that could not be understood, such as those before the first parameter sets.
-    pub(super) unreadable: u64,
+    pub(crate) unreadable: u64,
 }
 
 impl AccessUnits {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             sets: ParameterSets::default(),
             limit,
@@ -43,7 +43,7 @@ impl AccessUnits {
     }
 
     /// Takes the next NAL unit in decoding order. Gives whether it could be understood, as far as that is tried.
-    pub(super) fn push(&mut self, nal: Vec<u8>) -> Result<bool, MediaError> {
+    pub(crate) fn push(&mut self, nal: Vec<u8>) -> Result<bool, MediaError> {
         let kind = type_of(nal[0]);
         match kind {
             nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR => {
@@ -79,16 +79,16 @@ impl AccessUnits {
     }
 
     /// Nothing more comes.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.end_picture();
     }
 
-    pub(super) fn next(&mut self) -> Option<AccessUnit> {
+    pub(crate) fn next(&mut self) -> Option<AccessUnit> {
         self.ready.pop_front()
     }
 
     /// How many whole ones have not been taken.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.ready.len()
     }
 

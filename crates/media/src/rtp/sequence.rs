@@ -10,7 +10,7 @@ const MAX_AHEAD: u64 = 24_000;
 
 /// What a packet is by its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// New, with its number extended to 64 bits and its timestamp to a signed 64.
     New { seq: u64, ticks: i64 },
     /// Seen before.
@@ -23,7 +23,7 @@ pub(super) enum Place {
 
 /// The numbers of one source.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sequence {
+pub(crate) struct Sequence {
     newest: Option<(u64, i64)>,
     seen: BTreeSet<u64>,
     probation: Option<u16>,
@@ -31,7 +31,7 @@ pub(super) struct Sequence {
 
 impl Sequence {
     /// Places a packet.
-    pub(super) fn place(&mut self, number: u16, timestamp: u32) -> Place {
+    pub(crate) fn place(&mut self, number: u16, timestamp: u32) -> Place {
         let Some((highest, newest_ticks)) = self.newest else {
             // Above zero, so that packets from before the first one have room.
             let seq = (1 << 32) | u64::from(number);
@@ -67,7 +67,7 @@ impl Sequence {
     }
 
     /// The number after the newest.
-    pub(super) fn next(&self) -> u16 {
+    pub(crate) fn next(&self) -> u16 {
         self.newest.map_or(0, |(seq, _)| (seq as u16).wrapping_add(1))
     }
 }

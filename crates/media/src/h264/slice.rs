@@ -14,7 +14,7 @@ const PREFIX: usize = 1024;
 
 /// What a slice predicts from, the most demanding last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SliceKind {
+pub(crate) enum SliceKind {
     I,
     P,
     B,
@@ -22,7 +22,7 @@ pub(super) enum SliceKind {
 
 /// The syntax elements of which the picture order count is made (§8.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PocSyntax {
+pub(crate) enum PocSyntax {
     /// Type 0.
     Lsb { lsb: u32, delta_bottom: i32, max_lsb: u32 },
     /// Type 1, which is not computed here.
@@ -33,33 +33,33 @@ pub(super) enum PocSyntax {
 
 /// The front part of a slice header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SliceHeader {
-    pub(super) first_mb: u32,
-    pub(super) kind: SliceKind,
-    pub(super) pps_id: u32,
-    pub(super) frame_num: u32,
-    pub(super) max_frame_num: u32,
-    pub(super) gaps_allowed: bool,
+pub(crate) struct SliceHeader {
+    pub(crate) first_mb: u32,
+    pub(crate) kind: SliceKind,
+    pub(crate) pps_id: u32,
+    pub(crate) frame_num: u32,
+    pub(crate) max_frame_num: u32,
+    pub(crate) gaps_allowed: bool,
     /// `Some` for a field picture: whether it is the bottom one.
-    pub(super) bottom_field: Option<bool>,
+    pub(crate) bottom_field: Option<bool>,
     /// `Some` for an IDR picture.
-    pub(super) idr_pic_id: Option<u32>,
-    pub(super) poc: PocSyntax,
-    pub(super) redundant: bool,
-    pub(super) ref_idc: u8,
+    pub(crate) idr_pic_id: Option<u32>,
+    pub(crate) poc: PocSyntax,
+    pub(crate) redundant: bool,
+    pub(crate) ref_idc: u8,
     /// Memory management operation 5: all references are forgotten and the numbers start anew (§8.2.5.4.6).
-    pub(super) resets: bool,
+    pub(crate) resets: bool,
 }
 
 /// Whether a slice header stands in `nal`.
-pub(super) fn is_slice(nal: &[u8]) -> bool {
+pub(crate) fn is_slice(nal: &[u8]) -> bool {
     let kind = nal.first().map(|&header| type_of(header));
     matches!(kind, Some(nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR))
 }
 
 /// The header cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum SliceError {
+pub(crate) enum SliceError {
     /// It refers to parameter sets that are not known.
     NoParameterSets,
     /// It breaks the syntax, or ends early.
@@ -74,17 +74,17 @@ impl From<BitReaderError> for SliceError {
 
 impl SliceHeader {
     /// Whether anything may refer to the picture.
-    pub(super) fn is_reference(&self) -> bool {
+    pub(crate) fn is_reference(&self) -> bool {
         self.ref_idc != 0
     }
 
     /// Whether it is an IDR picture.
-    pub(super) fn is_idr(&self) -> bool {
+    pub(crate) fn is_idr(&self) -> bool {
         self.idr_pic_id.is_some()
     }
 
     /// Whether `next` is a slice of another primary coded picture (§7.4.1.2.4).
-    pub(super) fn differs_in_picture(&self, next: &Self) -> bool {
+    pub(crate) fn differs_in_picture(&self, next: &Self) -> bool {
         self.frame_num != next.frame_num
             || self.pps_id != next.pps_id
             || self.bottom_field != next.bottom_field
@@ -94,12 +94,12 @@ impl SliceHeader {
     }
 
     /// Reads the header of `nal` if it is a slice, or a data partition A, and can be read.
-    pub(super) fn read_if_slice(nal: &[u8], sets: &ParameterSets) -> Option<Self> {
+    pub(crate) fn read_if_slice(nal: &[u8], sets: &ParameterSets) -> Option<Self> {
         if is_slice(nal) { Self::read(nal, sets).ok() } else { None }
     }
 
     /// Reads the header of `nal`, a slice or a data partition A.
-    pub(super) fn read(nal: &[u8], sets: &ParameterSets) -> Result<Self, SliceError> {
+    pub(crate) fn read(nal: &[u8], sets: &ParameterSets) -> Result<Self, SliceError> {
         if nal.len() < 2 {
             return Err(SliceError::Malformed);
         }

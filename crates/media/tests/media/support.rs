@@ -4,11 +4,11 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use timeous::media::{
+use timeous_core::{Duration, Instant, Rng};
+use timeous_media::{
     Frame, FrameFate, FrameKind, FrameReader, FrameReport, MediaAdu, Packetizer, PacketizerConfig, Playout,
     PlayoutConfig, PlayoutFrame,
 };
-use timeous_core::{Duration, Instant, Rng};
 
 pub(crate) const CLIP_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/clip.h264");
 

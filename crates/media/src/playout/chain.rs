@@ -1,7 +1,7 @@
 //! The chain of references: whether a whole frame can be decoded after what was decoded before it.
 
-use crate::media::poc::PocState;
-use crate::media::slice::SliceHeader;
+use crate::h264::poc::PocState;
+use crate::h264::slice::SliceHeader;
 
 /// A distance in RTP ticks and in picture order counts, of the same two frames.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,9 @@
 //! RTP payloads into NAL units (RFC 6184 §5.6–§5.8).
 
-use super::error::RtpError;
-use super::packetize::{FU_A, FU_END, FU_START, STAP_A};
 use super::parameters::{nal_type, type_of};
+use super::payload::{FU_A, FU_END, FU_START, STAP_A};
 use super::slice::is_slice;
+use crate::error::RtpError;
 
 /// What a checked payload carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ enum Shape {
 
 /// A payload that keeps the form of RFC 6184.
 #[derive(Clone, Debug)]
-pub(super) struct Payload {
+pub(crate) struct Payload {
     shape: Shape,
     bytes: Vec<u8>,
 }
@@ -26,7 +26,7 @@ fn broken(section: &'static str, what: &'static str) -> RtpError {
 
 impl Payload {
     /// Checks `bytes` and takes a copy.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, RtpError> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, RtpError> {
         let &first = bytes.first().ok_or(broken("5.3", "there is no payload"))?;
         let shape = match type_of(first) {
             1..=23 => Shape::Single,
@@ -41,12 +41,12 @@ impl Payload {
     }
 
     /// How many bytes it holds.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether an access unit begins with it: what stands before slices, or the slice with the first macroblock.
-    pub(super) fn starts_access_unit(&self) -> bool {
+    pub(crate) fn starts_access_unit(&self) -> bool {
         match self.shape {
             Shape::Single => starts_with(&self.bytes),
             Shape::Stap => starts_with(self.bytes.get(3..).unwrap_or_default()),
@@ -55,12 +55,12 @@ impl Payload {
     }
 
     /// The parameter sets that are whole in it.
-    pub(super) fn parameter_sets(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn parameter_sets(&self) -> impl Iterator<Item = &[u8]> {
         self.whole_nals().filter(|nal| matches!(type_of(nal[0]), nal_type::SPS | nal_type::PPS))
     }
 
     /// The front of the first slice that begins in it.
-    pub(super) fn slice_start(&self) -> Option<Vec<u8>> {
+    pub(crate) fn slice_start(&self) -> Option<Vec<u8>> {
         if let Shape::Fragment { start, .. } = self.shape {
             let header = unfragmented(&self.bytes);
             return (start && is_slice(&[header])).then(|| [&[header], &self.bytes[2..]].concat());
@@ -78,7 +78,7 @@ impl Payload {
     }
 
     /// Whether a part of an IDR picture is in it.
-    pub(super) fn is_idr(&self) -> bool {
+    pub(crate) fn is_idr(&self) -> bool {
         match self.shape {
             Shape::Fragment { .. } => type_of(self.bytes[1]) == nal_type::IDR,
             _ => self.whole_nals().any(|nal| type_of(nal[0]) == nal_type::IDR),
@@ -144,7 +144,7 @@ fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The NAL units of a whole access unit's payloads, in sequence, or `None` if fragments do not fit together.
-pub(super) fn assemble<'a>(payloads: impl Iterator<Item = &'a Payload>) -> Option<Vec<Vec<u8>>> {
+pub(crate) fn assemble<'a>(payloads: impl Iterator<Item = &'a Payload>) -> Option<Vec<Vec<u8>>> {
     let mut nals: Vec<Vec<u8>> = Vec::new();
     let mut open = false;
     for payload in payloads {

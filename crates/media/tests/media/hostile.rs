@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
-use timeous::media::{FrameReader, Playout, PlayoutConfig};
 use timeous_core::{Duration, Instant};
+use timeous_media::{FrameReader, Playout, PlayoutConfig};
 
 use crate::support::{Played, adus, clip, frames, let_time_pass};
 
