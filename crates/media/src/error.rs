@@ -61,6 +61,9 @@ pub enum RtpError {
         /// What it should have.
         expected: u8,
     },
+    /// Its payload type is that of another kind of media (RFC 3551 §6).
+    #[error("RTP payload type {0} is not video of a dynamic payload type: name it with pt=, or give an SDP file")]
+    NotDynamic(u8),
     /// It is from another source than the first one that was heard.
     #[error("RTP source {found:#010x}, while {expected:#010x} is being played")]
     Source {

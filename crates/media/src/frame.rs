@@ -65,9 +65,24 @@ impl FrameRate {
         u64::try_from(ticks / u128::from(self.frames)).unwrap_or(u64::MAX)
     }
 
+    /// Frames a second.
+    pub fn per_second(self) -> f64 {
+        f64::from(self.frames) / f64::from(self.seconds)
+    }
+
     /// From one frame to the next.
     pub fn interval(self) -> Duration {
         self.time_of(1)
+    }
+}
+
+impl std::fmt::Display for FrameRate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.frames.is_multiple_of(self.seconds) {
+            write!(f, "{}", self.frames / self.seconds)
+        } else {
+            write!(f, "{:.2}", self.per_second())
+        }
     }
 }
 

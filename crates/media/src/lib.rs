@@ -32,6 +32,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clock;
 mod error;
 mod frame;
 mod h264;
@@ -40,11 +41,16 @@ mod playout;
 mod rtp;
 mod simulcast;
 
+pub use clock::{ClockChange, MediaClock};
 pub use error::{MediaError, PacketizeError, RtpError};
 pub use frame::{Frame, FrameKind, FrameRate};
 pub use h264::annexb;
 pub use h264::reader::{Ending, FrameReader};
-pub use playout::{FrameFate, FrameReport, PacketStats, Playout, PlayoutConfig, PlayoutFrame};
+pub use playout::{
+    FrameFate, FrameReport, PacketStats, PictureFormat, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release,
+};
 pub use rtp::RTP_CLOCK_HZ;
-pub use rtp::packetize::{MediaAdu, Packetizer, PacketizerConfig};
+pub use rtp::control::{self, Control};
+pub use rtp::packetize::{MediaAdu, Packetizer, PacketizerConfig, Stamp};
+pub use rtp::{Distances, FrameDescriptor};
 pub use simulcast::Simulcast;

@@ -1,17 +1,21 @@
 //! Playout: from RTP packets to frames that are whole, decodable and in time.
 //!
-//! A frame is *whole* when no sequence number is missing from its beginning to its marker. It is *decodable* when,
-//! besides, the frames that it refers to were given out. It is *in time* when it is whole before its playout instant:
-//! its capture time by the sender's clock, as well as that can be told from arrivals, plus the latency.
+//! A frame is *whole* when no sequence number is missing from its beginning to its end. It is *decodable* when,
+//! besides, the frames that it refers to were given out, or a decoder can begin with it. It is *in time* when it is
+//! whole before its playout instant: its capture time by the sender's clock, as well as that can be told from arrivals,
+//! plus the latency.
 //!
-//! Frames are given out in decoding order, each as soon as nothing before it can come any more, or must be waited for
-//! no longer since a frame that is here is due.
+//! Frames are settled in decoding order, each as soon as nothing before it can come any more, or must be waited for no
+//! longer since a frame that is here is due. [`Release`] says when they are given out.
 
 mod buffer;
 mod chain;
-mod clock;
+mod ingress;
 mod report;
 mod straggler;
+mod timeline;
+mod told;
+mod types;
 
 use std::collections::VecDeque;
 
@@ -20,106 +24,77 @@ use timeous_core::{Duration, Instant};
 
 use self::buffer::{Buffer, Parts, Piece};
 use self::chain::{Chain, Pace};
-use self::clock::MediaClock;
+use self::ingress::{Admission, Ingress};
 pub use self::report::{FrameFate, FrameReport};
 use self::straggler::{Late, Straggler, Stragglers};
+use self::timeline::Timeline;
+use self::told::ToldReferences;
+pub use self::types::{PacketStats, PictureFormat, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release};
+use crate::clock::{ClockChange, MediaClock};
 use crate::error::RtpError;
 use crate::frame::FrameKind;
 use crate::h264::depacketize::Payload;
 use crate::h264::parameters::{ParameterSets, nal_type, type_of};
-use crate::h264::reader::kind_of;
+use crate::h264::reader::{kind_of, rate_of};
 use crate::h264::slice::{SliceHeader, SliceKind, is_slice};
-use crate::rtp::RTP_CLOCK_HZ;
 use crate::rtp::sequence::{Place, Sequence};
+use crate::rtp::{FrameDescriptor, RTP_CLOCK_HZ};
 
-/// How a stream is played out.
+/// Where markers do not tell, a frame is taken for whole after so long without another packet: packets of one frame
+/// leave a source together.
+const QUIET: Duration = Duration::from_millis(20);
+/// Frames that ended without a marker before markers are waited for no longer.
+const UNMARKED: u32 = 3;
+/// A capture time farther than this before the frame's arrival is a wrong timestamp, and the arrival counts.
+const MOST_DELAY: Duration = Duration::from_secs(2);
+/// The same in ticks: farther than this from where its arrival puts it, a timestamp is wrong.
+const LARGEST_ERROR: i64 = 2 * RTP_CLOCK_HZ as i64;
+
+/// Whether markers say where frames end (RFC 6184 §5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlayoutConfig {
-    /// From capture to screen, on top of the shortest time that a packet is under way.
-    pub latency: Duration,
-    /// The payload type agreed on.
-    pub payload_type: u8,
-    /// The source to play; without one, the first that is heard.
-    pub ssrc: Option<u32>,
-    /// How much may wait, in bytes of payload; a frame that does not fit is given up.
-    pub buffer_bytes: usize,
-    /// How many packets may wait.
-    pub buffer_packets: usize,
-}
-
-impl PlayoutConfig {
-    /// With this latency; payload type 96, the first source heard, 16 MB in 16384 packets.
-    pub fn new(latency: Duration) -> Self {
-        Self { latency, payload_type: 96, ssrc: None, buffer_bytes: 16 << 20, buffer_packets: 1 << 14 }
-    }
-}
-
-/// A frame to decode.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlayoutFrame {
-    /// Its NAL units as a byte stream, with the parameter sets that a decoder has not been given yet.
-    pub annexb: Vec<u8>,
-    /// Its RTP timestamp: when it is to be shown, in 90 kHz.
-    pub rtp_timestamp: u32,
-    /// The same without wrap-around. Each frame has its own, unless the sender started anew
-    /// ([`PacketStats::restarts`]).
-    pub ticks: i64,
-    /// Decoding time in the same unit, for containers: each frame's is above that of the frame before it.
-    pub decode_ticks: i64,
-    /// Whether a decoder can begin with it.
-    pub is_entry: bool,
-    /// What it is predicted from.
-    pub kind: FrameKind,
-    /// Whether later frames refer to it.
-    pub reference: bool,
-    /// When its last packet came.
-    pub completed_at: Instant,
-    /// When it is to be shown.
-    pub playout_at: Instant,
-}
-
-/// Counts of packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct PacketStats {
-    /// Taken, late ones included.
-    pub received: u64,
-    /// Seen before.
-    pub duplicate: u64,
-    /// Whose sequence number has not come, and is waited for no longer.
-    pub lost: u64,
-    /// That came when they were waited for no longer.
-    pub late: u64,
-    /// That were refused with an [`RtpError`].
-    pub refused: u64,
-    /// Not packets, but times that the sender started anew: timestamps, and with them `ticks`, begin again.
-    pub restarts: u64,
+enum Markers {
+    /// They do, as far as one can tell; so many frames in a row had none.
+    Tell { unmarked: u32 },
+    /// They stand where no frame ends.
+    Lie,
 }
 
 /// Plays one RTP stream. Sans-IO: feed packets and time, poll frames and reports.
 ///
 /// After each call of [`handle_packet`](Self::handle_packet) or [`handle_timeout`](Self::handle_timeout), poll
-/// [`poll_frame`](Self::poll_frame) and [`poll_report`](Self::poll_report) until they give `None`, then wait until
-/// [`poll_timeout`](Self::poll_timeout) or the next packet. An example is at [`media`](super).
+/// [`poll_frame`](Self::poll_frame), [`poll_report`](Self::poll_report) and [`poll_event`](Self::poll_event) until they
+/// give `None`, then wait until [`poll_timeout`](Self::poll_timeout) or the next packet. An example is at the
+/// [crate](crate)'s front.
 #[derive(Debug)]
 pub struct Playout {
     config: PlayoutConfig,
-    ssrc: Option<u32>,
+    ingress: Ingress,
     sequence: Sequence,
     clock: MediaClock,
+    markers: Markers,
+    /// Capture time less timestamp of the last frame whose descriptor came, in ticks.
+    capture_offset: i64,
     buffer: Buffer,
     stragglers: Stragglers,
     /// The sequence number after the last that was settled.
     expected: Option<u64>,
     chain: Chain,
+    told: ToldReferences,
     /// As of the last frame settled.
     sets: ParameterSets,
     /// As of the last frame given out: what the decoder knows.
     given: ParameterSets,
-    /// Of the last frame given out.
-    decode_ticks: Option<i64>,
+    format: Option<PictureFormat>,
+    /// Nothing can be decoded before the next entry point.
+    wants_entry: bool,
+    timeline: Timeline,
     frames: VecDeque<PlayoutFrame>,
     reports: VecDeque<FrameReport>,
+    events: VecDeque<PlayoutEvent>,
     stats: PacketStats,
+    /// The latest instant that was told.
+    now: Instant,
+    is_finished: bool,
 }
 
 impl Playout {
@@ -127,20 +102,44 @@ impl Playout {
     pub fn new(config: PlayoutConfig) -> Self {
         Self {
             config,
-            ssrc: config.ssrc,
+            ingress: Ingress::new(config.payload_type, config.ssrc),
             sequence: Sequence::default(),
-            clock: MediaClock::default(),
+            clock: MediaClock::new(config.latency / 2),
+            markers: Markers::Tell { unmarked: 0 },
+            capture_offset: 0,
             buffer: Buffer::default(),
             stragglers: Stragglers::default(),
             expected: None,
             chain: Chain::default(),
+            told: ToldReferences::default(),
             sets: ParameterSets::default(),
             given: ParameterSets::default(),
-            decode_ticks: None,
+            format: None,
+            wants_entry: true,
+            timeline: Timeline::default(),
             frames: VecDeque::new(),
             reports: VecDeque::new(),
+            events: VecDeque::new(),
             stats: PacketStats::default(),
+            now: Instant::ZERO,
+            is_finished: false,
         }
+    }
+
+    /// Changes the latency, as the ends agree on it.
+    pub fn set_latency(&mut self, latency: Duration) {
+        self.config.latency = latency;
+        self.clock.set_tolerance(latency / 2);
+    }
+
+    /// The latency in force.
+    pub fn latency(&self) -> Duration {
+        self.config.latency
+    }
+
+    /// Takes parameter sets that came otherwise, as in an SDP (RFC 6184 §8.1, `sprop-parameter-sets`).
+    pub fn add_parameter_sets<'a>(&mut self, nals: impl IntoIterator<Item = &'a [u8]>) {
+        nals.into_iter().for_each(|nal| self.sets.take(nal));
     }
 
     /// Takes a packet that arrived at `now`.
@@ -148,6 +147,7 @@ impl Playout {
     /// # Errors
     /// [`RtpError`] for one that is refused. The stream goes on without it.
     pub fn handle_packet(&mut self, now: Instant, rtp: &[u8]) -> Result<(), RtpError> {
+        self.now = now.max(self.now);
         let result = self.take(now, rtp);
         match &result {
             Ok(()) => self.settle(now),
@@ -158,18 +158,25 @@ impl Playout {
 
     /// Lets time pass.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = now.max(self.now);
         self.settle(now);
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due, if anything waits.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let due = self.buffer.earliest().map(|ticks| self.playout_at(ticks));
-        due.into_iter().chain(self.stragglers.next_expiry()).min()
+        let due = self.buffer.earliest().map(|ticks| self.due(ticks));
+        let head = self.buffer.first_waiting().map(|ticks| self.due(ticks));
+        let quiet = self.buffer.first_waiting().and_then(|ticks| self.ends_by_quiet(ticks)).filter(|&at| at > self.now);
+        let released = self.frames.front().map(|frame| self.released_at(frame));
+        [due, head, quiet, released, self.stragglers.next_expiry()].into_iter().flatten().min()
     }
 
-    /// The next frame to decode, in decoding order.
+    /// The next frame to decode, in decoding order, if its time has come.
     pub fn poll_frame(&mut self) -> Option<PlayoutFrame> {
-        self.frames.pop_front()
+        let due = self.frames.front().map(|frame| self.released_at(frame))?;
+        let mut frame = if due <= self.now || self.is_finished { self.frames.pop_front()? } else { return None };
+        frame.playout_at = self.playout_of(frame.captured_at);
+        Some(frame)
     }
 
     /// The next report. Frames that came late are reported after others.
@@ -177,53 +184,136 @@ impl Playout {
         self.reports.pop_front()
     }
 
+    /// The next that there is to tell of the stream.
+    pub fn poll_event(&mut self) -> Option<PlayoutEvent> {
+        self.events.pop_front()
+    }
+
+    /// Whether nothing can be decoded before the next entry point, so that one had better be asked for.
+    pub fn wants_entry(&self) -> bool {
+        self.wants_entry
+    }
+
+    /// The source that is being played.
+    pub fn ssrc(&self) -> Option<u32> {
+        self.ingress.ssrc()
+    }
+
+    /// By how much the promptest frames of the last second came later than the clock has it; `None` if none came that
+    /// had not waited at their sender.
+    pub fn excess(&self, now: Instant) -> Option<Duration> {
+        self.clock.excess(now)
+    }
+
     /// Counts of packets so far.
     pub fn stats(&self) -> PacketStats {
         self.stats
     }
 
-    /// Nothing more comes: settles all that waits, without waiting for its instant.
+    /// Nothing more comes: settles all that waits, and gives it out, without waiting for its instant.
     pub fn finish(&mut self) {
+        self.settle_all();
+        self.is_finished = true;
+    }
+
+    /// The stream goes on with another sender, or with the same one anew: on one timeline.
+    pub fn begin_anew(&mut self) {
+        self.settle_all();
+        self.ingress = Ingress::new(self.config.payload_type, self.config.ssrc);
+        self.restart();
+    }
+
+    fn settle_all(&mut self) {
         while self.settle_head(None) {}
         let reports = &mut self.reports;
         self.stragglers.drain(|report| reports.push_back(report));
     }
 
-    fn playout_at(&self, ticks: i64) -> Instant {
-        self.clock.instant(ticks, self.config.latency)
+    /// When the source handed a frame over, by the local clock: never after it arrived, and not by a wrong timestamp.
+    fn captured_at(&self, ticks: i64, offset: i64, arrival: Instant) -> Instant {
+        let at = self.clock.instant(ticks + offset).min(arrival);
+        if arrival.saturating_since(at) > MOST_DELAY { arrival } else { at }
+    }
+
+    fn playout_of(&self, captured_at: Instant) -> Instant {
+        captured_at + self.config.latency
+    }
+
+    /// The playout instant of a frame of which something has come.
+    fn playout_at(&self, ticks: i64, parts: &Parts) -> Instant {
+        self.playout_of(self.captured_at(ticks, self.offset_of(parts), parts.first_arrival()))
+    }
+
+    fn offset_of(&self, parts: &Parts) -> i64 {
+        parts.descriptor().map_or(self.capture_offset, |descriptor| descriptor.capture_offset.into())
+    }
+
+    /// Until when what is missing of a frame in the buffer, or before it, is waited for.
+    fn due(&self, ticks: i64) -> Instant {
+        let Some(parts) = self.buffer.get(ticks) else { return Instant::ZERO };
+        match self.config.release {
+            Release::AsTheyCome => parts.first_arrival() + self.config.latency,
+            _ => self.playout_at(ticks, parts),
+        }
+    }
+
+    fn released_at(&self, frame: &PlayoutFrame) -> Instant {
+        match self.config.release {
+            Release::Constant => self.playout_of(frame.captured_at),
+            Release::Immediate | Release::AsTheyCome => Instant::ZERO,
+        }
     }
 
     fn take(&mut self, now: Instant, rtp: &[u8]) -> Result<(), RtpError> {
         let packet = RtpPacket::parse(rtp).map_err(|error| RtpError::NotRtp(error.to_string()))?;
-        let expected = self.config.payload_type;
-        if packet.payload_type() != expected {
-            return Err(RtpError::PayloadType { found: packet.payload_type(), expected });
-        }
-        if let Some(expected) = self.ssrc.filter(|&ssrc| ssrc != packet.ssrc()) {
-            return Err(RtpError::Source { found: packet.ssrc(), expected });
-        }
+        self.ingress.check_type(packet.payload_type())?;
         let payload = Payload::parse(packet.payload())?;
-        self.ssrc = Some(packet.ssrc());
+        let header = (packet.payload_type(), packet.ssrc(), packet.sequence_number());
+        match self.ingress.admit(now, header, rtp)? {
+            Admission::Taken => self.place(now, &packet, payload),
+            Admission::Kept => Ok(()),
+            Admission::TakenOver(kept) => {
+                self.settle_all();
+                self.restart();
+                for (at, rtp) in kept {
+                    let packet = RtpPacket::parse(&rtp).map_err(|error| RtpError::NotRtp(error.to_string()))?;
+                    self.place(at, &packet, Payload::parse(packet.payload())?)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn place(&mut self, now: Instant, packet: &RtpPacket<'_>, payload: Payload) -> Result<(), RtpError> {
         let (number, timestamp) = (packet.sequence_number(), packet.timestamp());
         let mut place = self.sequence.place(number, timestamp);
         if place == Place::Restart {
+            self.settle_all();
             self.restart();
             place = self.sequence.place(number, timestamp);
         }
         match place {
-            Place::New { seq, ticks } => self.store(seq, ticks, Piece::new(payload, packet.marker_bit()), now),
-            Place::Duplicate => self.stats.duplicate += 1,
+            Place::New { seq, ticks } => {
+                let descriptor = packet.extension().and_then(|(profile, bytes)| FrameDescriptor::read(profile, bytes));
+                self.store(seq, ticks, Piece::new(payload, descriptor, packet.marker_bit()), now);
+                Ok(())
+            }
+            Place::Duplicate => {
+                self.stats.duplicate += 1;
+                Ok(())
+            }
             Place::Stray | Place::Restart => {
-                return Err(RtpError::SequenceJump { found: number, expected: self.sequence.next() });
+                Err(RtpError::SequenceJump { found: number, expected: self.sequence.next() })
             }
         }
-        Ok(())
     }
 
     fn store(&mut self, seq: u64, ticks: i64, piece: Piece, now: Instant) {
         self.stats.received += 1;
-        self.clock.observe(ticks, now);
         let passed = self.expected.is_some_and(|expected| seq < expected);
+        if !passed && self.buffer.get(ticks).is_none() && !self.stragglers.know(ticks) {
+            self.observe(ticks, &piece, now);
+        }
         if passed || self.stragglers.know(ticks) {
             self.stats.late += 1;
             if passed {
@@ -232,25 +322,47 @@ impl Playout {
                 // The rest of a frame that was settled without it.
                 self.buffer.mark_settled(seq);
             }
-            let playout_at = self.playout_at(ticks);
+            let playout_at = self.playout_of(self.captured_at(ticks, self.capture_offset, now));
             let until = now.max(playout_at) + self.config.latency;
             let reports = &mut self.reports;
             let late = Late { seq, ticks, piece, arrival: now, playout_at, until };
             self.stragglers.insert(late, |report| reports.push_back(report));
         } else {
             self.buffer.insert(seq, ticks, piece, now);
+            if self.buffer.get(ticks).is_some_and(Parts::has_early_marker) {
+                self.markers = Markers::Lie;
+            }
+        }
+    }
+
+    /// A frame begins to arrive.
+    fn observe(&mut self, ticks: i64, piece: &Piece, now: Instant) {
+        let descriptor = piece.descriptor.as_ref();
+        self.capture_offset = descriptor.map_or(self.capture_offset, |descriptor| descriptor.capture_offset.into());
+        let is_prompt = descriptor.is_none_or(|descriptor| !descriptor.is_queued);
+        if let Some(change) = self.clock.observe(ticks + self.capture_offset, now, is_prompt) {
+            if matches!(change, ClockChange::Stepped(_)) {
+                self.timeline.begin_anew();
+            }
+            self.events.push_back(PlayoutEvent::Clock(change));
         }
     }
 
     /// The sender has started anew: what waited is settled, and nothing is known of what comes.
     fn restart(&mut self) {
         self.stats.restarts += 1;
-        self.finish();
         self.stragglers = Stragglers::default();
+        self.buffer = Buffer::default();
         self.chain = Chain::default();
-        self.clock = MediaClock::default();
+        self.told = ToldReferences::default();
+        self.clock = MediaClock::new(self.config.latency / 2);
+        self.markers = Markers::Tell { unmarked: 0 };
         self.sequence = Sequence::default();
         self.expected = None;
+        self.capture_offset = 0;
+        self.wants_entry = true;
+        self.timeline.begin_anew();
+        self.events.extend(self.ingress.ssrc().map(PlayoutEvent::Restarted));
     }
 
     fn settle(&mut self, now: Instant) {
@@ -269,9 +381,9 @@ impl Playout {
             return false;
         };
         let joined = self.expected.is_some_and(|expected| expected >= first);
-        let whole = self.is_whole(ticks, joined);
-        let due = |at: Option<i64>| now.zip(at).is_none_or(|(now, at)| now >= self.playout_at(at));
-        let ready = if whole { joined || due(self.buffer.earliest()) } else { due(Some(ticks)) };
+        let whole = self.is_whole(ticks, joined, now);
+        let due = |at: Option<i64>| now.zip(at).is_none_or(|(now, at)| now >= self.due(at));
+        let ready = if whole { joined || due(self.buffer.earliest()) || due(Some(ticks)) } else { due(Some(ticks)) };
         if !ready {
             return false;
         }
@@ -279,11 +391,18 @@ impl Playout {
         self.pass(first, last);
         self.stats.lost += parts.holes();
         if whole {
+            self.learn_markers(&parts);
             self.settle_whole(ticks, &parts);
         } else {
             self.settle_partial(ticks, parts);
         }
         true
+    }
+
+    fn learn_markers(&mut self, parts: &Parts) {
+        if let Markers::Tell { unmarked } = &mut self.markers {
+            *unmarked = if parts.ends_marked() { 0 } else { *unmarked + 1 };
+        }
     }
 
     /// The first frame in decoding order that is not settled.
@@ -309,21 +428,37 @@ impl Playout {
         self.expected = self.expected.max(Some(last + 1));
     }
 
-    fn is_whole(&self, ticks: i64, joined: bool) -> bool {
-        self.buffer.get(ticks).is_some_and(|parts| parts.is_whole(joined, self.buffer.begins_at(parts.last() + 1)))
+    /// Without `now`, no more packets come.
+    fn is_whole(&self, ticks: i64, joined: bool, now: Option<Instant>) -> bool {
+        let Some(parts) = self.buffer.get(ticks) else { return false };
+        let marked = matches!(self.markers, Markers::Tell { .. }) && parts.ends_marked();
+        let quiet = || match self.ends_by_quiet(ticks) {
+            Some(at) => now.is_none_or(|now| now >= at),
+            None => false,
+        };
+        parts.is_whole(joined, marked || self.buffer.begins_at(parts.last() + 1) || quiet())
+    }
+
+    /// Where markers do not tell: when a frame has ended if nothing more comes.
+    fn ends_by_quiet(&self, ticks: i64) -> Option<Instant> {
+        let silent = match self.markers {
+            Markers::Lie => true,
+            Markers::Tell { unmarked } => unmarked >= UNMARKED,
+        };
+        self.buffer.get(ticks).filter(|_| silent).map(|parts| parts.last_arrival + QUIET)
     }
 
     /// Frames that are due while one before them is still waited for cannot be shown any more.
     fn give_up_blocked(&mut self, now: Instant) {
         let Some(head) = self.head() else { return };
         while let Some(ticks) = self.buffer.earliest_but(head) {
-            if now < self.playout_at(ticks) {
+            if now < self.due(ticks) {
                 return;
             }
-            let whole = self.is_whole(ticks, false);
+            let whole = self.is_whole(ticks, false, Some(now));
             let Some(parts) = self.buffer.remove_early(ticks) else { return };
             self.stats.lost += parts.holes();
-            self.chain.hole();
+            self.break_off();
             if whole {
                 let kind = self.kind_of(&parts);
                 self.report(ticks, kind, FrameFate::ReferenceMissing, Some(parts.last_arrival), &parts);
@@ -333,13 +468,18 @@ impl Playout {
         }
     }
 
-    fn settle_partial(&mut self, ticks: i64, parts: Parts) {
+    /// Something is missing before the next frame.
+    fn break_off(&mut self) {
         self.chain.hole();
+    }
+
+    fn settle_partial(&mut self, ticks: i64, parts: Parts) {
+        self.break_off();
         for nal in parts.payloads().flat_map(Payload::parameter_sets) {
             self.sets.take(nal);
         }
         let kind = self.kind_of(&parts);
-        let playout_at = self.playout_at(ticks);
+        let playout_at = self.playout_at(ticks, &parts);
         // A frame of which nothing came in time may still become whole, and is then late and not lost.
         let until = playout_at.max(parts.last_arrival) + self.config.latency;
         let reports = &mut self.reports;
@@ -354,23 +494,35 @@ impl Playout {
             self.sets.take(nal);
         }
         let Some((header, slices)) = picture(&nals, &self.sets) else {
-            self.chain.hole();
+            self.break_off();
             self.report(ticks, self.kind_of(parts), FrameFate::Unreadable, Some(completed_at), parts);
             return;
         };
         let kind = kind_of(header.is_idr(), slices);
-        let fate = if completed_at > self.playout_at(ticks) {
+        let is_late = self.config.release != Release::AsTheyCome && completed_at > self.playout_at(ticks, parts);
+        let fate = if is_late {
             self.chain.hole();
+            parts.descriptor().into_iter().for_each(|descriptor| self.told.skip(descriptor));
             FrameFate::Late
-        } else if self.chain.decode(&header, ticks, self.declared_pace(&header)) {
+        } else if self.decode(ticks, &header, parts.descriptor()) {
             FrameFate::Decodable
         } else {
             FrameFate::ReferenceMissing
         };
         if fate == FrameFate::Decodable {
-            self.give_out(ticks, kind, &header, nals, completed_at);
+            self.give_out(ticks, kind, &header, nals, parts);
         }
+        // What nothing refers to is missed by nothing.
+        self.wants_entry |= fate != FrameFate::Decodable && header.is_reference();
         self.report(ticks, Some(kind), fate, Some(completed_at), parts);
+    }
+
+    /// By what the sender says of the frame or, where it says nothing, by what its slices say.
+    fn decode(&mut self, ticks: i64, header: &SliceHeader, descriptor: Option<&FrameDescriptor>) -> bool {
+        match descriptor {
+            Some(descriptor) => self.told.decode(descriptor),
+            None => self.chain.decode(header, ticks, self.declared_pace(header)),
+        }
     }
 
     /// Two ticks of the VUI's clock make a frame, and so do two counts (H.264 §E.2.1, §8.2.1).
@@ -380,14 +532,7 @@ impl Playout {
         (ticks > 0 && timing.time_scale > 0).then_some(Pace { ticks, counts: timing.time_scale.into() })
     }
 
-    fn give_out(
-        &mut self,
-        ticks: i64,
-        kind: FrameKind,
-        header: &SliceHeader,
-        mut nals: Vec<Vec<u8>>,
-        completed_at: Instant,
-    ) {
+    fn give_out(&mut self, ticks: i64, kind: FrameKind, header: &SliceHeader, mut nals: Vec<Vec<u8>>, parts: &Parts) {
         for nal in &nals {
             self.given.take(nal);
         }
@@ -399,21 +544,43 @@ impl Playout {
             needed.iter().for_each(|nal| self.given.take(nal));
             nals.splice(at..at, needed);
         }
+        self.note_format(header);
         let mut annexb = Vec::with_capacity(nals.iter().map(|nal| nal.len() + 4).sum());
         crate::h264::annexb::write(nals.iter().map(Vec::as_slice), &mut annexb);
-        let decode_ticks = self.decode_ticks.map_or(ticks, |last| ticks.max(last + 1));
-        self.decode_ticks = Some(decode_ticks);
+        let offset = self.offset_of(parts);
+        let captured_at = self.captured_at(ticks, offset, parts.first_arrival());
+        // A wrong timestamp would be a hole in a recording: such a frame is where its arrival puts it.
+        let (place, capture) = match self.clock.ticks_of(captured_at) {
+            Some(by_arrival) if (by_arrival - ticks - offset).abs() > LARGEST_ERROR => (by_arrival, by_arrival),
+            _ => (ticks, ticks + offset),
+        };
+        let playout_at = self.playout_of(captured_at);
+        let (out, decode_ticks) = self.timeline.place(place, capture, playout_at);
+        let is_entry = parts.descriptor().map_or(kind == FrameKind::Idr, |descriptor| descriptor.is_entry);
+        self.wants_entry &= !is_entry;
         self.frames.push_back(PlayoutFrame {
             annexb,
             rtp_timestamp: ticks as u32,
-            ticks,
+            ticks: out,
             decode_ticks,
-            is_entry: kind == FrameKind::Idr,
+            is_entry,
             kind,
             reference: header.is_reference(),
-            completed_at,
-            playout_at: self.playout_at(ticks),
+            captured_at,
+            arrived_at: parts.first_arrival(),
+            completed_at: parts.last_arrival,
+            playout_at,
         });
+    }
+
+    fn note_format(&mut self, header: &SliceHeader) {
+        let Some((sps, _)) = self.sets.of(header.pps_id) else { return };
+        let (width, height) = sps.pixel_dimensions().unwrap_or((0, 0));
+        let format = PictureFormat { codec: "H264", width, height, rate: rate_of(sps) };
+        if self.format != Some(format) {
+            self.format = Some(format);
+            self.events.push_back(PlayoutEvent::Format(format));
+        }
     }
 
     /// What a frame that is not whole, or not given out, is, if it can be told.
@@ -440,7 +607,7 @@ impl Playout {
             kind,
             fate,
             completed_at,
-            playout_at: self.playout_at(ticks),
+            playout_at: self.playout_at(ticks, parts),
             packets: parts.len(),
             bytes: parts.bytes,
         });

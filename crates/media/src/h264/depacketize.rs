@@ -10,7 +10,12 @@ use crate::error::RtpError;
 enum Shape {
     Single,
     Stap,
-    Fragment { start: bool, end: bool },
+    Fragment {
+        start: bool,
+        end: bool,
+    },
+    /// Nothing that a decoder needs: no bytes at all, as keep-alives have, or a type that H.264 leaves to applications.
+    Nothing,
 }
 
 /// A payload that keeps the form of RFC 6184.
@@ -27,15 +32,15 @@ fn broken(section: &'static str, what: &'static str) -> RtpError {
 impl Payload {
     /// Checks `bytes` and takes a copy.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, RtpError> {
-        let &first = bytes.first().ok_or(broken("5.3", "there is no payload"))?;
-        let shape = match type_of(first) {
+        let shape = match bytes.first().map_or(0, |&first| type_of(first)) {
+            0 | 30 | 31 => Shape::Nothing,
             1..=23 => Shape::Single,
             STAP_A => {
                 check_aggregate(&bytes[1..])?;
                 Shape::Stap
             }
             FU_A => check_fragment(bytes)?,
-            _ => return Err(broken("5.4", "the packet type is not one of packetization mode 1")),
+            _ => return Err(broken("5.4", "interleaved packets (packetization mode 2) are not supported")),
         };
         Ok(Self { shape, bytes: bytes.to_vec() })
     }
@@ -51,6 +56,15 @@ impl Payload {
             Shape::Single => starts_with(&self.bytes),
             Shape::Stap => starts_with(self.bytes.get(3..).unwrap_or_default()),
             Shape::Fragment { start, .. } => start && starts(self.bytes[1] & 0x1f, self.bytes.get(2).copied()),
+            Shape::Nothing => false,
+        }
+    }
+
+    /// Whether a part of a coded picture is in it.
+    pub(crate) fn has_slice(&self) -> bool {
+        match self.shape {
+            Shape::Fragment { .. } => is_slice(&[self.bytes[1]]),
+            _ => self.whole_nals().any(is_slice),
         }
     }
 
@@ -72,7 +86,7 @@ impl Payload {
         let (single, stap) = match self.shape {
             Shape::Single => (Some(self.bytes.as_slice()), &[][..]),
             Shape::Stap => (None, &self.bytes[1..]),
-            Shape::Fragment { .. } => (None, &[][..]),
+            Shape::Fragment { .. } | Shape::Nothing => (None, &[][..]),
         };
         single.into_iter().chain(aggregated(stap))
     }
@@ -99,33 +113,19 @@ fn starts(kind: u8, body: Option<u8>) -> bool {
     }
 }
 
-fn check_aggregate(mut rest: &[u8]) -> Result<(), RtpError> {
-    if rest.is_empty() {
-        return Err(broken("5.7.1", "a STAP-A holds nothing"));
-    }
-    while let Some((size, after)) = rest.split_first_chunk() {
-        let size = usize::from(u16::from_be_bytes(*size));
-        if size == 0 || size > after.len() {
-            return Err(broken("5.7.1", "a size in a STAP-A goes beyond its end"));
-        }
-        if !(1..=23).contains(&type_of(after[0])) {
-            return Err(broken("5.7.1", "a STAP-A holds something other than NAL units"));
-        }
-        rest = &after[size..];
-    }
-    if rest.is_empty() { Ok(()) } else { Err(broken("5.7.1", "a STAP-A ends inside of a size")) }
+/// What stands behind the last whole NAL unit is passed over.
+fn check_aggregate(rest: &[u8]) -> Result<(), RtpError> {
+    let whole = aggregated(rest).next();
+    whole.map(|_| ()).ok_or(broken("5.7.1", "a STAP-A holds no whole NAL unit"))
 }
 
+/// One that is both the start and the end of a NAL unit is against the letter (§5.8), and can be read all the same.
 fn check_fragment(bytes: &[u8]) -> Result<Shape, RtpError> {
     let &[_, header, _, ..] = bytes else { return Err(broken("5.8", "an FU-A holds nothing")) };
-    let (start, end) = (header & FU_START != 0, header & FU_END != 0);
-    if start && end {
-        return Err(broken("5.8", "an FU-A is both start and end"));
-    }
     if !(1..=23).contains(&type_of(header)) {
-        return Err(broken("5.8", "an FU-A is part of something other than a NAL unit"));
+        return Ok(Shape::Nothing);
     }
-    Ok(Shape::Fragment { start, end })
+    Ok(Shape::Fragment { start: header & FU_START != 0, end: header & FU_END != 0 })
 }
 
 /// The header of the NAL unit that an FU-A is part of: F and NRI of its first byte, type of its second.
@@ -133,14 +133,16 @@ fn unfragmented(bytes: &[u8]) -> u8 {
     (bytes[0] & 0xe0) | type_of(bytes[1])
 }
 
-/// The NAL units of a checked STAP-A.
+/// The whole NAL units of a STAP-A that a decoder may need.
 fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
+    let mut next = move || {
         let (size, after) = rest.split_first_chunk()?;
         let (nal, more) = after.split_at_checked(usize::from(u16::from_be_bytes(*size)))?;
         rest = more;
         Some(nal)
-    })
+    };
+    let nals = std::iter::from_fn(move || next());
+    nals.filter(|nal| nal.first().is_some_and(|&header| (1..=23).contains(&type_of(header))))
 }
 
 /// The NAL units of a whole access unit's payloads, in sequence, or `None` if fragments do not fit together.
@@ -162,6 +164,7 @@ pub(crate) fn assemble<'a>(payloads: impl Iterator<Item = &'a Payload>) -> Optio
                 nal.extend_from_slice(&bytes[2..]);
                 open = !end;
             }
+            Shape::Nothing => {}
             _ if open => return None,
             Shape::Single => nals.push(bytes.clone()),
             Shape::Stap => nals.extend(aggregated(&bytes[1..]).map(<[u8]>::to_vec)),

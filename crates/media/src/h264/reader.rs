@@ -21,7 +21,7 @@ pub(crate) fn kind_of(idr: bool, slices: SliceKind) -> FrameKind {
 }
 
 /// The VUI's timing information; two of its ticks make a frame (H.264 §E.2.1).
-fn rate_of(sps: &SeqParameterSet) -> Option<FrameRate> {
+pub(crate) fn rate_of(sps: &SeqParameterSet) -> Option<FrameRate> {
     let timing = sps.vui_parameters.as_ref()?.timing_info.as_ref()?;
     FrameRate::new(timing.time_scale, timing.num_units_in_tick.checked_mul(2)?)
 }

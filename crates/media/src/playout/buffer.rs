@@ -5,21 +5,25 @@ use std::collections::BTreeMap;
 use timeous_core::Instant;
 
 use crate::h264::depacketize::{Payload, assemble};
+use crate::rtp::FrameDescriptor;
 
 /// A packet of a frame. Its payload is let go of when the frame cannot be shown any more.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) payload: Option<Payload>,
+    pub(super) descriptor: Option<FrameDescriptor>,
     pub(super) starts: bool,
+    pub(super) has_slice: bool,
     pub(super) idr: bool,
     pub(super) marker: bool,
     pub(super) len: usize,
 }
 
 impl Piece {
-    pub(super) fn new(payload: Payload, marker: bool) -> Self {
-        let (starts, idr, len) = (payload.starts_access_unit(), payload.is_idr(), payload.len());
-        Self { payload: Some(payload), starts, idr, marker, len }
+    pub(super) fn new(payload: Payload, descriptor: Option<FrameDescriptor>, marker: bool) -> Self {
+        let starts = descriptor.is_some() || payload.starts_access_unit();
+        let (has_slice, idr, len) = (payload.has_slice(), payload.is_idr(), payload.len());
+        Self { payload: Some(payload), descriptor, starts, has_slice, idr, marker, len }
     }
 }
 
@@ -28,18 +32,44 @@ impl Piece {
 pub(super) struct Parts {
     pieces: BTreeMap<u64, Piece>,
     pub(super) bytes: usize,
+    first_arrival: Option<Instant>,
     pub(super) last_arrival: Instant,
+    has_slice: bool,
+    descriptor: Option<FrameDescriptor>,
 }
 
 impl Parts {
     pub(super) fn insert(&mut self, seq: u64, piece: Piece, now: Instant) {
         self.bytes += piece.len;
+        self.first_arrival.get_or_insert(now);
         self.last_arrival = now.max(self.last_arrival);
+        self.has_slice |= piece.has_slice;
+        self.descriptor = self.descriptor.or(piece.descriptor);
         self.pieces.insert(seq, piece);
     }
 
     pub(super) fn len(&self) -> usize {
         self.pieces.len()
+    }
+
+    /// When its first packet came.
+    pub(super) fn first_arrival(&self) -> Instant {
+        self.first_arrival.unwrap_or(self.last_arrival)
+    }
+
+    /// What its sender said of it, if that has come.
+    pub(super) fn descriptor(&self) -> Option<&FrameDescriptor> {
+        self.descriptor.as_ref()
+    }
+
+    /// Whether a marker stands on a packet before the last one.
+    pub(super) fn has_early_marker(&self) -> bool {
+        self.pieces.values().rev().skip(1).any(|piece| piece.marker)
+    }
+
+    /// Whether it ends with a marker.
+    pub(super) fn ends_marked(&self) -> bool {
+        self.pieces.values().next_back().is_some_and(|piece| piece.marker)
     }
 
     pub(super) fn first(&self) -> u64 {
@@ -60,11 +90,10 @@ impl Parts {
     }
 
     /// Whether the frame is here from its beginning, which is known by its content or since it is `joined` to what
-    /// came before it, to its end, which is marked or known by what `follows`.
-    pub(super) fn is_whole(&self, joined: bool, follows: bool) -> bool {
+    /// came before it, to its end, which is `ended` by a marker or by what follows.
+    pub(super) fn is_whole(&self, joined: bool, ended: bool) -> bool {
         let starts = || self.pieces.values().next().is_some_and(|piece| piece.starts);
-        let ends = || self.pieces.values().next_back().is_some_and(|piece| piece.marker);
-        self.holes() == 0 && (joined || starts()) && (follows || ends())
+        self.holes() == 0 && ended && (joined || starts()) && self.has_slice
     }
 
     pub(super) fn payloads(&self) -> impl Iterator<Item = &Payload> {
@@ -127,6 +156,14 @@ impl Buffer {
                 }
             }
         }
+    }
+
+    /// The same, where those that were settled are passed over already.
+    pub(super) fn first_waiting(&self) -> Option<i64> {
+        self.order.values().find_map(|entry| match entry {
+            Entry::Waiting(ticks) => Some(*ticks),
+            Entry::Settled(_) => None,
+        })
     }
 
     pub(super) fn get(&self, ticks: i64) -> Option<&Parts> {

@@ -72,7 +72,7 @@ impl Stragglers {
         if straggler.parts.len() < MAX_PACKETS {
             straggler.parts.insert(seq, Piece { payload: None, ..piece }, arrival);
         }
-        if straggler.parts.is_whole(false, false)
+        if straggler.parts.is_whole(false, straggler.parts.ends_marked())
             && let Some(straggler) = self.waiting.remove(&ticks)
         {
             report(self.close(ticks, straggler, FrameFate::Late));

@@ -4,8 +4,9 @@ use rtp_types::RtpPacketBuilder;
 use timeous_core::{AduMeta, AduSeq, Duration, SubStream};
 
 use crate::error::PacketizeError;
-use crate::frame::Frame;
+use crate::frame::{Frame, FrameKind};
 use crate::h264::payload::payloads;
+use crate::rtp::descriptor::{Distances, FrameDescriptor};
 
 /// The fixed header of RTP (RFC 3550 §5.1).
 const RTP_HEADER: usize = 12;
@@ -25,11 +26,33 @@ pub struct PacketizerConfig {
     pub mtu: usize,
     /// The sub-stream that its ADUs belong to.
     pub substream: SubStream,
+    /// Whether a [`FrameDescriptor`] travels with each frame, which a receiver of Timeous understands and any other
+    /// passes over (RFC 8285 §4.2).
+    pub descriptors: bool,
+}
+
+/// When a frame is of: on the RTP clock of its sender, counted from the stream's beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Stamp {
+    /// When it is shown, in ticks; no two frames have the same.
+    pub presentation: u64,
+    /// When the source handed it over, in ticks.
+    pub capture: u64,
+    /// Whether others waited to be sent at that instant.
+    pub is_queued: bool,
 }
 
 impl Default for PacketizerConfig {
     fn default() -> Self {
-        Self { payload_type: 96, ssrc: 0, first_sequence: 0, first_timestamp: 0, mtu: 1200, substream: SubStream(0) }
+        Self {
+            payload_type: 96,
+            ssrc: 0,
+            first_sequence: 0,
+            first_timestamp: 0,
+            mtu: 1200,
+            substream: SubStream(0),
+            descriptors: false,
+        }
     }
 }
 
@@ -76,21 +99,47 @@ impl Packetizer {
 
     /// The packets of `frame`, the last one with the marker bit (RFC 6184 §5.1).
     pub fn packetize(&mut self, frame: &Frame) -> Vec<MediaAdu> {
-        let payloads = payloads(&frame.nals, self.config.mtu - RTP_HEADER);
-        let last = payloads.len().saturating_sub(1);
-        payloads.iter().enumerate().map(|(i, payload)| self.adu(frame, payload, i == last)).collect()
+        let stamp = Stamp { presentation: frame.rtp_ticks, capture: frame.rtp_ticks, is_queued: false };
+        self.packetize_part(frame, (true, true), &stamp)
     }
 
-    fn adu(&mut self, frame: &Frame, payload: &[u8], marker: bool) -> MediaAdu {
-        let rtp = RtpPacketBuilder::<&[u8], &[u8]>::new()
+    /// The packets of a part of `frame`, which is its first one, its last one, both or neither: slices may leave before
+    /// the picture is whole.
+    pub fn packetize_part(&mut self, frame: &Frame, (first, last): (bool, bool), stamp: &Stamp) -> Vec<MediaAdu> {
+        let descriptor = (first && self.config.descriptors).then(|| describe(frame, stamp));
+        let room = self.config.mtu - RTP_HEADER;
+        let reserved = if descriptor.is_some() { FrameDescriptor::MAX_LEN } else { 0 };
+        let payloads = payloads(&frame.nals, room - reserved);
+        let end = payloads.len().saturating_sub(1);
+        let packets = payloads.iter().enumerate();
+        packets
+            .map(|(i, payload)| {
+                let descriptor = descriptor.as_ref().filter(|_| i == 0);
+                self.adu(frame, stamp, payload, last && i == end, descriptor)
+            })
+            .collect()
+    }
+
+    fn adu(
+        &mut self,
+        frame: &Frame,
+        stamp: &Stamp,
+        payload: &[u8],
+        marker: bool,
+        descriptor: Option<&FrameDescriptor>,
+    ) -> MediaAdu {
+        let mut builder = RtpPacketBuilder::<&[u8], &[u8]>::new()
             .payload_type(self.config.payload_type)
             .ssrc(self.config.ssrc)
             .sequence_number(self.sequence)
-            .timestamp(self.config.first_timestamp.wrapping_add(frame.rtp_ticks as u32))
+            .timestamp(self.config.first_timestamp.wrapping_add(stamp.presentation as u32))
             .marker_bit(marker)
-            .payload(payload)
-            .write_vec()
-            .expect("the payload type was checked, and there are neither CSRCs nor padding");
+            .payload(payload);
+        let extension = descriptor.map(FrameDescriptor::write);
+        if let Some((profile, bytes)) = &extension {
+            builder = builder.extension(*profile, bytes);
+        }
+        let rtp = builder.write_vec().expect("the payload type was checked, and there are neither CSRCs nor padding");
         let meta = AduMeta {
             seq: AduSeq(self.adu),
             priority: frame.priority,
@@ -102,5 +151,21 @@ impl Packetizer {
         self.sequence = self.sequence.wrapping_add(1);
         self.adu += 1;
         MediaAdu { meta, capture: frame.capture, handover: frame.handover, rtp }
+    }
+}
+
+fn describe(frame: &Frame, stamp: &Stamp) -> FrameDescriptor {
+    let mut references = Distances::default();
+    for reference in frame.references.iter() {
+        references.push(frame.id().0.wrapping_sub(reference.0));
+    }
+    let offset = stamp.capture as i64 - stamp.presentation as i64;
+    let most = i64::from(FrameDescriptor::MAX_OFFSET);
+    FrameDescriptor {
+        frame: frame.index as u16,
+        capture_offset: offset.clamp(-most, most) as i32,
+        is_entry: frame.kind == FrameKind::Idr,
+        is_queued: stamp.is_queued,
+        references,
     }
 }

@@ -1,0 +1,135 @@
+//! Which packets are those of the stream: payload type and synchronisation source, guessed, and followed when the
+//! source begins anew.
+
+use timeous_core::{Duration, Instant};
+
+use crate::error::RtpError;
+
+/// Packets of a new source in a row before it takes the place of one that has fallen silent (RFC 3550 §A.1).
+const PROBATION: usize = 2;
+/// How long the old one must have been silent meanwhile: two sources that send to one port do not take turns.
+const SILENCE: Duration = Duration::from_millis(100);
+/// Packets that are kept while a new source is on probation: its first keyframe is among them.
+const MOST_KEPT: usize = 512;
+/// Payload types that a codec without a number of its own may have (RFC 3551 §3).
+const DYNAMIC: [std::ops::RangeInclusive<u8>; 2] = [96..=127, 35..=63];
+
+/// What is to be done with a packet.
+#[derive(Debug)]
+pub(super) enum Admission {
+    /// It belongs to the stream.
+    Taken,
+    /// It may be of a source that takes over: it is kept.
+    Kept,
+    /// Another source has taken over: these packets, in order of arrival, are the first of it.
+    TakenOver(Vec<(Instant, Vec<u8>)>),
+}
+
+/// The stream's payload type and source.
+#[derive(Debug, Default)]
+pub(super) struct Ingress {
+    payload_type: Option<u8>,
+    ssrc: Option<u32>,
+    /// The caller named the source: no other takes over.
+    is_fixed: bool,
+    candidate: Option<Candidate>,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    ssrc: u32,
+    since: Instant,
+    next: u16,
+    in_a_row: usize,
+    kept: Vec<(Instant, Vec<u8>)>,
+}
+
+impl Ingress {
+    pub(super) fn new(payload_type: Option<u8>, ssrc: Option<u32>) -> Self {
+        Self { payload_type, ssrc, is_fixed: ssrc.is_some(), candidate: None }
+    }
+
+    /// The source that is being played.
+    pub(super) fn ssrc(&self) -> Option<u32> {
+        self.ssrc
+    }
+
+    /// Checks the payload type.
+    pub(super) fn check_type(&self, found: u8) -> Result<(), RtpError> {
+        match self.payload_type {
+            Some(expected) if expected != found => Err(RtpError::PayloadType { found, expected }),
+            None if !DYNAMIC.iter().any(|range| range.contains(&found)) => Err(RtpError::NotDynamic(found)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A packet of the right type, whose payload can be read.
+    pub(super) fn admit(&mut self, now: Instant, header: (u8, u32, u16), rtp: &[u8]) -> Result<Admission, RtpError> {
+        let (payload_type, ssrc, number) = header;
+        let Some(playing) = self.ssrc.filter(|&playing| playing != ssrc) else {
+            self.payload_type = Some(payload_type);
+            self.ssrc = Some(ssrc);
+            self.candidate = None;
+            return Ok(Admission::Taken);
+        };
+        if self.is_fixed {
+            return Err(RtpError::Source { found: ssrc, expected: playing });
+        }
+        let candidate = match &mut self.candidate {
+            Some(candidate) if candidate.ssrc == ssrc => candidate,
+            other => other.insert(Candidate { ssrc, since: now, next: number, in_a_row: 0, kept: Vec::new() }),
+        };
+        candidate.in_a_row = if candidate.next == number { candidate.in_a_row + 1 } else { 1 };
+        candidate.next = number.wrapping_add(1);
+        if candidate.kept.len() < MOST_KEPT {
+            candidate.kept.push((now, rtp.to_vec()));
+        }
+        if candidate.in_a_row < PROBATION || now.saturating_since(candidate.since) < SILENCE {
+            return Ok(Admission::Kept);
+        }
+        let kept = std::mem::take(&mut candidate.kept);
+        self.candidate = None;
+        self.ssrc = Some(ssrc);
+        Ok(Admission::TakenOver(kept))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets come each 50 ms.
+    fn admit(ingress: &mut Ingress, ssrc: u32, number: u16, packet: u64) -> String {
+        let now = Instant::ZERO + Duration::from_millis(50) * packet;
+        match ingress.admit(now, (96, ssrc, number), &[number as u8]) {
+            Ok(Admission::Taken) => "taken".to_owned(),
+            Ok(Admission::Kept) => "kept".to_owned(),
+            Ok(Admission::TakenOver(kept)) => format!("over with {}", kept.len()),
+            Err(_) => "refused".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_source_takes_over_when_the_old_one_is_silent_and_not_before() {
+        let mut ingress = Ingress::new(None, None);
+        assert_eq!(admit(&mut ingress, 1, 100, 0), "taken");
+        assert_eq!(admit(&mut ingress, 2, 7, 1), "kept");
+        assert_eq!(admit(&mut ingress, 1, 101, 2), "taken");
+        assert_eq!(admit(&mut ingress, 2, 8, 3), "kept", "the old one was heard between them");
+        assert_eq!(admit(&mut ingress, 2, 9, 4), "kept", "it may be between two frames");
+        assert_eq!(admit(&mut ingress, 2, 10, 5), "over with 3");
+        assert_eq!(admit(&mut ingress, 2, 11, 6), "taken");
+        let mut fixed = Ingress::new(None, Some(1));
+        assert_eq!([5, 9].map(|packet| admit(&mut fixed, 2, 7, packet)), ["refused", "refused"]);
+    }
+
+    #[test]
+    fn the_payload_type_is_the_first_dynamic_one_unless_it_is_given() {
+        let mut ingress = Ingress::new(None, None);
+        assert_eq!(ingress.check_type(0), Err(RtpError::NotDynamic(0)));
+        assert_eq!(ingress.check_type(97), Ok(()));
+        ingress.admit(Instant::ZERO, (97, 1, 1), &[]).unwrap();
+        assert_eq!(ingress.check_type(96), Err(RtpError::PayloadType { found: 96, expected: 97 }));
+        assert_eq!(Ingress::new(Some(33), None).check_type(33), Ok(()));
+    }
+}

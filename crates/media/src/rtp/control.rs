@@ -1,0 +1,134 @@
+//! RTCP: what the two ends of a media stream tell each other beside the media (RFC 3550 §6, RFC 4585, RFC 5506).
+//!
+//! Packets travel on the stream's own connection, told from RTP by their second byte (RFC 5761 §4).
+
+use rtcp_types::{
+    App, Packet, PayloadFeedback, Pli, RtcpPacketParserExt as _, RtcpPacketWriter, RtcpPacketWriterExt as _,
+    SenderReport,
+};
+use timeous_core::Duration;
+
+/// The name of our APP packets (RFC 3550 §6.7).
+const NAME: &str = "TMUS";
+/// Their subtype: the ends' terms.
+const TERMS: u8 = 1;
+/// Latency, excess, both 32 bits of microseconds.
+const TERMS_LEN: usize = 8;
+/// An excess that is not known.
+const UNKNOWN: u32 = u32::MAX;
+
+/// A message between the ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// What time it is at the sender: the same instant on its wall clock (NTP format) and on the media's.
+    SenderClock {
+        /// Whose.
+        ssrc: u32,
+        /// The wall clock, seconds since 1900 and their fraction, 32 bits each.
+        ntp: u64,
+        /// The media clock.
+        timestamp: u32,
+    },
+    /// What an end asks for, and what a receiver has seen.
+    Terms {
+        /// The latency that this end wants: the larger of both counts.
+        latency: Duration,
+        /// From a receiver: by how much the promptest frames of the last second came later than its clock has it.
+        excess: Option<Duration>,
+    },
+    /// The receiver can decode nothing before the next entry point (picture loss indication, RFC 4585 §6.3.1).
+    KeyframeWanted {
+        /// Of which source.
+        ssrc: u32,
+    },
+}
+
+/// Whether these bytes are RTCP and not RTP, where both share a port (RFC 5761 §4).
+pub fn is_control(packet: &[u8]) -> bool {
+    packet.len() >= 8 && packet[0] >> 6 == 2 && (192..=223).contains(&packet[1])
+}
+
+impl Control {
+    /// It as an RTCP packet.
+    pub fn write(&self) -> Vec<u8> {
+        match *self {
+            Self::SenderClock { ssrc, ntp, timestamp } => {
+                written(SenderReport::builder(ssrc).ntp_timestamp(ntp).rtp_timestamp(timestamp))
+            }
+            Self::Terms { latency, excess } => {
+                let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(UNKNOWN - 1);
+                let mut data = [0; TERMS_LEN];
+                data[..4].copy_from_slice(&micros(latency).to_be_bytes());
+                data[4..].copy_from_slice(&excess.map_or(UNKNOWN, micros).to_be_bytes());
+                written(App::builder(0, NAME).subtype(TERMS).data(&data))
+            }
+            Self::KeyframeWanted { ssrc } => written(PayloadFeedback::builder_owned(Pli::builder()).media_ssrc(ssrc)),
+        }
+    }
+
+    /// The messages in a packet, compound or not; what else there is in it is passed over.
+    pub fn read(packet: &[u8]) -> Vec<Self> {
+        let Ok(compound) = rtcp_types::Compound::parse(packet) else { return Vec::new() };
+        compound.filter_map(|part| part.ok().and_then(|part| Self::of(&part))).collect()
+    }
+
+    fn of(part: &Packet<'_>) -> Option<Self> {
+        match part {
+            Packet::Sr(report) => Some(Self::SenderClock {
+                ssrc: report.ssrc(),
+                ntp: report.ntp_timestamp(),
+                timestamp: report.rtp_timestamp(),
+            }),
+            Packet::App(app) if app.get_name_string().is_ok_and(|name| name == NAME) && app.subtype() == TERMS => {
+                let (latency, rest) = app.data().split_first_chunk::<4>()?;
+                let excess = u32::from_be_bytes(*rest.first_chunk()?);
+                let micros = |value: u32| Duration::from_micros(value.into());
+                let latency = micros(u32::from_be_bytes(*latency));
+                Some(Self::Terms { latency, excess: (excess != UNKNOWN).then(|| micros(excess)) })
+            }
+            Packet::PayloadFeedback(feedback) => {
+                let wanted = feedback.parse_fci::<Pli<'_>>().is_ok();
+                wanted.then(|| Self::KeyframeWanted { ssrc: feedback.media_ssrc() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// All that these builders are given is within their ranges.
+fn written(builder: impl RtcpPacketWriter) -> Vec<u8> {
+    let mut packet = vec![0; builder.calculate_size().expect("its fields are in range")];
+    builder.write_into(&mut packet).expect("it has the room that it asked for");
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let latency = Duration::from_millis(300);
+        let messages = [
+            Control::SenderClock { ssrc: 7, ntp: 0x0123_4567_89ab_cdef, timestamp: 90_000 },
+            Control::Terms { latency, excess: None },
+            Control::Terms { latency, excess: Some(Duration::from_micros(1_500)) },
+            Control::KeyframeWanted { ssrc: 9 },
+        ];
+        for message in messages {
+            let packet = message.write();
+            assert!(is_control(&packet), "{message:?}: {packet:?}");
+            assert_eq!(Control::read(&packet), [message]);
+        }
+        assert!(!is_control(&[0x80, 0xe0, 0, 1, 0, 0, 0, 0]), "RTP of payload type 96 with its marker");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(kind in 192u8..=223, bytes: Vec<u8>) {
+            let _ = Control::read(&[&[0x81, kind][..], &bytes].concat());
+            let _ = Control::read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The frame descriptor: what a sender knows of a frame and a receiver cannot know after a loss, in an RTP header
+//! extension (RFC 8285) of the frame's first packet.
+
+/// RFC 8285 §4.2: extensions with headers of one byte.
+const ONE_BYTE_HEADERS: u16 = 0xBEDE;
+/// Our identifier among them, which an SDP would name.
+const IDENTIFIER: u8 = 1;
+/// Frame number, capture offset, flags.
+const FIXED: usize = 6;
+/// The most references.
+const MOST_REFERENCES: usize = timeous_core::References::MAX;
+/// Flags: a decoder can begin with the frame; it waited for others before it was handed over; its references are told.
+const ENTRY: u8 = 0x80;
+const QUEUED: u8 = 0x40;
+const COUNT: u8 = 0x07;
+
+/// What travels with a frame.
+///
+/// ```text
+/// frame number 16 | capture offset 24, signed, 90 kHz | flags 5, count 3 | distance back to each reference, 8 each
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FrameDescriptor {
+    /// Its number in decoding order, modulo 2^16.
+    pub frame: u16,
+    /// When the source handed it over, less its RTP timestamp, in ticks: pictures that wait for others to be decoded
+    /// are shown in another order than they are handed over.
+    pub capture_offset: i32,
+    /// Whether a decoder can begin with it.
+    pub is_entry: bool,
+    /// Whether others of the stream waited to be sent when it was handed over: then its delay is not the path's.
+    pub is_queued: bool,
+    /// How many frames back those are that it refers to; zero for one that is too far back to be told.
+    pub references: Distances,
+}
+
+/// Distances to the frames that another one refers to, in frames of decoding order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Distances {
+    back: [u8; MOST_REFERENCES],
+    len: u8,
+}
+
+impl Distances {
+    /// Adds one; `false` if there is no room.
+    pub fn push(&mut self, frames_back: u32) -> bool {
+        let Some(slot) = self.back.get_mut(usize::from(self.len)) else { return false };
+        *slot = u8::try_from(frames_back).unwrap_or(0);
+        self.len += 1;
+        true
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = u8> + '_ {
+        self.back[..usize::from(self.len)].iter().copied()
+    }
+}
+
+impl FrameDescriptor {
+    /// The largest header extension, its own header included, in bytes.
+    pub const MAX_LEN: usize = 4 + (1 + FIXED + MOST_REFERENCES).next_multiple_of(4);
+    /// The farthest that a capture time can be from its timestamp, in ticks (93 seconds).
+    pub const MAX_OFFSET: i32 = (1 << 23) - 1;
+
+    /// The profile and the bytes of the header extension.
+    pub(crate) fn write(&self) -> (u16, Vec<u8>) {
+        let len = FIXED + usize::from(self.references.len);
+        let mut bytes = vec![IDENTIFIER << 4 | (len - 1) as u8];
+        bytes.extend_from_slice(&self.frame.to_be_bytes());
+        let offset = self.capture_offset.clamp(-Self::MAX_OFFSET, Self::MAX_OFFSET);
+        bytes.extend_from_slice(&offset.to_be_bytes()[1..]);
+        let flag = |set, flag| if set { flag } else { 0 };
+        bytes.push(flag(self.is_entry, ENTRY) | flag(self.is_queued, QUEUED) | self.references.len);
+        bytes.extend(self.references.iter());
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        (ONE_BYTE_HEADERS, bytes)
+    }
+
+    /// Reads it from a header extension, if it is there: other elements are passed over (RFC 8285 §4.2).
+    pub(crate) fn read(profile: u16, mut bytes: &[u8]) -> Option<Self> {
+        if profile != ONE_BYTE_HEADERS {
+            return None;
+        }
+        while let Some((&header, rest)) = bytes.split_first() {
+            let (identifier, len) = (header >> 4, usize::from(header & 0x0f) + 1);
+            match identifier {
+                0 => bytes = rest,
+                15 => return None,
+                _ => {
+                    let (data, after) = rest.split_at_checked(len)?;
+                    if identifier == IDENTIFIER {
+                        return Self::parse(data);
+                    }
+                    bytes = after;
+                }
+            }
+        }
+        None
+    }
+
+    fn parse(data: &[u8]) -> Option<Self> {
+        let (&[f0, f1, o0, o1, o2, flags], distances) = data.split_first_chunk::<FIXED>()?;
+        let count = flags & COUNT;
+        if usize::from(count) > MOST_REFERENCES || distances.len() < usize::from(count) {
+            return None;
+        }
+        let mut back = [0; MOST_REFERENCES];
+        back[..usize::from(count)].copy_from_slice(&distances[..usize::from(count)]);
+        Some(Self {
+            frame: u16::from_be_bytes([f0, f1]),
+            // Sign-extended from 24 bits.
+            capture_offset: i32::from_be_bytes([o0, o1, o2, 0]) >> 8,
+            is_entry: flags & ENTRY != 0,
+            is_queued: flags & QUEUED != 0,
+            references: Distances { back, len: count },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            frame in any::<u16>(),
+            capture_offset in -FrameDescriptor::MAX_OFFSET..=FrameDescriptor::MAX_OFFSET,
+            (is_entry, is_queued) in any::<(bool, bool)>(),
+            back in proptest::collection::vec(any::<u8>(), 0..=MOST_REFERENCES),
+        ) {
+            let mut references = Distances::default();
+            for distance in back {
+                prop_assert!(references.push(distance.into()));
+            }
+            let descriptor = FrameDescriptor { frame, capture_offset, is_entry, is_queued, references };
+            let (profile, bytes) = descriptor.write();
+            prop_assert!(bytes.len() % 4 == 0 && bytes.len() + 4 <= FrameDescriptor::MAX_LEN);
+            prop_assert_eq!(FrameDescriptor::read(profile, &bytes), Some(descriptor));
+            let others = [&[0x20, 7, 0][..], &bytes].concat();
+            prop_assert_eq!(FrameDescriptor::read(profile, &others), Some(descriptor));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(profile in prop_oneof![Just(ONE_BYTE_HEADERS), any::<u16>()], bytes: Vec<u8>) {
+            let _ = FrameDescriptor::read(profile, &bytes);
+        }
+    }
+}
