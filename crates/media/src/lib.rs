@@ -32,6 +32,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cadence;
 mod clock;
 mod error;
 mod frame;
@@ -41,6 +42,7 @@ mod playout;
 mod rtp;
 mod simulcast;
 
+pub use cadence::Cadence;
 pub use clock::{ClockChange, MediaClock};
 pub use error::{MediaError, PacketizeError, RtpError};
 pub use frame::{Frame, FrameKind, FrameRate};

@@ -554,6 +554,7 @@ impl Playout {
             Some(by_arrival) if (by_arrival - ticks - offset).abs() > LARGEST_ERROR => (by_arrival, by_arrival),
             _ => (ticks, ticks + offset),
         };
+        let presented_at = self.clock.instant(place);
         let playout_at = self.playout_of(captured_at);
         let (out, decode_ticks) = self.timeline.place(place, capture, playout_at);
         let is_entry = parts.descriptor().map_or(kind == FrameKind::Idr, |descriptor| descriptor.is_entry);
@@ -567,6 +568,7 @@ impl Playout {
             kind,
             reference: header.is_reference(),
             captured_at,
+            presented_at,
             arrived_at: parts.first_arrival(),
             completed_at: parts.last_arrival,
             playout_at,

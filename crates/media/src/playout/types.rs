@@ -75,6 +75,9 @@ pub struct PlayoutFrame {
     pub reference: bool,
     /// When its source handed it over, by the local clock: the shortest way included.
     pub captured_at: Instant,
+    /// Its presentation time by the local clock, as far as its timestamp can be trusted: where pictures are shown in
+    /// another order than they are decoded, some have one after their capture.
+    pub presented_at: Instant,
     /// When its first packet came.
     pub arrived_at: Instant,
     /// When its last packet came.

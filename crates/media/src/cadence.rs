@@ -1,0 +1,141 @@
+//! Capture times of a source that says nothing of time: when it hands frames over, smoothed by its own rhythm.
+
+use timeous_core::{Duration, Instant};
+
+/// Part of a frame's deviation by which the next one's time is corrected, and the interval: a loop of second order,
+/// critically damped (gain²/4), that follows a changed rate within some thirty frames.
+const GAIN: f64 = 0.1;
+const INTERVAL_GAIN: f64 = GAIN * GAIN / 4.0;
+/// Farthest that a smoothed time is from the frame's arrival: what a pipe and a scheduler add, and no more.
+const MOST_SMOOTHING: Duration = Duration::from_millis(20);
+/// A frame that is so many intervals late begins a new rhythm: the source has paused.
+const PAUSE_INTERVALS: u64 = 3;
+/// Frames over which the interval of a new rhythm is their mean.
+const ACQUISITION: u32 = 16;
+/// Frames in a row that are farther from their arrival than is smoothed: the rhythm is another one.
+const UNLOCKED: u32 = 5;
+/// Bounds of the interval: a thousand frames a second, and one in two seconds.
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
+const MOST_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Smooths the times at which frames come.
+///
+/// ```
+/// use timeous_core::{Duration, Instant};
+/// use timeous_media::Cadence;
+/// let mut cadence = Cadence::default();
+/// let ms = Duration::from_millis;
+/// let at = |frame: u64| Instant::ZERO + ms(41) * frame + ms(frame % 2 * 4);
+/// let times: Vec<Instant> = (0..200).map(|frame| cadence.frame(at(frame), ms(40))).collect();
+/// let last = times[199].saturating_since(times[198]);
+/// assert!(last.abs_diff(ms(41)) < ms(1), "every 41 ms, whatever the stream declares: {last:?}");
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cadence {
+    last: Option<Instant>,
+    interval: Duration,
+    /// When this rhythm began, how many frames of it came, and how many of the last ones did not fit.
+    began: Instant,
+    frames: u32,
+    misfits: u32,
+}
+
+impl Cadence {
+    /// When the source handed a frame over that came at `now`, of which the stream declares that it lasts for so long.
+    /// Times rise strictly, and are never farther than 20 ms from the arrival.
+    pub fn frame(&mut self, now: Instant, declared: Duration) -> Instant {
+        let Some(last) = self.last else { return self.begin(now, declared) };
+        let expected = last + self.interval;
+        let error = now.as_nanos() as f64 - expected.as_nanos() as f64;
+        if now > expected + self.interval * PAUSE_INTERVALS || now < last.saturating_sub(MOST_SMOOTHING) {
+            // One pause after another is the rhythm itself.
+            let interval = if self.frames == 0 { now.saturating_since(last) } else { self.interval };
+            return self.begin(now.max(last + Duration::from_nanos(1)), interval);
+        }
+        self.frames = self.frames.saturating_add(1);
+        let is_misfit = error.abs() > MOST_SMOOTHING.as_nanos() as f64;
+        self.misfits = if is_misfit { self.misfits + 1 } else { 0 };
+        if self.misfits >= UNLOCKED {
+            return self.begin(now.max(last + Duration::from_nanos(1)), self.interval);
+        }
+        let smoothed = moved(expected, error * GAIN.max(1.0 / f64::from(self.frames + 1)));
+        let interval = if self.frames <= ACQUISITION {
+            now.saturating_since(self.began) / u64::from(self.frames)
+        } else {
+            Duration::from_nanos((self.interval.as_nanos() as f64 + error * INTERVAL_GAIN).max(0.0) as u64)
+        };
+        self.interval = interval.clamp(LEAST_INTERVAL, MOST_INTERVAL);
+        let bounded = smoothed.clamp(now.saturating_sub(MOST_SMOOTHING), now + MOST_SMOOTHING);
+        let at = bounded.max(last + Duration::from_nanos(1));
+        self.last = Some(at);
+        at
+    }
+
+    /// From one frame to the next, of late.
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    fn begin(&mut self, now: Instant, interval: Duration) -> Instant {
+        self.last = Some(now);
+        (self.began, self.misfits) = (now, 0);
+        self.interval = interval.clamp(LEAST_INTERVAL, MOST_INTERVAL);
+        self.frames = 0;
+        now
+    }
+}
+
+fn moved(at: Instant, by: f64) -> Instant {
+    Instant::from_nanos((at.as_nanos() as f64 + by).max(0.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use timeous_core::Rng;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// The capture times of frames that come each `interval`, up to 8 ms late.
+    fn run(cadence: &mut Cadence, from: Instant, interval: Duration, frames: u64) -> Vec<(Instant, Instant)> {
+        let mut rng = Rng::from_seed(1);
+        (0..frames)
+            .map(|frame| {
+                let arrival = from + interval * frame + Duration::from_micros(rng.below(8_000));
+                (arrival, cadence.frame(arrival, ms(40)))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn any_rate_is_followed_and_smoothed() {
+        for interval in [8, 25, 40, 42, 66, 200, 500] {
+            let times = run(&mut Cadence::default(), Instant::ZERO + ms(500), ms(interval), 400);
+            assert!(times.is_sorted_by(|a, b| a.1 < b.1));
+            assert!(times.iter().all(|(arrival, at)| arrival.as_nanos().abs_diff(at.as_nanos()) <= 20_000_000));
+            let gaps = times[100..].windows(2).map(|pair| pair[1].1.saturating_since(pair[0].1));
+            let worst = gaps.map(|gap| gap.abs_diff(ms(interval)).as_micros()).max().unwrap();
+            assert!(worst < 2_000, "{interval} ms: {worst} us off");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_a_pause_and_a_changed_rate_is_followed() {
+        let mut cadence = Cadence::default();
+        run(&mut cadence, Instant::ZERO, ms(40), 100);
+        let after = run(&mut cadence, Instant::ZERO + ms(10_000), ms(20), 100);
+        assert_eq!(after[0].0, after[0].1, "a pause leaves nothing behind");
+        assert!(cadence.interval().abs_diff(ms(20)) < ms(1));
+    }
+
+    #[test]
+    fn times_rise_even_if_frames_come_together() {
+        let mut cadence = Cadence::default();
+        let now = Instant::ZERO + ms(1_000);
+        let times: Vec<Instant> = (0..50).map(|_| cadence.frame(now, ms(40))).collect();
+        assert!(times.is_sorted_by(|a, b| a < b));
+        assert!(times[49].saturating_since(now) <= ms(21));
+    }
+}
