@@ -47,4 +47,5 @@ pub use h264::reader::{Ending, FrameReader};
 pub use playout::{FrameFate, FrameReport, PacketStats, Playout, PlayoutConfig, PlayoutFrame};
 pub use rtp::RTP_CLOCK_HZ;
 pub use rtp::packetize::{MediaAdu, Packetizer, PacketizerConfig};
+pub use rtp::sdp::{SdpError, SessionDescription};
 pub use simulcast::Simulcast;
