@@ -17,8 +17,8 @@ use crate::place::Place;
 pub(crate) enum Output {
     /// An Annex B byte stream.
     Bytes(Box<dyn Write>, String),
-    /// An MP4 file, written at the end.
-    Mp4(Box<Mp4Writer>, String),
+    /// An MP4 file, written fragment by fragment.
+    Mp4(Box<Mp4Writer>, File, String),
     /// RTP packets.
     Rtp(Box<RtpOutput>),
 }
@@ -38,7 +38,7 @@ impl Output {
             Place::File(path) => {
                 let file = File::create(path).map_err(|error| Failure::file(path, &error))?;
                 if path.ends_with(".mp4") {
-                    return Ok(Self::Mp4(Box::new(Mp4Writer::new()), path.clone()));
+                    return Ok(Self::Mp4(Box::new(Mp4Writer::new()), file, path.clone()));
                 }
                 Ok(Self::Bytes(Box::new(BufWriter::new(file)), path.clone()))
             }
@@ -58,8 +58,9 @@ impl Output {
                 let written = out.write_all(&frame.annexb).and_then(|()| out.flush());
                 written.map_err(|error| Failure::file(name, &error))
             }
-            Self::Mp4(writer, name) => {
-                writer.push(frame).map_err(|error| Failure::Environment(format!("{name}: {error}")))
+            Self::Mp4(writer, file, name) => {
+                writer.push(frame).map_err(|error| Failure::Environment(format!("{name}: {error}")))?;
+                file.write_all(&writer.take()).map_err(|error| Failure::file(name, &error))
             }
             Self::Rtp(out) => out.write(frame),
         }
@@ -69,12 +70,12 @@ impl Output {
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self {
             Self::Bytes(mut out, name) => out.flush().map_err(|error| Failure::file(&name, &error)),
-            Self::Mp4(writer, name) if writer.frames() == 0 => {
+            Self::Mp4(writer, _, name) if writer.frames() == 0 => {
                 Err(Failure::Peer(format!("{name}: no frame came, so that there is nothing to keep")))
             }
-            Self::Mp4(writer, name) => {
-                let bytes = writer.finish().map_err(|error| Failure::Environment(format!("{name}: {error}")))?;
-                std::fs::write(&name, bytes).map_err(|error| Failure::file(&name, &error))
+            Self::Mp4(mut writer, mut file, name) => {
+                writer.finish();
+                file.write_all(&writer.take()).map_err(|error| Failure::file(&name, &error))
             }
             Self::Rtp(_) => Ok(()),
         }

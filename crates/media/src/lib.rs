@@ -55,4 +55,5 @@ pub use rtp::RTP_CLOCK_HZ;
 pub use rtp::control::{self, Control};
 pub use rtp::packetize::{MediaAdu, Packetizer, PacketizerConfig, Stamp};
 pub use rtp::{Distances, FrameDescriptor};
+pub use rtp::sdp::{SdpError, SessionDescription};
 pub use simulcast::Simulcast;

@@ -1,56 +1,72 @@
-//! An MP4 file of what was received, for a browser to play.
+//! Fragmented MP4 (ISO/IEC 14496-12 §8.8): a recording that plays up to its last whole fragment, whenever it breaks off.
 
-use std::num::NonZeroU32;
+mod boxes;
+mod error;
+mod samples;
 
-use h264_reader::nal::sps::{ChromaFormat, SeqParameterSet};
-use shiguredo_mp4::boxes::{Avc1Box, AvccBox, SampleEntry, VisualSampleEntryFields};
-use shiguredo_mp4::mux::{Mp4FileMuxer, Mp4FileMuxerOptions, Sample, estimate_maximum_moov_box_size};
-use shiguredo_mp4::{TrackKind, Uint};
-
-use crate::error::MediaError;
-use crate::frame::FrameKind;
-use crate::h264::annexb::NalSplitter;
-use crate::h264::parameters::{ParameterSets, nal_type, type_of};
-use crate::h264::slice::SliceHeader;
+use self::boxes::{Fragment, Sample};
+pub use self::error::Mp4Error;
+use self::samples::{Coded, SampleFormat};
 use crate::playout::PlayoutFrame;
 use crate::rtp::RTP_CLOCK_HZ;
 
-/// Why no file could be made.
-#[derive(Debug, thiserror::Error)]
-pub enum Mp4Error {
-    /// There is nothing to show.
-    #[error("there is no frame to show, so that no video can be written")]
-    Empty,
-    /// A frame is not the byte stream that it should be.
-    #[error("a frame cannot be read: {0}")]
-    Frame(#[from] MediaError),
-    /// The frames do not say how large the picture is.
-    #[error("the frames hold no parameter sets: write from an IDR frame on")]
-    NoParameterSets,
-    /// The file format has no way to say it.
-    #[error("the video cannot be expressed as MP4: {0}")]
-    Format(String),
-}
+/// Longest fragment, in ticks: one second of media is lost at most when the process is killed.
+const FRAGMENT_TICKS: i64 = RTP_CLOCK_HZ as i64;
 
-/// Collects frames in decoding order, and makes a file of them in the end. Each is shown at its RTP timestamp; where
-/// one is missing, the one before it lasts longer.
+/// Largest fragment, in bytes of media, unless a single frame is larger: bounds the memory of the writer.
+const FRAGMENT_BYTES: usize = 1 << 20;
+
+/// Latest decoding time, in ticks since the beginning of the file: 99 years. What lies behind it is damaged, and would
+/// leave no room for the frames after it.
+const LAST_TICK: i64 = 1 << 48;
+
+/// Writes frames, as they come, into a fragmented MP4 file.
 ///
-/// All frames are kept in memory until then.
+/// The file begins with the first frame that a decoder can begin with. A fragment ends at each such frame, and at the
+/// latest after a second or a megabyte of media. Bytes are only appended, so that a file that was cut off anywhere plays up
+/// to its last whole fragment.
+///
+/// Each frame is decoded and shown at its own time; where frames are missing, the one before the gap lasts longer.
+///
+/// ```
+/// # use timeous_media::{FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig, mp4::Mp4Writer};
+/// # use timeous_core::{Duration, Instant};
+/// # let mut reader = FrameReader::new(None);
+/// # reader.push(&include_bytes!("../../../assets/clip.h264")[..200_000])?;
+/// # let mut packetizer = Packetizer::new(PacketizerConfig::default())?;
+/// # let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(200)));
+/// # while let Some(frame) = reader.next_frame() {
+/// #     for adu in packetizer.packetize(&frame) {
+/// #         playout.handle_packet(Instant::ZERO + frame.handover, &adu.rtp)?;
+/// #     }
+/// # }
+/// let mut file = Vec::new();
+/// let mut writer = Mp4Writer::new();
+/// while let Some(frame) = playout.poll_frame() {
+///     if let Err(error) = writer.push(&frame) {
+///         eprintln!("{error}"); // of this frame only
+///     }
+///     file.extend(writer.take());
+/// }
+/// writer.finish();
+/// file.extend(writer.take());
+/// assert_eq!(&file[4..8], b"ftyp");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Mp4Writer {
-    sets: ParameterSets,
-    entries: Vec<SampleEntry>,
-    samples: Vec<Coded>,
+    format: SampleFormat,
+    /// When the file begins, if that was asked for.
     origin: Option<i64>,
-}
-
-/// A frame in the form of the file.
-#[derive(Debug)]
-struct Coded {
-    entry: usize,
-    ticks: i64,
-    key: bool,
-    data: Vec<u8>,
+    /// Time of the caller at which the file's time is zero; `None` before the first frame.
+    zero: Option<i64>,
+    fragment: Fragment,
+    /// Earliest decoding time of the next frame, so that decoding times increase, on the file's clock.
+    earliest: i64,
+    /// Usual time from a frame to the next: the duration of the last frame of all.
+    interval: Option<i64>,
+    out: Vec<u8>,
+    frames: u64,
 }
 
 impl Mp4Writer {
@@ -59,157 +75,91 @@ impl Mp4Writer {
         Self::default()
     }
 
-    /// A writer whose file begins at this time ([`PlayoutFrame::ticks`]), which the first frame is made to last from:
-    /// files of several receivers then show the same at the same time, but for the decoder's delay of a frame or two.
+    /// A writer whose file begins at this time ([`PlayoutFrame::ticks`]), from which on the first frame is shown: files of
+    /// several receivers then show the same at the same time.
     pub fn from_origin(ticks: i64) -> Self {
         Self { origin: Some(ticks), ..Self::default() }
     }
 
-    /// Adds a frame that came.
+    /// Adds a frame. Whatever is wrong with it, frames before and after it are kept.
     ///
     /// # Errors
-    /// [`Mp4Error`] if it is not one that [`Playout`](super::Playout) gave out.
+    /// [`Mp4Error`] if this frame cannot be part of the file.
     pub fn push(&mut self, frame: &PlayoutFrame) -> Result<(), Mp4Error> {
-        self.push_annexb(&frame.annexb, frame.ticks, frame.kind)
+        self.push_annexb(&frame.annexb, frame.ticks, frame.decode_ticks, frame.is_entry, frame.reference)
     }
 
-    /// Adds a frame given as a byte stream, to be shown at `ticks` of the RTP clock.
+    /// Adds a frame given as a byte stream, with its fields as [`PlayoutFrame`] explains them.
     ///
     /// # Errors
-    /// [`Mp4Error`] if it is not H.264, or if no parameter sets came before it.
-    pub fn push_annexb(&mut self, annexb: &[u8], ticks: i64, kind: FrameKind) -> Result<(), Mp4Error> {
-        let mut splitter = NalSplitter::new(annexb.len());
-        splitter.push(annexb)?;
-        splitter.finish()?;
-        let nals: Vec<Vec<u8>> = std::iter::from_fn(|| splitter.next_nal()).collect();
-        for nal in &nals {
-            self.sets.take(nal);
+    /// As [`push`](Self::push).
+    pub fn push_annexb(
+        &mut self,
+        annexb: &[u8],
+        ticks: i64,
+        decode_ticks: i64,
+        is_entry: bool,
+        is_reference: bool,
+    ) -> Result<(), Mp4Error> {
+        let coded = self.format.read(annexb, is_entry)?;
+        let (zero, decode, shown) = self.times(ticks, decode_ticks)?;
+        let offset = i32::try_from(shown - decode).map_err(|_| Mp4Error::Time)?;
+        let Coded { data, header } = self.format.accept(coded);
+        self.zero = Some(zero);
+        self.out.extend(header);
+        if self.ends_before(decode, data.len(), is_entry) {
+            self.end_fragment(decode);
         }
-        let (sps, raw) = sets_of(&nals, &self.sets).ok_or(Mp4Error::NoParameterSets)?;
-        let entry = sample_entry(sps, raw)?;
-        if self.entries.last() != Some(&entry) {
-            self.entries.push(entry);
-        }
-        // The file has them beside the samples (ISO/IEC 14496-15 §5.3.2).
-        let outside = |nal: &&Vec<u8>| matches!(type_of(nal[0]), nal_type::SPS..=nal_type::AUD);
-        let mut data = Vec::with_capacity(annexb.len());
-        for nal in nals.iter().filter(|nal| !outside(nal)) {
-            data.extend_from_slice(&(nal.len() as u32).to_be_bytes());
-            data.extend_from_slice(nal);
-        }
-        let entry = self.entries.len() - 1;
-        self.samples.push(Coded { entry, ticks, key: kind == FrameKind::Idr, data });
+        self.fragment.push(Sample { decode, offset, size: data.len(), is_entry, is_reference }, &data);
+        self.earliest = decode + 1;
+        self.frames += 1;
         Ok(())
     }
 
-    /// How many frames it has.
-    pub fn frames(&self) -> usize {
-        self.samples.len()
+    /// Takes the bytes to append to the file now.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
     }
 
-    /// The file.
-    ///
-    /// # Errors
-    /// [`Mp4Error::Empty`] without frames, [`Mp4Error::Format`] beyond the format's ranges.
-    pub fn finish(mut self) -> Result<Vec<u8>, Mp4Error> {
-        let first = self.samples.iter_mut().min_by_key(|sample| sample.ticks).ok_or(Mp4Error::Empty)?;
-        let origin = self.origin.map_or(first.ticks, |origin| origin.min(first.ticks));
-        first.ticks = origin;
+    /// Ends the last fragment, which [`take`](Self::take) then gives out. More frames may follow.
+    pub fn finish(&mut self) {
+        let Some((first, last)) = self.fragment.span() else { return };
+        let fallback = self.interval.unwrap_or(i64::from(RTP_CLOCK_HZ) / 25);
+        let gaps = i64::try_from(self.fragment.len() - 1).unwrap_or(i64::MAX);
+        let interval = if gaps == 0 { fallback } else { (last - first) / gaps };
+        self.end_fragment(last + interval.max(1));
+    }
 
-        let times = decode_times(&self.samples);
-        let options = Mp4FileMuxerOptions {
-            // Twice, for the composition times, which the estimate leaves out.
-            reserved_moov_box_size: 2 * estimate_maximum_moov_box_size(&[self.samples.len()]),
-            ..Mp4FileMuxerOptions::default()
+    /// Frames taken so far.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// The caller's time at which the file's time is zero, and decoding and presentation time in the file.
+    fn times(&self, ticks: i64, decode_ticks: i64) -> Result<(i64, i64, i64), Mp4Error> {
+        let since = |ticks: i64, zero: i64| ticks.checked_sub(zero).ok_or(Mp4Error::Time);
+        let (zero, decode, shown) = match (self.zero, self.origin) {
+            (Some(zero), _) => (zero, since(decode_ticks, zero)?.max(self.earliest), since(ticks, zero)?),
+            (None, None) => (decode_ticks, 0, since(ticks, decode_ticks)?),
+            (None, Some(origin)) => (origin.min(decode_ticks), 0, since(origin.min(ticks), origin.min(decode_ticks))?),
         };
-        let mut muxer = Mp4FileMuxer::with_options(options).map_err(format)?;
-        let mut file = muxer.initial_boxes_bytes().to_vec();
-        for (coded, time) in self.samples.iter().zip(times) {
-            let sample = Sample {
-                track_kind: TrackKind::Video,
-                sample_entry: Some(self.entries[coded.entry].clone()),
-                keyframe: coded.key,
-                timescale: NonZeroU32::new(RTP_CLOCK_HZ).expect("it is not zero"),
-                duration: u32::try_from(time.duration).map_err(format)?,
-                composition_time_offset: Some(time.composition),
-                data_offset: file.len() as u64,
-                data_size: coded.data.len(),
-            };
-            muxer.append_sample(&sample).map_err(format)?;
-            file.extend_from_slice(&coded.data);
-        }
-        let boxes = muxer.finalize().map_err(format)?;
-        for (offset, bytes) in boxes.offset_and_bytes_pairs() {
-            let offset = usize::try_from(offset).map_err(format)?;
-            file.resize(file.len().max(offset + bytes.len()), 0);
-            file[offset..offset + bytes.len()].copy_from_slice(bytes);
-        }
-        Ok(file)
+        let possible = decode <= LAST_TICK && (-LAST_TICK..=LAST_TICK).contains(&shown);
+        possible.then_some((zero, decode, shown)).ok_or(Mp4Error::Time)
     }
-}
 
-/// The parameter sets that the picture is read by, parsed and raw.
-fn sets_of<'a>(nals: &[Vec<u8>], sets: &'a ParameterSets) -> Option<(&'a SeqParameterSet, [&'a [u8]; 2])> {
-    let header = nals.iter().find_map(|nal| SliceHeader::read_if_slice(nal, sets))?;
-    Some((sets.of(header.pps_id)?.0, sets.raw_of(header.pps_id)?))
-}
+    /// Whether the fragment ends before a frame.
+    fn ends_before(&self, decode: i64, size: usize, is_entry: bool) -> bool {
+        let Some((first, _)) = self.fragment.span() else { return false };
+        is_entry || decode - first >= FRAGMENT_TICKS || self.fragment.bytes() + size > FRAGMENT_BYTES
+    }
 
-fn format(error: impl std::fmt::Debug) -> Mp4Error {
-    Mp4Error::Format(format!("{error:?}"))
-}
-
-struct DecodeTime {
-    duration: i64,
-    composition: i64,
-}
-
-/// Decoding takes place in the given order at the times on the screen in theirs, moved back so far that none is
-/// decoded after it is shown.
-fn decode_times(samples: &[Coded]) -> Vec<DecodeTime> {
-    let mut shown: Vec<i64> = samples.iter().map(|sample| sample.ticks).collect();
-    shown.sort_unstable();
-    let early = shown.iter().zip(samples).map(|(at, sample)| at - sample.ticks).max().unwrap_or(0);
-    let gaps = shown.windows(2).map(|pair| pair[1] - pair[0]);
-    let usual = gaps.clone().filter(|&gap| gap > 0).min().unwrap_or(i64::from(RTP_CLOCK_HZ) / 25);
-    let durations = gaps.chain([usual]);
-    let decode = shown.iter().zip(durations).zip(samples);
-    decode.map(|((at, duration), sample)| DecodeTime { duration, composition: sample.ticks - at + early }).collect()
-}
-
-fn sample_entry(sps: &SeqParameterSet, [raw_sps, raw_pps]: [&[u8]; 2]) -> Result<SampleEntry, Mp4Error> {
-    let (width, height) = sps.pixel_dimensions().map_err(format)?;
-    let &[_, profile, compatibility, level, ..] = raw_sps else { return Err(Mp4Error::NoParameterSets) };
-    // ISO/IEC 14496-15 §5.3.3.1.2: only the profiles from High on say this.
-    let high = !matches!(profile, 66 | 77 | 88);
-    let chroma = match sps.chroma_info.chroma_format {
-        ChromaFormat::Monochrome => 0,
-        ChromaFormat::YUV420 => 1,
-        ChromaFormat::YUV422 => 2,
-        _ => 3,
-    };
-    Ok(SampleEntry::Avc1(Avc1Box {
-        visual: VisualSampleEntryFields {
-            data_reference_index: VisualSampleEntryFields::DEFAULT_DATA_REFERENCE_INDEX,
-            width: u16::try_from(width).map_err(format)?,
-            height: u16::try_from(height).map_err(format)?,
-            horizresolution: VisualSampleEntryFields::DEFAULT_HORIZRESOLUTION,
-            vertresolution: VisualSampleEntryFields::DEFAULT_VERTRESOLUTION,
-            frame_count: VisualSampleEntryFields::DEFAULT_FRAME_COUNT,
-            compressorname: VisualSampleEntryFields::NULL_COMPRESSORNAME,
-            depth: VisualSampleEntryFields::DEFAULT_DEPTH,
-        },
-        avcc_box: AvccBox {
-            avc_profile_indication: profile,
-            profile_compatibility: compatibility,
-            avc_level_indication: level,
-            length_size_minus_one: Uint::new(3),
-            sps_list: vec![raw_sps.to_vec()],
-            pps_list: vec![raw_pps.to_vec()],
-            chroma_format: high.then_some(Uint::new(chroma)),
-            bit_depth_luma_minus8: high.then_some(Uint::new(sps.chroma_info.bit_depth_luma_minus8)),
-            bit_depth_chroma_minus8: high.then_some(Uint::new(sps.chroma_info.bit_depth_chroma_minus8)),
-            sps_ext_list: Vec::new(),
-        },
-        unknown_boxes: Vec::new(),
-    }))
+    /// Ends the fragment; its last frame lasts until `end`.
+    fn end_fragment(&mut self, end: i64) {
+        let Some((first, last)) = self.fragment.span() else { return };
+        if self.fragment.len() > 1 {
+            self.interval = Some((last - first) / (self.fragment.len() as i64 - 1));
+        }
+        self.earliest = end;
+        self.fragment.write(end, &mut self.out);
+    }
 }

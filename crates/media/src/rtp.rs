@@ -3,6 +3,7 @@
 pub mod control;
 pub(crate) mod descriptor;
 pub(crate) mod packetize;
+pub(crate) mod sdp;
 pub(crate) mod sequence;
 
 pub use descriptor::{Distances, FrameDescriptor};

@@ -3,7 +3,7 @@
 use std::fs;
 
 use timeous_media::mp4::{Mp4Error, Mp4Writer};
-use timeous_media::{Frame, FrameReader};
+use timeous_media::{Frame, FrameKind, FrameReader};
 
 use super::clip::{Clip, read_frames};
 use super::journal::{ReceivedFrame, SentPacket};
@@ -26,7 +26,7 @@ pub(crate) enum VideoError {
     /// What was received cannot be read.
     #[error("what was received cannot be read: {0}")]
     Unreadable(String),
-    /// There is no such MP4.
+    /// A frame cannot be part of an MP4 file.
     #[error(transparent)]
     Mp4(#[from] Mp4Error),
 }
@@ -63,12 +63,18 @@ fn ticks_between(from: u32, to: u32) -> i64 {
     i64::from(to.wrapping_sub(from).cast_signed())
 }
 
+/// An MP4 file of frames in decoding order, each shown at its time.
 fn write<'a>(frames: impl Iterator<Item = (&'a Frame, i64)>) -> Result<Vec<u8>, VideoError> {
+    let frames: Vec<(&Frame, i64)> = frames.collect();
+    // Frames are decoded at a steady pace: at the times at which frames are shown, in their order.
+    let mut decode: Vec<i64> = frames.iter().map(|(_, ticks)| *ticks).collect();
+    decode.sort_unstable();
     let mut writer = Mp4Writer::from_origin(0);
-    for (frame, ticks) in frames {
-        writer.push_annexb(&frame.annexb(), ticks, frame.kind)?;
+    for ((frame, ticks), decode) in frames.into_iter().zip(decode) {
+        writer.push_annexb(&frame.annexb(), ticks, decode, frame.kind == FrameKind::Idr, frame.reference)?;
     }
-    Ok(writer.finish()?)
+    writer.finish();
+    Ok(writer.take())
 }
 
 #[cfg(test)]

@@ -85,6 +85,11 @@ impl ParameterSets {
         Some([self.sps.get(&sps.id().id())?, self.pps.get(&pps.pic_parameter_set_id.id())?])
     }
 
+    /// All sets as they came: each SPS, then each PPS, in the order of their ids.
+    pub(crate) fn raw(&self) -> impl Iterator<Item = &[u8]> {
+        self.sps.values().chain(self.pps.values()).map(Vec::as_slice)
+    }
+
     /// The SPS with the lowest id.
     pub(crate) fn any_sps(&self) -> Option<&SeqParameterSet> {
         let id = *self.sps.keys().next()?;

@@ -3,4 +3,5 @@
 mod end_to_end;
 mod hostile;
 mod mp4;
+mod mp4_boxes;
 mod support;

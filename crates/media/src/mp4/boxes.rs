@@ -1,0 +1,287 @@
+//! Boxes of a fragmented file: `ftyp` and `moov` at its beginning, `moof` and `mdat` for each fragment.
+
+use std::num::NonZeroU32;
+
+use h264_reader::nal::sps::{ChromaFormat, SeqParameterSet};
+use shiguredo_mp4::boxes::{
+    Avc1Box, AvccBox, Brand, DinfBox, FtypBox, HdlrBox, MdhdBox, MdiaBox, MfhdBox, MinfBox, MoofBox, MoovBox, MvexBox,
+    MvhdBox, SampleEntry, StblBox, StcoBox, StscBox, StsdBox, StszBox, SttsBox, TfdtBox, TfhdBox, TkhdBox, TrafBox,
+    TrakBox, TrexBox, TrunBox, TrunSample, VisualSampleEntryFields, VmhdBox,
+};
+use shiguredo_mp4::{Either, Encode, FixedPointNumber, Mp4FileTime, SampleFlags, Uint, Utf8String};
+
+use super::error::Mp4Error;
+use crate::rtp::RTP_CLOCK_HZ;
+
+/// Identifier of the only track.
+const TRACK: u32 = 1;
+
+/// Size of the header of an `mdat` box, in bytes.
+const MDAT_HEADER: usize = 8;
+
+/// A frame of a fragment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// Decoding time on the file's clock.
+    pub(super) decode: i64,
+    /// From decoding to presentation.
+    pub(super) offset: i32,
+    /// In bytes.
+    pub(super) size: usize,
+    /// Whether a decoder can begin with it.
+    pub(super) is_entry: bool,
+    /// Whether later frames refer to it.
+    pub(super) is_reference: bool,
+}
+
+/// The fragment that is being filled.
+#[derive(Debug, Default)]
+pub(super) struct Fragment {
+    samples: Vec<Sample>,
+    data: Vec<u8>,
+    /// Fragments written before it.
+    sequence: u32,
+}
+
+impl Fragment {
+    /// Adds a frame. Decoding times increase.
+    pub(super) fn push(&mut self, sample: Sample, data: &[u8]) {
+        self.samples.push(sample);
+        self.data.extend_from_slice(data);
+    }
+
+    /// Decoding times of the first and of the last frame.
+    pub(super) fn span(&self) -> Option<(i64, i64)> {
+        Some((self.samples.first()?.decode, self.samples.last()?.decode))
+    }
+
+    /// Number of frames.
+    pub(super) fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Bytes of media.
+    pub(super) fn bytes(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Appends the fragment to `out`, and begins a new one at `end`.
+    pub(super) fn write(&mut self, end: i64, out: &mut Vec<u8>) {
+        let Some(first) = self.samples.first() else { return };
+        self.sequence = self.sequence.wrapping_add(1);
+        let ends = self.samples.iter().skip(1).map(|sample| sample.decode).chain([end]);
+        let samples: Vec<TrunSample> = self.samples.iter().zip(ends).map(|(sample, end)| sample.entry(end)).collect();
+        let mut moof = moof(self.sequence, first.decode, samples);
+        // The offset has a fixed length: the size of the box is known before its value.
+        let size = encode(&moof).len() + MDAT_HEADER;
+        moof.traf_boxes[0].trun_boxes[0].data_offset = i32::try_from(size).ok();
+        out.extend(encode(&moof));
+        out.extend(u32::try_from(self.data.len() + MDAT_HEADER).expect("a frame is far below 4 GB").to_be_bytes());
+        out.extend(b"mdat");
+        out.append(&mut self.data);
+        self.samples.clear();
+    }
+}
+
+impl Sample {
+    /// Its entry in a `trun` box, if it lasts until `end`. A gap beyond 13 hours is in `tfdt` only.
+    fn entry(&self, end: i64) -> TrunSample {
+        TrunSample {
+            duration: Some(u32::try_from(end - self.decode).unwrap_or(u32::MAX)),
+            size: u32::try_from(self.size).ok(),
+            flags: Some(self.flags()),
+            composition_time_offset: Some(self.offset),
+        }
+    }
+
+    /// `sample_depends_on`, `sample_is_depended_on` and `sample_is_non_sync_sample` (ISO/IEC 14496-12 §8.8.3.1).
+    fn flags(&self) -> SampleFlags {
+        let depends_on = if self.is_entry { 2 } else { 1 };
+        let is_depended_on = if self.is_reference { 1 } else { 2 };
+        SampleFlags::new(depends_on << 24 | is_depended_on << 22 | u32::from(!self.is_entry) << 16)
+    }
+}
+
+fn moof(sequence_number: u32, first: i64, samples: Vec<TrunSample>) -> MoofBox {
+    let tfhd_box = TfhdBox {
+        track_id: TRACK,
+        base_data_offset: None,
+        sample_description_index: None,
+        default_sample_duration: None,
+        default_sample_size: None,
+        default_sample_flags: None,
+        duration_is_empty: false,
+        default_base_is_moof: true,
+    };
+    let tfdt_box = TfdtBox { version: 1, base_media_decode_time: first.unsigned_abs() };
+    let trun_box = TrunBox { data_offset: Some(0), first_sample_flags: None, samples };
+    MoofBox {
+        mfhd_box: MfhdBox { sequence_number },
+        traf_boxes: vec![TrafBox {
+            tfhd_box,
+            tfdt_box: Some(tfdt_box),
+            trun_boxes: vec![trun_box],
+            unknown_boxes: Vec::new(),
+        }],
+        unknown_boxes: Vec::new(),
+    }
+}
+
+fn encode(part: &MoofBox) -> Vec<u8> {
+    part.encode_to_vec().expect("every field of a fragment is within its range")
+}
+
+/// The beginning of a file with these parameter sets, of which the first SPS is `sps`.
+pub(super) fn header(
+    sps: &SeqParameterSet,
+    sps_list: Vec<Vec<u8>>,
+    pps_list: Vec<Vec<u8>>,
+) -> Result<Vec<u8>, Mp4Error> {
+    let (width, height) = sps.pixel_dimensions().map_err(|error| format(format_args!("{error:?}")))?;
+    let [width, height] = [width, height].map(|side| u16::try_from(side).ok().filter(|&side| side <= i16::MAX as u16));
+    let (width, height) = width.zip(height).ok_or_else(|| format("the picture is larger than 32767 pixels"))?;
+    let entry = sample_entry(sps, [width, height], sps_list, pps_list)?;
+    let ftyp = FtypBox {
+        // Signed composition offsets and `tfdt` need version 6 of the format.
+        major_brand: Brand::ISO6,
+        minor_version: 0,
+        compatible_brands: vec![Brand::ISO5, Brand::ISO6, Brand::MP41, Brand::AVC1],
+    };
+    let moov = MoovBox {
+        mvhd_box: MvhdBox {
+            creation_time: NEVER,
+            modification_time: NEVER,
+            timescale: TIMESCALE,
+            duration: 0,
+            rate: MvhdBox::DEFAULT_RATE,
+            volume: MvhdBox::DEFAULT_VOLUME,
+            matrix: MvhdBox::DEFAULT_MATRIX,
+            next_track_id: TRACK + 1,
+        },
+        trak_boxes: vec![trak(entry, [width, height])],
+        mvex_box: Some(MvexBox {
+            mehd_box: None,
+            trex_boxes: vec![TrexBox {
+                track_id: TRACK,
+                default_sample_description_index: 1,
+                default_sample_duration: 0,
+                default_sample_size: 0,
+                default_sample_flags: SampleFlags::empty(),
+            }],
+            unknown_boxes: Vec::new(),
+        }),
+        unknown_boxes: Vec::new(),
+    };
+    let mut out = ftyp.encode_to_vec().map_err(format)?;
+    out.extend(moov.encode_to_vec().map_err(format)?);
+    Ok(out)
+}
+
+/// The file tells no time of day: its bytes depend on the frames only.
+const NEVER: Mp4FileTime = Mp4FileTime::from_secs(0);
+
+/// The clock of all times in the file.
+const TIMESCALE: NonZeroU32 = NonZeroU32::new(RTP_CLOCK_HZ).expect("it is not zero");
+
+fn trak(entry: SampleEntry, [width, height]: [u16; 2]) -> TrakBox {
+    let stbl_box = StblBox {
+        stsd_box: StsdBox { entries: vec![entry] },
+        stts_box: SttsBox::from_sample_deltas(std::iter::empty()),
+        ctts_box: None,
+        cslg_box: None,
+        stsc_box: StscBox { entries: Vec::new() },
+        stsz_box: StszBox::Variable { entry_sizes: Vec::new() },
+        stco_or_co64_box: Either::A(StcoBox { chunk_offsets: Vec::new() }),
+        stss_box: None,
+        sdtp_box: None,
+        unknown_boxes: Vec::new(),
+    };
+    TrakBox {
+        tkhd_box: TkhdBox {
+            flag_track_enabled: true,
+            flag_track_in_movie: true,
+            flag_track_in_preview: false,
+            flag_track_size_is_aspect_ratio: false,
+            creation_time: NEVER,
+            modification_time: NEVER,
+            track_id: TRACK,
+            duration: 0,
+            layer: TkhdBox::DEFAULT_LAYER,
+            alternate_group: TkhdBox::DEFAULT_ALTERNATE_GROUP,
+            volume: TkhdBox::DEFAULT_VIDEO_VOLUME,
+            matrix: TkhdBox::DEFAULT_MATRIX,
+            width: FixedPointNumber::new(width.cast_signed(), 0),
+            height: FixedPointNumber::new(height.cast_signed(), 0),
+        },
+        edts_box: None,
+        mdia_box: MdiaBox {
+            mdhd_box: MdhdBox {
+                creation_time: NEVER,
+                modification_time: NEVER,
+                timescale: TIMESCALE,
+                duration: 0,
+                language: MdhdBox::LANGUAGE_UNDEFINED,
+            },
+            hdlr_box: HdlrBox {
+                handler_type: HdlrBox::HANDLER_TYPE_VIDE,
+                name: Utf8String::EMPTY.into_null_terminated_bytes(),
+            },
+            minf_box: MinfBox {
+                smhd_or_vmhd_box: Some(Either::B(VmhdBox::default())),
+                dinf_box: DinfBox::LOCAL_FILE,
+                stbl_box,
+                unknown_boxes: Vec::new(),
+            },
+            unknown_boxes: Vec::new(),
+        },
+        unknown_boxes: Vec::new(),
+    }
+}
+
+fn sample_entry(
+    sps: &SeqParameterSet,
+    [width, height]: [u16; 2],
+    sps_list: Vec<Vec<u8>>,
+    pps_list: Vec<Vec<u8>>,
+) -> Result<SampleEntry, Mp4Error> {
+    let Some(&[_, profile, compatibility, level, ..]) = sps_list.first().map(Vec::as_slice) else {
+        return Err(Mp4Error::NoParameterSets);
+    };
+    // ISO/IEC 14496-15 §5.3.3.1.2: only the profiles from High on say this.
+    let high = !matches!(profile, 66 | 77 | 88);
+    let chroma = match sps.chroma_info.chroma_format {
+        ChromaFormat::Monochrome => 0,
+        ChromaFormat::YUV420 => 1,
+        ChromaFormat::YUV422 => 2,
+        _ => 3,
+    };
+    Ok(SampleEntry::Avc1(Avc1Box {
+        visual: VisualSampleEntryFields {
+            data_reference_index: VisualSampleEntryFields::DEFAULT_DATA_REFERENCE_INDEX,
+            width,
+            height,
+            horizresolution: VisualSampleEntryFields::DEFAULT_HORIZRESOLUTION,
+            vertresolution: VisualSampleEntryFields::DEFAULT_VERTRESOLUTION,
+            frame_count: VisualSampleEntryFields::DEFAULT_FRAME_COUNT,
+            compressorname: VisualSampleEntryFields::NULL_COMPRESSORNAME,
+            depth: VisualSampleEntryFields::DEFAULT_DEPTH,
+        },
+        avcc_box: AvccBox {
+            avc_profile_indication: profile,
+            profile_compatibility: compatibility,
+            avc_level_indication: level,
+            length_size_minus_one: Uint::new(3),
+            sps_list,
+            pps_list,
+            chroma_format: high.then_some(Uint::new(chroma)),
+            bit_depth_luma_minus8: high.then_some(Uint::new(sps.chroma_info.bit_depth_luma_minus8 & 7)),
+            bit_depth_chroma_minus8: high.then_some(Uint::new(sps.chroma_info.bit_depth_chroma_minus8 & 7)),
+            sps_ext_list: Vec::new(),
+        },
+        unknown_boxes: Vec::new(),
+    }))
+}
+
+fn format(error: impl std::fmt::Display) -> Mp4Error {
+    Mp4Error::Format(error.to_string())
+}
