@@ -41,8 +41,9 @@ mod rtp;
 mod simulcast;
 
 pub use error::{MediaError, PacketizeError, RtpError};
-pub use frame::{Frame, FrameKind, FrameRate};
+pub use frame::{EntryPoint, Frame, FrameKind, FramePart, FrameRate};
 pub use h264::annexb;
+pub use h264::left_out::LeftOut;
 pub use h264::reader::{Ending, FrameReader};
 pub use playout::{FrameFate, FrameReport, PacketStats, Playout, PlayoutConfig, PlayoutFrame};
 pub use rtp::RTP_CLOCK_HZ;

@@ -26,9 +26,10 @@ use self::straggler::{Late, Straggler, Stragglers};
 use crate::error::RtpError;
 use crate::frame::FrameKind;
 use crate::h264::depacketize::Payload;
+use crate::h264::describe::kind_of;
 use crate::h264::parameters::{ParameterSets, nal_type, type_of};
-use crate::h264::reader::kind_of;
-use crate::h264::slice::{SliceHeader, SliceKind, is_slice};
+use crate::h264::picture::Picture;
+use crate::h264::slice::SliceHeader;
 use crate::rtp::RTP_CLOCK_HZ;
 use crate::rtp::sequence::{Place, Sequence};
 
@@ -353,22 +354,23 @@ impl Playout {
         for nal in &nals {
             self.sets.take(nal);
         }
-        let Some((header, slices)) = picture(&nals, &self.sets) else {
+        let Some(picture) = Picture::read(&nals, &self.sets) else {
             self.chain.hole();
             self.report(ticks, self.kind_of(parts), FrameFate::Unreadable, Some(completed_at), parts);
             return;
         };
-        let kind = kind_of(header.is_idr(), slices);
+        let header = picture.first();
+        let kind = kind_of(header.is_idr(), picture.kind);
         let fate = if completed_at > self.playout_at(ticks) {
             self.chain.hole();
             FrameFate::Late
-        } else if self.chain.decode(&header, ticks, self.declared_pace(&header)) {
+        } else if self.chain.decode(&picture, ticks, self.declared_pace(header)) {
             FrameFate::Decodable
         } else {
             FrameFate::ReferenceMissing
         };
         if fate == FrameFate::Decodable {
-            self.give_out(ticks, kind, &header, nals, completed_at);
+            self.give_out(ticks, kind, header, nals, completed_at);
         }
         self.report(ticks, Some(kind), fate, Some(completed_at), parts);
     }
@@ -408,7 +410,7 @@ impl Playout {
             rtp_timestamp: ticks as u32,
             ticks,
             decode_ticks,
-            is_entry: kind == FrameKind::Idr,
+            is_entry: self.chain.entry().is_some(),
             kind,
             reference: header.is_reference(),
             completed_at,
@@ -445,18 +447,4 @@ impl Playout {
             bytes: parts.bytes,
         });
     }
-}
-
-/// The first slice of a picture, and the most demanding kind among its slices; `None` unless all can be read.
-fn picture(nals: &[Vec<u8>], sets: &ParameterSets) -> Option<(SliceHeader, SliceKind)> {
-    let mut found: Option<(SliceHeader, SliceKind)> = None;
-    for nal in nals.iter().filter(|nal| is_slice(nal)) {
-        let header = SliceHeader::read(nal, sets).ok()?;
-        found = match found {
-            None => Some((header, header.kind)),
-            Some((first, _)) if !header.redundant && first.differs_in_picture(&header) => return None,
-            Some((first, kind)) => Some((first, kind.max(header.kind))),
-        };
-    }
-    found
 }
