@@ -18,15 +18,6 @@ pub enum MediaError {
         /// How much was read.
         bytes: u64,
     },
-    /// A NAL unit or an access unit is larger than the limit.
-    #[error("a unit of the H.264 input is larger than {limit} bytes: it is damaged, or the limit is too low for it")]
-    TooLarge {
-        /// The limit, in bytes.
-        limit: usize,
-    },
-    /// Interlaced video coded as single fields.
-    #[error("the H.264 input is coded as single fields (interlaced), which is not supported: encode it progressive")]
-    Fields,
 }
 
 /// The caller asked for a packetizer that cannot be.

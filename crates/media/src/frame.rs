@@ -86,7 +86,15 @@ impl std::fmt::Display for FrameRate {
     }
 }
 
-/// A coded picture, with what a sender must know of it.
+/// Picture that decoding can begin at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryPoint {
+    /// Reference frames after it until pictures are right; 0: at once. With gradual intra refresh, they become right
+    /// part by part.
+    pub recovery: u32,
+}
+
+/// Coded frame (one picture, or the two fields of one), with what a sender must know of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Its place in decoding order, which is the order of transmission.
@@ -97,7 +105,10 @@ pub struct Frame {
     pub reference: bool,
     /// H.264's own number of it, which counts reference frames since the last IDR frame.
     pub frame_num: u32,
-    /// How many reference frames stand between it and the last IDR frame.
+    /// Whether decoding can begin with it: an IDR picture, a recovery point or, in a stream without either, an I
+    /// picture.
+    pub entry: Option<EntryPoint>,
+    /// Reference frames since the last entry point.
     pub gop_position: u32,
     /// Its place in the order in which frames are shown.
     pub display_index: u64,
@@ -107,14 +118,28 @@ pub struct Frame {
     /// When an encoder can hand it over at the earliest, sending evenly: not before it, and whatever is sent before
     /// it, was captured. B frames are handed over later than they are captured, since they wait for a later frame.
     pub handover: Duration,
-    /// `capture` in ticks of the RTP clock.
+    /// Time to the next frame, by the frame rate in force.
+    pub duration: Duration,
+    /// `capture` in ticks of the RTP clock. No two frames have the same.
     pub rtp_ticks: u64,
-    /// The frame without which it is useless: the reference frame before it, which has references of its own.
+    /// Frames without which it is useless, by its reference lists. Frames that these refer to themselves are left out.
     pub references: References,
     /// What it is worth beside others.
     pub priority: Priority,
     /// Its NAL units, parameter sets included, without start codes.
     pub nals: Vec<Vec<u8>>,
+}
+
+/// Part of a frame that can leave before the rest of it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FramePart {
+    /// The frame as far as it has been seen, with the NAL units of this part only.
+    pub frame: Frame,
+    /// It is the frame's first part.
+    pub first: bool,
+    /// It is the frame's last part. It may hold no NAL units, where the end became known later than what is in it, and
+    /// a frame that was taken for whole too early has a second last part. A frame that is left out has none.
+    pub last: bool,
 }
 
 impl Frame {

@@ -45,8 +45,9 @@ mod simulcast;
 pub use cadence::Cadence;
 pub use clock::{ClockChange, MediaClock};
 pub use error::{MediaError, PacketizeError, RtpError};
-pub use frame::{Frame, FrameKind, FrameRate};
+pub use frame::{EntryPoint, Frame, FrameKind, FramePart, FrameRate};
 pub use h264::annexb;
+pub use h264::left_out::LeftOut;
 pub use h264::reader::{Ending, FrameReader};
 pub use playout::{
     FrameFate, FrameReport, PacketStats, PictureFormat, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release,
@@ -54,6 +55,6 @@ pub use playout::{
 pub use rtp::RTP_CLOCK_HZ;
 pub use rtp::control::{self, Control};
 pub use rtp::packetize::{MediaAdu, Packetizer, PacketizerConfig, Stamp};
-pub use rtp::{Distances, FrameDescriptor};
 pub use rtp::sdp::{SdpError, SessionDescription};
+pub use rtp::{Distances, FrameDescriptor};
 pub use simulcast::Simulcast;

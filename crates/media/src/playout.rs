@@ -34,9 +34,11 @@ use crate::clock::{ClockChange, MediaClock};
 use crate::error::RtpError;
 use crate::frame::FrameKind;
 use crate::h264::depacketize::Payload;
+use crate::h264::describe::kind_of;
 use crate::h264::parameters::{ParameterSets, nal_type, type_of};
-use crate::h264::reader::{kind_of, rate_of};
-use crate::h264::slice::{SliceHeader, SliceKind, is_slice};
+use crate::h264::picture::Picture;
+use crate::h264::reader::rate_of;
+use crate::h264::slice::SliceHeader;
 use crate::rtp::sequence::{Place, Sequence};
 use crate::rtp::{FrameDescriptor, RTP_CLOCK_HZ};
 
@@ -493,24 +495,25 @@ impl Playout {
         for nal in &nals {
             self.sets.take(nal);
         }
-        let Some((header, slices)) = picture(&nals, &self.sets) else {
+        let Some(picture) = Picture::read(&nals, &self.sets) else {
             self.break_off();
             self.report(ticks, self.kind_of(parts), FrameFate::Unreadable, Some(completed_at), parts);
             return;
         };
-        let kind = kind_of(header.is_idr(), slices);
+        let header = picture.first();
+        let kind = kind_of(header.is_idr(), picture.kind);
         let is_late = self.config.release != Release::AsTheyCome && completed_at > self.playout_at(ticks, parts);
         let fate = if is_late {
             self.chain.hole();
             parts.descriptor().into_iter().for_each(|descriptor| self.told.skip(descriptor));
             FrameFate::Late
-        } else if self.decode(ticks, &header, parts.descriptor()) {
+        } else if self.decode(ticks, &picture, parts.descriptor()) {
             FrameFate::Decodable
         } else {
             FrameFate::ReferenceMissing
         };
         if fate == FrameFate::Decodable {
-            self.give_out(ticks, kind, &header, nals, parts);
+            self.give_out(ticks, kind, header, nals, parts);
         }
         // What nothing refers to is missed by nothing.
         self.wants_entry |= fate != FrameFate::Decodable && header.is_reference();
@@ -518,10 +521,10 @@ impl Playout {
     }
 
     /// By what the sender says of the frame or, where it says nothing, by what its slices say.
-    fn decode(&mut self, ticks: i64, header: &SliceHeader, descriptor: Option<&FrameDescriptor>) -> bool {
+    fn decode(&mut self, ticks: i64, picture: &Picture, descriptor: Option<&FrameDescriptor>) -> bool {
         match descriptor {
             Some(descriptor) => self.told.decode(descriptor),
-            None => self.chain.decode(header, ticks, self.declared_pace(header)),
+            None => self.chain.decode(picture, ticks, self.declared_pace(picture.first())),
         }
     }
 
@@ -557,7 +560,7 @@ impl Playout {
         let presented_at = self.clock.instant(place);
         let playout_at = self.playout_of(captured_at);
         let (out, decode_ticks) = self.timeline.place(place, capture, playout_at);
-        let is_entry = parts.descriptor().map_or(kind == FrameKind::Idr, |descriptor| descriptor.is_entry);
+        let is_entry = parts.descriptor().map_or(self.chain.entry().is_some(), |descriptor| descriptor.is_entry);
         self.wants_entry &= !is_entry;
         self.frames.push_back(PlayoutFrame {
             annexb,
@@ -614,18 +617,4 @@ impl Playout {
             bytes: parts.bytes,
         });
     }
-}
-
-/// The first slice of a picture, and the most demanding kind among its slices; `None` unless all can be read.
-fn picture(nals: &[Vec<u8>], sets: &ParameterSets) -> Option<(SliceHeader, SliceKind)> {
-    let mut found: Option<(SliceHeader, SliceKind)> = None;
-    for nal in nals.iter().filter(|nal| is_slice(nal)) {
-        let header = SliceHeader::read(nal, sets).ok()?;
-        found = match found {
-            None => Some((header, header.kind)),
-            Some((first, _)) if !header.redundant && first.differs_in_picture(&header) => return None,
-            Some((first, kind)) => Some((first, kind.max(header.kind))),
-        };
-    }
-    found
 }

@@ -1,102 +1,276 @@
-//! Grouping NAL units into access units, one coded picture each (H.264 §7.4.1.2.3).
+//! Grouping NAL units into frames, and frames into the parts that can leave at once (H.264 §7.4.1.2.3–4).
 
 use std::collections::VecDeque;
 
+use super::left_out::LeftOut;
 use super::parameters::{ParameterSets, nal_type, type_of};
-use super::slice::{SliceHeader, SliceKind};
-use crate::error::MediaError;
+use super::sei::{RecoveryPoint, recovery_point};
+use super::slice::{SliceError, SliceHeader, is_slice};
 
-/// The NAL units of one picture, with what goes before it.
+/// Most NAL units of a frame: more than the macroblocks of any level's largest picture (36 864 below level 6, table
+/// A-1), so that empty ones do not pile up.
+const MAX_NALS: usize = 1 << 16;
+
+/// What has become known of the stream, in decoding order.
 #[derive(Debug)]
-pub(crate) struct AccessUnit {
-    pub(crate) nals: Vec<Vec<u8>>,
-    /// Of its first slice.
-    pub(crate) header: SliceHeader,
-    /// The most demanding kind among its slices.
-    pub(crate) kind: SliceKind,
+pub(crate) enum Event {
+    /// A frame begins, with its first slice.
+    Begin(SliceHeader, Option<RecoveryPoint>),
+    /// The second field of the frame begins, with its first slice.
+    Field(SliceHeader),
+    /// Another slice.
+    Slice(SliceHeader),
+    /// NAL units of the frame can leave.
+    Part { nals: Vec<Vec<u8>>, last: bool },
+    /// The frame is over.
+    End { complete: bool },
 }
 
-/// Groups NAL units, as they come, into access units.
+/// Frame that NAL units are being added to.
+#[derive(Debug)]
+struct Open {
+    /// The first slice of the picture or, of two fields, of the one under way.
+    picture: SliceHeader,
+    /// Both fields have begun.
+    paired: bool,
+    /// The picture is over: what comes is its other field or another frame.
+    over: bool,
+    /// NAL units that have not left.
+    pending: Vec<Vec<u8>>,
+    bytes: usize,
+    nals: usize,
+    slices: usize,
+    /// Its last part has left.
+    last_given: bool,
+    /// It is too large and left out.
+    spoiled: bool,
+}
+
+/// Groups NAL units, as they come, into frames.
 #[derive(Debug)]
 pub(crate) struct AccessUnits {
     pub(crate) sets: ParameterSets,
+    pub(crate) left_out: LeftOut,
     limit: usize,
-    nals: Vec<Vec<u8>>,
-    bytes: usize,
-    picture: Option<(SliceHeader, SliceKind)>,
-    ready: VecDeque<AccessUnit>,
-    /// Slices that could not be understood, such as those before the first parameter sets.
-    pub(crate) unreadable: u64,
+    /// NAL units that stand before the next slice.
+    held: Vec<Vec<u8>>,
+    held_bytes: usize,
+    /// In one of them.
+    recovery: Option<RecoveryPoint>,
+    open: Option<Open>,
+    /// Of the frame before.
+    slices_before: Option<usize>,
+    events: VecDeque<Event>,
 }
 
 impl AccessUnits {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             sets: ParameterSets::default(),
+            left_out: LeftOut::default(),
             limit,
-            nals: Vec::new(),
-            bytes: 0,
-            picture: None,
-            ready: VecDeque::new(),
-            unreadable: 0,
+            held: Vec::new(),
+            held_bytes: 0,
+            recovery: None,
+            open: None,
+            slices_before: None,
+            events: VecDeque::new(),
         }
     }
 
-    /// Takes the next NAL unit in decoding order. Gives whether it could be understood, as far as that is tried.
-    pub(crate) fn push(&mut self, nal: Vec<u8>) -> Result<bool, MediaError> {
+    /// Takes the next NAL unit in decoding order. Returns whether it could be understood, as far as that is tried.
+    pub(crate) fn push(&mut self, nal: Vec<u8>) -> bool {
         let kind = type_of(nal[0]);
         match kind {
-            nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR => {
-                let Ok(header) = SliceHeader::read(&nal, &self.sets) else {
-                    self.unreadable += 1;
-                    return Ok(false);
-                };
-                if header.bottom_field.is_some() {
-                    return Err(MediaError::Fields);
-                }
-                match &mut self.picture {
-                    Some((first, kind)) if header.redundant || !first.differs_in_picture(&header) => {
-                        *kind = header.kind.max(*kind);
-                    }
-                    _ => {
-                        self.end_picture();
-                        self.picture = Some((header, header.kind));
-                    }
-                }
-            }
-            nal_type::SEI..=nal_type::AUD | nal_type::PREFIX..=nal_type::RESERVED_18 => {
+            nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR => return self.push_slice(nal),
+            nal_type::UNSPECIFIED_0 | nal_type::UNSPECIFIED_24.. => self.left_out.unspecified_types += 1,
+            nal_type::PREFIX => self.hold(nal),
+            nal_type::SEI..=nal_type::AUD | nal_type::SUBSET_SPS..=nal_type::RESERVED_18 => {
                 self.end_picture();
-                self.sets.take(&nal);
+                if kind == nal_type::SEI {
+                    self.recovery = self.recovery.or_else(|| recovery_point(&nal));
+                }
+                self.left_out.parameter_sets += u64::from(!self.sets.try_take(&nal));
+                self.hold(nal);
             }
+            _ => match &mut self.open {
+                Some(open) if !open.over && self.held.is_empty() => {
+                    self.add(nal);
+                    if matches!(kind, nal_type::END_OF_SEQUENCE | nal_type::END_OF_STREAM) {
+                        self.end_picture();
+                    }
+                }
+                _ => self.hold(nal),
+            },
+        }
+        true
+    }
+
+    /// Looks at the beginning of a NAL unit that is under way: it may tell that what was before it is whole. Returns
+    /// whether it need not be looked at again.
+    pub(crate) fn peek(&mut self, head: &[u8]) -> bool {
+        let Some(kind) = head.first().map(|&header| type_of(header)) else { return false };
+        match kind {
+            nal_type::SEI..=nal_type::AUD | nal_type::SUBSET_SPS..=nal_type::RESERVED_18 => self.end_picture(),
+            _ if is_slice(head) => match SliceHeader::read(head, &self.sets) {
+                Ok(header) => self.make_way(&header),
+                Err(SliceError::NoParameterSets) => {}
+                Err(SliceError::Malformed) => return head.len() > super::slice::PREFIX,
+            },
             _ => {}
         }
-        self.bytes = self.bytes.saturating_add(nal.len());
-        if self.bytes > self.limit {
-            return Err(MediaError::TooLarge { limit: self.limit });
+        true
+    }
+
+    /// A NAL unit was larger than the limit, and began like this.
+    pub(crate) fn too_large(&mut self, head: &[u8]) {
+        if is_slice(head)
+            && let Ok(header) = SliceHeader::read(head, &self.sets)
+        {
+            self.slice(header);
+            self.spoil();
+        } else {
+            self.peek(head);
+            self.left_out.too_large += 1;
         }
-        self.nals.push(nal);
-        Ok(true)
+    }
+
+    /// The source has paused: all that is here leaves. If there are as many slices as in the frame before, they are
+    /// taken for all.
+    pub(crate) fn flush(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let last = self.slices_before.is_none_or(|before| open.slices >= before);
+        if !open.spoiled && (!open.pending.is_empty() || (last && !open.last_given)) {
+            let nals = std::mem::take(&mut open.pending);
+            open.last_given |= last;
+            self.events.push_back(Event::Part { nals, last });
+        }
+    }
+
+    /// An access unit has ended, and with it the frame, unless that is a field whose other one may follow.
+    pub(crate) fn end_picture(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        open.over = true;
+        if open.picture.bottom_field.is_none() || open.paired {
+            self.end_frame();
+        }
     }
 
     /// Nothing more comes.
     pub(crate) fn finish(&mut self) {
-        self.end_picture();
+        self.end_frame();
     }
 
-    pub(crate) fn next(&mut self) -> Option<AccessUnit> {
-        self.ready.pop_front()
+    pub(crate) fn next(&mut self) -> Option<Event> {
+        self.events.pop_front()
     }
 
-    /// How many whole ones have not been taken.
-    pub(crate) fn waiting(&self) -> usize {
-        self.ready.len()
+    fn push_slice(&mut self, nal: Vec<u8>) -> bool {
+        let header = match SliceHeader::read(&nal, &self.sets) {
+            Ok(header) => header,
+            Err(error) => {
+                match error {
+                    SliceError::NoParameterSets => self.left_out.slices_without_parameter_sets += 1,
+                    SliceError::Malformed => self.left_out.malformed_slices += 1,
+                }
+                // Its prefix goes with it.
+                while self.held.pop_if(|held| type_of(held[0]) == nal_type::PREFIX).is_some() {}
+                return false;
+            }
+        };
+        self.slice(header);
+        self.held_bytes = 0;
+        for held in std::mem::take(&mut self.held) {
+            self.add(held);
+        }
+        self.add(nal);
+        true
     }
 
-    /// A picture is whole as soon as something begins that can only stand before the next one.
-    fn end_picture(&mut self) {
-        if let Some((header, kind)) = self.picture.take() {
-            self.bytes = 0;
-            self.ready.push_back(AccessUnit { nals: std::mem::take(&mut self.nals), header, kind });
+    /// A slice begins.
+    fn slice(&mut self, header: SliceHeader) {
+        self.make_way(&header);
+        let recovery = self.recovery.take();
+        match &mut self.open {
+            Some(open) => {
+                open.slices += 1;
+                if !open.over && is_of_picture(&open.picture, &header) {
+                    self.events.push_back(Event::Slice(header));
+                } else {
+                    (open.paired, open.over) = (true, false);
+                    open.picture = header.clone();
+                    self.events.push_back(Event::Field(header));
+                }
+            }
+            None => {
+                self.open = Some(Open {
+                    picture: header.clone(),
+                    paired: false,
+                    over: false,
+                    pending: Vec::new(),
+                    bytes: 0,
+                    nals: 0,
+                    slices: 1,
+                    last_given: false,
+                    spoiled: false,
+                });
+                self.events.push_back(Event::Begin(header, recovery));
+            }
         }
     }
+
+    /// A slice of this picture follows: what is here before it leaves.
+    fn make_way(&mut self, header: &SliceHeader) {
+        let Some(open) = &mut self.open else { return };
+        let same = !open.over && is_of_picture(&open.picture, header);
+        if !same && (open.paired || !open.picture.pairs_with(header)) {
+            self.end_frame();
+        } else if !open.spoiled && !open.pending.is_empty() {
+            let nals = std::mem::take(&mut open.pending);
+            self.events.push_back(Event::Part { nals, last: false });
+        }
+    }
+
+    fn end_frame(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        self.slices_before = Some(open.slices);
+        if !open.spoiled && (!open.pending.is_empty() || !open.last_given) {
+            self.events.push_back(Event::Part { nals: open.pending, last: true });
+        }
+        self.events.push_back(Event::End { complete: !open.spoiled });
+    }
+
+    fn hold(&mut self, nal: Vec<u8>) {
+        self.held_bytes += nal.len();
+        self.held.push(nal);
+        if self.held_bytes > self.limit || self.held.len() > MAX_NALS {
+            self.held.clear();
+            self.held_bytes = 0;
+            self.left_out.too_large += 1;
+        }
+    }
+
+    /// Adds a NAL unit to the frame.
+    fn add(&mut self, nal: Vec<u8>) {
+        let Some(open) = self.open.as_mut().filter(|open| !open.spoiled) else { return };
+        open.bytes += nal.len();
+        open.nals += 1;
+        open.pending.push(nal);
+        if open.bytes > self.limit || open.nals > MAX_NALS {
+            self.spoil();
+        }
+    }
+
+    /// The frame is too large: what has not left of it is left out.
+    fn spoil(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        open.pending.clear();
+        self.left_out.too_large += u64::from(!open.spoiled);
+        open.spoiled = true;
+    }
+}
+
+/// Whether a slice with this header belongs to the picture that began with `first`.
+fn is_of_picture(first: &SliceHeader, header: &SliceHeader) -> bool {
+    header.redundant || !first.differs_in_picture(header)
 }

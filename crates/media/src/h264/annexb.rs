@@ -30,8 +30,30 @@ pub struct NalSplitter {
     /// Zero bytes seen and not yet known to be part of a NAL unit or of a start code.
     zeros: usize,
     current: Vec<u8>,
-    ready: VecDeque<Vec<u8>>,
+    state: State,
+    ready: VecDeque<Unit>,
+    too_large: u64,
+    torn: u64,
     bytes: u64,
+}
+
+/// What the bytes that come next belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The NAL unit under way.
+    Within,
+    /// A start code: the NAL unit was taken for whole.
+    Taken,
+    /// Nothing: what comes is left out up to the next start code.
+    Skipping,
+}
+
+/// What was cut out of the stream.
+#[derive(Debug)]
+pub(crate) enum Unit {
+    Nal(Vec<u8>),
+    /// The beginning of one that is larger than the limit.
+    TooLarge(Vec<u8>),
 }
 
 impl Default for NalSplitter {
@@ -41,15 +63,25 @@ impl Default for NalSplitter {
 }
 
 impl NalSplitter {
-    /// A splitter that takes NAL units of at most `limit` bytes.
+    /// A splitter that takes NAL units of at most `limit` bytes and leaves out larger ones.
     pub fn new(limit: usize) -> Self {
-        Self { limit, started: false, zeros: 0, current: Vec::new(), ready: VecDeque::new(), bytes: 0 }
+        Self {
+            limit,
+            started: false,
+            zeros: 0,
+            current: Vec::new(),
+            state: State::Within,
+            ready: VecDeque::new(),
+            too_large: 0,
+            torn: 0,
+            bytes: 0,
+        }
     }
 
     /// Takes the next bytes of the stream.
     ///
     /// # Errors
-    /// [`MediaError::NotAnnexB`] at its beginning, [`MediaError::TooLarge`] later. Neither can be recovered from.
+    /// [`MediaError::NotAnnexB`] if it does not begin with a start code, which cannot be recovered from.
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), MediaError> {
         for &byte in chunk {
             self.bytes += 1;
@@ -57,10 +89,20 @@ impl NalSplitter {
                 0 => self.zeros = self.zeros.saturating_add(1),
                 1 if self.zeros >= 2 => self.start_code(),
                 _ if !self.started => return Err(self.not_annexb(byte)),
-                _ => self.extend(byte)?,
+                _ => self.extend(byte),
             }
         }
         Ok(())
+    }
+
+    /// Takes the NAL unit under way for whole: the source has paused behind it.
+    ///
+    /// If what comes next is no start code, it was not whole: that is counted, and the rest of it left out.
+    pub fn flush(&mut self) {
+        if self.state == State::Within && !self.current.is_empty() {
+            self.ready.push_back(Unit::Nal(std::mem::take(&mut self.current)));
+            self.state = State::Taken;
+        }
     }
 
     /// The stream has ended: what is left is the last NAL unit. Gives whether the end is visibly torn, which it is
@@ -72,14 +114,18 @@ impl NalSplitter {
         if !self.started {
             return Err(MediaError::NoPicture { bytes: self.bytes });
         }
-        let torn = self.current.is_empty();
+        let torn = self.current.is_empty() && self.state == State::Within;
         self.start_code();
         Ok(torn)
     }
 
     /// The next NAL unit, header first, without start code and trailing zeros.
     pub fn next_nal(&mut self) -> Option<Vec<u8>> {
-        self.ready.pop_front()
+        loop {
+            if let Unit::Nal(nal) = self.ready.pop_front()? {
+                return Some(nal);
+            }
+        }
     }
 
     /// How many bytes were taken.
@@ -87,23 +133,54 @@ impl NalSplitter {
         self.bytes
     }
 
+    /// NAL units that were left out, since they are larger than the limit.
+    pub fn too_large(&self) -> u64 {
+        self.too_large
+    }
+
+    /// NAL units that [`flush`](Self::flush) took for whole, and that went on afterwards.
+    pub fn torn(&self) -> u64 {
+        self.torn
+    }
+
+    pub(crate) fn next_unit(&mut self) -> Option<Unit> {
+        self.ready.pop_front()
+    }
+
+    /// The beginning of the NAL unit under way.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.current
+    }
+
     fn start_code(&mut self) {
         self.started = true;
         self.zeros = 0;
+        self.state = State::Within;
         if !self.current.is_empty() {
-            self.ready.push_back(std::mem::take(&mut self.current));
+            self.ready.push_back(Unit::Nal(std::mem::take(&mut self.current)));
         }
     }
 
-    fn extend(&mut self, byte: u8) -> Result<(), MediaError> {
-        let len = self.current.len().saturating_add(self.zeros).saturating_add(1);
-        if len > self.limit {
-            return Err(MediaError::TooLarge { limit: self.limit });
+    fn extend(&mut self, byte: u8) {
+        match self.state {
+            State::Within => {
+                let len = self.current.len().saturating_add(self.zeros).saturating_add(1);
+                if len > self.limit {
+                    self.too_large += 1;
+                    self.ready.push_back(Unit::TooLarge(std::mem::take(&mut self.current)));
+                    self.state = State::Skipping;
+                } else {
+                    self.current.resize(len - 1, 0);
+                    self.current.push(byte);
+                }
+            }
+            State::Taken => {
+                self.torn += 1;
+                self.state = State::Skipping;
+            }
+            State::Skipping => {}
         }
-        self.current.resize(len - 1, 0);
-        self.current.push(byte);
         self.zeros = 0;
-        Ok(())
     }
 
     fn not_annexb(&self, byte: u8) -> MediaError {
@@ -157,13 +234,32 @@ mod tests {
     }
 
     #[test]
-    fn a_nal_unit_beyond_the_limit_is_an_error_whatever_it_holds() {
+    fn a_nal_unit_beyond_the_limit_is_left_out_whatever_it_holds() {
         for filling in [0xff, 0] {
             let mut splitter = NalSplitter::new(1000);
             splitter.push(&[0, 0, 1, 0x65]).unwrap();
             splitter.push(&[filling; 999]).unwrap();
-            assert_eq!(splitter.push(&[7]), Err(MediaError::TooLarge { limit: 1000 }));
+            splitter.push(&[7; 5000]).unwrap();
+            splitter.push(&[0, 0, 1, 0x41, 5]).unwrap();
+            splitter.finish().unwrap();
+            assert_eq!((splitter.next_nal(), splitter.too_large()), (Some(vec![0x41, 5]), 1));
         }
+    }
+
+    #[test]
+    fn a_unit_taken_for_whole_is_torn_if_it_goes_on() {
+        let mut splitter = NalSplitter::default();
+        splitter.push(&[0, 0, 1, 0x65, 1, 2, 0, 0]).unwrap();
+        splitter.flush();
+        assert_eq!(splitter.next_nal(), Some(vec![0x65, 1, 2]));
+        splitter.push(&[0, 1, 0x41, 3]).unwrap();
+        splitter.flush();
+        assert_eq!((splitter.next_nal(), splitter.torn()), (Some(vec![0x41, 3]), 0), "the start code was cut in two");
+        splitter.push(&[4, 0, 5]).unwrap();
+        splitter.flush();
+        splitter.push(&[6, 0, 0, 1, 0x41, 7]).unwrap();
+        splitter.finish().unwrap();
+        assert_eq!((splitter.next_nal(), splitter.next_nal(), splitter.torn()), (Some(vec![0x41, 7]), None, 1));
     }
 
     #[test]
@@ -215,6 +311,9 @@ mod tests {
             for chunk in &chunks {
                 if splitter.push(chunk).is_err() {
                     return Ok(());
+                }
+                if chunk.len() % 3 == 0 {
+                    splitter.flush();
                 }
             }
             let _ = splitter.finish();

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use h264_reader::Context;
 use h264_reader::nal::pps::{PicParamSetId, PicParameterSet};
-use h264_reader::nal::sps::{PicOrderCntType, SeqParamSetId, SeqParameterSet};
-use h264_reader::nal::{Nal, RefNal};
+use h264_reader::nal::sps::{PicOrderCntType, SeqParameterSet};
 
-/// NAL unit types (H.264 table 7-1) that the rooms of media tell apart.
+use super::bits::{Lenient, payload_of};
+
+/// NAL unit types (H.264 table 7-1) that this crate tells apart.
 pub(crate) mod nal_type {
+    pub(crate) const UNSPECIFIED_0: u8 = 0;
     pub(crate) const SLICE: u8 = 1;
     pub(crate) const PARTITION_A: u8 = 2;
     pub(crate) const IDR: u8 = 5;
@@ -16,8 +18,13 @@ pub(crate) mod nal_type {
     pub(crate) const SPS: u8 = 7;
     pub(crate) const PPS: u8 = 8;
     pub(crate) const AUD: u8 = 9;
+    pub(crate) const END_OF_SEQUENCE: u8 = 10;
+    pub(crate) const END_OF_STREAM: u8 = 11;
     pub(crate) const PREFIX: u8 = 14;
+    pub(crate) const SUBSET_SPS: u8 = 15;
     pub(crate) const RESERVED_18: u8 = 18;
+    /// The first type that RTP gives a meaning of its own (RFC 6184 §5.2).
+    pub(crate) const UNSPECIFIED_24: u8 = 24;
 }
 
 /// The type of a NAL unit by its first byte.
@@ -50,26 +57,30 @@ impl std::fmt::Debug for ParameterSets {
 impl ParameterSets {
     /// Takes `nal` if it is a parameter set that can be understood.
     pub(crate) fn take(&mut self, nal: &[u8]) {
-        if nal.is_empty() || nal.len() > MAX_RAW {
-            return;
-        }
-        let reader = RefNal::new(nal, &[], true);
-        match type_of(nal[0]) {
-            nal_type::SPS => {
-                if let Ok(sps) = SeqParameterSet::from_bits(reader.rbsp_bits())
-                    && within_the_standard(&sps)
-                {
-                    self.sps.insert(sps.id().id(), nal.to_vec());
-                    self.context.put_seq_param_set(sps);
-                }
+        self.try_take(nal);
+    }
+
+    /// Takes `nal` if it is a parameter set. Returns `false` for one that cannot be understood.
+    pub(crate) fn try_take(&mut self, nal: &[u8]) -> bool {
+        let kind = nal.first().map(|&header| type_of(header));
+        match kind {
+            Some(nal_type::SPS | nal_type::PPS) if nal.len() > MAX_RAW => false,
+            Some(nal_type::SPS) => {
+                let Some(sps) = read_sps(nal) else { return false };
+                self.sps.insert(sps.id().id(), nal.to_vec());
+                self.context.put_seq_param_set(sps);
+                true
             }
-            nal_type::PPS => {
-                if let Ok(pps) = PicParameterSet::from_bits(&self.context, reader.rbsp_bits()) {
-                    self.pps.insert(pps.pic_parameter_set_id.id(), nal.to_vec());
-                    self.context.put_pic_param_set(pps);
-                }
+            Some(nal_type::PPS) => {
+                let payload = payload_of(nal, MAX_RAW);
+                let Ok(pps) = PicParameterSet::from_bits(&self.context, Lenient::new(&payload, &[])) else {
+                    return false;
+                };
+                self.pps.insert(pps.pic_parameter_set_id.id(), nal.to_vec());
+                self.context.put_pic_param_set(pps);
+                true
             }
-            _ => {}
+            _ => true,
         }
     }
 
@@ -89,12 +100,25 @@ impl ParameterSets {
     pub(crate) fn raw(&self) -> impl Iterator<Item = &[u8]> {
         self.sps.values().chain(self.pps.values()).map(Vec::as_slice)
     }
+}
 
-    /// The SPS with the lowest id.
-    pub(crate) fn any_sps(&self) -> Option<&SeqParameterSet> {
-        let id = *self.sps.keys().next()?;
-        self.context.sps_by_id(SeqParamSetId::from_u32(id.into()).ok()?)
+/// Parts of an SPS that it is read without if they are broken, the least needed first.
+const OPTIONAL: [&[&str]; 3] = [&[], &["bitstream_restriction_flag"], &["vui_parameters_present_flag"]];
+
+/// Where `level_idc` stands behind the header byte, and level 6.2, the highest (H.264 §7.3.2.1.1, table A-1).
+const LEVEL: (usize, u8) = (2, 62);
+
+/// Reads an SPS as it is or, failing that, as of the highest level and without optional parts: h264-reader refuses
+/// pictures larger than the declared level and inconsistent VUI, decoders do not.
+fn read_sps(nal: &[u8]) -> Option<SeqParameterSet> {
+    let mut payload = payload_of(nal, MAX_RAW);
+    let read = |payload: &[u8], without| SeqParameterSet::from_bits(Lenient::new(payload, without)).ok();
+    let mut sps = read(&payload, OPTIONAL[0]);
+    if sps.is_none() {
+        *payload.get_mut(LEVEL.0)? = LEVEL.1;
+        sps = OPTIONAL.into_iter().find_map(|without| read(&payload, without));
     }
+    sps.filter(within_the_standard)
 }
 
 /// The ranges that slice headers are read by (H.264 §7.4.2.1.1).
@@ -104,4 +128,53 @@ fn within_the_standard(sps: &SeqParameterSet) -> bool {
         _ => true,
     };
     poc && (4..=16).contains(&sps.log2_max_frame_num())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 64×48 pictures at 25 frames a second, as x264 writes them.
+    const SPS: [u8; 21] = [
+        0x67, 0x64, 0x00, 0x09, 0xac, 0xb4, 0x23, 0xd8, 0x08, 0x80, 0x00, 0x00, 0x03, 0x00, 0x80, 0x00, 0x00, 0x19,
+        0x47, 0x89, 0x13,
+    ];
+    const PPS: [u8; 4] = [0x68, 0xef, 0x3c, 0xb0];
+
+    #[test]
+    fn bytes_behind_a_parameter_set_are_ignored() {
+        for behind in [&[][..], &[0, 0, 3], &[0, 0, 3, 0, 0, 3], &[0xff; 30], &[0x80, 0x80], &[1, 2, 3, 4]] {
+            let mut sets = ParameterSets::default();
+            assert!(sets.try_take(&[&SPS[..], &[0x50], behind].concat()), "{behind:?}");
+            assert!(sets.try_take(&[&PPS[..], behind].concat()), "{behind:?}");
+            let (sps, _) = sets.of(0).unwrap();
+            assert_eq!(sps.pixel_dimensions().unwrap(), (64, 48));
+            assert_eq!(sps.fps(), Some(25.0));
+        }
+    }
+
+    #[test]
+    fn a_picture_larger_than_its_level_and_a_torn_vui_are_understood() {
+        let mut low = SPS;
+        low[3] = 10;
+        assert!(ParameterSets::default().try_take(&[&low[..], &[0x50]].concat()));
+        assert!(ParameterSets::default().try_take(&SPS[..16]), "it ends inside of the VUI");
+        assert!(!ParameterSets::default().try_take(&SPS[..5]));
+    }
+
+    #[test]
+    fn no_parameter_set_makes_it_panic() {
+        let mut rng = timeous_core::Rng::from_seed(3);
+        for _ in 0..20_000 {
+            let mut sets = ParameterSets::default();
+            for genuine in [&SPS[..], &PPS] {
+                let mut nal = genuine.to_vec();
+                for _ in 0..rng.below(4) {
+                    let at = 1 + rng.below(nal.len() as u64 - 1) as usize;
+                    nal[at] = rng.below(256) as u8;
+                }
+                sets.try_take(&nal);
+            }
+        }
+    }
 }

@@ -1,26 +1,17 @@
-//! Frames out of an Annex B byte stream: what each one is, what it depends on, what it is worth, and when it is due.
+//! Frames out of an Annex B byte stream, whole or part by part.
+
+use std::collections::VecDeque;
 
 use h264_reader::nal::sps::SeqParameterSet;
-use timeous_core::{Duration, FrameId, Priority, References};
 
-use super::access_unit::{AccessUnit, AccessUnits};
-use super::annexb::{DEFAULT_NAL_LIMIT, NalSplitter};
-use super::poc::PocState;
-use super::slice::{PocSyntax, SliceHeader, SliceKind};
+use super::access_unit::{AccessUnits, Event};
+use super::annexb::{DEFAULT_NAL_LIMIT, NalSplitter, Unit};
+use super::describe::Describer;
+use super::left_out::LeftOut;
 use crate::error::MediaError;
-use crate::frame::{Frame, FrameKind, FrameRate, name};
+use crate::frame::{Frame, FramePart, FrameRate};
 
-/// The kind of a picture by that of its slices.
-pub(crate) fn kind_of(idr: bool, slices: SliceKind) -> FrameKind {
-    match slices {
-        _ if idr => FrameKind::Idr,
-        SliceKind::I => FrameKind::I,
-        SliceKind::P => FrameKind::P,
-        SliceKind::B => FrameKind::B,
-    }
-}
-
-/// The VUI's timing information; two of its ticks make a frame (H.264 §E.2.1).
+/// Frame rate by the VUI's timing information; two of its ticks make a frame (H.264 §E.2.1).
 pub(crate) fn rate_of(sps: &SeqParameterSet) -> Option<FrameRate> {
     let timing = sps.vui_parameters.as_ref()?.timing_info.as_ref()?;
     FrameRate::new(timing.time_scale, timing.num_units_in_tick.checked_mul(2)?)
@@ -33,23 +24,35 @@ pub struct Ending {
     pub frames: u64,
     /// Slices that were left out, since they could not be understood or came before the first parameter sets.
     pub unreadable_slices: u64,
+    /// All that was left out.
+    pub left_out: LeftOut,
     /// Whether the input visibly breaks off: inside of a start code, or inside of the last slice's header. What was
     /// whole before has been used. A break within a slice's data cannot be seen without decoding it.
     pub truncated: bool,
 }
 
 /// Reads frames out of an Annex B byte stream, from a file or a pipe, in whatever chunks it comes.
+///
+/// Whole frames come from [`next_frame`](Self::next_frame). A sender that waits for nothing takes
+/// [`next_part`](Self::next_part) instead, and calls [`flush`](Self::flush) when the source pauses.
 #[derive(Debug)]
 pub struct FrameReader {
     splitter: NalSplitter,
     units: AccessUnits,
+    describer: Describer,
+    /// The NAL unit under way need not be looked at again.
+    peeked: bool,
     last_readable: bool,
     given_rate: Option<FrameRate>,
-    order: DisplayOrder,
-    index: u32,
-    handover: Option<Duration>,
-    last_reference: Option<FrameId>,
-    references_since_idr: u32,
+    rate: Option<FrameRate>,
+    parts: VecDeque<FramePart>,
+    /// The frame's first part is still to come.
+    first: bool,
+    /// Parts that [`next_frame`](Self::next_frame) has taken of a frame.
+    partial: Option<Frame>,
+    frames: u64,
+    /// Of access units that were pushed whole.
+    bytes: u64,
 }
 
 impl FrameReader {
@@ -59,28 +62,64 @@ impl FrameReader {
         Self::with_limit(rate, DEFAULT_NAL_LIMIT)
     }
 
-    /// The same, with a limit to the size of a frame in bytes, which also bounds the memory used.
+    /// The same, with a limit to the size of a frame in bytes, which also bounds the memory used. A larger frame is
+    /// left out ([`LeftOut::too_large`]).
     pub fn with_limit(rate: Option<FrameRate>, limit: usize) -> Self {
         Self {
             splitter: NalSplitter::new(limit),
             units: AccessUnits::new(limit),
+            describer: Describer::default(),
+            peeked: false,
             last_readable: true,
             given_rate: rate,
-            order: DisplayOrder::default(),
-            index: 0,
-            handover: None,
-            last_reference: None,
-            references_since_idr: 0,
+            rate: None,
+            parts: VecDeque::new(),
+            first: true,
+            partial: None,
+            frames: 0,
+            bytes: 0,
         }
     }
 
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// A [`MediaError`], after which only the frames before it can be read.
+    /// [`MediaError::NotAnnexB`] if the stream does not begin with a start code.
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), MediaError> {
         self.splitter.push(chunk)?;
-        self.group()
+        self.group();
+        Ok(())
+    }
+
+    /// Takes a whole access unit, as RTP delimits it. Its frame is whole then, but for a single field, which waits for
+    /// the other one of its frame in the next access unit.
+    ///
+    /// # Errors
+    /// [`MediaError::NotAnnexB`] if it does not begin with a start code, [`MediaError::NoPicture`] if it is empty.
+    pub fn push_access_unit(&mut self, annexb: &[u8]) -> Result<(), MediaError> {
+        let mut splitter = NalSplitter::new(annexb.len());
+        splitter.push(annexb)?;
+        splitter.finish()?;
+        self.bytes += annexb.len() as u64;
+        while let Some(nal) = splitter.next_nal() {
+            self.last_readable = self.units.push(nal);
+            self.describe();
+        }
+        self.units.end_picture();
+        self.describe();
+        Ok(())
+    }
+
+    /// The source has paused for a moment: the NAL unit under way is taken for whole. If the frame has as many slices
+    /// as the one before it, or is the first, it is taken for whole as well.
+    ///
+    /// A further slice of it makes a further part. If the NAL unit goes on after all, its rest is left out
+    /// ([`torn`](Self::torn)).
+    pub fn flush(&mut self) {
+        self.splitter.flush();
+        self.group();
+        self.units.flush();
+        self.describe();
     }
 
     /// The input has ended; the last frame can be read now.
@@ -88,128 +127,98 @@ impl FrameReader {
     /// # Errors
     /// [`MediaError::NoPicture`] if it held nothing that can be decoded.
     pub fn finish(&mut self) -> Result<Ending, MediaError> {
-        let torn = self.splitter.finish()?;
-        self.group()?;
+        let torn = if self.bytes > 0 && self.splitter.bytes() == 0 { false } else { self.splitter.finish()? };
+        self.group();
         self.units.finish();
-        let frames = u64::from(self.index) + self.units.waiting() as u64;
-        if frames == 0 {
-            return Err(MediaError::NoPicture { bytes: self.splitter.bytes() });
+        self.describe();
+        if self.frames == 0 {
+            return Err(MediaError::NoPicture { bytes: self.splitter.bytes() + self.bytes });
         }
-        let truncated = torn || !self.last_readable;
-        Ok(Ending { frames, unreadable_slices: self.units.unreadable, truncated })
+        let left_out = self.left_out();
+        let unreadable_slices = left_out.slices_without_parameter_sets + left_out.malformed_slices;
+        Ok(Ending { frames: self.frames, unreadable_slices, left_out, truncated: torn || !self.last_readable })
     }
 
-    /// The next frame in decoding order, if it is whole.
+    /// The next frame in decoding order, if it is whole. Do not mix with [`next_part`](Self::next_part).
     pub fn next_frame(&mut self) -> Option<Frame> {
-        let unit = self.units.next()?;
-        Some(self.describe(unit))
+        loop {
+            let FramePart { mut frame, first, last } = self.next_part()?;
+            if let Some(before) = self.partial.take().filter(|before| !first && before.index == frame.index) {
+                frame.nals.splice(0..0, before.nals);
+            }
+            if last {
+                return Some(frame);
+            }
+            self.partial = Some(frame);
+        }
+    }
+
+    /// The next part of a frame in decoding order: one slice or several, with what stands before and after them, as
+    /// soon as they are known to be whole.
+    pub fn next_part(&mut self) -> Option<FramePart> {
+        self.parts.pop_front()
     }
 
     /// The frame rate in force.
     pub fn rate(&self) -> FrameRate {
-        let of_stream = || self.units.sets.any_sps().and_then(rate_of);
-        self.given_rate.or_else(of_stream).unwrap_or(FrameRate::DEFAULT)
+        self.given_rate.or(self.rate).unwrap_or(FrameRate::DEFAULT)
     }
 
-    fn group(&mut self) -> Result<(), MediaError> {
-        while let Some(nal) = self.splitter.next_nal() {
-            self.last_readable = self.units.push(nal)?;
-        }
-        Ok(())
+    /// What was left out so far.
+    pub fn left_out(&self) -> LeftOut {
+        LeftOut { torn: self.splitter.torn(), ..self.units.left_out }
     }
 
-    fn describe(&mut self, unit: AccessUnit) -> Frame {
-        let AccessUnit { nals, header, kind } = unit;
-        let kind = kind_of(header.is_idr(), kind);
-        let reference = header.is_reference();
-        if kind == FrameKind::Idr {
-            self.last_reference = None;
-            self.references_since_idr = 0;
-        }
-        let index = self.index;
-        let rate = self.rate();
-        let display_index = self.order.place(index.into(), &header);
-        let capture = rate.time_of(display_index);
-        let handover = self.handover.map_or(capture, |last| capture.max(last + rate.interval()));
-        let gop_position = self.references_since_idr;
-        let references = self.last_reference.map_or(References::NONE, |frame| References::from([frame]));
+    /// NAL units that [`flush`](Self::flush) took for whole, and that went on afterwards: the pause that it is called
+    /// after is too short for this source.
+    pub fn torn(&self) -> u64 {
+        self.splitter.torn()
+    }
 
-        self.index += 1;
-        self.handover = Some(handover);
-        if reference {
-            self.last_reference = Some(name(index));
-            self.references_since_idr += 1;
+    fn group(&mut self) {
+        while let Some(unit) = self.splitter.next_unit() {
+            self.peeked = false;
+            match unit {
+                Unit::Nal(nal) => self.last_readable = self.units.push(nal),
+                Unit::TooLarge(head) => self.units.too_large(&head),
+            }
+            self.describe();
         }
-        Frame {
-            index,
-            kind,
-            reference,
-            frame_num: header.frame_num,
-            gop_position,
-            display_index,
-            capture,
-            handover,
-            rtp_ticks: rate.ticks_of(display_index),
-            references,
-            priority: worth(kind, reference, gop_position),
-            nals,
+        if !self.peeked {
+            self.peeked = self.units.peek(self.splitter.head());
+            self.describe();
         }
     }
-}
 
-/// An IDR frame is worth most, a frame that nothing refers to least. In between, a reference frame is worth less the
-/// later in its group it comes: fewer frames are lost with the tail than with the head.
-fn worth(kind: FrameKind, reference: bool, gop_position: u32) -> Priority {
-    match kind {
-        FrameKind::Idr => Priority::HIGHEST,
-        _ if !reference => Priority(16),
-        _ => Priority(240 - gop_position.min(176) as u8),
-    }
-}
-
-/// Turns picture order counts into places in display order.
-///
-/// All frames from an IDR frame on are shown after all frames before it, so that its place is known; the others stand
-/// at their count's distance from it.
-#[derive(Debug, Default)]
-struct DisplayOrder {
-    poc: PocState,
-    first: u64,
-    first_count: i64,
-    /// Most encoders count fields, two a frame; one odd count tells that this one counts frames.
-    counts_frames: bool,
-}
-
-impl DisplayOrder {
-    /// No level lets a picture wait for more than 16 others (H.264 §A.3.1): what is farther off is no such distance.
-    const MAX_REORDER: u64 = 32;
-
-    fn place(&mut self, index: u64, header: &SliceHeader) -> u64 {
-        let count = self.poc.count(header);
-        let Some(count) = count.filter(|_| header.poc != PocSyntax::DecodingOrder) else { return index };
-        if header.is_idr() || header.resets {
-            (self.first, self.first_count) = (index, count);
+    fn describe(&mut self) {
+        while let Some(event) = self.units.next() {
+            match event {
+                Event::Begin(header, recovery) => {
+                    self.rate = self.units.sets.of(header.pps_id).and_then(|(sps, _)| rate_of(sps));
+                    self.first = true;
+                    let rate = self.rate();
+                    self.describer.begin(header, recovery, rate);
+                }
+                Event::Field(header) => self.describer.field(&header),
+                Event::Slice(header) => self.describer.slice(&header),
+                Event::Part { nals, last } => {
+                    if let Some(frame) = self.describer.frame(nals) {
+                        let first = std::mem::replace(&mut self.first, false);
+                        self.parts.push_back(FramePart { frame, first, last });
+                    }
+                }
+                Event::End { complete } => {
+                    self.frames += u64::from(complete);
+                    self.describer.end(complete);
+                }
+            }
         }
-        let distance = count - self.first_count;
-        self.counts_frames |= distance % 2 != 0;
-        let frames = if self.counts_frames { distance } else { distance / 2 };
-        let place = self.first.saturating_add_signed(frames);
-        if place.abs_diff(index) > Self::MAX_REORDER { index } else { place }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tail_of_a_group_is_worth_less_than_its_head_and_more_than_a_b_frame() {
-        let idr = worth(FrameKind::Idr, true, 0);
-        let head = worth(FrameKind::P, true, 1);
-        let tail = worth(FrameKind::P, true, 100_000);
-        let b = worth(FrameKind::B, false, 3);
-        assert!(idr > head && head > tail && tail > b);
-    }
 
     #[test]
     fn a_stream_without_a_picture_says_so() {

@@ -4,13 +4,21 @@
 //! the reference marking is needed here. So its bit reader and parameter sets are used, and this part is read anew.
 
 use h264_reader::nal::sps::{FrameMbsFlags, PicOrderCntType};
-use h264_reader::nal::{Nal, RefNal, pps::PicParameterSet, sps::ChromaFormat, sps::SeqParameterSet};
-use h264_reader::rbsp::{BitRead, BitReaderError};
+use h264_reader::nal::{pps::PicParameterSet, sps::ChromaFormat, sps::SeqParameterSet};
+use h264_reader::rbsp::{BitRead, BitReader, BitReaderError};
 
+use super::bits::payload_of;
 use super::parameters::{ParameterSets, nal_type, ref_idc_of, type_of};
 
-/// The bytes of a slice that its header is looked for in.
-const PREFIX: usize = 1024;
+/// Bytes of a slice that its header is looked for in: weights of 64 references come to 700 bytes at most.
+pub(crate) const PREFIX: usize = 1024;
+
+/// Most list modifications and memory management operations that are read of a slice; a field has 32 references and a
+/// list of as many entries (§7.4.3.1), so that more of them break the standard.
+const MAX_COMMANDS: usize = 66;
+
+/// Most frames that may be kept for reference (§A.3.1).
+pub(crate) const MAX_REFERENCE_FRAMES: u32 = 16;
 
 /// What a slice predicts from, the most demanding last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,26 +28,70 @@ pub(crate) enum SliceKind {
     B,
 }
 
-/// The syntax elements of which the picture order count is made (§8.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Syntax elements of which the picture order count is made (§8.2.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PocSyntax {
     /// Type 0.
     Lsb { lsb: u32, delta_bottom: i32, max_lsb: u32 },
-    /// Type 1, which is not computed here.
-    Deltas([i32; 2]),
+    /// Type 1.
+    Cycle { deltas: [i32; 2], cycle: Box<PocCycle> },
     /// Type 2: output order is decoding order.
     DecodingOrder,
 }
 
-/// The front part of a slice header.
+/// What the SPS says for picture order count type 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PocCycle {
+    pub(crate) offset_for_non_ref_pic: i32,
+    pub(crate) offset_for_top_to_bottom_field: i32,
+    pub(crate) offsets_for_ref_frame: Vec<i32>,
+}
+
+/// Entry of a list modification (§7.4.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Modification {
+    /// The short-term reference whose number is that much lower (or higher) than the last one.
+    Subtract(u32),
+    Add(u32),
+    /// The long-term reference with this number.
+    LongTerm(u32),
+}
+
+/// Memory management operation (§7.4.3.3), by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marking {
+    /// 1: a short-term reference is not used any more.
+    ForgetShort { difference_of_pic_nums: u32 },
+    /// 2: a long-term reference is not used any more.
+    ForgetLong { long_term_pic_num: u32 },
+    /// 3: a short-term reference becomes a long-term one.
+    MakeLong { difference_of_pic_nums: u32, long_term_frame_idx: u32 },
+    /// 4: only so many long-term references are kept.
+    LimitLong { frames: u32 },
+    /// 5: all references are forgotten and numbers start anew (§8.2.5.4.6).
+    Reset,
+    /// 6: the picture itself becomes a long-term reference.
+    BecomeLong { long_term_frame_idx: u32 },
+}
+
+/// List of references of a slice: its length, and how it differs from the initial one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct List {
+    /// `num_ref_idx_active`: 1 to 32.
+    pub(crate) active: usize,
+    pub(crate) modifications: Vec<Modification>,
+}
+
+/// The front part of a slice header.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SliceHeader {
-    pub(crate) first_mb: u32,
     pub(crate) kind: SliceKind,
     pub(crate) pps_id: u32,
     pub(crate) frame_num: u32,
     pub(crate) max_frame_num: u32,
     pub(crate) gaps_allowed: bool,
+    /// `max_num_ref_frames` of the SPS, at most 16.
+    pub(crate) max_references: u32,
     /// `Some` for a field picture: whether it is the bottom one.
     pub(crate) bottom_field: Option<bool>,
     /// `Some` for an IDR picture.
@@ -47,8 +99,12 @@ pub(crate) struct SliceHeader {
     pub(crate) poc: PocSyntax,
     pub(crate) redundant: bool,
     pub(crate) ref_idc: u8,
-    /// Memory management operation 5: all references are forgotten and the numbers start anew (§8.2.5.4.6).
-    pub(crate) resets: bool,
+    /// As many as the slice has lists: none for I, one for P, two for B.
+    pub(crate) lists: Vec<List>,
+    /// `None`: sliding window (§8.2.5.3).
+    pub(crate) markings: Option<Vec<Marking>>,
+    /// Of an IDR picture: it is a long-term reference.
+    pub(crate) idr_long_term: bool,
 }
 
 /// Whether a slice header stands in `nal`.
@@ -83,6 +139,11 @@ impl SliceHeader {
         self.idr_pic_id.is_some()
     }
 
+    /// Whether all references are forgotten with it and numbers start anew (memory management operation 5).
+    pub(crate) fn resets(&self) -> bool {
+        self.markings.as_ref().is_some_and(|markings| markings.contains(&Marking::Reset))
+    }
+
     /// Whether `next` is a slice of another primary coded picture (§7.4.1.2.4).
     pub(crate) fn differs_in_picture(&self, next: &Self) -> bool {
         self.frame_num != next.frame_num
@@ -91,6 +152,14 @@ impl SliceHeader {
             || (self.ref_idc == 0) != (next.ref_idc == 0)
             || self.poc != next.poc
             || self.idr_pic_id != next.idr_pic_id
+    }
+
+    /// Whether `next`, the picture after it, is the other field of its frame (§3.30). Parity and number tell; a
+    /// reference field and one that is none are one frame to decoders as well.
+    pub(crate) fn pairs_with(&self, next: &Self) -> bool {
+        let opposite = self.bottom_field.zip(next.bottom_field).is_some_and(|(first, second)| first != second);
+        let idr = !next.is_idr() || self.idr_pic_id == next.idr_pic_id;
+        opposite && self.frame_num == next.frame_num && idr && !self.resets() && !next.resets()
     }
 
     /// Reads the header of `nal` if it is a slice, or a data partition A, and can be read.
@@ -103,12 +172,10 @@ impl SliceHeader {
         if nal.len() < 2 {
             return Err(SliceError::Malformed);
         }
-        let whole = nal.len() <= PREFIX;
-        let reader = RefNal::new(&nal[..nal.len().min(PREFIX)], &[], whole);
-        let mut bits = reader.rbsp_bits();
-        let bits = &mut bits;
+        let payload = payload_of(nal, PREFIX);
+        let bits = &mut BitReader::new(payload.as_slice());
 
-        let first_mb = bits.read_ue("first_mb_in_slice")?;
+        bits.read_ue("first_mb_in_slice")?;
         let kind = match bits.read_ue("slice_type")? {
             0 | 3 | 5 | 8 => SliceKind::P,
             1 | 6 => SliceKind::B,
@@ -132,20 +199,32 @@ impl SliceHeader {
         let poc = read_poc(bits, sps, pps, bottom_field.is_some())?;
         let redundant = pps.redundant_pic_cnt_present_flag && bits.read_ue("redundant_pic_cnt")? > 0;
         let ref_idc = ref_idc_of(nal[0]);
-        let resets = ref_idc != 0 && !idr && read_resets(bits, sps, pps, kind)?;
+        let lists = read_lists(bits, pps, kind)?;
+        let (mut markings, mut idr_long_term) = (None, false);
+        if ref_idc != 0 {
+            skip_weights(bits, sps, pps, kind, &lists)?;
+            if idr {
+                bits.skip(1, "no_output_of_prior_pics_flag")?;
+                idr_long_term = bits.read_bit("long_term_reference_flag")?;
+            } else {
+                markings = read_markings(bits)?;
+            }
+        }
         Ok(Self {
-            first_mb,
             kind,
             pps_id,
             frame_num,
             max_frame_num: 1 << sps.log2_max_frame_num(),
             gaps_allowed: sps.gaps_in_frame_num_value_allowed_flag,
+            max_references: sps.max_num_ref_frames.min(MAX_REFERENCE_FRAMES),
             bottom_field,
             idr_pic_id,
             poc,
             redundant,
             ref_idc,
-            resets,
+            lists,
+            markings,
+            idr_long_term,
         })
     }
 }
@@ -157,96 +236,129 @@ fn read_poc(
     field: bool,
 ) -> Result<PocSyntax, SliceError> {
     let bottom = pps.bottom_field_pic_order_in_frame_present_flag && !field;
-    Ok(match sps.pic_order_cnt {
+    Ok(match &sps.pic_order_cnt {
         PicOrderCntType::TypeZero { log2_max_pic_order_cnt_lsb_minus4 } => {
-            let len = u32::from(log2_max_pic_order_cnt_lsb_minus4) + 4;
+            let len = u32::from(*log2_max_pic_order_cnt_lsb_minus4) + 4;
             let lsb = bits.read_var(len, "pic_order_cnt_lsb")?;
             let delta_bottom = if bottom { bits.read_se("delta_pic_order_cnt_bottom")? } else { 0 };
             PocSyntax::Lsb { lsb, delta_bottom, max_lsb: 1 << len }
         }
-        PicOrderCntType::TypeOne { delta_pic_order_always_zero_flag: true, .. } => PocSyntax::Deltas([0, 0]),
-        PicOrderCntType::TypeOne { .. } => {
-            let first = bits.read_se("delta_pic_order_cnt[0]")?;
-            let second = if bottom { bits.read_se("delta_pic_order_cnt[1]")? } else { 0 };
-            PocSyntax::Deltas([first, second])
+        PicOrderCntType::TypeOne {
+            delta_pic_order_always_zero_flag,
+            offset_for_non_ref_pic,
+            offset_for_top_to_bottom_field,
+            offsets_for_ref_frame,
+        } => {
+            let mut deltas = [0; 2];
+            if !delta_pic_order_always_zero_flag {
+                deltas[0] = bits.read_se("delta_pic_order_cnt[0]")?;
+                deltas[1] = if bottom { bits.read_se("delta_pic_order_cnt[1]")? } else { 0 };
+            }
+            let cycle = PocCycle {
+                offset_for_non_ref_pic: *offset_for_non_ref_pic,
+                offset_for_top_to_bottom_field: *offset_for_top_to_bottom_field,
+                offsets_for_ref_frame: offsets_for_ref_frame.clone(),
+            };
+            PocSyntax::Cycle { deltas, cycle: Box::new(cycle) }
         }
         PicOrderCntType::TypeTwo => PocSyntax::DecodingOrder,
     })
 }
 
-/// Reads on to the reference marking of a non-IDR reference picture: whether operation 5 is in it (§7.3.3.3).
-fn read_resets(
-    bits: &mut impl BitRead,
-    sps: &SeqParameterSet,
-    pps: &PicParameterSet,
-    kind: SliceKind,
-) -> Result<bool, SliceError> {
+/// Reads lengths and modifications of the reference lists (§7.3.3, §7.3.3.1).
+fn read_lists(bits: &mut impl BitRead, pps: &PicParameterSet, kind: SliceKind) -> Result<Vec<List>, SliceError> {
     let mut active = [pps.num_ref_idx_l0_default_active_minus1, pps.num_ref_idx_l1_default_active_minus1];
-    let lists = match kind {
-        SliceKind::I => 0,
+    let count = match kind {
+        SliceKind::I => return Ok(Vec::new()),
         SliceKind::P => 1,
         SliceKind::B => 2,
     };
     if kind == SliceKind::B {
         bits.skip(1, "direct_spatial_mv_pred_flag")?;
     }
-    if lists > 0 && bits.read_bit("num_ref_idx_active_override_flag")? {
-        for count in &mut active[..lists] {
-            *count = bits.read_ue("num_ref_idx_active_minus1")?;
+    if bits.read_bit("num_ref_idx_active_override_flag")? {
+        for minus1 in &mut active[..count] {
+            *minus1 = bits.read_ue("num_ref_idx_active_minus1")?;
         }
     }
-    if active[..lists].iter().any(|&count| count > 31) {
-        return Err(SliceError::Malformed);
+    let mut lists = Vec::with_capacity(count);
+    for &minus1 in &active[..count] {
+        if minus1 > 31 {
+            return Err(SliceError::Malformed);
+        }
+        lists.push(List { active: minus1 as usize + 1, modifications: read_modifications(bits)? });
     }
-    for _ in 0..lists {
-        skip_list_modification(bits)?;
+    Ok(lists)
+}
+
+fn read_modifications(bits: &mut impl BitRead) -> Result<Vec<Modification>, SliceError> {
+    let mut modifications = Vec::new();
+    if !bits.read_bit("ref_pic_list_modification_flag")? {
+        return Ok(modifications);
     }
+    while modifications.len() <= MAX_COMMANDS {
+        let idc = bits.read_ue("modification_of_pic_nums_idc")?;
+        if idc == 3 {
+            return Ok(modifications);
+        }
+        let operand = bits.read_ue("operand")?;
+        modifications.push(match idc {
+            0 => Modification::Subtract(operand.saturating_add(1)),
+            1 => Modification::Add(operand.saturating_add(1)),
+            2 => Modification::LongTerm(operand),
+            _ => return Err(SliceError::Malformed),
+        });
+    }
+    Err(SliceError::Malformed)
+}
+
+/// Reads the memory management operations of a reference picture (§7.3.3.3); `None` for sliding window.
+fn read_markings(bits: &mut impl BitRead) -> Result<Option<Vec<Marking>>, SliceError> {
+    if !bits.read_bit("adaptive_ref_pic_marking_mode_flag")? {
+        return Ok(None);
+    }
+    let mut markings = Vec::new();
+    while markings.len() <= MAX_COMMANDS {
+        let operation = bits.read_ue("memory_management_control_operation")?;
+        let mut operand = || bits.read_ue("operand");
+        markings.push(match operation {
+            0 => return Ok(Some(markings)),
+            1 => Marking::ForgetShort { difference_of_pic_nums: operand()?.saturating_add(1) },
+            2 => Marking::ForgetLong { long_term_pic_num: operand()? },
+            3 => Marking::MakeLong {
+                difference_of_pic_nums: operand()?.saturating_add(1),
+                long_term_frame_idx: operand()?,
+            },
+            4 => Marking::LimitLong { frames: operand()? },
+            5 => Marking::Reset,
+            6 => Marking::BecomeLong { long_term_frame_idx: operand()? },
+            _ => return Err(SliceError::Malformed),
+        });
+    }
+    Err(SliceError::Malformed)
+}
+
+fn skip_weights(
+    bits: &mut impl BitRead,
+    sps: &SeqParameterSet,
+    pps: &PicParameterSet,
+    kind: SliceKind,
+    lists: &[List],
+) -> Result<(), SliceError> {
     let weighted = match kind {
         SliceKind::I => false,
         SliceKind::P => pps.weighted_pred_flag,
         SliceKind::B => pps.weighted_bipred_idc == 1,
     };
-    if weighted {
-        skip_weights(bits, sps, &active[..lists])?;
-    }
-    if !bits.read_bit("adaptive_ref_pic_marking_mode_flag")? {
-        return Ok(false);
-    }
-    let mut resets = false;
-    loop {
-        match bits.read_ue("memory_management_control_operation")? {
-            0 => return Ok(resets),
-            1 | 2 | 4 | 6 => drop(bits.read_ue("operand")?),
-            3 => {
-                bits.read_ue("difference_of_pic_nums_minus1")?;
-                bits.read_ue("long_term_frame_idx")?;
-            }
-            5 => resets = true,
-            _ => return Err(SliceError::Malformed),
-        }
-    }
-}
-
-fn skip_list_modification(bits: &mut impl BitRead) -> Result<(), SliceError> {
-    if !bits.read_bit("ref_pic_list_modification_flag")? {
+    if !weighted {
         return Ok(());
     }
-    loop {
-        match bits.read_ue("modification_of_pic_nums_idc")? {
-            0..=2 => drop(bits.read_ue("operand")?),
-            3 => return Ok(()),
-            _ => return Err(SliceError::Malformed),
-        }
-    }
-}
-
-fn skip_weights(bits: &mut impl BitRead, sps: &SeqParameterSet, active: &[u32]) -> Result<(), SliceError> {
     let mono = sps.chroma_info.separate_colour_plane_flag || sps.chroma_info.chroma_format == ChromaFormat::Monochrome;
     bits.read_ue("luma_log2_weight_denom")?;
     if !mono {
         bits.read_ue("chroma_log2_weight_denom")?;
     }
-    for _ in active.iter().flat_map(|&count| 0..=count) {
+    for _ in 0..lists.iter().map(|list| list.active).sum() {
         for values in if mono { &[2][..] } else { &[2, 4] } {
             if bits.read_bit("weight_flag")? {
                 for _ in 0..*values {

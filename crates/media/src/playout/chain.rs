@@ -1,6 +1,10 @@
-//! The chain of references: whether a whole frame can be decoded after what was decoded before it.
+//! Chain of decoding: which frames a decoder can decode, given those that it was given before.
 
+use crate::frame::EntryPoint;
+use crate::h264::entry::{EntryPoints, is_plain};
+use crate::h264::picture::Picture;
 use crate::h264::poc::PocState;
+use crate::h264::references::ReferenceBuffer;
 use crate::h264::slice::SliceHeader;
 
 /// A distance in RTP ticks and in picture order counts, of the same two frames.
@@ -10,25 +14,31 @@ pub(super) struct Pace {
     pub(super) counts: i64,
 }
 
-/// Follows `frame_num` (H.264 §7.4.3): a frame can be decoded if it is an IDR picture, or if its number is the one
-/// after that of the last decoded reference frame. Any other number tells of a reference that is missing, and nothing
-/// can be decoded from there to the next IDR picture.
+/// Simulates the decoder's reference buffer: a frame can be decoded if it is an entry point, or if all frames that its
+/// slices may refer to were decoded. Skipped numbers (`frame_num`, H.264 §7.4.3) tell of references that are missing.
 ///
-/// Numbers begin anew at IDR pictures, so that after a gap the right number may be that of another group. A gap is
-/// therefore only trusted if time on the screen has passed in step with the picture order count, which begins anew
-/// with them.
+/// Numbers begin anew at IDR pictures, so that after a hole they may be those of another group. They are therefore only
+/// trusted if time on the screen has passed in step with the picture order count, which begins anew with them;
+/// otherwise nothing can be decoded up to the next entry point.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chain {
+    /// Reference frames and whether they were decoded; `None` while nothing is known of them.
+    buffer: Option<ReferenceBuffer<()>>,
+    entries: EntryPoints,
+    /// The last picture, as an entry point.
+    entry: Option<EntryPoint>,
+    /// Pictures that are shown before this count refer to what the stream's editor cut off (`broken_link_flag`).
+    broken_before: Option<i64>,
     last: Option<Reference>,
     poc: PocState,
     pace: Option<Pace>,
     hole: bool,
 }
 
+/// The last reference frame.
 #[derive(Clone, Copy, Debug)]
 struct Reference {
-    frame_num: u32,
-    count: Option<i64>,
+    count: i64,
     ticks: i64,
 }
 
@@ -38,55 +48,99 @@ impl Chain {
         self.hole = true;
     }
 
-    /// Nothing can be decoded before the next IDR picture.
-    pub(super) fn break_off(&mut self) {
-        self.last = None;
+    /// The last picture that was asked about, as an entry point.
+    pub(super) fn entry(&self) -> Option<EntryPoint> {
+        self.entry
     }
 
     /// Whether the frame, next in decoding order, can be decoded; if so, it is taken for decoded. `declared` is the
     /// pace by the VUI.
-    pub(super) fn decode(&mut self, header: &SliceHeader, ticks: i64, declared: Option<Pace>) -> bool {
+    pub(super) fn decode(&mut self, picture: &Picture, ticks: i64, declared: Option<Pace>) -> bool {
+        let header = picture.first();
+        self.entry = self.entries.judge(header, picture.recovery, picture.kind);
+        self.entries.take(header, picture.recovery, picture.kind);
         let mut poc = self.poc;
-        let count = poc.count(header);
+        let mut count = poc.count(header);
         if !header.is_idr() && !self.follows(header, count, ticks, declared) {
-            self.break_off();
-            return false;
+            self.buffer = None;
         }
-        if header.is_reference() {
+        let mut buffer = match self.buffer.take() {
+            Some(buffer) => buffer,
+            None if header.is_idr() => ReferenceBuffer::default(),
+            None if self.entry.is_some() || is_plain(header, picture.kind) => {
+                // Decoding begins here, with a buffer that may hold more than is known.
+                (self.pace, self.last) = (self.pace.or(declared), None);
+                poc = PocState::starting_at(header);
+                count = poc.count(header);
+                ReferenceBuffer::blind_before(count)
+            }
+            None => return false,
+        };
+        buffer.begin(header, self.hole);
+        let decodable = self.take_fields(&mut buffer, &mut poc, count, picture);
+        if let (Some(_), false) = (self.entry, header.is_idr()) {
+            buffer.enter(count);
+            self.broken_before = picture.recovery.filter(|point| point.broken_link).map(|_| count);
+        }
+        if header.is_idr() {
+            self.broken_before = None;
+        }
+        self.buffer = Some(buffer);
+        if picture.fields.iter().any(|slices| slices[0].is_reference()) {
             self.learn_pace(header, count, ticks);
-            // After an operation 5 the picture counts as number 0 (§7.4.3).
-            let frame_num = if header.resets { 0 } else { header.frame_num };
-            self.last = Some(Reference { frame_num, count, ticks });
+            self.last = Some(Reference { count: if header.resets() { 0 } else { count }, ticks });
             self.hole = false;
             self.poc = poc;
         }
-        true
+        decodable
     }
 
-    fn follows(&self, header: &SliceHeader, count: Option<i64>, ticks: i64, declared: Option<Pace>) -> bool {
-        let Some(last) = self.last else { return false };
-        if header.bottom_field.is_some() {
-            return false;
+    /// Takes the picture, or both fields, into the buffer. Returns whether it can be decoded.
+    fn take_fields(
+        &self,
+        buffer: &mut ReferenceBuffer<()>,
+        poc: &mut PocState,
+        mut count: i64,
+        picture: &Picture,
+    ) -> bool {
+        let is_entry = self.entry.is_some() || is_plain(picture.first(), picture.kind);
+        let mut decodable = true;
+        for (place, slices) in picture.fields.iter().enumerate() {
+            if place > 0 {
+                count = poc.count(&slices[0]);
+            }
+            let broken = self.broken_before.is_some_and(|before| count < before);
+            let missing = broken || slices.iter().any(|slice| buffer.referred(slice, count).missing);
+            decodable &= is_entry || !missing;
+            buffer.end(&slices[0], count, decodable.then_some(()));
         }
-        let next = (last.frame_num + 1) % header.max_frame_num;
-        if header.frame_num != next {
-            return header.gaps_allowed && !self.hole;
+        if !decodable {
+            buffer.lose_current();
+        }
+        decodable
+    }
+
+    /// Whether the numbers of the picture can be taken for those of the group that is known.
+    fn follows(&self, header: &SliceHeader, count: i64, ticks: i64, declared: Option<Pace>) -> bool {
+        let Some(previous) = self.buffer.as_ref().and_then(ReferenceBuffer::previous) else { return false };
+        if header.frame_num == previous {
+            // Each reference frame raises the number.
+            return false;
         }
         if !self.hole {
             return true;
         }
-        let (Some(pace), Some(count), Some(from)) = (self.pace.or(declared), count, last.count) else { return false };
+        let (Some(pace), Some(last)) = (self.pace.or(declared), self.last) else { return false };
         let (pace_ticks, pace_counts) = (i128::from(pace.ticks), i128::from(pace.counts));
-        let expected = i128::from(count - from) * pace_ticks;
+        let expected = i128::from(count - last.count) * pace_ticks;
         let found = i128::from(ticks - last.ticks) * pace_counts;
         // One count is half of a frame.
         expected.abs_diff(found) <= pace_ticks.unsigned_abs()
     }
 
-    fn learn_pace(&mut self, header: &SliceHeader, count: Option<i64>, ticks: i64) {
-        let (Some(last), Some(count)) = (self.last, count) else { return };
-        let Some(from) = last.count.filter(|_| !header.is_idr() && !header.resets && !self.hole) else { return };
-        let pace = Pace { ticks: ticks - last.ticks, counts: count - from };
+    fn learn_pace(&mut self, header: &SliceHeader, count: i64, ticks: i64) {
+        let Some(last) = self.last.filter(|_| !header.is_idr() && !header.resets() && !self.hole) else { return };
+        let pace = Pace { ticks: ticks - last.ticks, counts: count - last.count };
         if pace.ticks > 0 && pace.counts > 0 {
             self.pace = Some(pace);
         }

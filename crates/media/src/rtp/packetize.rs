@@ -4,7 +4,7 @@ use rtp_types::RtpPacketBuilder;
 use timeous_core::{AduMeta, AduSeq, Duration, SubStream};
 
 use crate::error::PacketizeError;
-use crate::frame::{Frame, FrameKind};
+use crate::frame::Frame;
 use crate::h264::payload::payloads;
 use crate::rtp::descriptor::{Distances, FrameDescriptor};
 
@@ -164,7 +164,7 @@ fn describe(frame: &Frame, stamp: &Stamp) -> FrameDescriptor {
     FrameDescriptor {
         frame: frame.index as u16,
         capture_offset: offset.clamp(-most, most) as i32,
-        is_entry: frame.kind == FrameKind::Idr,
+        is_entry: frame.entry.is_some(),
         is_queued: stamp.is_queued,
         references,
     }

@@ -1,0 +1,118 @@
+//! Reference lists of a slice: initialisation, modification and truncation (H.264 §8.2.4).
+
+use std::cmp::Reverse;
+
+use super::{BOTH, Content, Stored};
+use crate::h264::slice::{Modification, SliceHeader, SliceKind};
+
+/// Entry of a list: the place of a frame in the buffer, or `None` for one that the buffer does not hold.
+type Slot = Option<usize>;
+
+/// `FrameNumWrap`: numbers above the current one are from before the wrap-around (§8.2.4.1).
+pub(super) fn frame_num_wrap<T>(frame: &Stored<T>, header: &SliceHeader) -> i64 {
+    let number = i64::from(frame.frame_num);
+    if frame.frame_num > header.frame_num { number - i64::from(header.max_frame_num) } else { number }
+}
+
+/// Returns the entries of all lists of a slice, each once.
+///
+/// For a field, whose lists alternate between parities, these are all that are marked as used for reference.
+pub(super) fn slots<T>(stored: &[Stored<T>], header: &SliceHeader, poc: i64) -> Vec<Slot> {
+    let mut slots: Vec<Slot> = Vec::new();
+    if header.lists.is_empty() {
+        return slots;
+    }
+    if header.bottom_field.is_some() {
+        return (0..stored.len()).map(Some).collect();
+    }
+    let initial = match header.kind {
+        SliceKind::I => return slots,
+        SliceKind::P => [by_number(stored, header), Vec::new()],
+        SliceKind::B => by_count(stored, poc),
+    };
+    for (list, initial) in header.lists.iter().zip(initial) {
+        for slot in modified(stored, header, initial, list.active, &list.modifications) {
+            if !slots.contains(&slot) {
+                slots.push(slot);
+            }
+        }
+    }
+    slots
+}
+
+/// Frames that a frame may refer to: both of their fields are marked.
+fn frames<T>(stored: &[Stored<T>], long_term: bool) -> Vec<usize> {
+    let is_one = |frame: &Stored<T>| frame.fields == BOTH && frame.long_term.is_some() == long_term;
+    (0..stored.len()).filter(|&at| is_one(&stored[at])).collect()
+}
+
+/// Long-term references, the lowest index first.
+fn long_term<T>(stored: &[Stored<T>]) -> Vec<usize> {
+    let mut long = frames(stored, true);
+    long.sort_by_key(|&at| stored[at].long_term);
+    long
+}
+
+/// Initial list of a P slice: the latest first, then long-term references (§8.2.4.2.1).
+fn by_number<T>(stored: &[Stored<T>], header: &SliceHeader) -> Vec<usize> {
+    let mut list = frames(stored, false);
+    list.sort_by_key(|&at| Reverse(frame_num_wrap(&stored[at], header)));
+    list.extend(long_term(stored));
+    list
+}
+
+/// Initial lists of a B slice: the nearest before it on the screen first, then after it; and the other way around
+/// (§8.2.4.2.3). The place of a lost frame on the screen is not known: it is taken for the nearest.
+fn by_count<T>(stored: &[Stored<T>], poc: i64) -> [Vec<usize>; 2] {
+    let is_lost = |at: &usize| stored[*at].poc.is_none();
+    let exists = |at: &usize| !matches!(stored[*at].content, Content::NonExisting);
+    let (lost, placed): (Vec<usize>, Vec<usize>) = frames(stored, false).into_iter().filter(exists).partition(is_lost);
+    let (mut before, mut after): (Vec<usize>, Vec<usize>) =
+        placed.into_iter().partition(|&at| stored[at].poc < Some(poc));
+    before.sort_by_key(|&at| Reverse(stored[at].poc));
+    after.sort_by_key(|&at| stored[at].poc);
+    let long = long_term(stored);
+    let list = |first: &[usize], second: &[usize]| [&lost, first, second, &long].concat();
+    let lists = [list(&before, &after), list(&after, &before)];
+    let [first, mut second] = lists;
+    if second.len() > 1 && first == second {
+        second.swap(0, 1);
+    }
+    [first, second]
+}
+
+/// Cuts a list to its length and reorders it as the slice says (§8.2.4.3). Places that stay empty are left out.
+fn modified<T>(
+    stored: &[Stored<T>],
+    header: &SliceHeader,
+    initial: Vec<usize>,
+    active: usize,
+    modifications: &[Modification],
+) -> Vec<Slot> {
+    let mut list: Vec<Slot> = initial.into_iter().map(Some).collect();
+    list.truncate(active);
+    let (current, max) = (i64::from(header.frame_num), i64::from(header.max_frame_num));
+    let mut predicted = current;
+    for (place, &modification) in modifications.iter().enumerate().take(active) {
+        let mut short = |change: i64| {
+            predicted = (predicted + change).rem_euclid(max);
+            let number = if predicted > current { predicted - max } else { predicted };
+            let is_it = |&at: &usize| frame_num_wrap(&stored[at], header) == number;
+            frames(stored, false).into_iter().find(is_it)
+        };
+        let slot = match modification {
+            Modification::Subtract(change) => short(-i64::from(change)),
+            Modification::Add(change) => short(change.into()),
+            Modification::LongTerm(index) => {
+                frames(stored, true).into_iter().find(|&at| stored[at].long_term == Some(index))
+            }
+        };
+        let place = place.min(list.len());
+        if let Some(again) = list[place..].iter().position(|&other| slot.is_some() && other == slot) {
+            list.remove(place + again);
+        }
+        list.insert(place, slot);
+        list.truncate(active);
+    }
+    list
+}

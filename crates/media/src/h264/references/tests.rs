@@ -1,0 +1,1 @@
+//! Reference lists and marking by hand-made headers.
