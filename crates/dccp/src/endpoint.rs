@@ -3,6 +3,7 @@
 mod arrivals;
 mod config;
 mod lingering;
+mod listener;
 mod moved;
 mod names;
 
@@ -23,6 +24,7 @@ use crate::packet::Header;
 use crate::reset::ResetCode;
 use crate::service::ServiceCode;
 use lingering::Lingering;
+use listener::Listener;
 use names::FlowKey;
 
 /// A look at all connections is not free, and strangers can ask for it.
@@ -97,14 +99,6 @@ struct Slot {
     flow: Option<FlowId>,
     is_connected: bool,
     since: Instant,
-}
-
-/// What is offered on a port.
-#[derive(Debug)]
-struct Listener {
-    services: Vec<ServiceCode>,
-    /// How its connections are set up.
-    config: Config,
 }
 
 /// The connections of one UDP or raw IP socket, sans-IO: datagrams and time in, datagrams and events out.
@@ -187,7 +181,16 @@ impl Endpoint {
 
     /// [`listen`](Self::listen), with settings of its own for these connections.
     pub fn listen_with(&mut self, port: u16, services: &[ServiceCode], config: Config) {
-        self.listeners.insert(port, Listener { services: services.to_vec(), config });
+        self.listeners.insert(port, Listener { services: services.to_vec(), config, room: None });
+    }
+
+    /// Number of connections that may still come in on `port`; `None`: any number. Requests beyond it are refused with
+    /// Reset Code 9, "Too Busy" (RFC 4340 §5.6), and so are handshakes that are completed beyond it: a place is taken by
+    /// who completes a handshake, so that forged Requests take none.
+    pub fn set_room(&mut self, port: u16, room: Option<usize>) {
+        if let Some(listener) = self.listeners.get_mut(&port) {
+            listener.room = room;
+        }
     }
 
     /// Accepts no more connections to `port`; those that are there stay.
@@ -483,6 +486,14 @@ impl Endpoint {
         let is_server = self.half_open.contains(&id);
         while let Some(event) = slot.connection.poll_event() {
             if event == Event::Connected {
+                let listener = self.listeners.get_mut(&slot.connection.target().local_port);
+                if is_server && let Err(code) = listener.map_or(Err(ResetCode::ConnectionRefused), Listener::take_place)
+                {
+                    // It stays half-open, so that nobody hears of it, until its Reset has left.
+                    self.statistics.refused += 1;
+                    slot.connection.refuse_completed(code);
+                    continue;
+                }
                 slot.is_connected = true;
                 if self.half_open.remove(&id) {
                     let &Target { local_port: port, service, .. } = slot.connection.target();

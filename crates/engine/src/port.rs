@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{AduSource, Instant, Misuse, NoAdus, Rate, RateLimit, Rng};
-use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Route, Sources};
+use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, ResetCode, Route, Sources};
 use timeous_ring::Payload;
 
 use crate::batch::{Batch, Payloads};
@@ -150,6 +150,7 @@ impl Port {
         // A raw socket is there for others, too.
         let life = if self.native().is_some() { Arc::new(()) } else { self.life.clone() };
         let (session, stream) = streams.make(user, config, PortLife::of(&life))?;
+        session.set_peer(remote);
         let settings = config.dccp();
         let id = self.endpoint.connect_with(now, route, config.dccp_port, config.service, settings)?;
         self.sessions.by_connection.insert(id, session);
@@ -173,6 +174,7 @@ impl Port {
         self.listening.retain(|&port, (listening, _)| {
             if listening.id == id {
                 endpoint.stop_listening(port);
+                listening.incoming.refuse_all();
             }
             listening.id != id
         });
@@ -248,6 +250,22 @@ impl Port {
         }
     }
 
+    /// The application does not want a stream that came in: its caller hears that this end is busy.
+    pub(crate) fn refuse(&mut self, now: Instant, id: StreamId) {
+        if let Some(connection) = self.connection(id)
+            && let Some(mut session) = self.sessions.by_connection.remove(&connection)
+        {
+            session.close(CloseReason::Local);
+            self.turn_away(now, connection);
+        }
+    }
+
+    fn turn_away(&mut self, now: Instant, connection: ConnectionId) {
+        if let Err(error) = self.endpoint.abort(now, connection, ResetCode::TooBusy) {
+            tracing::debug!(%error, "refusing");
+        }
+    }
+
     /// A connection that is gone is closed.
     fn close(&mut self, now: Instant, connection: ConnectionId) {
         if let Err(error) = self.endpoint.close(now, connection) {
@@ -267,6 +285,9 @@ impl Port {
 
     pub(crate) fn receive(&mut self, now: Instant, cm: &mut Manager) {
         self.tell_rooms();
+        for (&port, (listening, _)) in &self.listening {
+            self.endpoint.set_room(port, Some(listening.incoming.room()));
+        }
         let endpoint = &mut self.endpoint;
         loop {
             let more = self.socket.receive(|Way { from, to }, ecn, datagram| {
@@ -386,7 +407,7 @@ impl Port {
         streams: &mut Streams,
     ) {
         match event {
-            Event::Incoming { port, .. } => self.take_in(connection, port, streams),
+            Event::Incoming { port, .. } => self.take_in(now, connection, port, streams),
             // Before the application hears of the end.
             Event::Closed { .. } => self.report(now, cm, connection, true),
             _ => {}
@@ -400,14 +421,23 @@ impl Port {
         }
     }
 
-    fn take_in(&mut self, connection: ConnectionId, port: u16, streams: &mut Streams) {
-        let Some((listening, _)) = self.listening.get(&port) else { return };
+    /// Makes a stream of a connection that has come in. Whoever gets none is told so.
+    fn take_in(&mut self, now: Instant, connection: ConnectionId, port: u16, streams: &mut Streams) {
+        // A caller by TCP may have had the last place.
+        let listening = self.listening.get(&port).filter(|(listening, _)| listening.incoming.room() > 0);
+        let Some((listening, _)) = listening else { return self.turn_away(now, connection) };
         match streams.make(listening.user, &listening.config, PortLife::default()) {
             Ok((session, stream)) => {
+                if let Some(peer) = self.endpoint.remote(connection) {
+                    session.set_peer(peer);
+                }
                 self.sessions.by_connection.insert(connection, session);
                 listening.incoming.push(stream);
             }
-            Err(error) => tracing::warn!(%error, "no stream for a caller"),
+            Err(error) => {
+                tracing::warn!(%error, "no stream for a caller");
+                self.turn_away(now, connection);
+            }
         }
     }
 

@@ -53,12 +53,26 @@ pub enum Error {
         /// For how long.
         after: Duration,
     },
+    /// The listener there has no place for this caller: it serves as many as it takes. It may be tried again later.
+    #[error("the receiver at {remote} is serving another caller: wait, and call again")]
+    Busy {
+        /// Who was called.
+        remote: SocketAddr,
+    },
     /// The connection is over.
     #[error("the connection has ended: {0}")]
     Closed(CloseReason),
 }
 
 impl Error {
+    /// The end of a stream with `peer`, if it is none in order.
+    pub(crate) fn ended(reason: CloseReason, peer: Option<SocketAddr>) -> Self {
+        match peer {
+            Some(remote) if reason.is_busy() => Self::Busy { remote },
+            _ => Self::Closed(reason),
+        }
+    }
+
     /// Whose fault it is.
     #[must_use]
     pub fn culprit(&self) -> Culprit {
@@ -70,7 +84,7 @@ impl Error {
             | Self::Daemon(_)
             | Self::Remote(_)
             | Self::Closed(CloseReason::Abandoned) => Culprit::Environment,
-            Self::NoAnswer { .. } | Self::Closed(_) => Culprit::Peer,
+            Self::NoAnswer { .. } | Self::Busy { .. } | Self::Closed(_) => Culprit::Peer,
         }
     }
 }

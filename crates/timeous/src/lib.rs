@@ -36,6 +36,7 @@ pub mod asynchronous;
 pub mod cm;
 pub mod error;
 pub mod ladder;
+pub mod listener;
 mod open;
 pub mod options;
 mod process;
@@ -45,9 +46,10 @@ pub mod stats;
 pub mod uri;
 
 #[cfg(feature = "tokio")]
-pub use asynchronous::{AsyncReceiver, AsyncSender};
+pub use asynchronous::{AsyncListener, AsyncReceiver, AsyncSender};
 pub use error::{Culprit, Error, SendError};
 pub use ladder::Ladder;
+pub use listener::{Incoming, Listener};
 pub use options::{Daemon, Encapsulation, Options, PolicyName, RepairName, Role, TransportName};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};

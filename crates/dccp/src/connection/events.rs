@@ -2,7 +2,7 @@
 
 use timeous_core::Instant;
 
-use crate::reset::ResetReason;
+use crate::reset::{ResetCode, ResetReason};
 use crate::service::ServiceCode;
 
 /// What happened on a connection.
@@ -70,6 +70,14 @@ pub enum CloseReason {
     /// Whoever drove it at this end is gone, and could not close it.
     #[error("what ran this end of it is gone: open it again")]
     Abandoned,
+}
+
+impl CloseReason {
+    /// Whether the peer serves other callers and has no place for this one: it may be tried again later.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        matches!(self, Self::Reset(ResetReason { code: ResetCode::TooBusy, .. }))
+    }
 }
 
 /// What a connection has counted since it began.

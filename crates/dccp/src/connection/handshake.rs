@@ -4,7 +4,7 @@ use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant};
 
 use super::control::Control;
-use super::{Connection, Event, State, Timer, told};
+use super::{CloseReason, Connection, Event, State, Timer, told};
 use crate::packet::{Body, Header};
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
@@ -122,6 +122,11 @@ impl Connection {
             self.unconfirmed = Some(self.sequence.upcoming());
             self.establish(cm);
         }
+    }
+
+    /// There is no place for a connection whose handshake is complete just now.
+    pub(crate) fn refuse_completed(&mut self, code: ResetCode) {
+        self.reset(ResetReason::plain(code), CloseReason::Local);
     }
 
     /// A client stays in PARTOPEN until it gets something other than a Response (§8.1.5). A server that has nothing to

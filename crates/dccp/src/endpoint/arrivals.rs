@@ -87,7 +87,7 @@ impl Endpoint {
         if !service.is_valid() || !listener.services.contains(&service) {
             return Err(ResetCode::BadServiceCode);
         }
-        if self.slots.len() >= self.config.max_connections {
+        if listener.room == Some(0) || self.slots.len() >= self.config.max_connections {
             return Err(ResetCode::TooBusy);
         }
         Ok(())

@@ -166,6 +166,65 @@ fn open_connections_are_bounded_on_either_side() {
     assert_eq!(world.hosts[2].heard[&id].closed, Some(busy));
 }
 
+const BUSY: CloseReason = CloseReason::Reset(ResetReason::plain(ResetCode::TooBusy));
+
+#[test]
+fn of_ten_callers_for_one_place_one_is_taken_and_no_other_is_acknowledged() {
+    let mut world = world(11, &EndpointConfig::default());
+    world.hosts[0].endpoint.set_room(PORT, Some(1));
+    let ids: Vec<(usize, ConnectionId)> = (1..11).map(|from| (from, connect(&mut world, from))).collect();
+    // What they have to send waits for nothing.
+    for &(from, id) in &ids {
+        (0..5).for_each(|n| world.hosts[from].push(world.now, id, vec![n; 100]));
+    }
+    world.run_for(SEC * 5);
+    let taken = |world: &World| world.hosts[0].heard.values().filter(|heard| heard.connected).count();
+    assert_eq!((taken(&world), world.hosts[0].heard.len()), (1, 1));
+    let mut served = 0;
+    for &(from, id) in &ids {
+        let heard = &world.hosts[from].heard[&id];
+        let acked = world.hosts[from].endpoint.connection(id).map(|connection| connection.statistics().acked);
+        match heard.closed {
+            None => served += 1,
+            Some(reason) => assert_eq!((reason, acked.unwrap_or(0)), (BUSY, 0)),
+        }
+    }
+    assert_eq!(served, 1);
+    assert!(BUSY.is_busy() && !CloseReason::Peer.is_busy());
+    // Whoever calls later is refused before a handshake, until there is room.
+    let (half_open, late) = (world.hosts[0].endpoint.half_open(), connect(&mut world, 1));
+    world.run_for(SEC);
+    assert!(!world.hosts[1].heard[&late].connected && world.hosts[1].heard[&late].closed == Some(BUSY));
+    assert_eq!(half_open, 0);
+    world.hosts[0].endpoint.set_room(PORT, Some(1));
+    let id = connect(&mut world, 1);
+    world.run_for(SEC);
+    assert!(world.hosts[1].heard[&id].connected && world.hosts[1].heard[&id].closed.is_none());
+    assert_eq!(taken(&world), 2);
+}
+
+#[test]
+fn forged_requests_take_no_place() {
+    let mut world = world(2, &EndpointConfig::default());
+    world.hosts[0].endpoint.set_room(PORT, Some(1));
+    (0..50).for_each(|n| world.inject(0, stranger(n), &request(1, PORT, SERVICE), Ecn::NotEct));
+    let id = connect(&mut world, 1);
+    world.run_for(SEC);
+    assert!(world.hosts[1].heard[&id].connected && world.hosts[1].heard[&id].closed.is_none());
+}
+
+#[test]
+fn a_handshake_that_is_completed_when_nobody_listens_any_more_is_refused() {
+    let mut world = world(2, &EndpointConfig::default());
+    let id = connect(&mut world, 1);
+    assert!(world.run_until(SEC, |world| world.hosts[0].endpoint.half_open() == 1));
+    world.hosts[0].endpoint.stop_listening(PORT);
+    world.run_for(SEC);
+    let refused = CloseReason::Reset(ResetReason::plain(ResetCode::ConnectionRefused));
+    assert_eq!(world.hosts[1].heard[&id].closed, Some(refused));
+    assert!(world.hosts[0].heard.is_empty());
+}
+
 #[test]
 fn refusals_are_rate_limited_and_never_answer_a_reset() {
     let config = EndpointConfig { resets_per_second: 100, ..EndpointConfig::default() };

@@ -18,6 +18,8 @@ use crate::session::{PASS_INTERVAL, Session};
 
 /// How long a peer may take to close its side after ours. All of our data it has acknowledged by then.
 const CLOSING: Duration = Duration::from_secs(2);
+/// So long after a call was answered its reset means that the listener has no place: a round trip on any path.
+const REFUSAL: Duration = Duration::from_secs(2);
 /// How long after a refused call the next one is made.
 const CALL_AGAIN: Duration = Duration::from_millis(100);
 /// While something is unacknowledged it is looked at least so often: fates are to be known, and the kernel may have room
@@ -37,6 +39,8 @@ pub(super) struct Connection {
     counts: Statistics,
     /// Its flow of the Congestion Manager, if it has one.
     flow: Option<FlowId>,
+    /// Until when a reset means that the listener is busy: it has not said anything.
+    refusable_until: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -67,15 +71,26 @@ impl Connection {
     /// Calls.
     pub(super) fn call(now: Instant, remote: SocketAddr, session: Session, config: TcpConfig) -> io::Result<Self> {
         let socket = Socket::call(remote)?;
-        let state = State::Calling(Call { remote, until: now + config.connect_timeout, again: None });
-        Ok(Self { socket, session, config, state, counts: Statistics::default(), flow: None })
+        session.set_peer(remote);
+        let until = now + config.connect_timeout;
+        let state = State::Calling(Call { remote, until, again: None });
+        Ok(Self {
+            socket,
+            session,
+            config,
+            state,
+            counts: Statistics::default(),
+            flow: None,
+            refusable_until: Some(until),
+        })
     }
 
     /// One that has come in.
     pub(super) fn accepted(now: Instant, socket: Socket, session: Session, config: TcpConfig) -> Self {
         // It may have been carried by something else before.
         let counts = session.transport;
-        let mut connection = Self { socket, session, config, state: State::Over, counts, flow: None };
+        let mut connection =
+            Self { socket, session, config, state: State::Over, counts, flow: None, refusable_until: None };
         connection.open(now);
         connection
     }
@@ -91,6 +106,7 @@ impl Connection {
         let mut connection = Self::accepted(now, socket, session, config);
         if let State::Open(both) = &mut connection.state {
             if let Some(hello) = hello {
+                connection.refusable_until = Some(now + REFUSAL);
                 both.sending.say(hello);
             }
             both.receiving.take_in(now, heard, &mut connection.session, &mut connection.counts);
@@ -126,22 +142,43 @@ impl Connection {
         self.close(now, CloseReason::Local);
     }
 
+    /// The application does not want it, which came in.
+    pub(super) fn refuse(&mut self, now: Instant) {
+        self.socket.reset_when_closed();
+        self.close(now, CloseReason::Local);
+    }
+
     fn open(&mut self, now: Instant) {
+        if let Ok(peer) = self.socket.peer() {
+            self.session.set_peer(peer);
+        }
         let ready = self.socket.set_up(self.config.silence).and_then(|()| {
             Ok((Sending::new(&self.config, &self.socket)?, Receiving::new(&self.config, &self.socket)?))
         });
         match ready {
             Ok((sending, receiving)) => {
                 self.state = State::Open(Box::new(Both { sending, receiving }));
+                self.refusable_until = self.refusable_until.map(|_| now + REFUSAL);
                 self.session.handle_event(now, Event::Connected);
             }
-            Err(error) => self.fail(now, &error),
+            // What it says of itself tells more than what a call on it says.
+            Err(error) => self.fail(now, &self.socket.take_error().err().unwrap_or(error)),
         }
     }
 
     fn fail(&mut self, now: Instant, error: &io::Error) {
         tracing::debug!(%error, "a TCP connection has failed");
-        self.close(now, reason(error));
+        let is_refused = is_reset(error) && self.is_refusable(now);
+        self.close(now, if is_refused { reset(ResetCode::TooBusy) } else { reason(error) });
+    }
+
+    /// Whether a reset means that the listener has no place: TCP has no words for that, so that ours takes a call and resets
+    /// it, when it has taken a hello at most.
+    fn is_refusable(&self, now: Instant) -> bool {
+        const HELLO_AND_SYN: u64 = Hello::RECORD as u64 + 1;
+        self.refusable_until.is_some_and(|until| now < until)
+            && self.counts.data_received == 0
+            && self.socket.info().is_ok_and(|info| info.acknowledged() <= HELLO_AND_SYN)
     }
 
     fn close(&mut self, now: Instant, reason: CloseReason) {
@@ -311,15 +348,26 @@ impl Connection {
 
 /// Why a connection is over, in the words that all transports share.
 fn reason(error: &io::Error) -> CloseReason {
-    let reset = |code| CloseReason::Reset(ResetReason { code, data: [0; 3] });
     match error.kind() {
         io::ErrorKind::ConnectionRefused => reset(ResetCode::ConnectionRefused),
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
-            reset(ResetCode::NoConnection)
-        }
+        _ if is_reset(error) => reset(ResetCode::NoConnection),
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             CloseReason::Timeout
         }
         _ => CloseReason::Abandoned,
     }
+}
+
+fn is_reset(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::NotConnected
+    )
+}
+
+fn reset(code: ResetCode) -> CloseReason {
+    CloseReason::Reset(ResetReason::plain(code))
 }

@@ -4,29 +4,46 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use timeous_core::Duration;
-use timeous_engine::{Carrier, DccpConfig, Engine, EngineError, ServiceCode, Stream, StreamConfig, clock};
+use timeous_engine::{
+    Carrier, CloseReason, DccpConfig, Engine, EngineError, Listener, ServiceCode, Stream, StreamConfig, clock,
+};
 
 use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role, TransportName};
 use crate::uri::Uri;
 
-/// Calls, or waits to be called, until the stream is open.
-pub(super) fn open(engine: &Engine, uri: &Uri) -> Result<Stream, Error> {
+/// Calls, or waits to be called, until the stream is open; then with the listener, which tells other callers that it is
+/// busy.
+pub(super) fn open(engine: &Engine, uri: &Uri) -> Result<(Stream, Option<Listener>), Error> {
     match &uri.role {
         Role::Caller { host, port } => {
-            call(host, *port, &uri.options, |remote| engine.connect(remote, config(&uri.options)).map_err(Error::from))
+            let connect = |remote| engine.connect(remote, config(&uri.options)).map_err(Error::from);
+            Ok((call(host, *port, &uri.options, connect)?, None))
         }
-        Role::Listener { address, port } => be_called(engine, local(*address, *port), &uri.options),
+        Role::Listener { address, port } => {
+            let listener = listen(engine, local(*address, *port), &uri.options, Some(1))?;
+            let (stream, listener) = be_called(listener, &uri.options)?;
+            Ok((stream, Some(listener)))
+        }
     }
+}
+
+/// Waits for as many callers; `None`: any number.
+pub(super) fn listen(
+    engine: &Engine,
+    local: SocketAddr,
+    options: &Options,
+    room: Option<usize>,
+) -> Result<Listener, EngineError> {
+    engine.listen_with_room(local, config(options), room)
 }
 
 /// With `transport=auto`, a peer that is silent for so long is asked whether it is there.
 const ALIVE: Duration = Duration::from_millis(400);
 
 /// A caller that does not finish its handshake is no caller: the next one is waited for.
-fn be_called(engine: &Engine, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
-    let mut listener = engine.listen(local, config(options))?;
+fn be_called(mut listener: Listener, options: &Options) -> Result<(Stream, Listener), Error> {
     loop {
         let Some(mut stream) = listener.accept(None) else { return Err(EngineError::Stopped.into()) };
         let patience = match options.transport {
@@ -34,8 +51,10 @@ fn be_called(engine: &Engine, local: SocketAddr, options: &Options) -> Result<St
             TransportName::Auto => options.timeout.min(ALIVE * 2),
             TransportName::Dccp | TransportName::Tcp => options.timeout,
         };
-        if handshake(&mut stream, Some(clock::now() + patience)).is_ok() {
-            return Ok(stream);
+        match handshake(&mut stream, Some(clock::now() + patience)) {
+            // One that has said all by now has data to be read.
+            Ok(()) | Err(Some(CloseReason::Peer)) => return Ok((stream, listener)),
+            Err(_) => listener.set_room(Some(1)),
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn call(
     match handshake(&mut stream, Some(clock::now() + options.timeout)) {
         Ok(()) => Ok(stream),
         Err(None | Some(CloseReason::Timeout)) => Err(Error::NoAnswer { remote, after: options.timeout }),
-        Err(Some(reason)) => Err(Error::Closed(reason)),
+        Err(Some(reason)) => Err(Error::ended(reason, Some(remote))),
     }
 }
 

@@ -3,6 +3,7 @@
 mod advice;
 #[cfg(feature = "tokio")]
 mod asynchronous;
+mod callers;
 mod endings;
 mod examples;
 mod fates;
