@@ -16,7 +16,7 @@ use timeous_core::{
 };
 
 pub use config::EndpointConfig;
-pub use names::{ConnectionId, Moved, Route};
+pub use names::{ConnectionId, Route};
 
 use crate::connection::refusal::write_bare;
 use crate::connection::{Config, Connection, Event, State, Target};
@@ -25,10 +25,8 @@ use crate::reset::ResetCode;
 use crate::service::ServiceCode;
 use lingering::Lingering;
 use listener::Listener;
+use moved::Candidate;
 use names::FlowKey;
-
-/// A look at all connections is not free, and strangers can ask for it.
-const LOOKS_PER_SECOND: u32 = 1;
 
 /// The send queues of an endpoint's connections.
 pub trait Sources {
@@ -87,8 +85,7 @@ pub struct EndpointStatistics {
     pub resets_sent: u64,
     /// Half-open connections given up for newcomers.
     pub evicted: u64,
-    /// Packets from a new address that look like those of a connection: see [`Endpoint::last_moved`]. Not all are
-    /// counted.
+    /// Peers that were followed to a new address.
     pub moved: u64,
 }
 
@@ -99,6 +96,8 @@ struct Slot {
     flow: Option<FlowId>,
     is_connected: bool,
     since: Instant,
+    /// Where its peer may be by now.
+    candidate: Option<Candidate>,
 }
 
 /// The connections of one UDP or raw IP socket, sans-IO: datagrams and time in, datagrams and events out.
@@ -128,6 +127,8 @@ pub struct Endpoint {
     order: DriveOrder,
     slots: BTreeMap<ConnectionId, Slot>,
     keys: BTreeMap<FlowKey, ConnectionId>,
+    /// The same by the peer's port and this end's, wherever the peer is.
+    by_ports: BTreeSet<(u16, u16, ConnectionId)>,
     flows: BTreeMap<FlowId, ConnectionId>,
     listeners: BTreeMap<u16, Listener>,
     /// Connections that a client has asked for and not completed, oldest first.
@@ -137,8 +138,8 @@ pub struct Endpoint {
     events: VecDeque<(ConnectionId, Event)>,
     refusals: VecDeque<(Route, Header)>,
     refusal_rate: RateLimit,
-    moved_rate: RateLimit,
-    last_moved: Option<Moved>,
+    /// Connections that have a Sync to send to where their peer may be.
+    probes: VecDeque<ConnectionId>,
     statistics: EndpointStatistics,
     /// Those whose end was told: they are still there to be asked for their statistics.
     ended: BTreeSet<ConnectionId>,
@@ -156,6 +157,7 @@ impl Endpoint {
             order: DriveOrder::default(),
             slots: BTreeMap::new(),
             keys: BTreeMap::new(),
+            by_ports: BTreeSet::new(),
             flows: BTreeMap::new(),
             listeners: BTreeMap::new(),
             half_open: BTreeSet::new(),
@@ -164,8 +166,7 @@ impl Endpoint {
             events: VecDeque::new(),
             refusals: VecDeque::new(),
             refusal_rate: RateLimit::per_second(config.resets_per_second),
-            moved_rate: RateLimit::per_second(LOOKS_PER_SECOND),
-            last_moved: None,
+            probes: VecDeque::new(),
             statistics: EndpointStatistics::default(),
             ended: BTreeSet::new(),
             next_id: 0,
@@ -373,7 +374,10 @@ impl Endpoint {
                 let transmit = Transmit { ecn: Ecn::NotEct, adu: None };
                 Ok(Some(Outgoing { to: route.remote(), from: route.local(), connection: None, transmit }))
             }
-            None => self.poll_connections(now, cm, sources, packet),
+            None => match self.poll_probe(now, packet) {
+                Some(probe) => Ok(Some(probe)),
+                None => self.poll_connections(now, cm, sources, packet),
+            },
         };
         if let Ok(outgoing) = &polled {
             self.order.polled(now, outgoing.is_some())?;
@@ -448,7 +452,8 @@ impl Endpoint {
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
         self.keys.insert(key, id);
-        self.slots.insert(id, Slot { connection, key, flow: None, is_connected: false, since: now });
+        self.slots.insert(id, Slot { connection, key, flow: None, is_connected: false, since: now, candidate: None });
+        self.by_ports.insert((key.remote_port, key.local_port, id));
         self.schedule.make_ready(id);
         id
     }
@@ -531,6 +536,7 @@ impl Endpoint {
     fn remove(&mut self, id: ConnectionId) {
         let Some(slot) = self.slots.remove(&id) else { return };
         self.keys.remove(&slot.key);
+        self.by_ports.remove(&(slot.key.remote_port, slot.key.local_port, id));
         if let Some(flow) = slot.flow {
             self.flows.remove(&flow);
         }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduSource, Instant, Misuse, NoAdus, Rate, RateLimit, Rng};
+use timeous_core::{AduSource, Instant, Misuse, NoAdus, Rate, Rng};
 use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, ResetCode, Route, Sources};
 use timeous_ring::Payload;
 
@@ -34,9 +34,6 @@ pub(crate) struct Port {
     batch: Batch,
     /// Whether some session has data that may not leave yet.
     waits: bool,
-    /// Peers that seem to have moved and were warned of.
-    moved: u64,
-    warnings: RateLimit,
 }
 
 #[derive(Default)]
@@ -84,18 +81,7 @@ impl Port {
         let endpoint = Endpoint::new(EndpointConfig::default(), rng.fork());
         let (sessions, batch) = (Sessions::default(), Batch::default());
         let (life, lives, listening) = (Arc::new(()), BTreeMap::new(), BTreeMap::new());
-        Self {
-            life,
-            lives,
-            socket,
-            endpoint,
-            sessions,
-            listening,
-            batch,
-            waits: false,
-            moved: 0,
-            warnings: RateLimit::per_second(1),
-        }
+        Self { life, lives, socket, endpoint, sessions, listening, batch, waits: false }
     }
 
     /// Tells whether it is there.
@@ -313,24 +299,6 @@ impl Port {
         }
     }
 
-    /// Says that a peer's address seems to have changed: its connection is about to end, for a reason that nobody sees.
-    fn warn_of_moved(&mut self, now: Instant) {
-        let moved = self.endpoint.statistics().moved;
-        if moved > self.moved
-            && self.warnings.take(now)
-            && let Some(last) = self.endpoint.last_moved()
-        {
-            tracing::warn!(
-                known = %last.known,
-                seen = %last.seen,
-                packets = moved - self.moved,
-                "a peer's packets come from a new address, which no connection survives: has a NAT forgotten it? A shorter \
-                 keepalive may help"
-            );
-            self.moved = moved;
-        }
-    }
-
     pub(crate) fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
         kept(self.endpoint.handle_timeout(now, cm));
     }
@@ -346,7 +314,6 @@ impl Port {
             progress = true;
             self.handle_event(now, cm, connection, event, streams);
         }
-        self.warn_of_moved(now);
         let endpoint = &self.endpoint;
         self.lives.retain(|&connection, _| endpoint.connection(connection).is_some());
         progress | self.look_after_sources(now)
@@ -408,6 +375,7 @@ impl Port {
     ) {
         match event {
             Event::Incoming { port, .. } => self.take_in(now, connection, port, streams),
+            Event::Moved { from, to } => tracing::info!(%from, %to, "a peer has another address"),
             // Before the application hears of the end.
             Event::Closed { .. } => self.report(now, cm, connection, true),
             _ => {}

@@ -84,6 +84,7 @@ impl Session {
             }
             Event::Overdue { token } => self.source.overdue(token),
             Event::TakesRepeats => self.source.allow(),
+            Event::Moved { to, .. } => self.set_peer(to),
             Event::Closed { reason } => self.close(reason),
         }
     }

@@ -1,5 +1,7 @@
 //! What a connection tells its driver, and what it counts.
 
+use std::net::SocketAddr;
+
 use timeous_core::Instant;
 
 use crate::reset::{ResetCode, ResetReason};
@@ -42,6 +44,13 @@ pub enum Event {
     TakesRepeats,
     /// The peer's application does not listen any more: nothing further is pulled (RFC 4340 §11.7.2).
     NotListening,
+    /// The peer has another address, and has answered from there; from an [`Endpoint`](crate::Endpoint) only.
+    Moved {
+        /// Where it was.
+        from: SocketAddr,
+        /// Where it is.
+        to: SocketAddr,
+    },
     /// The connection has ended. Every ADU that was under way has had its `Acked` or `Lost`.
     Closed {
         /// Why.

@@ -150,9 +150,13 @@ impl Connection {
     /// Its flow, under the controller that it is to have.
     pub(super) fn open_flow(&self, cm: &mut Manager) -> FlowId {
         let flow = cm.open(self.target.destination, self.config.mps as u64);
+        self.choose_controller(cm, flow);
+        flow
+    }
+
+    pub(super) fn choose_controller(&self, cm: &mut Manager, flow: FlowId) {
         if let Some(kind) = self.config.controller.filter(|kind| cm.controller_name(flow) != Ok(kind.name())) {
             told(cm.set_controller(flow, kind));
         }
-        flow
     }
 }

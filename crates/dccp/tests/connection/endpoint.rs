@@ -310,33 +310,6 @@ fn a_shorter_path_concerns_all_connections_of_the_peer() {
 }
 
 #[test]
-fn a_peer_behind_a_nat_that_has_forgotten_it_is_noticed_and_refused() {
-    let mut world = world(2, &EndpointConfig::default());
-    let id = connect(&mut world, 1);
-    assert!(world.run_until(SEC, |world| world.hosts[0].heard.values().any(|heard| heard.connected)));
-    world.run_until(SEC, |_| false);
-    let server = *world.hosts[0].heard.keys().next().unwrap();
-    let (known, seen) = (world.hosts[1].address, stranger(7));
-    // What somebody sends who knows the ports, but not the numbers, is nothing.
-    let client = world.hosts[1].endpoint.connection(id).unwrap();
-    let port = client.target().local_port;
-    let guess = bare(&Header::new(port, PORT, Seq::new(1 << 40), Body::Data));
-    world.inject(0, seen, &guess, Ecn::NotEct);
-    assert_eq!(world.hosts[0].endpoint.last_moved(), None);
-    world.run_until(SEC * 2, |_| false);
-    // The client's next packet comes from elsewhere.
-    world.hosts[1].address = seen;
-    world.now += MS;
-    let now = world.now;
-    world.hosts[1].push(now, id, vec![7; 100]);
-    world.run_until(SEC * 5, |world| world.hosts[1].heard[&id].closed.is_some());
-    let moved = world.hosts[0].endpoint.last_moved().expect("it is noticed");
-    assert_eq!((moved.connection, moved.known, moved.seen), (server, known, seen));
-    let why = world.hosts[1].heard[&id].closed;
-    assert!(matches!(why, Some(CloseReason::Reset(ResetReason { code: ResetCode::NoConnection, .. }))), "{why:?}");
-}
-
-#[test]
 fn natively_only_ports_that_are_ours_are_answered_for() {
     use std::net::IpAddr;
     use timeous_dccp::Route;

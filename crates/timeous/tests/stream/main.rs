@@ -7,6 +7,7 @@ mod callers;
 mod endings;
 mod examples;
 mod fates;
+mod moved;
 mod refusals;
 mod support;
 mod tcp;
