@@ -21,6 +21,7 @@ pub use names::{ConnectionId, Route};
 use crate::connection::refusal::write_bare;
 use crate::connection::{Config, Connection, Event, State, Target};
 use crate::packet::Header;
+use crate::packet::quoted_request;
 use crate::reset::ResetCode;
 use crate::service::ServiceCode;
 use lingering::Lingering;
@@ -288,6 +289,22 @@ impl Endpoint {
         for slot in self.slots.values_mut().filter(|slot| slot.key.route.remote() == remote) {
             slot.connection.path_mtu_exceeded(mps);
         }
+    }
+
+    /// An ICMP message said that `remote` has no such UDP port, and quotes a DCCP packet, from its first byte on. A Request that
+    /// is quoted ends with [`CloseReason::Unreachable`]; anything else is none of ours, or forged, and changes nothing.
+    ///
+    /// # Errors
+    /// [`Misuse`] if `now` is before an earlier call's.
+    pub fn port_unreachable(&mut self, now: Instant, remote: SocketAddr, quoted: &[u8]) -> Result<(), Misuse> {
+        self.order.fed(now)?;
+        let Some((local_port, remote_port, seq)) = quoted_request(quoted) else { return Ok(()) };
+        if let Some(&id) = self.keys.get(&FlowKey { route: remote.into(), remote_port, local_port })
+            && self.slots.get_mut(&id).is_some_and(|slot| slot.connection.port_unreachable(seq))
+        {
+            self.after(id);
+        }
+        Ok(())
     }
 
     /// The Congestion Manager has granted `flow` a packet. Says whether the flow is one of this endpoint's.

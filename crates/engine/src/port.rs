@@ -10,6 +10,7 @@ use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, R
 use timeous_ring::Payload;
 
 use crate::batch::{Batch, Payloads};
+use crate::carrier::Carrier;
 use crate::clock;
 use crate::command::{ListenerId, Made, PortLife, User};
 use crate::config::StreamConfig;
@@ -34,6 +35,18 @@ pub(crate) struct Port {
     batch: Batch,
     /// Whether some session has data that may not leave yet.
     waits: bool,
+    /// Of a call that was not answered yet, whether ICMP says that nobody listens.
+    refusals: Refusals,
+}
+
+/// What becomes of ICMP messages "port unreachable".
+enum Refusals {
+    /// A connection that is open, or that came in, ignores them (RFC 5927).
+    Ignored,
+    /// The call ends.
+    End,
+    /// The call may go on over TCP: where it went, and what the last one quoted.
+    Kept(Option<(SocketAddr, Vec<u8>)>),
 }
 
 #[derive(Default)]
@@ -81,7 +94,7 @@ impl Port {
         let endpoint = Endpoint::new(EndpointConfig::default(), rng.fork());
         let (sessions, batch) = (Sessions::default(), Batch::default());
         let (life, lives, listening) = (Arc::new(()), BTreeMap::new(), BTreeMap::new());
-        Self { life, lives, socket, endpoint, sessions, listening, batch, waits: false }
+        Self { life, lives, socket, endpoint, sessions, listening, batch, waits: false, refusals: Refusals::Ignored }
     }
 
     /// Tells whether it is there.
@@ -139,6 +152,10 @@ impl Port {
         session.set_peer(remote);
         let settings = config.dccp();
         let id = self.endpoint.connect_with(now, route, config.dccp_port, config.service, settings)?;
+        if self.native().is_none() {
+            self.socket.report_refusals(true)?;
+            self.refusals = if config.carrier == Carrier::Auto { Refusals::Kept(None) } else { Refusals::End };
+        }
         self.sessions.by_connection.insert(id, session);
         self.lives.insert(id, life);
         Ok(stream)
@@ -269,7 +286,40 @@ impl Port {
         }
     }
 
+    /// Whether the host that a call went to has no such UDP port.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.refusals, Refusals::Kept(Some(_)))
+    }
+
+    /// There is no other way for a call: that it was refused is the end of it.
+    pub(crate) fn give_in(&mut self, now: Instant) {
+        if let Refusals::Kept(Some((remote, quoted))) = std::mem::replace(&mut self.refusals, Refusals::End) {
+            kept(self.endpoint.port_unreachable(now, remote, &quoted));
+        }
+    }
+
+    fn hear_refusals(&mut self, now: Instant) {
+        let (endpoint, refusals) = (&mut self.endpoint, &mut self.refusals);
+        self.socket.receive_refusals(|remote, quoted| match refusals {
+            Refusals::Ignored => {}
+            Refusals::End => kept(endpoint.port_unreachable(now, remote, quoted)),
+            Refusals::Kept(last) => *last = Some((remote, quoted.to_vec())),
+        });
+    }
+
+    fn ignore_refusals(&mut self) {
+        if !matches!(self.refusals, Refusals::Ignored) {
+            self.refusals = Refusals::Ignored;
+            if let Err(error) = self.socket.report_refusals(false) {
+                tracing::debug!(%error, "ICMP messages go on being told");
+            }
+        }
+    }
+
     pub(crate) fn receive(&mut self, now: Instant, cm: &mut Manager) {
+        if !matches!(self.refusals, Refusals::Ignored) {
+            self.hear_refusals(now);
+        }
         self.tell_rooms();
         for (&port, (listening, _)) in &self.listening {
             self.endpoint.set_room(port, Some(listening.incoming.room()));
@@ -376,6 +426,7 @@ impl Port {
         match event {
             Event::Incoming { port, .. } => self.take_in(now, connection, port, streams),
             Event::Moved { from, to } => tracing::info!(%from, %to, "a peer has another address"),
+            Event::Connected => self.ignore_refusals(),
             // Before the application hears of the end.
             Event::Closed { .. } => self.report(now, cm, connection, true),
             _ => {}

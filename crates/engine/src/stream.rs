@@ -62,6 +62,12 @@ impl Stream {
         self.sending.status()
     }
 
+    /// Rings when the direction to the peer has news, or the connection has opened or ended.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        self.sending.waker()
+    }
+
     /// The peer's address, if it is known.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {

@@ -1,5 +1,6 @@
 //! Opening a stream: names become addresses, an engine calls or listens, and the handshake is waited for.
 
+mod attempts;
 mod by_daemon;
 mod by_engine;
 mod handshake;

@@ -76,6 +76,9 @@ pub enum CloseReason {
     /// The peer fell silent, or never answered.
     #[error("the peer does not answer")]
     Timeout,
+    /// Nobody listens at the peer's UDP or TCP port: its host said so.
+    #[error("nobody listens there (port unreachable)")]
+    Unreachable,
     /// Whoever drove it at this end is gone, and could not close it.
     #[error("what ran this end of it is gone: open it again")]
     Abandoned,

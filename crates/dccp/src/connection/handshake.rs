@@ -124,6 +124,16 @@ impl Connection {
         }
     }
 
+    /// The peer's host has no such UDP port, as an ICMP message said that quotes the packet `seq`. Only a Request ends by that,
+    /// and only if it was sent: an open connection takes no notice (RFC 5927 §5.2).
+    pub(crate) fn port_unreachable(&mut self, seq: Seq) -> bool {
+        let quoted = self.state == State::Request && self.sequence.is_ack_valid(seq);
+        if quoted {
+            self.tear_down(State::Closed, CloseReason::Unreachable);
+        }
+        quoted
+    }
+
     /// There is no place for a connection whose handshake is complete just now.
     pub(crate) fn refuse_completed(&mut self, code: ResetCode) {
         self.reset(ResetReason::plain(code), CloseReason::Local);

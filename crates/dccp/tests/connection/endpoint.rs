@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use timeous_core::{Duration, Ecn, Instant, Misuse, Rng};
 use timeous_dccp::{
-    Body, CloseReason, Config, ConnectError, ConnectionId, Encapsulation, Endpoint, EndpointConfig, Header, Packet,
-    ResetCode, ResetReason, Seq, ServiceCode, State, packet,
+    Body, CloseReason, Config, ConnectError, ConnectionId, Encapsulation, Endpoint, EndpointConfig, Event, Header,
+    Packet, ResetCode, ResetReason, Seq, ServiceCode, State, packet,
 };
 
 use crate::link::LinkConfig;
@@ -343,4 +343,41 @@ fn natively_only_ports_that_are_ours_are_answered_for() {
     assert_eq!(answer(PORT, Body::Data), Some(PacketType::Reset));
     assert_eq!(answer(PORT, asks(ServiceCode::from_bytes(*b"else"))), Some(PacketType::Reset));
     assert_eq!(answer(PORT, asks(SERVICE)), Some(PacketType::Response));
+}
+
+#[test]
+fn a_port_unreachable_ends_the_request_that_it_quotes_and_nothing_else() {
+    let mut endpoint = Endpoint::new(EndpointConfig::default(), Rng::from_seed(1));
+    let (mut cm, mut queues, now) = (timeous_cm::Manager::default(), Queues::default(), Instant::ZERO);
+    let id = endpoint.connect(now, stranger(1), PORT, SERVICE).unwrap();
+    let mut sent = Vec::new();
+    assert!(endpoint.poll_transmit(now, &mut cm, &mut queues, &mut sent).unwrap().is_some());
+    let mut told = |remote, quoted: &[u8]| {
+        endpoint.port_unreachable(now, remote, quoted).unwrap();
+        endpoint.poll_event()
+    };
+    // Another host's, one that quotes too little, and guesses at the number and at the port.
+    assert_eq!(told(stranger(2), &sent), None);
+    assert_eq!(told(stranger(1), &sent[..15]), None);
+    for at in [1, 15] {
+        let mut guess = sent.clone();
+        guess[at] ^= 1;
+        assert_eq!(told(stranger(1), &guess), None);
+    }
+    let unreachable = Event::Closed { reason: CloseReason::Unreachable };
+    assert_eq!(told(stranger(1), &sent[..16]), Some((id, unreachable)));
+}
+
+#[test]
+fn an_answered_request_takes_no_notice_of_a_port_unreachable() {
+    let mut world = world(2, &EndpointConfig::default());
+    let id = connect(&mut world, 1);
+    world.run_for(SEC);
+    let (server, now) = (world.hosts[0].address, world.now);
+    let connection = world.hosts[1].endpoint.connection(id).unwrap();
+    let (local_port, iss) = (connection.target().local_port, connection.initial_sequence_numbers().0);
+    let quoted = bare(&Header::new(local_port, PORT, iss, Body::Request { service: SERVICE }));
+    world.hosts[1].endpoint.port_unreachable(now, server, &quoted).unwrap();
+    world.run_for(SEC);
+    assert_eq!(world.hosts[1].heard[&id].closed, None);
 }

@@ -20,8 +20,6 @@ use crate::session::{PASS_INTERVAL, Session};
 const CLOSING: Duration = Duration::from_secs(2);
 /// So long after a call was answered its reset means that the listener has no place: a round trip on any path.
 const REFUSAL: Duration = Duration::from_secs(2);
-/// How long after a refused call the next one is made.
-const CALL_AGAIN: Duration = Duration::from_millis(100);
 /// While something is unacknowledged it is looked at least so often: fates are to be known, and the kernel may have room
 /// without having said so.
 const LOOK: Duration = Duration::from_millis(10);
@@ -45,20 +43,12 @@ pub(super) struct Connection {
 
 #[derive(Debug)]
 enum State {
-    Calling(Call),
+    /// So long an answer is waited for.
+    Calling(Instant),
     Open(Box<Both>),
     /// Everything has been said. Until when the peer's end is waited for.
     Closing(Instant, Box<Both>),
     Over,
-}
-
-#[derive(Debug)]
-struct Call {
-    remote: SocketAddr,
-    /// So long an answer is waited for.
-    until: Instant,
-    /// Nobody listens there yet: when to call again.
-    again: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -73,7 +63,7 @@ impl Connection {
         let socket = Socket::call(remote)?;
         session.set_peer(remote);
         let until = now + config.connect_timeout;
-        let state = State::Calling(Call { remote, until, again: None });
+        let state = State::Calling(until);
         Ok(Self {
             socket,
             session,
@@ -210,8 +200,7 @@ impl Connection {
     /// Lets time pass.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         match &self.state {
-            State::Calling(call) if call.again.is_some_and(|again| now >= again) => self.call_again(now),
-            State::Calling(call) if now >= call.until => self.close(now, CloseReason::Timeout),
+            State::Calling(until) if now >= *until => self.close(now, CloseReason::Timeout),
             State::Closing(until, _) if now >= *until => self.close(now, CloseReason::Local),
             // The kernel itself waits for as long as there are signs of life.
             State::Open(both) if both.sending.stalled_since().is_some_and(|at| now > at + self.config.silence) => {
@@ -249,29 +238,12 @@ impl Connection {
     }
 
     fn look_for_answer(&mut self, now: Instant) -> bool {
-        let State::Calling(call) = &mut self.state else { return false };
-        if call.again.is_some() {
-            return false;
-        }
         match self.socket.take_error() {
-            // Whoever is to listen may need a moment longer to begin.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && now + CALL_AGAIN < call.until => {
-                call.again = Some(now + CALL_AGAIN);
-            }
             Err(error) => self.fail(now, &error),
             Ok(()) if self.socket.peer().is_ok() => self.open(now),
             Ok(()) => return false,
         }
         true
-    }
-
-    fn call_again(&mut self, now: Instant) {
-        let State::Calling(call) = &mut self.state else { return };
-        call.again = None;
-        match Socket::call(call.remote) {
-            Ok(socket) => self.socket = socket,
-            Err(error) => self.fail(now, &error),
-        }
     }
 
     /// Says that nothing more will come, when everything has arrived.
@@ -316,7 +288,6 @@ impl Connection {
     /// What is waited for, if anything.
     pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
         let interest = match &self.state {
-            State::Calling(call) if call.again.is_some() => return None,
             State::Calling(_) => PollFlags::OUT,
             State::Open(both) if both.sending.is_blocked() => PollFlags::IN | PollFlags::OUT,
             State::Open(_) | State::Closing(..) => PollFlags::IN,
@@ -334,8 +305,7 @@ impl Connection {
     /// When something is to be done at the latest.
     pub(super) fn poll_timeout(&mut self, now: Instant, waits: bool) -> Option<Instant> {
         let own = match &self.state {
-            State::Calling(call) => Some(call.again.unwrap_or(call.until)),
-            State::Closing(until, _) => Some(*until),
+            State::Calling(until) | State::Closing(until, _) => Some(*until),
             State::Open(both) => {
                 Some(both.sending.poll_timeout(now, LOOK).map_or(now + IDLE_LOOK, |at| at.min(now + IDLE_LOOK)))
             }
@@ -349,7 +319,7 @@ impl Connection {
 /// Why a connection is over, in the words that all transports share.
 fn reason(error: &io::Error) -> CloseReason {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => reset(ResetCode::ConnectionRefused),
+        io::ErrorKind::ConnectionRefused => CloseReason::Unreachable,
         _ if is_reset(error) => reset(ResetCode::NoConnection),
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             CloseReason::Timeout

@@ -145,6 +145,7 @@ fn status_bytes(status: Status) -> [u8; 5] {
         Status::Closed(CloseReason::Misbehaved(reason)) => reset(5, reason),
         Status::Closed(CloseReason::Timeout) => plain(6),
         Status::Closed(CloseReason::Abandoned) => plain(7),
+        Status::Closed(CloseReason::Unreachable) => plain(8),
     }
 }
 
@@ -159,6 +160,7 @@ fn read_status([kind, code, a, b, c]: [u8; 5]) -> Option<Status> {
         5 => Status::Closed(CloseReason::Misbehaved(reset)),
         6 => Status::Closed(CloseReason::Timeout),
         7 => Status::Closed(CloseReason::Abandoned),
+        8 => Status::Closed(CloseReason::Unreachable),
         _ => return None,
     })
 }
@@ -402,6 +404,7 @@ mod tests {
             CloseReason::Misbehaved(reset),
             CloseReason::Timeout,
             CloseReason::Abandoned,
+            CloseReason::Unreachable,
         ];
         for status in [Status::Connecting, Status::Open].into_iter().chain(reasons.map(Status::Closed)) {
             assert!(matches!(again(&News::Status(status)), News::Status(same) if same == status), "{status:?}");
@@ -484,7 +487,7 @@ mod tests {
     #[test]
     fn what_nobody_writes_is_not_read() {
         for message in
-            [&[][..], &[0], &[9], &[RECEIVED, 1], &[STATUS], &[STATUS, 8, 0, 0, 0, 0], &[WRITABLE, 0], &[PEER, 1]]
+            [&[][..], &[0], &[9], &[RECEIVED, 1], &[STATUS], &[STATUS, 9, 0, 0, 0, 0], &[WRITABLE, 0], &[PEER, 1]]
         {
             assert!(News::read(message).is_none(), "{message:?}");
         }

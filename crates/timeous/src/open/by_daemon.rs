@@ -7,7 +7,8 @@ use timeous_engine::{CloseReason, Stream, clock};
 use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
 use timeous_ipc::{Client, Event};
 
-use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
+use super::attempts::call;
+use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, PolicyName, Role};
 use crate::uri::Uri;

@@ -8,7 +8,8 @@ use timeous_engine::{
     Carrier, CloseReason, DccpConfig, Engine, EngineError, Listener, ServiceCode, Stream, StreamConfig, clock,
 };
 
-use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
+use super::attempts::call;
+use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role, TransportName};
 use crate::uri::Uri;
@@ -124,7 +125,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let engine = Engine::start().unwrap();
         let uri = format!("timeous://{host}:{port}?transport=tcp{query}").parse().unwrap();
-        let mut stream = open(&engine, &uri).unwrap();
+        let (mut stream, _) = open(&engine, &uri).unwrap();
         let _peer = listener.accept().unwrap();
         let end = clock::now() + PATIENCE;
         let meta = AduMeta { deadline: Some(Instant::FAR_FUTURE), ..AduMeta::default() };
