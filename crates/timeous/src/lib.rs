@@ -34,6 +34,7 @@
 #[cfg(feature = "tokio")]
 pub mod asynchronous;
 pub mod cm;
+pub mod dialer;
 pub mod error;
 pub mod ladder;
 pub mod listener;
@@ -47,10 +48,11 @@ pub mod uri;
 
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncListener, AsyncReceiver, AsyncSender};
+pub use dialer::{DialEvent, Dialer};
 pub use error::{Culprit, Error, SendError};
 pub use ladder::Ladder;
 pub use listener::{Incoming, Listener};
-pub use options::{Daemon, Encapsulation, Options, PolicyName, RepairName, Role, TransportName};
+pub use options::{Daemon, Encapsulation, Options, PolicyName, Reconnect, RepairName, Role, TransportName};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
 pub use stats::{Fates, Stats};

@@ -5,9 +5,10 @@ mod by_daemon;
 mod by_engine;
 mod handshake;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use timeous_engine::{Engine, Listener, ReceiveHalf, SendHalf, Stream};
+use timeous_engine::{Engine, Listener, ReceiveHalf, SendHalf, Stream, Waker};
 use timeous_ipc::{Client, ConnectError, daemon_socket};
 
 use crate::error::Error;
@@ -45,15 +46,28 @@ pub(crate) enum Runner {
 
 /// Calls, or waits to be called, until the stream is open.
 pub(crate) fn open(uri: &Uri) -> Result<Opened, Error> {
+    open_unless(uri, None).map(|opened| opened.expect("nobody can cancel it"))
+}
+
+/// What ends a call before it is answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Cancel<'a> {
+    pub(crate) wanted: &'a AtomicBool,
+    /// Rings when that has changed.
+    pub(crate) waker: &'a Waker,
+}
+
+/// [`open`], for a caller who may change his mind; `None`: he has.
+pub(crate) fn open_unless(uri: &Uri, cancel: Option<Cancel<'_>>) -> Result<Option<Opened>, Error> {
     match daemon_for(&uri.options)? {
         Some(mut client) => {
-            let stream = by_daemon::open(&mut client, uri)?;
-            Ok(Opened::new(stream, Runner::Daemon(Mutex::new(client))))
+            let stream = by_daemon::open(&mut client, uri, cancel)?;
+            Ok(stream.map(|stream| Opened::new(stream, Runner::Daemon(Mutex::new(client)))))
         }
         None => {
             let engine = shared_engine()?;
-            let (stream, listener) = by_engine::open(&engine, uri)?;
-            Ok(Opened::by_engine(stream, engine, listener))
+            let opened = by_engine::open(&engine, uri, cancel)?;
+            Ok(opened.map(|(stream, listener)| Opened::by_engine(stream, engine, listener)))
         }
     }
 }

@@ -135,6 +135,20 @@ pub enum Daemon {
     At(PathBuf),
 }
 
+/// Whether a stream that ends is called again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reconnect {
+    /// It is not, and neither is one that was never answered.
+    Off,
+    /// It is, after waits that double up to this one.
+    UpTo(Duration),
+}
+
+impl Reconnect {
+    /// The longest wait that `on` means.
+    pub const LONGEST: Duration = Duration::from_secs(5);
+}
+
 /// What a stream's DCCP packets travel in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Encapsulation {
@@ -194,6 +208,9 @@ pub struct Options {
     pub encapsulation: Encapsulation,
     /// Who runs it. What the peer sees is the same.
     pub daemon: Daemon,
+    /// Whether a [`Dialer`](crate::Dialer), and the tool `timeous`, call again after a break or where nobody answers; `None`:
+    /// they do, after five seconds at most. [`Sender::open`](crate::Sender::open) and its like call once, whatever is said.
+    pub reconnect: Option<Reconnect>,
 }
 
 impl Default for Options {
@@ -218,6 +235,7 @@ impl Default for Options {
             dccp_port: 5004,
             encapsulation: Encapsulation::Udp,
             daemon: Daemon::Off,
+            reconnect: None,
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::atomic::Ordering;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use timeous_core::{Duration, Instant};
 use timeous_engine::{CloseReason, Status, Stream, clock};
 
+use super::Cancel;
 use crate::error::{Culprit, Error};
 use crate::options::Options;
 
@@ -21,18 +23,19 @@ struct Attempt {
 }
 
 /// Looks the host up, has its addresses called, and waits for the first answer. The other calls end with it.
+/// `None`: it was cancelled.
 pub(super) fn call(
-    host: &str,
-    port: u16,
+    (host, port): (&str, u16),
     options: &Options,
+    cancel: Option<Cancel<'_>>,
     connect: impl FnMut(SocketAddr) -> Result<Stream, Error>,
-) -> Result<Stream, Error> {
+) -> Result<Option<Stream>, Error> {
     let unknown = |error| Error::UnknownHost { host: host.to_owned(), error };
     let addresses = interleaved((host, port).to_socket_addrs().map_err(unknown)?);
     if addresses.is_empty() {
         return Err(unknown(std::io::Error::other("the name has no address")));
     }
-    race(addresses, options.timeout, connect).map_err(|tried| Error::all(host, tried))
+    race(addresses, options.timeout, cancel, connect).map_err(|tried| Error::all(host, tried))
 }
 
 /// The addresses in the resolver's order (RFC 6724), but one of each family in turn (RFC 8305 §4); each once.
@@ -48,15 +51,19 @@ fn interleaved(addresses: impl Iterator<Item = SocketAddr>) -> VecDeque<SocketAd
     turns
 }
 
-/// The first stream that opens; else what became of each attempt.
+/// The first stream that opens, or `None` if it was cancelled; else what became of each attempt.
 fn race(
     mut addresses: VecDeque<SocketAddr>,
     timeout: Duration,
+    cancel: Option<Cancel<'_>>,
     mut connect: impl FnMut(SocketAddr) -> Result<Stream, Error>,
-) -> Result<Stream, Vec<(SocketAddr, Error)>> {
+) -> Result<Option<Stream>, Vec<(SocketAddr, Error)>> {
     let (mut attempts, mut failed): (Vec<Attempt>, Vec<_>) = Default::default();
     let mut next = clock::now();
     loop {
+        if cancel.is_some_and(|cancel| cancel.wanted.load(Ordering::Relaxed)) {
+            return Ok(None);
+        }
         let now = clock::now();
         if now >= next
             && let Some(remote) = addresses.pop_front()
@@ -74,7 +81,7 @@ fn race(
         let mut at = 0;
         while let Some(attempt) = attempts.get(at) {
             match attempt.outcome(now, timeout) {
-                Some(Ok(())) => return Ok(attempts.swap_remove(at).stream),
+                Some(Ok(())) => return Ok(Some(attempts.swap_remove(at).stream)),
                 Some(Err(error)) => {
                     failed.push((attempts.remove(at).remote, error));
                     next = now;
@@ -85,8 +92,8 @@ fn race(
         match (attempts.iter().map(|attempt| attempt.until).min(), addresses.is_empty()) {
             (None, true) => return Err(failed),
             (None, false) => next = now,
-            (Some(until), true) => wait(&attempts, until),
-            (Some(until), false) => wait(&attempts, until.min(next)),
+            (Some(until), true) => wait(&attempts, cancel, until),
+            (Some(until), false) => wait(&attempts, cancel, until.min(next)),
         }
     }
 }
@@ -107,11 +114,11 @@ impl Attempt {
 }
 
 /// Sleeps until something is known of an attempt, but not beyond `deadline`.
-fn wait(attempts: &[Attempt], deadline: Instant) {
+fn wait(attempts: &[Attempt], cancel: Option<Cancel<'_>>, deadline: Instant) {
     const NANOS: u64 = 1_000_000_000;
     let left = deadline.saturating_since(clock::now()).as_nanos();
     let timeout = Timespec { tv_sec: (left / NANOS) as i64, tv_nsec: (left % NANOS) as i64 };
-    let wakers = || attempts.iter().map(|attempt| attempt.stream.waker());
+    let wakers = || attempts.iter().map(|attempt| attempt.stream.waker()).chain(cancel.map(|cancel| cancel.waker));
     let mut fds: Vec<PollFd<'_>> = wakers().map(|waker| PollFd::new(waker, PollFlags::IN)).collect();
     // Interrupted or not, all are looked at.
     let _ = rustix::event::poll(&mut fds, Some(&timeout));
@@ -157,8 +164,8 @@ mod tests {
         fn race(&self, addresses: &[SocketAddr]) -> (Result<Stream, Vec<(SocketAddr, Error)>>, Duration) {
             let began = clock::now();
             let connect = |remote| Ok(self.engine.connect(remote, StreamConfig::new(Carrier::Udp))?);
-            let outcome = race(addresses.iter().copied().collect(), Duration::from_millis(900), connect);
-            (outcome, clock::now() - began)
+            let outcome = race(addresses.iter().copied().collect(), Duration::from_millis(900), None, connect);
+            (outcome.map(|stream| stream.expect("nobody cancels")), clock::now() - began)
         }
     }
 

@@ -7,6 +7,7 @@ use timeous_engine::{CloseReason, Stream, clock};
 use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
 use timeous_ipc::{Client, Event};
 
+use super::Cancel;
 use super::attempts::call;
 use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use crate::error::Error;
@@ -14,14 +15,14 @@ use crate::options::{Encapsulation, Options, PolicyName, Role};
 use crate::uri::Uri;
 
 /// Calls, or waits to be called, until the stream is open.
-pub(super) fn open(client: &mut Client, uri: &Uri) -> Result<Stream, Error> {
+pub(super) fn open(client: &mut Client, uri: &Uri, cancel: Option<Cancel<'_>>) -> Result<Option<Stream>, Error> {
     let options = &uri.options;
     match &uri.role {
-        Role::Caller { host, port } => call(host, *port, options, |remote| {
+        Role::Caller { host, port } => call((host, *port), options, cancel, |remote| {
             let [ring, socket] = client.connect_stream(remote, spec(options))?;
             Ok(Stream::remote(ring, socket)?)
         }),
-        Role::Listener { address, port } => be_called(client, local(*address, *port), options),
+        Role::Listener { address, port } => be_called(client, local(*address, *port), options).map(Some),
     }
 }
 

@@ -8,6 +8,7 @@ use timeous_engine::{
     Carrier, CloseReason, DccpConfig, Engine, EngineError, Listener, ServiceCode, Stream, StreamConfig, clock,
 };
 
+use super::Cancel;
 use super::attempts::call;
 use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use crate::error::Error;
@@ -16,16 +17,20 @@ use crate::uri::Uri;
 
 /// Calls, or waits to be called, until the stream is open; then with the listener, which tells other callers that it is
 /// busy.
-pub(super) fn open(engine: &Engine, uri: &Uri) -> Result<(Stream, Option<Listener>), Error> {
+pub(super) fn open(
+    engine: &Engine,
+    uri: &Uri,
+    cancel: Option<Cancel<'_>>,
+) -> Result<Option<(Stream, Option<Listener>)>, Error> {
     match &uri.role {
         Role::Caller { host, port } => {
             let connect = |remote| engine.connect(remote, config(&uri.options)).map_err(Error::from);
-            Ok((call(host, *port, &uri.options, connect)?, None))
+            Ok(call((host, *port), &uri.options, cancel, connect)?.map(|stream| (stream, None)))
         }
         Role::Listener { address, port } => {
             let listener = listen(engine, local(*address, *port), &uri.options, Some(1))?;
             let (stream, listener) = be_called(listener, &uri.options)?;
-            Ok((stream, Some(listener)))
+            Ok(Some((stream, Some(listener))))
         }
     }
 }
@@ -125,7 +130,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let engine = Engine::start().unwrap();
         let uri = format!("timeous://{host}:{port}?transport=tcp{query}").parse().unwrap();
-        let (mut stream, _) = open(&engine, &uri).unwrap();
+        let (mut stream, _) = open(&engine, &uri, None).unwrap().expect("nobody cancels");
         let _peer = listener.accept().unwrap();
         let end = clock::now() + PATIENCE;
         let meta = AduMeta { deadline: Some(Instant::FAR_FUTURE), ..AduMeta::default() };

@@ -4,6 +4,7 @@ mod advice;
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod callers;
+mod dialing;
 mod endings;
 mod examples;
 mod fates;
