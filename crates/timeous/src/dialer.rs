@@ -25,6 +25,7 @@ const LASTING: Duration = Duration::from_secs(10);
 
 /// What a [`Dialer`] tells.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, and taken apart at once")]
 pub enum DialEvent {
     /// The call was answered: a stream, in both directions. Nothing further happens until [`Dialer::redial`].
     Connected(Sender, Receiver),
@@ -58,7 +59,9 @@ pub enum DialEvent {
 ///         }
 ///         Some(DialEvent::Failed { error, again_in }) => println!("{error}; again in {again_in:?}"),
 ///         Some(DialEvent::GivenUp { error }) => return Err(error.into()),
-///         None => drop(dialer.wait(None)),
+///         None => {
+///             dialer.wait(None);
+///         }
 ///     }
 /// }
 /// # #[allow(unreachable_code)]
@@ -162,7 +165,9 @@ impl Shared {
             match (self.stops(), is_enough() || left.is_some_and(|left| left.is_zero())) {
                 (true, _) => return false,
                 (false, true) => return true,
-                (false, false) => drop(self.wish.wait(left)),
+                (false, false) => {
+                    self.wish.wait(left);
+                }
             }
         }
     }

@@ -57,7 +57,9 @@ fn uri(text: &str) -> Uri {
 fn patiently<T>(open: impl Fn() -> Result<T, Error>) -> T {
     loop {
         match open() {
-            Err(Error::NobodyListens { .. }) => thread::sleep(std::time::Duration::from_millis(5)),
+            Err(Error::NobodyListens { .. }) => {
+                timeous::Waker::new().unwrap().wait(Some(Duration::from_millis(5)));
+            }
             opened => return opened.unwrap(),
         }
     }

@@ -3,7 +3,7 @@
 use timeous::core::Duration;
 use timeous::{Arrival, DialEvent, Dialer, Error, Hints, Listener, Receiver, Sender, Uri, clock};
 
-use crate::support::{PATIENCE, free_port, patience, uri};
+use crate::support::{PATIENCE, free_port, patience, pause, uri};
 
 fn to(port: u16, query: &str) -> Uri {
     uri(&format!("timeous://127.0.0.1:{port}?latency=9s&{query}"))
@@ -62,17 +62,17 @@ fn it_calls_until_somebody_listens_and_again_when_a_stream_has_ended_and_its_thr
     let end = clock::now() + PATIENCE;
     while threads() > 0 {
         assert!(clock::now() < end, "its thread does not end");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        pause(Duration::from_millis(10));
     }
     // One that waits for an answer ends at once, too.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let dialer = Dialer::new(to(silent.local_addr().unwrap().port(), "timeout=30s")).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    pause(Duration::from_millis(50));
     drop(dialer);
     let end = clock::now() + Duration::from_secs(5);
     while threads() > 0 {
         assert!(clock::now() < end, "it waits for the answer");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        pause(Duration::from_millis(10));
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use timeous::core::Duration;
 use timeous::{Arrival, Hints, Status, clock};
 
-use crate::support::{PATIENCE, both_ends, direct, free_port, patience};
+use crate::support::{PATIENCE, both_ends, direct, free_port, patience, pause};
 
 /// A NAT for one caller: it forgets it when asked to, and gives it another port.
 struct Nat {
@@ -75,7 +75,7 @@ fn both_ends_of_a_stream_outlive_a_change_of_the_callers_port() {
         near.send(&n.to_be_bytes(), Hints::default()).unwrap();
         far.send(&n.to_be_bytes(), Hints::default()).unwrap();
         near.wait(Some(clock::now() + Duration::from_millis(5)));
-        thread::sleep(std::time::Duration::from_millis(5));
+        pause(Duration::from_millis(5));
         while near.poll_delivery().is_some() || far.poll_delivery().is_some() {}
     }
     for (receiver, last) in [&mut near_receiver, &mut far_receiver].into_iter().zip(&mut last) {

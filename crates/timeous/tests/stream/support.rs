@@ -45,12 +45,17 @@ pub(crate) fn both_ends(near: SocketAddr, port: u16, query: &str) -> [(Sender, R
     [caller, listener.join().unwrap()]
 }
 
+/// Lets time pass.
+pub(crate) fn pause(time: Duration) {
+    timeous::Waker::new().unwrap().wait(Some(time));
+}
+
 /// What is opened to a listener that may not be there yet.
 pub(crate) fn patiently<T>(open: impl Fn() -> Result<T, Error>) -> T {
     let end = clock::now() + PATIENCE;
     loop {
         match open() {
-            Err(Error::NobodyListens { .. }) if clock::now() < end => thread::sleep(Duration::from_millis(5).into()),
+            Err(Error::NobodyListens { .. }) if clock::now() < end => pause(Duration::from_millis(5)),
             opened => return opened.unwrap(),
         }
     }
