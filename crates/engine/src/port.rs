@@ -148,14 +148,14 @@ impl Port {
         };
         // A raw socket is there for others, too.
         let life = if self.native().is_some() { Arc::new(()) } else { self.life.clone() };
-        let (session, stream) = streams.make(user, config, PortLife::of(&life))?;
-        session.set_peer(remote);
-        let settings = config.dccp();
-        let id = self.endpoint.connect_with(now, route, config.dccp_port, config.service, settings)?;
         if self.native().is_none() {
             self.socket.report_refusals(true)?;
             self.refusals = if config.carrier == Carrier::Auto { Refusals::Kept(None) } else { Refusals::End };
         }
+        let (session, stream) = streams.make(user, config, PortLife::of(&life))?;
+        session.set_peer(remote);
+        let settings = config.dccp();
+        let id = self.endpoint.connect_with(now, route, config.dccp_port, config.service, settings)?;
         self.sessions.by_connection.insert(id, session);
         self.lives.insert(id, life);
         Ok(stream)
