@@ -3,4 +3,5 @@
 mod end_to_end;
 mod hostile;
 mod mp4;
+mod streams;
 mod support;
