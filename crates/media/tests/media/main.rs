@@ -3,5 +3,6 @@
 mod end_to_end;
 mod hostile;
 mod mp4;
+mod reading;
 mod streams;
 mod support;

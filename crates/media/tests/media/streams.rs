@@ -1,26 +1,11 @@
-//! Streams of the field: what is read of them, what can be decoded after losses, and ffmpeg as the judge of that.
+//! Streams of the field: what can be decoded after losses, and ffmpeg as the judge of that.
 
 use std::collections::BTreeSet;
 
-use timeous_core::{Duration, Instant, Priority, Rng};
-use timeous_media::{
-    EntryPoint, Frame, FrameKind, FrameRate, FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig,
-    annexb::NalSplitter,
-};
+use timeous_core::{Duration, Instant, Rng};
+use timeous_media::{Frame, Packetizer, PacketizerConfig, Playout, PlayoutConfig};
 
 use crate::support::*;
-
-fn stream(name: &str) -> Vec<u8> {
-    let path = format!("{}/tests/streams/{name}.h264", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read(path).expect("it is part of the repository")
-}
-
-fn read(stream: &[u8], rate: Option<FrameRate>) -> Vec<Frame> {
-    let mut reader = FrameReader::new(rate);
-    reader.push(stream).unwrap();
-    reader.finish().unwrap();
-    std::iter::from_fn(|| reader.next_frame()).collect()
-}
 
 /// Plays the frames that are kept over a perfect network.
 fn play(frames: &[Frame], keep: impl Fn(usize) -> bool) -> Played {

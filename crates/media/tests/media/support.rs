@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use timeous_core::{Duration, Instant, Rng};
 use timeous_media::{
-    Frame, FrameFate, FrameKind, FrameReader, FrameReport, MediaAdu, Packetizer, PacketizerConfig, Playout,
+    Frame, FrameFate, FrameKind, FrameRate, FrameReader, FrameReport, MediaAdu, Packetizer, PacketizerConfig, Playout,
     PlayoutConfig, PlayoutFrame,
 };
 
@@ -26,6 +26,20 @@ pub(crate) fn frames() -> &'static [Frame] {
         assert!(!ending.truncated && ending.unreadable_slices == 0);
         std::iter::from_fn(|| reader.next_frame()).collect()
     })
+}
+
+/// A stream of `tests/streams`.
+pub(crate) fn stream(name: &str) -> Vec<u8> {
+    let path = format!("{}/tests/streams/{name}.h264", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(path).expect("it is part of the repository")
+}
+
+/// The frames of a stream.
+pub(crate) fn read(stream: &[u8], rate: Option<FrameRate>) -> Vec<Frame> {
+    let mut reader = FrameReader::new(rate);
+    reader.push(stream).unwrap();
+    reader.finish().unwrap();
+    std::iter::from_fn(|| reader.next_frame()).collect()
 }
 
 pub(crate) fn adus(frames: &[Frame]) -> Vec<MediaAdu> {
