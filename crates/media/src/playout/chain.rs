@@ -1,5 +1,8 @@
 //! Chain of decoding: which frames a decoder can decode, given those that it was given before.
 
+#[cfg(test)]
+mod tests;
+
 use crate::frame::EntryPoint;
 use crate::h264::entry::{EntryPoints, is_plain};
 use crate::h264::picture::Picture;

@@ -110,3 +110,24 @@ fn after_an_outage_the_next_entry_point_is_shown() {
         }
     }
 }
+
+/// The same stream without its recovery points, as some broadcasts are: I pictures are where decoding can begin.
+#[test]
+fn in_a_stream_without_recovery_points_i_pictures_bring_the_picture_back() {
+    let name = "open-gop";
+    let mut frames = read(&stream(name), None);
+    for frame in &mut frames {
+        frame.nals.retain(|nal| nal[0] & 0x1f != 6);
+    }
+    let whole: Vec<u8> = frames.iter().flat_map(Frame::annexb).collect();
+    let frames = read(&whole, None);
+    let entries: Vec<usize> = (0..frames.len()).filter(|&place| frames[place].entry.is_some()).collect();
+    assert!(entries.len() > 3, "{entries:?}");
+    let outage = entries[1] + 5..entries[1] + 12;
+    let played = play(&frames, |place| !outage.contains(&place));
+    must_be_right(name, &whole, &frames, &played);
+    let given = given(&frames, &played);
+    let after: Vec<usize> = given.into_iter().filter(|&place| place >= entries[2]).collect();
+    let leading = |place: usize| place > entries[2] && frames[place].capture < frames[entries[2]].capture;
+    assert_eq!(after, (entries[2]..frames.len()).filter(|&place| !leading(place)).collect::<Vec<_>>());
+}
