@@ -38,8 +38,8 @@ const MISSING: [&str; 4] = ["eference picture missing", "concealing", "Missing r
 
 /// ffmpeg decodes what was given out to the pictures of the whole stream, and misses no reference. Returns how many
 /// pictures it shows.
-fn must_be_right(test: &str, whole: &[u8], frames: &[Frame], played: &Played) -> usize {
-    let Some(truth) = Pictures::of(test, whole) else { return played.frames.len() };
+fn must_be_right(test: &str, truth: Option<&Pictures>, frames: &[Frame], played: &Played) -> usize {
+    let Some(truth) = truth else { return played.frames.len() };
     assert_eq!(truth.complaint, "");
     assert_eq!(truth.hashes.len(), frames.len());
     let survived: Vec<u8> = played.frames.iter().flat_map(|frame| frame.annexb.iter().copied()).collect();
@@ -66,9 +66,10 @@ fn whole_streams_are_decodable_and_come_back_as_they_were() {
     for name in ALL.into_iter().chain(["intra-refresh", "intra-refresh-b", "nal31", "sps-trailing", "idr-same-time"]) {
         let whole = stream(name);
         let frames = read(&whole, None);
+        let truth = Pictures::of(name, &whole);
         let played = play(&frames, |_| true);
         assert!(given(&frames, &played).into_iter().eq(0..frames.len()), "{name}");
-        assert_eq!(must_be_right(name, &whole, &frames, &played), frames.len());
+        assert_eq!(must_be_right(name, truth.as_ref(), &frames, &played), frames.len());
     }
 }
 
@@ -78,16 +79,16 @@ fn what_is_called_decodable_after_losses_is_right() {
     for name in ALL {
         let whole = stream(name);
         let frames = read(&whole, None);
+        let truth = Pictures::of(name, &whole);
         let (mut all, mut shown) = (0, 0);
-        for round in 0..12 {
+        for round in 0..6 {
             let loss = [0.02, 0.1, 0.3][round % 3];
             let lost: Vec<bool> = frames.iter().map(|frame| frame.index > 0 && rng.chance(loss)).collect();
             let played = play(&frames, |place| !lost[place]);
             all += played.frames.len();
-            shown += must_be_right(name, &whole, &frames, &played);
+            shown += must_be_right(name, truth.as_ref(), &frames, &played);
         }
-        println!("{name}: {shown} {all} of {}", frames.len() * 12);
-        assert!(all > 3 * frames.len() && 10 * shown > 8 * all, "{name}: only {shown} of {all}");
+        assert!(2 * all > 3 * frames.len() && 10 * shown > 8 * all, "{name}: only {shown} of {all}");
     }
 }
 
@@ -97,6 +98,7 @@ fn after_an_outage_the_next_entry_point_is_shown() {
     for name in ALL.into_iter().filter(|&name| name != "prefix-nal").chain(["intra-refresh", "intra-refresh-b"]) {
         let whole = stream(name);
         let frames = read(&whole, None);
+        let truth = Pictures::of(name, &whole);
         let outage = 30..55;
         let entry = (outage.end..frames.len()).find(|&place| frames[place].entry.is_some()).unwrap();
         let leading = |place: usize| place > entry && frames[place].capture < frames[entry].capture;
@@ -106,7 +108,7 @@ fn after_an_outage_the_next_entry_point_is_shown() {
         assert_eq!(given, expected.collect::<Vec<_>>(), "{name}: entry {entry}");
         let wave = frames[entry].entry.unwrap().recovery as usize;
         if wave == 0 {
-            must_be_right(name, &whole, &frames, &played);
+            must_be_right(name, truth.as_ref(), &frames, &played);
         }
     }
 }
@@ -121,11 +123,12 @@ fn in_a_stream_without_recovery_points_i_pictures_bring_the_picture_back() {
     }
     let whole: Vec<u8> = frames.iter().flat_map(Frame::annexb).collect();
     let frames = read(&whole, None);
+    let truth = Pictures::of(name, &whole);
     let entries: Vec<usize> = (0..frames.len()).filter(|&place| frames[place].entry.is_some()).collect();
     assert!(entries.len() > 3, "{entries:?}");
     let outage = entries[1] + 5..entries[1] + 12;
     let played = play(&frames, |place| !outage.contains(&place));
-    must_be_right(name, &whole, &frames, &played);
+    must_be_right(name, truth.as_ref(), &frames, &played);
     let given = given(&frames, &played);
     let after: Vec<usize> = given.into_iter().filter(|&place| place >= entries[2]).collect();
     let leading = |place: usize| place > entries[2] && frames[place].capture < frames[entries[2]].capture;
