@@ -178,6 +178,28 @@ proptest! {
     }
 
     #[test]
+    fn chunks_make_no_difference_to_damaged_streams(
+        name in prop::sample::select(vec!["mbaff", "open-gop", "prefix-nal", "nal31", "slices"]),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), prop_oneof![0u8..2, any::<u8>()]), 0..60),
+        chunk in prop_oneof![1usize..5, 1usize..3_000],
+        limit in 100usize..5_000,
+    ) {
+        let mut damaged = stream(name)[..12_000.min(stream(name).len())].to_vec();
+        for (place, value) in changes {
+            let place = place.index(damaged.len());
+            damaged[place] = value;
+        }
+        damaged[..4].copy_from_slice(&[0, 0, 0, 1]);
+        let read = |chunk: usize| {
+            let mut reader = FrameReader::with_limit(None, limit);
+            damaged.chunks(chunk).for_each(|chunk| reader.push(chunk).unwrap());
+            let ending = reader.finish();
+            (std::iter::from_fn(|| reader.next_frame()).collect::<Vec<_>>(), ending)
+        };
+        prop_assert_eq!(read(chunk), read(damaged.len()));
+    }
+
+    #[test]
     fn damaged_streams_are_played(
         name in prop::sample::select(vec!["mbaff", "open-gop", "prefix-nal", "intra-refresh-b", "slices"]),
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),

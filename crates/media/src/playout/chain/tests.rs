@@ -181,3 +181,19 @@ fn two_fields_are_decodable_together() {
     assert!(receiver.at(7, &idr));
     assert!(receiver.at(8, &frame(1)));
 }
+
+#[test]
+fn fields_that_come_one_by_one_are_decodable_as_well() {
+    let field = |kind, number: u32, bottom: bool| Slice {
+        field: Some(Some(bottom)),
+        ..Slice::new(kind, number, 2 * number + u32::from(bottom))
+    };
+    let mut receiver = Receiver::new(&sps(2, true, false, None), 2);
+    assert!(receiver.at(0, &[Slice { idr: true, ..field('I', 0, false) }.nal()]));
+    assert!(receiver.at(0, &[field('P', 0, true).nal()]));
+    let mut frame =
+        |number: u32| [false, true].map(|bottom| receiver.at(i64::from(number), &[field('P', number, bottom).nal()]));
+    assert_eq!((frame(1), frame(2), frame(4), frame(5)), ([true; 2], [true; 2], [false; 2], [false; 2]));
+    assert!(receiver.at(8, &[RECOVERY_0.to_vec(), field('I', 8, false).nal()]));
+    assert!(receiver.at(8, &[field('P', 8, true).nal()]), "it refers to its own frame");
+}
