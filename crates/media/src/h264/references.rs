@@ -143,8 +143,6 @@ impl<T: Clone> ReferenceBuffer<T> {
             for &marking in markings {
                 self.mark(header, marking, &mut picture);
             }
-        } else if !self.stored.iter().any(|frame| frame.current) {
-            self.slide(header);
         }
         if header.resets() {
             (picture.frame_num, picture.poc) = (0, Some(0));
@@ -160,8 +158,8 @@ impl<T: Clone> ReferenceBuffer<T> {
         } else {
             self.stored.push(picture);
         }
+        // Sliding window; decoders drop the oldest also where a stream keeps more than it says.
         while self.stored.len() > capacity(header) {
-            // A stream that keeps more than it says: decoders drop the oldest.
             let oldest = self.oldest(header).unwrap_or(0);
             self.stored.remove(oldest);
         }
@@ -179,7 +177,7 @@ impl<T: Clone> ReferenceBuffer<T> {
         self.stored.iter_mut().filter(|frame| frame.current).for_each(|frame| frame.content = Content::Lost);
     }
 
-    /// Sliding window (§8.2.5.3): makes room for one more.
+    /// Sliding window (§8.2.5.3) before a frame is added.
     fn slide(&mut self, header: &SliceHeader) {
         while self.stored.len() >= capacity(header) {
             let Some(oldest) = self.oldest(header) else { return };

@@ -36,6 +36,8 @@ pub(super) struct Chain {
     field: Option<Field>,
     last: Option<Reference>,
     poc: PocState,
+    /// An odd count tells that the encoder counts frames, where most count fields.
+    counts_frames: bool,
     pace: Option<Pace>,
     hole: bool,
 }
@@ -75,6 +77,7 @@ impl Chain {
         let first = self.field.take().filter(|first| !self.hole && first.header.pairs_with(header));
         let mut poc = self.poc;
         let mut count = poc.count(header);
+        self.counts_frames |= header.bottom_field.is_none() && count % 2 != 0;
         if first.is_none() && !header.is_idr() && !self.follows(header, count, ticks, declared) {
             self.buffer = None;
         }
@@ -142,6 +145,11 @@ impl Chain {
             return true;
         }
         let (Some(pace), Some(last)) = (self.pace.or(declared), self.last) else { return false };
+        // So much later, the numbers may have been passed through once more.
+        let counts_per_frame = if self.counts_frames { 1 } else { 2 };
+        if count - last.count >= counts_per_frame * i64::from(header.max_frame_num) {
+            return false;
+        }
         let (pace_ticks, pace_counts) = (i128::from(pace.ticks), i128::from(pace.counts));
         let expected = i128::from(count - last.count) * pace_ticks;
         let found = i128::from(ticks - last.ticks) * pace_counts;

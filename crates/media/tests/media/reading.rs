@@ -23,6 +23,18 @@ fn streams_of_the_field_are_read_whole() {
 }
 
 #[test]
+fn a_prefix_goes_with_the_slice_behind_it() {
+    for frame in read(&stream("prefix-nal"), None) {
+        let mut kinds = frame.nals.iter().map(|nal| nal[0] & 0x1f).skip_while(|kind| (6..9).contains(kind));
+        assert!(kinds.by_ref().eq([14, 1, 14, 1, 14, 1].map(|kind| if frame.kind == FrameKind::Idr && kind == 1 {
+            5
+        } else {
+            kind
+        })));
+    }
+}
+
+#[test]
 fn what_rtp_cannot_carry_is_counted() {
     let mut reader = FrameReader::new(None);
     reader.push(&stream("nal31")).unwrap();

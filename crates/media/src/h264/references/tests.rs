@@ -133,13 +133,21 @@ fn memory_management_forgets_and_keeps() {
 
 #[test]
 fn skipped_numbers_are_missing_until_they_slide_out() {
-    let mut stream = Stream::of_frames(2, 2);
+    let mut stream = Stream::of_frames(2, 4);
     stream.take(&Slice::idr());
     stream.take(&p(1));
     assert_eq!(stream.take(&p(3)), Referred { known: vec![1], missing: true });
     assert_eq!(stream.take(&p(4)), Referred { known: vec![2], missing: true });
     assert_eq!(stream.known(&p(5)), [2, 3]);
     assert_eq!(stream.take(&p(5 + 9)), Referred { known: vec![], missing: true });
+}
+
+#[test]
+fn a_lost_frame_may_be_the_nearest_on_the_screen() {
+    let mut stream = Stream::of_frames(4, 1);
+    stream.take(&Slice::idr());
+    stream.take(&Slice { modifications: vec![(0, 1)], ..Slice::new('P', 2, 8) });
+    assert!(stream.take(&Slice::discardable('B', 3, 4)).missing);
 }
 
 #[test]

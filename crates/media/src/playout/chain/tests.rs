@@ -78,6 +78,22 @@ fn the_next_number_of_another_group_is_not_trusted() {
     assert_eq!(receiver.ps(10, 3..5), [false; 2]);
 }
 
+/// Numbers have four bits here.
+#[test]
+fn a_number_that_comes_again_after_a_round_of_all_is_not_trusted() {
+    for lost in [14, 15, 16] {
+        let mut receiver = Receiver::of_frames(1, 1);
+        receiver.idr(0);
+        assert_eq!(receiver.ps(0, 1..3), [true; 2]);
+        receiver.chain.hole();
+        assert_eq!(receiver.ps(0, [3 + lost, 4 + lost]), [false; 2], "{lost}");
+    }
+    let mut receiver = Receiver::of_frames(1, 1);
+    receiver.idr(0);
+    assert!(receiver.at(1, &[Slice::new('P', 1, 2).nal()]));
+    assert!(!receiver.at(2, &[Slice::new('P', 1, 4).nal()]), "each reference frame raises the number");
+}
+
 /// Temporal layers: pictures of the lower layer refer to each other only, by list modification.
 #[test]
 fn a_lost_reference_of_a_higher_layer_is_no_loss_to_the_lower() {
