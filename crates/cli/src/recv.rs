@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::meter::{Fields, Meter, MeterArgs, record};
-use crate::output::Output;
+use crate::output::{Output, SinkArgs};
 use crate::place::{Peer, Place};
 use crate::plain::PlainReceiver;
 
@@ -21,6 +21,11 @@ use crate::plain::PlainReceiver;
 /// URI is timeous://:port?latency=…, or udp://:port for RTP without congestion control. SINK is a file (raw H.264, or
 /// MP4 if its name ends with .mp4), '-' for standard output, or udp://host:port for RTP to a player. Only frames that
 /// are whole, decodable and in time are written, as soon as they are.
+///
+/// A file is made when the first frame comes. A file that exists is left alone, unless --overwrite is given; with %n in
+/// its name, each recording gets the next free number. An MP4 file plays up to its last second even if the receiver was
+/// killed. A sink that is too slow never stalls the stream: frames are left out up to the next at which a decoder can
+/// begin.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = crate::help::uri_and_exit_codes())]
 pub(crate) struct RecvArgs {
@@ -35,6 +40,8 @@ pub(crate) struct RecvArgs {
     #[arg(long, value_name = "FILE")]
     frames: Option<String>,
     #[command(flatten)]
+    output: SinkArgs,
+    #[command(flatten)]
     meter: MeterArgs,
 }
 
@@ -45,7 +52,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
     let place = Place::parse(&args.sink)?;
     let peer = Peer::parse(&args.uri)?;
-    let output = Output::open(&place)?;
+    let output = Output::open(&place, &args.output)?;
     // Until somebody has called there is nothing to keep, and a signal ends the process as usual.
     let interrupt = || Interrupt::new().map_err(|error| Failure::Environment(error.to_string()));
     match peer {
@@ -191,18 +198,19 @@ impl Screen {
 
     fn report(&mut self, stream: &Fields) -> Result<(), Failure> {
         self.count_packets();
-        let record = record(&[stream, &self.counts]);
+        let record = record(&[stream, &self.counts, &self.output.stats()]);
         self.meter.write(&record, &line(&record))
     }
 
     fn finish(mut self, stream: &Fields) -> Result<(), Failure> {
         self.playout.finish();
         self.show()?;
+        let written = self.output.finish();
         self.count_packets();
-        let record = record(&[stream, &self.counts]);
+        let record = record(&[stream, &self.counts, &self.output.stats()]);
         self.meter.finish(&record, &line(&record))?;
         self.frames.finish()?;
-        self.output.finish()
+        written
     }
 }
 
