@@ -103,7 +103,7 @@ impl Mp4Writer {
     ) -> Result<(), Mp4Error> {
         let coded = self.format.read(annexb, is_entry)?;
         let (zero, decode, shown) = self.times(ticks, decode_ticks)?;
-        let offset = i32::try_from(shown - decode).map_err(|_| Mp4Error::Time)?;
+        let offset = shown.checked_sub(decode).and_then(|offset| i32::try_from(offset).ok()).ok_or(Mp4Error::Time)?;
         let Coded { data, header } = self.format.accept(coded);
         self.zero = Some(zero);
         self.out.extend(header);
