@@ -13,8 +13,8 @@ pub(crate) struct SinkArgs {
     pub(super) overwrite: bool,
     /// With a SINK udp://host:port: write a session description (SDP) to this file, from which players learn the stream
     ///
-    /// It is written when the first parameter sets have come, and again when they change. A player reads it by 'ffplay
-    /// -protocol_whitelist file,udp,rtp -i FILE', and VLC opens it.
+    /// It is written when the first parameter sets have come, and again when they change; a description that is there
+    /// already is replaced. A player reads it by 'ffplay -protocol_whitelist file,udp,rtp -i FILE'.
     #[arg(long, value_name = "FILE")]
     pub(super) sdp: Option<String>,
 }
