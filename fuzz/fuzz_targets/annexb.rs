@@ -1,5 +1,5 @@
 //! Any bytes as an H.264 byte stream: the chunks in which it comes make no difference, and each frame that is read
-//! can be packetized and put together again.
+//! can be packetized and put together again. Read part by part, with pauses, nothing is given out twice.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -22,6 +22,35 @@ fn read(stream: &[u8], chunk: usize) -> (Vec<Frame>, Result<Ending, MediaError>)
     (frames, ending)
 }
 
+/// Reads parts, with a pause after every `pause`th chunk.
+fn read_parts(stream: &[u8], chunk: usize, pause: usize) {
+    let mut reader = FrameReader::with_limit(None, LIMIT);
+    let mut bytes = 0;
+    let mut last = None;
+    let mut look = |reader: &mut FrameReader| {
+        while let Some(part) = reader.next_part() {
+            bytes += part.frame.size();
+            assert!(part.last || !part.frame.nals.is_empty());
+            let index = Some(part.frame.index);
+            assert!(if part.first { index > last } else { index == last }, "parts of a frame come together");
+            last = index;
+        }
+    };
+    for (place, chunk) in stream.chunks(chunk).enumerate() {
+        if reader.push(chunk).is_err() {
+            return;
+        }
+        if place % pause == 0 {
+            reader.flush();
+        }
+        look(&mut reader);
+    }
+    let _ = reader.finish();
+    look(&mut reader);
+    assert!(bytes <= stream.len());
+    let _ = reader.push_access_unit(stream);
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((&chunk, stream)) = data.split_first() else { return };
     let (frames, ending) = read(stream, usize::from(chunk) + 1);
@@ -35,6 +64,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(ending) = ending {
         assert_eq!(ending.frames, frames.len() as u64);
     }
+    read_parts(stream, usize::from(chunk) + 1, usize::from(chunk) % 7 + 1);
     let mut packetizer = Packetizer::new(PacketizerConfig { mtu: 300, ..PacketizerConfig::default() }).unwrap();
     for frame in &frames {
         assert!(frame.size() <= LIMIT + 4 * frame.nals.len() && frame.handover >= frame.capture);

@@ -1,64 +1,131 @@
 //! Frames from a SOURCE, read on a thread of their own, each with the moment at which it could be had.
 
+mod pipe;
+mod rtp;
+
 use std::fs::File;
-use std::io::{self, Read};
-use std::net::{SocketAddr, UdpSocket};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use timeous::clock;
-use timeous::core::{Duration, Instant};
-use timeous_media::{Ending, Frame, FrameRate, FrameReader, Playout, PlayoutConfig, PlayoutFrame, RTP_CLOCK_HZ};
+use timeous::core::Instant;
+use timeous_media::{Ending, FramePart, FrameRate, SessionDescription};
 
+pub(crate) use self::rtp::{RtpSource, Told};
 use crate::failure::Failure;
 use crate::place::Place;
 
 /// What comes from a source.
 pub(crate) enum Input {
-    /// A frame, when it was there to be sent, and of which of several encodings it is.
-    Frame(Box<Frame>, Instant, usize),
+    /// A frame, or a part of one.
+    Frame(Box<Captured>),
     /// The end, with what there is to say about it.
     End(Ending),
     /// It cannot be read any further.
     Broken(Failure),
 }
 
-/// How many frames may wait: a source that is ahead waits for the stream, not in memory.
+/// A frame, or some of its slices, out of a source.
+pub(crate) struct Captured {
+    pub(crate) part: FramePart,
+    pub(crate) timing: Timing,
+    /// Of which of several encodings it is.
+    pub(crate) encoding: usize,
+}
+
+/// When a frame was captured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Timing {
+    /// Whenever its time comes: it is of a file.
+    Paced,
+    /// At this instant; and to be shown at another one, where the source says so.
+    Live { captured: Instant, presented: Option<Instant> },
+}
+
+/// How many frames may wait: a file that is ahead waits for the stream, not in memory.
 const WAITING: usize = 64;
-const CHUNK: usize = 64 * 1024;
-/// How long RTP packets that come out of order are waited for.
-const REORDERING: Duration = Duration::from_millis(60);
-/// How long an RTP source may be silent before it is taken to have ended.
-const RTP_SILENCE: Duration = Duration::from_secs(5);
-/// An access unit delimiter: what follows is another frame (H.264 §7.3.2.4).
-const DELIMITER: [u8; 6] = [0, 0, 0, 1, 0x09, 0xf0];
+
+/// How a source is treated whose kind does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Pipes, sockets and RTP are live, files are paced.
+    ByKind,
+    /// Frames are captured when they come.
+    Live,
+    /// Frames come at the pace that the stream declares.
+    Paced,
+}
+
+/// A source that is being read.
+pub(crate) struct Opened {
+    pub(crate) input: Receiver<Input>,
+    pub(crate) is_live: bool,
+    /// How many encodings of the same pictures it has.
+    pub(crate) encodings: usize,
+}
 
 /// Starts to read.
-pub(crate) fn open(place: &Place, rate: Option<FrameRate>) -> Result<Receiver<Input>, Failure> {
+pub(crate) fn open(place: &Place, rate: Option<FrameRate>, pace: Pace, rtp: RtpSource) -> Result<Opened, Failure> {
     let (to, input) = sync_channel(WAITING);
     let frames = Frames { to, encoding: 0 };
-    match place {
-        Place::Standard => spawn(frames, move |frames| read_all(io::stdin().lock(), rate, frames)),
+    let is_live = match place {
+        Place::Standard => read(io::stdin(), rate, pace, frames),
         Place::File(path) => {
             let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
-            spawn(frames, move |frames| read_all(file, rate, frames));
+            read(file, rate, pace, frames)
+        }
+        Place::Sdp(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
+            let session =
+                SessionDescription::parse(&text).map_err(|error| Failure::Input(format!("{path}: {error}")))?;
+            let rtp = RtpSource {
+                payload_type: rtp.payload_type.or(Some(session.payload_type)),
+                parameter_sets: session.parameter_sets.clone(),
+            };
+            return open(&Place::Udp(listening_at(&session)), rate, pace, rtp);
         }
         Place::Udp(local) => {
+            if pace == Pace::Paced {
+                return Err(Failure::Usage("--file: RTP is live, and has times of its own".to_owned()));
+            }
             let socket = bind(*local)?;
-            spawn(frames, move |frames| read_rtp(&socket, frames));
+            join(&socket, *local)?;
+            spawn(frames, move |frames| rtp::read_rtp(&socket, &rtp, frames));
+            true
         }
+    };
+    Ok(Opened { input, is_live, encodings: 1 })
+}
+
+fn read(
+    from: impl io::Read + std::os::fd::AsFd + Send + 'static,
+    rate: Option<FrameRate>,
+    pace: Pace,
+    frames: Frames,
+) -> bool {
+    let is_live = match pace {
+        Pace::ByKind => pipe::is_live(&from),
+        Pace::Live => true,
+        Pace::Paced => false,
+    };
+    if is_live {
+        spawn(frames, move |frames| pipe::read_live(from, rate, frames, false));
+    } else {
+        spawn(frames, move |frames| pipe::read_file(from, rate, frames));
     }
-    Ok(input)
+    is_live
 }
 
 /// Reads H.264 as it comes out of a program, which may make several encodings of the same pictures.
-pub(crate) fn read_from(encodings: Vec<impl Read + Send + 'static>, rate: Option<FrameRate>) -> Receiver<Input> {
+pub(crate) fn read_from(encodings: Vec<File>, rate: Option<FrameRate>) -> Opened {
     let (to, input) = sync_channel(WAITING);
+    let count = encodings.len();
     for (output, encoding) in encodings.into_iter().zip(0..) {
         let frames = Frames { to: to.clone(), encoding };
-        spawn(frames, move |frames| read_all(output, rate, frames));
+        spawn(frames, move |frames| pipe::read_live(output, rate, frames, count > 1));
     }
-    input
+    Opened { input, is_live: true, encodings: count }
 }
 
 /// Binds a socket for plain RTP.
@@ -71,6 +138,27 @@ pub(crate) fn bind(local: SocketAddr) -> Result<UdpSocket, Failure> {
     })
 }
 
+/// Where a session is received: at its group, or at all addresses.
+fn listening_at(session: &SessionDescription) -> SocketAddr {
+    let any = match session.address {
+        Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(session.address.filter(IpAddr::is_multicast).unwrap_or(any), session.port)
+}
+
+/// Joins the group if the address is one of multicast.
+fn join(socket: &UdpSocket, local: SocketAddr) -> Result<(), Failure> {
+    let joined = match local {
+        SocketAddr::V4(v4) if v4.ip().is_multicast() => {
+            socket.join_multicast_v4(v4.ip(), &std::net::Ipv4Addr::UNSPECIFIED)
+        }
+        SocketAddr::V6(v6) if v6.ip().is_multicast() => socket.join_multicast_v6(v6.ip(), v6.scope_id()),
+        _ => Ok(()),
+    };
+    joined.map_err(|error| Failure::Environment(format!("cannot join the multicast group {local}: {error}")))
+}
+
 /// A reader that has nobody to read for ends by itself.
 struct Frames {
     to: SyncSender<Input>,
@@ -79,8 +167,8 @@ struct Frames {
 
 impl Frames {
     /// `false` if nobody is there any more.
-    fn give(&self, frame: Frame) -> bool {
-        self.to.send(Input::Frame(Box::new(frame), clock::now(), self.encoding)).is_ok()
+    fn give(&self, frame: Captured) -> bool {
+        self.to.send(Input::Frame(Box::new(frame))).is_ok()
     }
 }
 
@@ -93,93 +181,4 @@ fn spawn(frames: Frames, read: impl FnOnce(&Frames) -> Result<Ending, Failure> +
         // Nobody is there any more to hear of the end: just as well.
         let _ = frames.to.send(last);
     });
-}
-
-fn read_all(mut from: impl Read, rate: Option<FrameRate>, frames: &Frames) -> Result<Ending, Failure> {
-    let mut reader = FrameReader::new(rate);
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        let count = match from.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Failure::file("the source", &error)),
-        };
-        let pushed = reader.push(&chunk[..count]);
-        give(&mut reader, frames);
-        pushed?;
-    }
-    let ending = reader.finish()?;
-    give(&mut reader, frames);
-    Ok(ending)
-}
-
-fn give(reader: &mut FrameReader, frames: &Frames) {
-    while let Some(frame) = reader.next_frame() {
-        if !frames.give(frame) {
-            return;
-        }
-    }
-}
-
-fn read_rtp(socket: &UdpSocket, frames: &Frames) -> Result<Ending, Failure> {
-    let mut relabel = Relabel::default();
-    let mut playout = Playout::new(PlayoutConfig::new(REORDERING));
-    let mut datagram = vec![0; CHUNK];
-    let mut heard: Option<Instant> = None;
-    loop {
-        let now = clock::now();
-        if heard.is_some_and(|at| now.saturating_since(at) > RTP_SILENCE) {
-            break;
-        }
-        let due = playout.poll_timeout().map_or(Duration::from_millis(200), |at| at.saturating_since(now));
-        let wait = due.max(Duration::from_millis(1)).min(Duration::from_millis(200));
-        socket.set_read_timeout(Some(wait.into())).map_err(|error| Failure::file("the source", &error))?;
-        match socket.recv(&mut datagram) {
-            Ok(len) => {
-                heard = Some(clock::now());
-                // What is no RTP of this stream is counted, and not ours to mend.
-                let _ = playout.handle_packet(clock::now(), &datagram[..len]);
-            }
-            Err(_) => playout.handle_timeout(clock::now()),
-        }
-        while let Some(frame) = playout.poll_frame() {
-            relabel.push(&frame, frames)?;
-        }
-    }
-    playout.finish();
-    while let Some(frame) = playout.poll_frame() {
-        relabel.push(&frame, frames)?;
-    }
-    Ok(relabel.reader.finish()?)
-}
-
-/// Frames that came as RTP, with what late choice must know of them, on the clock that they came with.
-struct Relabel {
-    reader: FrameReader,
-    first: Option<i64>,
-}
-
-impl Default for Relabel {
-    fn default() -> Self {
-        Self { reader: FrameReader::new(None), first: None }
-    }
-}
-
-impl Relabel {
-    fn push(&mut self, frame: &PlayoutFrame, frames: &Frames) -> Result<(), Failure> {
-        let first = *self.first.get_or_insert(frame.ticks);
-        let ticks = u64::try_from(frame.ticks - first).unwrap_or(0);
-        self.reader.push(&frame.annexb)?;
-        self.reader.push(&DELIMITER)?;
-        while let Some(mut labelled) = self.reader.next_frame() {
-            labelled.rtp_ticks = ticks;
-            labelled.capture = Duration::from_nanos(ticks * 1_000_000_000 / u64::from(RTP_CLOCK_HZ));
-            labelled.handover = labelled.capture;
-            if !frames.give(labelled) {
-                break;
-            }
-        }
-        Ok(())
-    }
 }

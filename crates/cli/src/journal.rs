@@ -30,6 +30,16 @@ impl Journal {
         Ok(journal)
     }
 
+    /// Whether rows are written at all.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.out.is_some()
+    }
+
+    /// A packet that was handed over at `enqueued`.
+    pub(crate) fn entry(&self, adu: &MediaAdu, due: &Due, enqueued: Instant, deadline: Option<Instant>) -> Entry {
+        Entry::new(adu, due, enqueued, deadline, &|at| (at + self.unix_offset).as_nanos())
+    }
+
     /// Adds a row. It is made only if there is a journal; the function turns instants into Unix nanoseconds.
     pub(crate) fn row(&mut self, make: impl FnOnce(&dyn Fn(Instant) -> u64) -> String) -> Result<(), Failure> {
         let Some(out) = &mut self.out else { return Ok(()) };
@@ -56,7 +66,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// A packet that was handed over at `enqueued`.
-    pub(crate) fn new(
+    fn new(
         adu: &MediaAdu,
         due: &Due,
         enqueued: Instant,
@@ -65,7 +75,7 @@ impl Entry {
     ) -> Self {
         let (sequence, timestamp) = rtp_numbers(&adu.rtp);
         let deadline = deadline.map(|at| unix(at).to_string()).unwrap_or_default();
-        let (frame, captured, enqueued) = (&due.frame, unix(due.captured), unix(enqueued));
+        let (frame, captured, enqueued) = (&due.part.frame, unix(due.captured), unix(enqueued));
         let (index, kind, bytes) = (frame.index, frame.kind, adu.rtp.len());
         Self { row: format!("{timestamp},{sequence},{index},{kind:?},{bytes},{captured},{enqueued},{deadline}") }
     }

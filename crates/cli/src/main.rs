@@ -1,6 +1,7 @@
 //! The command line tool: sends and receives what goes stale, and emulates links to try it on.
 
 mod adapt;
+mod calling;
 mod cm;
 mod daemon;
 mod daemon_link;
@@ -12,10 +13,12 @@ mod input;
 mod interrupt;
 mod journal;
 mod meter;
+mod notice;
 mod output;
 mod paths;
 mod place;
 mod plain;
+mod random;
 mod recv;
 mod send;
 mod source;

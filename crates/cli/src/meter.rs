@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -38,22 +39,35 @@ enum Format {
 /// How often the line on the terminal is drawn anew.
 const REDRAW: Duration = Duration::from_millis(250);
 
+/// Where records go.
+struct Records {
+    out: Box<dyn Write + Send>,
+    header_written: bool,
+}
+
 /// Writes statistics when they are due.
 pub(crate) struct Meter {
-    out: Option<Box<dyn Write>>,
+    /// Shared by the meters of one process.
+    out: Option<Arc<Mutex<Records>>>,
     format: Format,
     interval: Duration,
     next_record: Instant,
-    header_written: bool,
     terminal: bool,
     next_line: Instant,
     line_width: usize,
 }
 
+impl MeterArgs {
+    /// Whether people want to hear of more than what goes wrong.
+    pub(crate) fn is_verbose(&self) -> bool {
+        !self.quiet
+    }
+}
+
 impl Meter {
     /// A meter as the arguments say.
     pub(crate) fn new(args: &MeterArgs) -> Result<Self, Failure> {
-        let out: Option<Box<dyn Write>> = match args.stats.as_deref() {
+        let out: Option<Box<dyn Write + Send>> = match args.stats.as_deref() {
             None => None,
             Some("-") => Some(Box::new(io::stderr())),
             Some(path) => {
@@ -64,11 +78,10 @@ impl Meter {
         let terminal = !args.quiet && io::stderr().is_terminal() && args.stats.as_deref() != Some("-");
         let now = clock::now();
         Ok(Self {
-            out,
+            out: out.map(|out| Arc::new(Mutex::new(Records { out, header_written: false }))),
             format: args.stats_format,
             interval: args.stats_interval,
             next_record: now + args.stats_interval,
-            header_written: false,
             terminal,
             next_line: now,
             line_width: 0,
@@ -79,6 +92,35 @@ impl Meter {
     pub(crate) fn is_due(&self) -> bool {
         let now = clock::now();
         (self.out.is_some() && now >= self.next_record) || (self.terminal && now >= self.next_line)
+    }
+
+    /// One for another stream, whose records go to the same place; the terminal's line is not its own.
+    pub(crate) fn another(&self) -> Self {
+        Self { out: self.out.clone(), terminal: false, ..*self }
+    }
+
+    /// Writes what is due of several streams.
+    pub(crate) fn write_all(&mut self, records: &[(Fields, String)]) -> Result<(), Failure> {
+        let now = clock::now();
+        if self.out.is_some() && now >= self.next_record {
+            self.next_record = now + self.interval;
+            records.iter().try_for_each(|(record, _)| self.record(record))?;
+        }
+        if let (true, Some((_, line))) = (self.terminal && now >= self.next_line, records.first()) {
+            self.next_line = now + REDRAW;
+            self.draw(&with_others(line, records.len()));
+        }
+        Ok(())
+    }
+
+    /// Writes the last records and leaves the last line standing.
+    pub(crate) fn finish_all(&mut self, records: &[(Fields, String)]) -> Result<(), Failure> {
+        records.iter().try_for_each(|(record, _)| self.record(record))?;
+        if let (true, Some((_, line))) = (self.terminal, records.first()) {
+            self.draw(&with_others(line, records.len()));
+            eprintln!();
+        }
+        Ok(())
     }
 
     /// Writes what is due.
@@ -112,7 +154,9 @@ impl Meter {
     }
 
     fn record(&mut self, record: &Fields) -> Result<(), Failure> {
-        let Some(out) = &mut self.out else { return Ok(()) };
+        let Some(out) = &self.out else { return Ok(()) };
+        let mut records = out.lock().unwrap_or_else(PoisonError::into_inner);
+        let Records { out, header_written } = &mut *records;
         // So that records of both ends can be laid side by side.
         let at = (clock::now() + clock::unix_offset()).as_nanos() / 1_000_000;
         let mut record = record.clone();
@@ -123,13 +167,20 @@ impl Meter {
             }
             Format::Csv => {
                 let header =
-                    (!self.header_written).then(|| record.keys().map(String::as_str).collect::<Vec<_>>().join(","));
-                self.header_written = true;
+                    (!*header_written).then(|| record.keys().map(String::as_str).collect::<Vec<_>>().join(","));
+                *header_written = true;
                 let row = record.values().map(field).collect::<Vec<_>>().join(",");
                 header.map_or(Ok(()), |header| writeln!(out, "{header}")).and_then(|()| writeln!(out, "{row}"))
             }
         };
         written.and_then(|()| out.flush()).map_err(|error| Failure::file("statistics", &error))
+    }
+}
+
+fn with_others(line: &str, streams: usize) -> String {
+    match streams {
+        0 | 1 => line.to_owned(),
+        _ => format!("{line}  (and {} more)", streams - 1),
     }
 }
 

@@ -1,120 +1,204 @@
-//! Frames to a SINK: a byte stream, an MP4 file, or RTP over plain UDP.
+//! Frames to a SINK: a queue that never makes the stream wait, and behind it a thread that writes.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+mod args;
+mod error;
+mod file;
+mod nals;
+mod queue;
+mod rtp;
+mod told;
+mod writer;
 
-use timeous::core::{Duration, References};
-use timeous_media::annexb::NalSplitter;
-use timeous_media::mp4::Mp4Writer;
-use timeous_media::{Frame, Packetizer, PacketizerConfig, PlayoutFrame};
+use std::sync::Arc;
+use std::thread;
 
+use timeous::core::Duration;
+use timeous_media::{PlayoutFrame, annexb};
+
+pub(crate) use self::args::SinkArgs;
+use self::nals::{AUD, MAX_SETS, is_set, nals_of, type_of};
+use self::queue::Queue;
+pub(crate) use self::queue::SinkStats;
+use self::told::Told;
+use self::writer::Writer;
 use crate::failure::Failure;
-use crate::input::bind;
 use crate::place::Place;
 
-/// Where received frames go.
-pub(crate) enum Output {
-    /// An Annex B byte stream.
-    Bytes(Box<dyn Write>, String),
-    /// An MP4 file, written fragment by fragment.
-    Mp4(Box<Mp4Writer>, File, String),
-    /// RTP packets.
-    Rtp(Box<RtpOutput>),
-}
+/// Longest time that a sink may take for what waits at the end of the stream.
+const LAST_FRAMES: Duration = Duration::from_secs(5);
 
-/// RTP over plain UDP.
-pub(crate) struct RtpOutput {
-    socket: UdpSocket,
-    to: SocketAddr,
-    packetizer: Packetizer,
+/// Where received frames go.
+pub(crate) struct Output {
+    queue: Arc<Queue>,
+    name: String,
+    /// Frames left out since the sink was last fast enough.
+    missed: u64,
+    /// Parameter sets of these frames, which come only once.
+    missed_sets: Vec<Vec<u8>>,
+    told: Told,
 }
 
 impl Output {
-    /// Opens a sink, so that a mistake shows before anything has come.
-    pub(crate) fn open(place: &Place) -> Result<Self, Failure> {
-        match place {
-            Place::Standard => Ok(Self::Bytes(Box::new(io::stdout().lock()), "standard output".to_owned())),
-            Place::File(path) => {
-                let file = File::create(path).map_err(|error| Failure::file(path, &error))?;
-                if path.ends_with(".mp4") {
-                    return Ok(Self::Mp4(Box::new(Mp4Writer::new()), file, path.clone()));
-                }
-                Ok(Self::Bytes(Box::new(BufWriter::new(file)), path.clone()))
-            }
-            Place::Udp(to) => {
-                let any = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-                let socket = bind(SocketAddr::new(any, 0))?;
-                let packetizer = Packetizer::new(PacketizerConfig::default())?;
-                Ok(Self::Rtp(Box::new(RtpOutput { socket, to: *to, packetizer })))
-            }
-        }
+    /// Prepares a sink, so that a mistake shows before anything has come. A file is made with the first frame only.
+    pub(crate) fn open(place: &Place, args: &SinkArgs) -> Result<Self, Failure> {
+        let writer = Writer::new(place, args)?;
+        let queue = Arc::new(Queue::default());
+        let name = writer.name();
+        thread::spawn({
+            let (queue, name) = (queue.clone(), name.clone());
+            move || writer::run(writer, &queue, &name)
+        });
+        Ok(Self { queue, name, missed: 0, missed_sets: Vec::new(), told: Told::default() })
     }
 
-    /// Writes a frame.
+    /// Hands a frame to the sink, without waiting for it. A sink that is slow gets no more frames until one comes at which
+    /// a decoder can begin, and there is room for it.
+    ///
+    /// # Errors
+    /// [`Failure::Environment`] once, if the sink is gone. The stream may go on; later frames are only counted.
     pub(crate) fn write(&mut self, frame: &PlayoutFrame) -> Result<(), Failure> {
-        match self {
-            Self::Bytes(out, name) => {
-                let written = out.write_all(&frame.annexb).and_then(|()| out.flush());
-                written.map_err(|error| Failure::file(name, &error))
+        let goes_on = self.missed == 0 || frame.is_entry;
+        if goes_on && self.offer(frame) {
+            if self.missed > 0 {
+                self.told.recovery(&format!("{} keeps up again; {} frames were left out", self.name, self.missed));
+                self.missed = 0;
+                self.missed_sets.clear();
             }
-            Self::Mp4(writer, file, name) => {
-                writer.push(frame).map_err(|error| Failure::Environment(format!("{name}: {error}")))?;
-                file.write_all(&writer.take()).map_err(|error| Failure::file(name, &error))
+        } else {
+            self.miss(frame);
+        }
+        self.queue.take_failure().map_or(Ok(()), Err)
+    }
+
+    /// Puts a frame into the queue, behind the parameter sets that were left out; `false` if it is full.
+    fn offer(&self, frame: &PlayoutFrame) -> bool {
+        if self.missed_sets.is_empty() {
+            return self.queue.push(frame);
+        }
+        let mut nals = nals_of(&frame.annexb);
+        // A delimiter stays in front (H.264 §7.4.1.2.3).
+        let at = usize::from(nals.first().is_some_and(|nal| type_of(nal) == AUD));
+        nals.splice(at..at, self.missed_sets.iter().cloned());
+        let mut annexb = Vec::with_capacity(frame.annexb.len());
+        annexb::write(nals.iter().map(Vec::as_slice), &mut annexb);
+        self.queue.push(&PlayoutFrame { annexb, ..frame.clone() })
+    }
+
+    fn miss(&mut self, frame: &PlayoutFrame) {
+        self.missed += 1;
+        self.queue.count_missed();
+        for set in nals_of(&frame.annexb).into_iter().filter(|nal| is_set(nal)) {
+            self.missed_sets.retain(|known| *known != set);
+            if self.missed_sets.len() < MAX_SETS {
+                self.missed_sets.push(set);
             }
-            Self::Rtp(out) => out.write(frame),
+        }
+        if self.missed == 1 && !self.queue.is_gone() {
+            self.told.trouble(&format!("{} is too slow: frames are left out until it keeps up", self.name));
         }
     }
 
-    /// Completes what was written.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
-        match self {
-            Self::Bytes(mut out, name) => out.flush().map_err(|error| Failure::file(&name, &error)),
-            Self::Mp4(writer, _, name) if writer.frames() == 0 => {
-                Err(Failure::Peer(format!("{name}: no frame came, so that there is nothing to keep")))
-            }
-            Self::Mp4(mut writer, mut file, name) => {
-                writer.finish();
-                file.write_all(&writer.take()).map_err(|error| Failure::file(&name, &error))
-            }
-            Self::Rtp(_) => Ok(()),
-        }
+    /// The counts so far.
+    pub(crate) fn stats(&self) -> SinkStats {
+        self.queue.stats()
+    }
+
+    /// Completes what was written, and waits for it a few seconds at most. Then the counts are final.
+    ///
+    /// # Errors
+    /// [`Failure::Environment`] if the sink is gone and [`write`](Self::write) has not said so, or is too slow;
+    /// [`Failure::Peer`] if there is no MP4 file since no frame came.
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+        self.queue.finish(LAST_FRAMES, &self.name)
     }
 }
 
-impl RtpOutput {
-    fn write(&mut self, frame: &PlayoutFrame) -> Result<(), Failure> {
-        for adu in self.packetizer.packetize(&as_sent(frame)?) {
-            match self.socket.send_to(&adu.rtp, self.to) {
-                Ok(_) => {}
-                // Nobody listens there (yet): a player may be started later.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                Err(error) => return Err(Failure::file(&format!("udp://{}", self.to), &error)),
-            }
-        }
-        Ok(())
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
 
-/// A frame as a packetizer takes it. Its worth and its references are for those who choose, and nobody does here.
-fn as_sent(frame: &PlayoutFrame) -> Result<Frame, Failure> {
-    let mut splitter = NalSplitter::new(frame.annexb.len() + 1);
-    splitter.push(&frame.annexb)?;
-    splitter.finish()?;
-    Ok(Frame {
-        index: 0,
-        kind: frame.kind,
-        reference: frame.reference,
-        frame_num: 0,
-        entry: None,
-        gop_position: 0,
-        display_index: 0,
-        capture: Duration::ZERO,
-        handover: Duration::ZERO,
-        duration: Duration::ZERO,
-        rtp_ticks: u64::from(frame.rtp_timestamp),
-        references: References::NONE,
-        priority: timeous::core::Priority::NORMAL,
-        nals: std::iter::from_fn(|| splitter.next_nal()).collect(),
-    })
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use timeous::clock;
+    use timeous::core::Instant;
+    use timeous_media::FrameKind;
+
+    use super::*;
+
+    /// A megabyte of one NAL unit of this type, behind others.
+    fn frame(before: &[&[u8]], kind: u8, is_entry: bool) -> PlayoutFrame {
+        let mut last = vec![0xaa; 1 << 20];
+        last[0] = kind;
+        let mut annexb = Vec::new();
+        annexb::write(before.iter().copied().chain([&last[..]]), &mut annexb);
+        PlayoutFrame {
+            annexb,
+            rtp_timestamp: 0,
+            ticks: 0,
+            decode_ticks: 0,
+            is_entry,
+            kind: if is_entry { FrameKind::Idr } else { FrameKind::P },
+            reference: true,
+            captured_at: Instant::ZERO,
+            presented_at: Instant::ZERO,
+            arrived_at: Instant::ZERO,
+            completed_at: Instant::ZERO,
+            playout_at: Instant::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_slow_sink_gets_frames_again_from_an_entry_point_on_with_the_sets_that_it_missed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fifo").to_str().unwrap().to_owned();
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let mut output = Output::open(&Place::File(path.clone()), &SinkArgs::default()).unwrap();
+        let began = clock::now();
+        // Nobody has opened the FIFO yet: the thread takes at most one frame out of the queue.
+        for _ in 0..30 {
+            output.write(&frame(&[], 0x41, false)).unwrap();
+        }
+        output.write(&frame(&[&[0x67, 1], &[0x68, 2]], 0x65, true)).unwrap();
+        assert!(clock::now().saturating_since(began) < Duration::from_secs(2), "the stream was stalled");
+        let missed = output.stats().frames_not_written;
+        assert!((15..=16).contains(&missed), "{missed} were left out");
+
+        let reader = thread::spawn(move || {
+            let mut all = Vec::new();
+            File::open(path).unwrap().read_to_end(&mut all).unwrap();
+            all
+        });
+        while output.stats().frames_written + missed < 31 {
+            thread::yield_now();
+        }
+        output.write(&frame(&[], 0x41, false)).unwrap();
+        output.write(&frame(&[&[0x09, 0xf0]], 0x65, true)).unwrap();
+        output.write(&frame(&[], 0x41, false)).unwrap();
+        output.finish().unwrap();
+        let all = reader.join().unwrap();
+        let types: Vec<u8> = nals_of(&all).iter().map(|nal| type_of(nal)).collect();
+        let before = 31 - missed as usize;
+        assert_eq!(types[..before], vec![1; before]);
+        assert_eq!(types[before..], [9, 7, 8, 5, 1]);
+        let stats = output.stats();
+        assert_eq!((stats.frames_not_written, stats.frames_written), (missed + 1, before as u64 + 2));
+        assert_eq!(stats.byte_written, all.len() as u64);
+    }
+
+    #[test]
+    fn a_sink_that_is_gone_is_told_once_and_later_frames_are_counted() {
+        let place = Place::File("/dev/full".to_owned());
+        let mut output = Output::open(&place, &SinkArgs::default()).unwrap();
+        let mut failures = Vec::new();
+        while !output.queue.is_gone() || failures.is_empty() {
+            failures.extend(output.write(&frame(&[], 0x65, true)).err());
+        }
+        for _ in 0..5 {
+            failures.extend(output.write(&frame(&[], 0x65, true)).err());
+        }
+        let [Failure::Environment(told)] = &failures[..] else { panic!("{failures:?}") };
+        assert!(told.contains("/dev/full") && told.contains("No space"), "{told}");
+        assert!(output.stats().frames_not_written >= 6 && output.stats().frames_written == 0);
+        output.finish().unwrap();
+    }
 }

@@ -13,6 +13,8 @@ pub(crate) enum Place {
     Standard,
     /// A file.
     File(String),
+    /// RTP as a session description says: a file that ends with .sdp.
+    Sdp(String),
     /// RTP over plain UDP: from this local address, or to this remote one.
     Udp(SocketAddr),
 }
@@ -22,11 +24,17 @@ impl Place {
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         match text.split_once("://") {
             None if text == "-" => Ok(Self::Standard),
-            None => Ok(Self::File(text.to_owned())),
-            Some(("file", path)) => Ok(Self::File(path.to_owned())),
+            None => Ok(Self::file(text)),
+            Some(("file", path)) => Ok(Self::file(path)),
             Some(("udp", address)) => udp(address).map(Self::Udp),
             Some(_) => Err(Failure::Usage(format!("'{text}': use a file, '-', or udp://host:port"))),
         }
+    }
+}
+
+impl Place {
+    fn file(path: &str) -> Self {
+        if path.ends_with(".sdp") { Self::Sdp(path.to_owned()) } else { Self::File(path.to_owned()) }
     }
 }
 

@@ -1,18 +1,20 @@
 //! `timeous recv`: what came in time and can be decoded, as H.264 for a file, a pipe or a player.
 
-use clap::Args;
-use serde::Serialize;
-use serde_json::Value;
-use timeous::core::units::parse_duration;
-use timeous::core::{Duration, Instant};
-use timeous::{Arrival, Receiver, clock};
-use timeous_media::{FrameFate, FrameKind, Playout, PlayoutConfig};
+mod callers;
+mod screen;
 
+use clap::Args;
+use timeous::core::units::parse_duration;
+use timeous::core::{Duration, Priority};
+use timeous::{Arrival, Hints, Listener, PlayoutName, Receiver, Role, Sender, Uri, clock};
+
+use self::screen::Screen;
+use crate::calling::Calling;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::journal::Journal;
-use crate::meter::{Fields, Meter, MeterArgs, record};
-use crate::output::Output;
+use crate::meter::{Meter, MeterArgs, record};
+use crate::notice::tell;
+use crate::output::{Output, SinkArgs};
 use crate::place::{Peer, Place};
 use crate::plain::PlainReceiver;
 
@@ -20,7 +22,9 @@ use crate::plain::PlainReceiver;
 ///
 /// URI is timeous://:port?latency=…, or udp://:port for RTP without congestion control. SINK is a file (raw H.264, or
 /// MP4 if its name ends with .mp4), '-' for standard output, or udp://host:port for RTP to a player. Only frames that
-/// are whole, decodable and in time are written, as soon as they are.
+/// are whole, decodable and in time are written, at a constant delay after their capture. It goes on until it is
+/// interrupted, over breaks of the path and restarts of the sender, one caller after another (with reconnect=off in
+/// the URI, for one stream); with %n in the name of the file, any number of callers at once, each with a file of its own.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = crate::help::uri_and_exit_codes())]
 pub(crate) struct RecvArgs {
@@ -31,192 +35,221 @@ pub(crate) struct RecvArgs {
     /// With udp://: the time from capture to playout
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = parse_duration)]
     latency: Duration,
+    /// Give frames out as soon as they can be decoded: playout=immediate in the URI says the same
+    #[arg(long)]
+    immediate: bool,
+    /// With udp://: the RTP payload type, where it is not the first dynamic one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127))]
+    pt: Option<u8>,
     /// Write a line for each frame to this CSV file: its times, and what became of it
     #[arg(long, value_name = "FILE")]
     frames: Option<String>,
     #[command(flatten)]
+    sink_args: SinkArgs,
+    #[command(flatten)]
     meter: MeterArgs,
 }
 
-/// How long at most nothing is looked at.
-const TICK: Duration = Duration::from_millis(100);
+/// How long callers that have nothing to say are waited for before they make room for another.
+const WAIT: Duration = Duration::from_millis(200);
 
 /// Runs the command.
 pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
     let place = Place::parse(&args.sink)?;
-    let peer = Peer::parse(&args.uri)?;
-    let output = Output::open(&place)?;
-    // Until somebody has called there is nothing to keep, and a signal ends the process as usual.
     let interrupt = || Interrupt::new().map_err(|error| Failure::Environment(error.to_string()));
-    match peer {
+    match Peer::parse(&args.uri)? {
         Peer::Timeous(uri) => {
-            let mut receiver = Receiver::open(&uri)?;
-            let interrupt = interrupt()?;
+            let args = &RecvArgs {
+                immediate: args.immediate || uri.options.playout == PlayoutName::Immediate,
+                ..args.clone()
+            };
+            if callers::are_several(&place) && uri.options.reconnects() {
+                return callers::receive(args, &uri, &place, &interrupt()?);
+            }
+            let output = Output::open(&place, &args.sink_args)?;
             let screen = Screen::new(args, uri.options.latency, output)?;
-            receive(&mut receiver, screen, &interrupt)
+            let line = Line::open(&uri)?;
+            OneByOne { line, screen, meter: Meter::new(&args.meter)?, interrupt: interrupt()? }.run()
         }
         Peer::Udp(local) => {
+            let output = Output::open(&place, &args.sink_args)?;
             let mut receiver = PlainReceiver::new(local)?;
-            let interrupt = interrupt()?;
             let screen = Screen::new(args, args.latency, output)?;
-            receive_plainly(&mut receiver, screen, &interrupt)
+            receive_plainly(&mut receiver, screen, Meter::new(&args.meter)?, &interrupt()?)
         }
     }
 }
 
-fn receive(receiver: &mut Receiver, mut screen: Screen, interrupt: &Interrupt) -> Result<(), Failure> {
+/// Where streams come from, one after another.
+enum Line {
+    /// From who calls; once, or again and again.
+    Listen(Listener, bool),
+    /// From who is called.
+    Call(Calling),
+}
+
+impl Line {
+    fn open(uri: &Uri) -> Result<Self, Failure> {
+        match &uri.role {
+            Role::Caller { .. } => Ok(Self::Call(Calling::begin(uri)?)),
+            Role::Listener { .. } => {
+                let listener = Listener::open(uri)?;
+                // Whoever else calls is told that another one is being served.
+                listener.set_room(Some(1));
+                tell(format_args!("listening at {}", listener.local_addr()));
+                Ok(Self::Listen(listener, uri.options.reconnects()))
+            }
+        }
+    }
+
+    /// The next stream, if one comes within a moment.
+    fn wait(&mut self, limit: Duration) -> Result<Option<(Sender, Receiver)>, Failure> {
+        let deadline = clock::now() + limit;
+        match self {
+            Self::Listen(listener, _) => Ok(listener.accept(Some(deadline))?.map(|incoming| incoming.accept())),
+            Self::Call(calling) => {
+                calling.wait(deadline);
+                calling.poll()
+            }
+        }
+    }
+
+    /// The stream has ended: whether another one may come.
+    fn again(&mut self) -> bool {
+        match self {
+            Self::Listen(_, false) => false,
+            Self::Listen(listener, true) => {
+                listener.set_room(Some(1));
+                true
+            }
+            Self::Call(calling) => calling.again(),
+        }
+    }
+}
+
+/// One stream after another, into one sink.
+struct OneByOne {
+    line: Line,
+    screen: Screen,
+    meter: Meter,
+    interrupt: Interrupt,
+}
+
+impl OneByOne {
+    fn run(mut self) -> Result<(), Failure> {
+        let mut last = record(&[&timeous::Stats::default()]);
+        let ended = loop {
+            if self.interrupt.is_set() {
+                break Ok(());
+            }
+            if let Err(failure) = self.screen.pass_time() {
+                break Err(failure);
+            }
+            let limit = self.screen.due().saturating_since(clock::now()).min(WAIT);
+            let (sender, receiver) = match self.line.wait(limit) {
+                Ok(Some(pair)) => pair,
+                Ok(None) => {
+                    if self.meter.is_due() {
+                        let (fields, _) = self.screen.record(&last);
+                        self.meter.write(&fields, "waiting for a sender")?;
+                    }
+                    continue;
+                }
+                Err(failure) => break Err(failure),
+            };
+            let ended = serve(sender, receiver, &mut self.screen, &mut self.meter, &self.interrupt, &mut last);
+            match ended {
+                Err(End::Sink(failure)) => break Err(failure),
+                _ if self.interrupt.is_set() => break Ok(()),
+                Ok(()) if !self.line.again() => break Ok(()),
+                Err(End::Stream(failure)) if !self.line.again() => break Err(failure),
+                Ok(()) => tell(format_args!("the stream has ended: {}; waiting for the next", self.screen.summary())),
+                Err(End::Stream(failure)) => tell(format_args!("{failure}; waiting for the sender to come back")),
+            }
+        };
+        let finished = self.screen.finish(&last, &mut self.meter);
+        ended.and(finished)
+    }
+}
+
+/// Why a stream is over.
+pub(super) enum End {
+    /// The stream's own end.
+    Stream(Failure),
+    /// What it goes to cannot take it any more.
+    Sink(Failure),
+}
+
+/// Serves one stream until its end.
+fn serve(
+    mut sender: Sender,
+    mut receiver: Receiver,
+    screen: &mut Screen,
+    meter: &mut Meter,
+    interrupt: &Interrupt,
+    last: &mut crate::meter::Fields,
+) -> Result<(), End> {
+    let peer = receiver.peer().map_or_else(|| "the sender".to_owned(), |peer| peer.to_string());
+    tell(format_args!("connected: {peer}"));
+    screen.begin_stream();
     let mut closing = false;
     let ended = loop {
         if interrupt.is_set() && !closing {
             closing = true;
             receiver.close();
         }
-        match receiver.receive(Some(screen.due())) {
-            Ok(Arrival::Data(received)) => screen.take(received.at, &received.bytes)?,
-            Ok(Arrival::Nothing) => screen.pass_time()?,
+        let shown = match receiver.receive(Some(screen.due())) {
+            Ok(Arrival::Data(received)) => screen.take(received.at, &received.bytes),
+            Ok(Arrival::Nothing) => screen.pass_time(),
             Ok(Arrival::End) => break Ok(()),
             // Whether the sender has heard of it is no matter to one who has had enough.
             Err(_) if closing => break Ok(()),
-            Err(error) => break Err(Failure::from(error)),
+            Err(error) => break Err(End::Stream(Failure::from(error))),
+        };
+        if let Err(failure) = shown {
+            receiver.close();
+            break Err(End::Sink(failure));
         }
-        if screen.meter.is_due() {
-            screen.report(&record(&[&receiver.stats()]))?;
+        for message in screen.control() {
+            let hints = Hints { priority: Priority::HIGHEST, ..Hints::default() };
+            // A full ring, or an end that is told next.
+            let _ = sender.send(&message.write(), hints);
+        }
+        while sender.poll_delivery().is_some() {}
+        if meter.is_due() {
+            let mut stream = record(&[&receiver.stats()]);
+            stream.insert("peer".to_owned(), peer.clone().into());
+            let (fields, line) = screen.record(&stream);
+            meter.write(&fields, &line).map_err(End::Sink)?;
         }
     };
-    let finished = screen.finish(&record(&[&receiver.stats()]));
-    ended?;
-    finished
+    *last = record(&[&receiver.stats()]);
+    last.insert("peer".to_owned(), peer.into());
+    ended
 }
 
-fn receive_plainly(receiver: &mut PlainReceiver, mut screen: Screen, interrupt: &Interrupt) -> Result<(), Failure> {
-    while !interrupt.is_set() && !receiver.has_ended() {
+fn receive_plainly(
+    receiver: &mut PlainReceiver,
+    mut screen: Screen,
+    mut meter: Meter,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    screen.begin_stream();
+    let mut look = |screen: &mut Screen, meter: &mut Meter| {
         match receiver.receive(screen.due())? {
             Some((packet, at)) => screen.take(at, packet)?,
             None => screen.pass_time()?,
         }
-        if screen.meter.is_due() {
-            screen.report(&record(&[receiver.stats()]))?;
+        if meter.is_due() {
+            let (fields, line) = screen.record(&record(&[receiver.stats()]));
+            meter.write(&fields, &line)?;
         }
+        Ok(!receiver.has_ended())
+    };
+    let mut ended = Ok(true);
+    while matches!(ended, Ok(true)) && !interrupt.is_set() {
+        ended = look(&mut screen, &mut meter);
     }
-    screen.finish(&record(&[receiver.stats()]))
-}
-
-/// What became of the frames of which something came.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Counts {
-    frames_decodable: u64,
-    i_frames_decodable: u64,
-    frames_incomplete: u64,
-    frames_late: u64,
-    frames_reference_missing: u64,
-    frames_unreadable: u64,
-    pkt_rcv_loss_total: u64,
-    pkt_rcv_belated: u64,
-    pkt_rcv_duplicate: u64,
-    pkt_rcv_refused: u64,
-}
-
-/// The playout, and where it goes.
-struct Screen {
-    playout: Playout,
-    output: Output,
-    frames: Journal,
-    meter: Meter,
-    counts: Counts,
-}
-
-impl Screen {
-    fn new(args: &RecvArgs, latency: Duration, output: Output) -> Result<Self, Failure> {
-        Ok(Self {
-            playout: Playout::new(PlayoutConfig::new(latency)),
-            output,
-            frames: Journal::new(args.frames.as_deref(), "rtp_timestamp,kind,fate,completed,playout,packets,bytes")?,
-            meter: Meter::new(&args.meter)?,
-            counts: Counts::default(),
-        })
-    }
-
-    /// When something is to be done at the latest.
-    fn due(&self) -> Instant {
-        let tick = clock::now() + TICK;
-        self.playout.poll_timeout().map_or(tick, |due| due.min(tick))
-    }
-
-    fn take(&mut self, at: Instant, packet: &[u8]) -> Result<(), Failure> {
-        // What is no RTP of this stream is counted, and not ours to mend.
-        let _ = self.playout.handle_packet(at, packet);
-        self.show()
-    }
-
-    fn pass_time(&mut self) -> Result<(), Failure> {
-        self.playout.handle_timeout(clock::now());
-        self.show()
-    }
-
-    fn show(&mut self) -> Result<(), Failure> {
-        while let Some(frame) = self.playout.poll_frame() {
-            self.output.write(&frame)?;
-        }
-        while let Some(report) = self.playout.poll_report() {
-            let kind = report.kind.map(|kind| format!("{kind:?}")).unwrap_or_default();
-            let counts = &mut self.counts;
-            match report.fate {
-                FrameFate::Decodable => {
-                    counts.frames_decodable += 1;
-                    let intra = matches!(report.kind, Some(FrameKind::Idr | FrameKind::I));
-                    counts.i_frames_decodable += u64::from(intra);
-                }
-                FrameFate::Incomplete => counts.frames_incomplete += 1,
-                FrameFate::Late => counts.frames_late += 1,
-                FrameFate::ReferenceMissing => counts.frames_reference_missing += 1,
-                FrameFate::Unreadable => counts.frames_unreadable += 1,
-            }
-            self.frames.row(|unix| {
-                let completed = report.completed_at.map(|at| unix(at).to_string()).unwrap_or_default();
-                let (timestamp, fate, playout) = (report.rtp_timestamp, report.fate, unix(report.playout_at));
-                format!("{timestamp},{kind},{fate:?},{completed},{playout},{},{}", report.packets, report.bytes)
-            })?;
-        }
-        Ok(())
-    }
-
-    fn count_packets(&mut self) {
-        let stats = self.playout.stats();
-        self.counts.pkt_rcv_loss_total = stats.lost;
-        self.counts.pkt_rcv_belated = stats.late;
-        self.counts.pkt_rcv_duplicate = stats.duplicate;
-        self.counts.pkt_rcv_refused = stats.refused;
-    }
-
-    fn report(&mut self, stream: &Fields) -> Result<(), Failure> {
-        self.count_packets();
-        let record = record(&[stream, &self.counts]);
-        self.meter.write(&record, &line(&record))
-    }
-
-    fn finish(mut self, stream: &Fields) -> Result<(), Failure> {
-        self.playout.finish();
-        self.show()?;
-        self.count_packets();
-        let record = record(&[stream, &self.counts]);
-        self.meter.finish(&record, &line(&record))?;
-        self.frames.finish()?;
-        self.output.finish()
-    }
-}
-
-fn line(record: &Fields) -> String {
-    let number = |name: &str| record.get(name).and_then(Value::as_f64).unwrap_or(0.0);
-    format!(
-        "{:6.1} s  {:7.0} kbit/s  {:7} packets  frames in time {} (I {})  incomplete {}  late {}  undecodable {}",
-        number("msTimeStamp") / 1e3,
-        number("mbpsRecvRate") * 1e3,
-        number("pktRecvTotal"),
-        number("framesDecodable"),
-        number("iFramesDecodable"),
-        number("framesIncomplete"),
-        number("framesLate"),
-        number("framesReferenceMissing"),
-    )
+    let finished = screen.finish(&record(&[receiver.stats()]), &mut meter);
+    ended.map(|_| ()).and(finished)
 }

@@ -1,28 +1,36 @@
-//! `timeous send`: H.264 from a file, a pipe or RTP, to a Timeous receiver, in time or not at all.
+//! `timeous send`: H.264 from a file, a pipe or RTP, to Timeous receivers, in time or not at all.
 
-use std::collections::BTreeMap;
+mod link;
+mod outlet;
+
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use clap::Args;
 use serde::Serialize;
-use timeous::core::{AduSeq, Duration, Fate, Instant};
-use timeous::{Hints, SendError, Sender, clock};
-use timeous_media::{FrameKind, FrameRate, MediaAdu, Packetizer, PacketizerConfig};
+use timeous::core::Duration;
+use timeous::{CloseReason, Status, clock};
+use timeous_media::{FrameRate, Packetizer, PacketizerConfig};
 
+use self::link::Link;
+use self::outlet::Outlet;
 use crate::adapt::{AdaptArgs, Encoder};
 use crate::failure::Failure;
-use crate::input;
+use crate::input::{self, Opened, Pace, RtpSource};
 use crate::interrupt::Interrupt;
-use crate::journal::{Entry, JOURNAL, Journal, fate_name};
+use crate::journal::{JOURNAL, Journal};
 use crate::meter::{Meter, MeterArgs, record};
+use crate::notice::tell;
 use crate::place::{Peer, Place};
 use crate::plain::PlainSender;
 use crate::source::{Due, Next, Source};
 
 /// Sends live H.264 video
 ///
-/// SOURCE is a raw H.264 (Annex B) file, '-' for standard input, udp://:port for RTP, or with --adapt what is to be
-/// encoded. A file is sent at the speed at which it plays. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without congestion control.
+/// SOURCE is a raw H.264 (Annex B) file, '-' for standard input, udp://:port for RTP, an SDP file (.sdp) that describes
+/// RTP, or with --adapt what is to be encoded. A file is sent at the speed at which it plays; pipes and RTP are live:
+/// what nobody takes in time is given up. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without
+/// congestion control. With a host it calls, again and again if it has to; without one it waits for any number of receivers.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = crate::help::uri_and_exit_codes())]
 pub(crate) struct SendArgs {
@@ -30,9 +38,18 @@ pub(crate) struct SendArgs {
     source: String,
     /// Where it goes
     uri: String,
-    /// Frames a second, where the video does not say or says it wrong, such as 25 or 30000/1001
+    /// Frames a second of a file that does not say, or says it wrong, such as 25 or 30000/1001
     #[arg(long, value_name = "RATE", value_parser = parse_frame_rate)]
     fps: Option<FrameRate>,
+    /// Take frames for captured when they come, even from a file
+    #[arg(long, conflicts_with = "file")]
+    live: bool,
+    /// Send at the pace that the stream declares, even from a pipe
+    #[arg(long)]
+    file: bool,
+    /// With an RTP source: its payload type, where it is not the first dynamic one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127))]
+    pt: Option<u8>,
     /// Write a line for each packet to this CSV file: its times, its deadline, and what became of it
     #[arg(long, value_name = "FILE")]
     journal: Option<String>,
@@ -57,42 +74,55 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     match Peer::parse(&args.uri)? {
         Peer::Timeous(mut uri) => {
             args.adapt.set_policy(&mut uri)?;
-            // The first frame is waited for before anybody is called: a source that is none should not trouble a receiver.
-            let (mut source, encoder) = open(args)?;
-            let sender = Sender::open(&uri)?;
-            Streaming::new(args, sender, encoder)?.run(&mut source)
+            let (opened, encoder) = open(args)?;
+            // A live source waits for nobody, and so its receiver is called meanwhile. Before a file's first frame has been
+            // read nobody is: one that is no video should not trouble a receiver.
+            let early = if opened.is_live { Some(Outlet::open(&uri)?) } else { None };
+            let (source, encoder) = begin(opened, encoder)?;
+            let outlet = early.map_or_else(|| Outlet::open(&uri), Ok)?;
+            Streaming::new(args, uri.options.latency, outlet, source, encoder)?.run()
         }
         Peer::Udp(to) => {
             args.adapt.refuse(&args.uri)?;
-            send_plainly(args, to, &mut open(args)?.0)
+            let (opened, encoder) = open(args)?;
+            send_plainly(args, to, &mut begin(opened, encoder)?.0)
         }
     }
 }
 
 /// The source, and the encoder that it comes from if there is one.
-fn open(args: &SendArgs) -> Result<(Source, Option<Encoder>), Failure> {
-    match args.adapt.start(&args.source)? {
-        Some((mut encoder, outputs)) => {
-            let encodings = outputs.len();
-            match Source::new(input::read_from(outputs, args.fps)) {
-                Ok(source) => Ok((source.live(encodings), Some(encoder))),
-                Err(failure) => Err(encoder.explain(failure)),
-            }
-        }
-        None => Ok((Source::new(input::open(&Place::parse(&args.source)?, args.fps)?)?, None)),
+fn open(args: &SendArgs) -> Result<(Opened, Option<Encoder>), Failure> {
+    if let Some((encoder, outputs)) = args.adapt.start(&args.source)? {
+        return Ok((input::read_from(outputs, args.fps), Some(encoder)));
+    }
+    let pace = match (args.live, args.file) {
+        (true, _) => Pace::Live,
+        (_, true) => Pace::Paced,
+        _ => Pace::ByKind,
+    };
+    let rtp = RtpSource { payload_type: args.pt, ..RtpSource::default() };
+    Ok((input::open(&Place::parse(&args.source)?, args.fps, pace, rtp)?, None))
+}
+
+/// Waits for the first frame.
+fn begin(opened: Opened, encoder: Option<Encoder>) -> Result<(Source, Option<Encoder>), Failure> {
+    match (Source::new(opened), encoder) {
+        (Ok(source), encoder) => Ok((source, encoder)),
+        (Err(failure), Some(mut encoder)) => Err(encoder.explain(failure)),
+        (Err(failure), None) => Err(failure),
     }
 }
 
-/// Makes RTP packets of at most `largest` bytes.
-fn packetizer(largest: usize) -> Result<Packetizer, Failure> {
-    // RFC 3550 wants them to be hard to guess; the moment of the start is.
-    let seed = clock::now().as_nanos() ^ u64::from(std::process::id()).rotate_left(40);
-    let mut rng = timeous::core::Rng::from_seed(seed);
+/// Makes RTP packets of at most `largest` bytes. What a peer sees and must not guess comes from the system's generator
+/// (RFC 3550 §5.1, §8).
+fn packetizer(largest: usize, descriptors: bool) -> Result<Packetizer, Failure> {
+    let [ssrc, timestamp, sequence] = crate::random::words()?;
     Ok(Packetizer::new(PacketizerConfig {
-        ssrc: rng.next_u32(),
-        first_sequence: rng.next_u32() as u16,
-        first_timestamp: rng.next_u32(),
+        ssrc,
+        first_sequence: sequence as u16,
+        first_timestamp: timestamp,
         mtu: largest,
+        descriptors,
         ..PacketizerConfig::default()
     })?)
 }
@@ -103,57 +133,103 @@ fn packetizer(largest: usize) -> Result<Packetizer, Failure> {
 struct Counts {
     frames_sent: u64,
     i_frames_sent: u64,
+    /// Frames that no receiver had: none was there, or none had an entry point yet.
+    frames_not_sent: u64,
+    receivers: u64,
+    reconnections: u64,
 }
 
 /// A stream under way.
 struct Streaming<'a> {
-    sender: Sender,
-    packetizer: Packetizer,
+    source: Source,
+    outlet: Outlet,
+    links: Vec<Link>,
+    /// What came while no receiver was there, from the last entry point on, as far as it is not too old for one.
+    backlog: VecDeque<Due>,
+    latency: Duration,
+    /// Of a receiver that is called: it goes on where it was when the connection is another one.
+    packetizer: Option<Packetizer>,
+    sets: ParameterSets,
     meter: Meter,
     journal: Journal,
-    entries: BTreeMap<AduSeq, Entry>,
     interrupt: Interrupt,
     counts: Counts,
     encoder: Option<Encoder>,
+    /// Why the last receiver is gone, if none is there.
+    lost: Option<CloseReason>,
     args: &'a SendArgs,
 }
 
-impl<'a> Streaming<'a> {
-    fn new(args: &'a SendArgs, sender: Sender, encoder: Option<Encoder>) -> Result<Self, Failure> {
-        if let Some(encoder) = &encoder {
-            sender.set_rate(encoder.bitrate());
+/// The parameter sets that a decoder which joins needs: those of the last frame that had some.
+#[derive(Default)]
+struct ParameterSets(Vec<Vec<u8>>);
+
+impl ParameterSets {
+    fn of(&mut self, nals: &[Vec<u8>]) {
+        let sets: Vec<Vec<u8>> = nals.iter().filter(|nal| timeous_media::is_parameter_set(nal)).cloned().collect();
+        if !sets.is_empty() {
+            self.0 = sets;
         }
+    }
+
+    /// What a frame with these NAL units lacks.
+    fn missing_in(&self, nals: &[Vec<u8>]) -> &[Vec<u8>] {
+        if nals.iter().any(|nal| timeous_media::is_parameter_set(nal)) { &[] } else { &self.0 }
+    }
+}
+
+impl<'a> Streaming<'a> {
+    fn new(
+        args: &'a SendArgs,
+        latency: Duration,
+        outlet: Outlet,
+        source: Source,
+        encoder: Option<Encoder>,
+    ) -> Result<Self, Failure> {
         Ok(Self {
-            packetizer: packetizer(sender.max_payload())?,
+            outlet,
+            source,
+            links: Vec::new(),
+            backlog: VecDeque::new(),
+            latency,
+            packetizer: None,
+            sets: ParameterSets::default(),
             meter: Meter::new(&args.meter)?,
             journal: Journal::new(args.journal.as_deref(), JOURNAL)?,
-            entries: BTreeMap::new(),
             interrupt: Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))?,
             counts: Counts::default(),
             encoder,
-            sender,
+            lost: None,
             args,
         })
     }
 
-    fn run(mut self, source: &mut Source) -> Result<(), Failure> {
-        let ended = self.stream(source);
+    fn run(mut self) -> Result<(), Failure> {
+        let ended = self.stream();
         let closed = self.finish();
         ended?;
         closed?;
-        source.take_flaw().map_or(Ok(()), Err)
+        self.source.take_flaw().map_or(Ok(()), Err)
     }
 
-    fn stream(&mut self, source: &mut Source) -> Result<(), Failure> {
+    fn stream(&mut self) -> Result<(), Failure> {
+        // A file waits for its first receiver.
+        while !self.source.is_live() && self.links.is_empty() && !self.interrupt.is_set() {
+            self.connect()?;
+            if self.links.is_empty() {
+                self.outlet.wait(TICK);
+            }
+        }
         while !self.interrupt.is_set() {
-            match source.next(TICK) {
+            self.connect()?;
+            match self.source.next(TICK) {
                 Next::Frame(due) => {
-                    let due = match &mut self.encoder {
-                        Some(encoder) => encoder.pass(due),
-                        None => vec![due],
+                    let dues = match &mut self.encoder {
+                        Some(encoder) => encoder.pass(*due),
+                        None => vec![*due],
                     };
-                    for due in &due {
-                        self.send(due)?;
+                    for due in dues {
+                        self.keep_or_send(due)?;
                     }
                 }
                 Next::NotYet => {}
@@ -164,92 +240,208 @@ impl<'a> Streaming<'a> {
         Ok(())
     }
 
-    fn send(&mut self, due: &Due) -> Result<(), Failure> {
-        self.counts.frames_sent += 1;
-        self.counts.i_frames_sent += u64::from(matches!(due.frame.kind, FrameKind::Idr | FrameKind::I));
-        for adu in self.packetizer.packetize(&due.frame) {
-            let deadline = self.sender.options().has_deadlines().then(|| due.captured + self.sender.options().latency);
-            let seq = self.queue(&adu, deadline)?;
-            let entries = &mut self.entries;
-            if self.args.journal.is_some() {
-                let unix = |at: Instant| (at + clock::unix_offset()).as_nanos();
-                entries.insert(seq, Entry::new(&adu, due, clock::now(), deadline, &unix));
-            }
-        }
-        Ok(())
-    }
-
-    /// Queues a packet. A full ring holds up the source, as a full socket would.
-    fn queue(&mut self, adu: &MediaAdu, deadline: Option<Instant>) -> Result<AduSeq, Failure> {
-        let meta = &adu.meta;
-        let hints = Hints {
-            deadline,
-            priority: meta.priority,
-            substream: meta.substream,
-            frame: meta.frame,
-            references: meta.references,
-        };
-        loop {
-            match self.sender.send(&adu.rtp, hints) {
-                Err(SendError::Full) if !self.interrupt.is_set() => {
-                    self.sender.wait(Some(clock::now() + TICK));
-                    self.look()?;
-                }
-                done => return Ok(done?),
-            }
-        }
-    }
-
-    /// Hears of deliveries and of advice, and writes the statistics that are due.
-    fn look(&mut self) -> Result<(), Failure> {
-        self.hear()?;
-        if let Some(encoder) = &mut self.encoder {
-            if let Some(advice) = self.sender.poll_advice() {
-                self.sender.set_rate(encoder.follow(&advice));
-            }
-            encoder.look_after(clock::now());
-        }
-        if self.meter.is_due() {
-            let stats = self.sender.stats();
-            self.meter.write(&record(&[&stats, &self.counts]), &line(&stats))?;
-        }
-        Ok(())
-    }
-
-    fn hear(&mut self) -> Result<(), Failure> {
-        while let Some(delivery) = self.sender.poll_delivery() {
-            if let (Some(encoder), Fate::Lost | Fate::Dropped(_)) = (&mut self.encoder, delivery.fate) {
+    /// Takes in who has connected.
+    fn connect(&mut self) -> Result<(), Failure> {
+        while let Some((sender, receiver)) = self.outlet.poll()? {
+            if let Some(encoder) = &mut self.encoder {
+                sender.set_rate(encoder.bitrate());
                 encoder.ask_for_keyframe(clock::now());
             }
-            if let Some(entry) = self.entries.remove(&delivery.seq) {
-                self.journal.row(|_| format!("{},{}", entry.row, fate_name(delivery.fate)))?;
+            let kept = if self.outlet.is_listener() { None } else { self.packetizer.take() };
+            let packetizer = match kept {
+                Some(packetizer) => packetizer,
+                None => packetizer(sender.max_payload(), true)?,
+            };
+            let link = Link::new(sender, receiver, packetizer);
+            if self.args.meter.is_verbose() || self.lost.is_some() || self.outlet.is_listener() {
+                tell(format_args!("connected to {}", link.name()));
+            }
+            self.counts.receivers += 1;
+            self.counts.reconnections += u64::from(self.lost.take().is_some());
+            self.links.push(link);
+            for due in std::mem::take(&mut self.backlog) {
+                self.send(&due)?;
             }
         }
         Ok(())
+    }
+
+    fn keep_or_send(&mut self, due: Due) -> Result<(), Failure> {
+        if due.part.first {
+            self.sets.of(&due.part.frame.nals);
+        }
+        if !self.links.is_empty() {
+            return self.send(&due);
+        }
+        let is_entry = due.part.first && due.part.frame.entry.is_some();
+        let is_stale = self.backlog.front().is_some_and(|first| first.captured + self.latency < clock::now());
+        if is_entry || is_stale {
+            self.counts.frames_not_sent += self.backlog.iter().filter(|due| due.part.first).count() as u64;
+            self.backlog.clear();
+        }
+        if is_entry || !self.backlog.is_empty() {
+            self.backlog.push_back(due);
+        } else {
+            self.counts.frames_not_sent += u64::from(due.part.first);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, due: &Due) -> Result<(), Failure> {
+        let wait = !self.source.is_live() && self.links.len() == 1;
+        let sets = self.sets.missing_in(&due.part.frame.nals);
+        for link in &mut self.links {
+            link.send(due, sets, &mut self.journal, wait)?;
+        }
+        Ok(())
+    }
+
+    /// Hears of deliveries, of wishes and of advice, sees who is gone, and writes the statistics that are due.
+    fn look(&mut self) -> Result<(), Failure> {
+        let now = clock::now();
+        for link in &mut self.links {
+            let source = &self.source;
+            link.talk(|at| source.ticks(at));
+            let lost = link.hear_fates(&mut self.journal)?;
+            let wanted = link.take_wants_keyframe();
+            if let Some(encoder) = &mut self.encoder {
+                if lost || wanted {
+                    encoder.ask_for_keyframe(now);
+                }
+                if let Some(advice) = link.sender.poll_advice() {
+                    link.sender.set_rate(encoder.follow(&advice));
+                }
+            }
+        }
+        if let Some(encoder) = &mut self.encoder {
+            encoder.look_after(now);
+        }
+        self.see_who_is_gone()?;
+        if self.meter.is_due() {
+            self.report(false)?;
+        }
+        Ok(())
+    }
+
+    fn see_who_is_gone(&mut self) -> Result<(), Failure> {
+        for at in (0..self.links.len()).rev() {
+            let Status::Closed(reason) = self.links[at].sender.status() else { continue };
+            let mut link = self.links.remove(at);
+            link.hear_fates(&mut self.journal)?;
+            link.end(&mut self.journal)?;
+            self.count(&link);
+            if !self.outlet.gone() {
+                self.last_report(&link)?;
+                return Err(timeous::Error::Closed(reason).into());
+            }
+            self.lost = Some(reason);
+            let then = if self.outlet.is_listener() { "" } else { "; calling again" };
+            tell(format_args!("{} is gone: {reason}{then}", link.name()));
+            if !self.outlet.is_listener() {
+                self.packetizer = Some(link.packetizer);
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, link: &Link) {
+        self.counts.frames_sent += link.counts.frames;
+        self.counts.i_frames_sent += link.counts.i_frames;
+        self.counts.frames_not_sent += link.counts.skipped;
+    }
+
+    /// The counts with those of receivers that are there.
+    fn counts_with(&self, link: Option<&Link>) -> Counts {
+        let of = link.map(|link| link.counts).unwrap_or_default();
+        Counts {
+            frames_sent: self.counts.frames_sent + of.frames,
+            i_frames_sent: self.counts.i_frames_sent + of.i_frames,
+            frames_not_sent: self.counts.frames_not_sent + of.skipped,
+            ..self.counts
+        }
+    }
+
+    /// A record for each receiver, or one that says that there is none.
+    fn report(&mut self, last: bool) -> Result<(), Failure> {
+        let mut records: Vec<_> = Vec::new();
+        for link in &self.links {
+            let stats = link.sender.stats();
+            let mut fields = record(&[&stats, &self.counts_with(Some(link))]);
+            fields.insert("peer".to_owned(), link.name().into());
+            records.push((fields, line(&stats)));
+        }
+        if records.is_empty() {
+            records.push((
+                record(&[&timeous::Stats::default(), &self.counts_with(None)]),
+                "waiting for a receiver".to_owned(),
+            ));
+        }
+        if last {
+            return self.meter.finish_all(&records);
+        }
+        self.meter.write_all(&records)
+    }
+
+    fn last_report(&mut self, link: &Link) -> Result<(), Failure> {
+        let stats = link.sender.stats();
+        let record = record(&[&stats, &self.counts_with(None)]);
+        self.journal.finish()?;
+        self.meter.finish(&record, &line(&stats))
     }
 
     /// Ends the stream in order, and writes down what there is even if it ended otherwise.
-    fn finish(mut self) -> Result<(), Failure> {
+    fn finish(&mut self) -> Result<(), Failure> {
         self.encoder = None;
-        self.sender.begin_finish();
-        let closed = loop {
-            let status = self.sender.status();
-            self.look()?;
-            if let timeous::Status::Closed(reason) = status {
-                break reason;
+        self.links.iter().for_each(|link| link.sender.begin_finish());
+        let mut ended = Vec::new();
+        while !self.links.is_empty() {
+            for at in (0..self.links.len()).rev() {
+                // Read first: what was written before the end is heard below.
+                let status = self.links[at].sender.status();
+                self.links[at].hear_fates(&mut self.journal)?;
+                if let Status::Closed(reason) = status {
+                    let mut link = self.links.remove(at);
+                    link.end(&mut self.journal)?;
+                    ended.push((link, reason));
+                }
             }
-            self.sender.wait(Some(clock::now() + TICK));
-        };
-        for entry in self.entries.values() {
-            self.journal.row(|_| format!("{},unknown", entry.row))?;
+            if self.meter.is_due() {
+                self.report(false)?;
+            }
+            if let Some(link) = self.links.first() {
+                link.sender.wait(Some(clock::now() + TICK));
+            }
         }
+        if ended.is_empty() {
+            self.journal.finish()?;
+            self.report(true)?;
+            return self
+                .lost
+                .take()
+                .map_or_else(|| self.nobody_came(), |reason| Err(timeous::Error::Closed(reason).into()));
+        }
+        let failed = ended.iter().map(|(_, reason)| *reason).find(|reason| *reason != CloseReason::Local);
+        let records: Vec<_> = ended
+            .iter()
+            .map(|(link, _)| {
+                let stats = link.sender.stats();
+                let mut fields = record(&[&stats, &self.counts_with(Some(link))]);
+                fields.insert("peer".to_owned(), link.name().into());
+                (fields, line(&stats))
+            })
+            .collect();
         self.journal.finish()?;
-        let stats = self.sender.stats();
-        self.meter.finish(&record(&[&stats, &self.counts]), &line(&stats))?;
-        match closed {
-            timeous::CloseReason::Local => Ok(()),
-            reason => Err(timeous::Error::Closed(reason).into()),
+        self.meter.finish_all(&records)?;
+        failed.map_or(Ok(()), |reason| Err(timeous::Error::Closed(reason).into()))
+    }
+
+    /// The source has ended, or the user has, and no receiver was ever there.
+    fn nobody_came(&self) -> Result<(), Failure> {
+        if self.outlet.is_listener() || self.counts.receivers > 0 || self.interrupt.is_set() {
+            return Ok(());
         }
+        let frames = self.counts.frames_not_sent;
+        Err(Failure::Peer(format!("no receiver was there: {frames} frames were not sent")))
     }
 }
 
@@ -274,17 +466,19 @@ fn line(stats: &timeous::Stats) -> String {
 /// RTP over plain UDP, each frame spread evenly until the next one: a constant rate, whatever the path bears.
 fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source) -> Result<(), Failure> {
     let mut plain = PlainSender::new(to)?;
-    let mut packetizer = packetizer(plain.largest())?;
+    let mut packetizer = packetizer(plain.largest(), false)?;
     let mut journal = Journal::new(args.journal.as_deref(), JOURNAL)?;
     let mut meter = Meter::new(&args.meter)?;
     let interrupt = Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))?;
     while !interrupt.is_set() {
         match source.next(TICK) {
             Next::Frame(due) => {
-                let adus = packetizer.packetize(&due.frame);
+                let part = &due.part;
+                let adus = packetizer.packetize_part(&part.frame, (part.first, part.last), &due.stamp);
                 for adu in &adus {
                     let at = plain.send(&adu.rtp, adus.len())?;
-                    journal.row(|unix| format!("{},sent", Entry::new(adu, &due, at, None, unix).row))?;
+                    let entry = journal.entry(adu, &due, at, None);
+                    journal.row(|_| format!("{},sent", entry.row))?;
                 }
             }
             Next::NotYet => {}

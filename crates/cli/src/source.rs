@@ -1,40 +1,43 @@
-//! The frames of an input in the order of sending, each when its time has come.
+//! The frames of an input in the order of sending, each when its time has come, with its place on the sender's clock.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use timeous::clock;
 use timeous::core::{Duration, Instant};
-use timeous_media::Frame;
+use timeous_media::{FramePart, RTP_CLOCK_HZ, Stamp};
 
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{Captured, Input, Opened, Timing};
 
 /// Frames in the order of sending, each not before its time.
 pub(crate) struct Source {
     input: Receiver<Input>,
-    next: Option<(Box<Frame>, Instant, usize)>,
+    next: Option<Box<Captured>>,
     /// Encodings that have not ended.
     open: usize,
+    /// When the first frame of a file was due.
     start: Option<Instant>,
     flaw: Option<Failure>,
-    /// Whether frames come when they are captured: then their time has come.
-    live: bool,
+    is_live: bool,
+    stamper: Stamper,
 }
 
-/// A frame whose time has come, and when it was captured.
+/// A frame, or some slices of one, whose time has come.
 pub(crate) struct Due {
-    /// The frame.
-    pub(crate) frame: Box<Frame>,
+    pub(crate) part: FramePart,
     /// Of which of several encodings it is.
     pub(crate) encoding: usize,
     /// When its picture was taken, as far as one can tell: its deadline counts from here.
     pub(crate) captured: Instant,
+    /// The same, and when it is shown, on the RTP clock of the stream.
+    pub(crate) stamp: Stamp,
 }
 
 /// What a source has to give.
 pub(crate) enum Next {
     /// A frame whose time has come.
-    Frame(Due),
+    Frame(Box<Due>),
     /// Nothing within the time that was given.
     NotYet,
     /// Nothing any more.
@@ -42,9 +45,12 @@ pub(crate) enum Next {
 }
 
 impl Source {
-    /// Waits for the first frame: what is no video at all fails here.
-    pub(crate) fn new(input: Receiver<Input>) -> Result<Self, Failure> {
-        let mut source = Self { input, next: None, start: None, flaw: None, open: 1, live: false };
+    /// Waits for the first frame: what is no video at all fails here. A source of several encodings ends with the last one
+    /// of them.
+    pub(crate) fn new(opened: Opened) -> Result<Self, Failure> {
+        let Opened { input, is_live, encodings } = opened;
+        let stamper = Stamper::new(clock::now());
+        let mut source = Self { input, next: None, start: None, flaw: None, open: encodings, is_live, stamper };
         while source.next.is_none() && source.listen(None) {}
         match source.flaw.take() {
             Some(failure) if source.next.is_none() => Err(failure),
@@ -52,10 +58,9 @@ impl Source {
         }
     }
 
-    /// Frames are sent as they come, and were captured then: so says a source that waits for nobody. It may have several
-    /// encodings, and ends with the last one of them.
-    pub(crate) fn live(self, encodings: usize) -> Self {
-        Self { live: true, open: encodings, ..self }
+    /// Whether frames come when they are made, whoever waits for them.
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_live
     }
 
     /// Waits for the next frame; `false` at the end.
@@ -65,7 +70,7 @@ impl Source {
             None => self.input.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match input {
-            Ok(Input::Frame(frame, at, encoding)) => self.next = Some((frame, at, encoding)),
+            Ok(Input::Frame(frame)) => self.next = Some(frame),
             Ok(Input::End(ending)) => {
                 if ending.truncated || ending.unreadable_slices > 0 {
                     self.flaw = Some(Failure::Input(format!(
@@ -93,25 +98,89 @@ impl Source {
         if self.next.is_none() && !self.listen(Some(limit)) {
             return Next::End;
         }
-        let Some((frame, there, encoding)) = self.next.take() else { return Next::NotYet };
-        if self.live {
-            return Next::Frame(Due { frame, encoding, captured: there });
-        }
-        let now = clock::now();
-        let start = *self.start.get_or_insert(now);
-        let due = (start + frame.handover).max(there);
-        if due > now + limit {
-            std::thread::sleep(limit.into());
-            self.next = Some((frame, there, encoding));
-            return Next::NotYet;
-        }
-        std::thread::sleep(due.saturating_since(now).into());
-        let captured = due.saturating_sub(frame.handover - frame.capture);
-        Next::Frame(Due { frame, encoding, captured })
+        let Some(next) = self.next.take() else { return Next::NotYet };
+        let (captured, presented) = match next.timing {
+            Timing::Live { captured, presented } => (captured, presented),
+            Timing::Paced => {
+                let now = clock::now();
+                let due = *self.start.get_or_insert(now) + next.part.frame.handover;
+                if due > now + limit {
+                    std::thread::sleep(limit.into());
+                    self.next = Some(next);
+                    return Next::NotYet;
+                }
+                std::thread::sleep(due.saturating_since(now).into());
+                (due, None)
+            }
+        };
+        let Captured { part, encoding, .. } = *next;
+        let stamp = self.stamper.stamp(&part, captured, presented);
+        Next::Frame(Box::new(Due { part, encoding, captured, stamp }))
+    }
+
+    /// An instant on the clock of [`Due::stamp`].
+    pub(crate) fn ticks(&self, at: Instant) -> u64 {
+        self.stamper.ticks(at)
     }
 
     /// What is wrong with the input: to be told when all that was whole has been sent.
     pub(crate) fn take_flaw(&mut self) -> Option<Failure> {
         self.flaw.take()
     }
+}
+
+/// Frames whose timestamps are remembered, so that none is given twice: more than any encoder reorders.
+const REMEMBERED: usize = 64;
+/// Timestamps begin so far above zero, since some frames are shown before others that were captured before them.
+const LEAD: Duration = Duration::from_secs(10);
+
+/// Turns capture times into timestamps.
+struct Stamper {
+    epoch: Instant,
+    given: VecDeque<u64>,
+    /// Of the frame under way: its number and stamp.
+    current: Option<(u32, Stamp)>,
+    /// Frames by which pictures are shown later than they are captured, so that none is shown before it is decoded.
+    reorder: i64,
+}
+
+impl Stamper {
+    fn new(epoch: Instant) -> Self {
+        Self { epoch: epoch.saturating_sub(LEAD), given: VecDeque::new(), current: None, reorder: 0 }
+    }
+
+    fn stamp(&mut self, part: &FramePart, captured: Instant, presented: Option<Instant>) -> Stamp {
+        let frame = &part.frame;
+        if let Some((_, stamp)) = self.current.filter(|&(index, _)| index == frame.index && !part.first) {
+            return stamp;
+        }
+        let capture = self.ticks(captured);
+        let mut presentation = match presented {
+            Some(at) => self.ticks(at),
+            None => {
+                let ahead = i64::try_from(frame.display_index).unwrap_or(0) - i64::from(frame.index);
+                self.reorder = self.reorder.max(-ahead);
+                let interval = ticks_of(frame.duration) as i64;
+                capture.saturating_add_signed((ahead + self.reorder) * interval)
+            }
+        };
+        while self.given.contains(&presentation) {
+            presentation += 1;
+        }
+        self.given.push_back(presentation);
+        if self.given.len() > REMEMBERED {
+            self.given.pop_front();
+        }
+        let stamp = Stamp { presentation, capture, is_queued: false };
+        self.current = Some((frame.index, stamp));
+        stamp
+    }
+
+    fn ticks(&self, at: Instant) -> u64 {
+        ticks_of(at.saturating_since(self.epoch))
+    }
+}
+
+fn ticks_of(time: Duration) -> u64 {
+    (u128::from(time.as_nanos()) * u128::from(RTP_CLOCK_HZ) / 1_000_000_000) as u64
 }

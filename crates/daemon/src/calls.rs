@@ -41,9 +41,9 @@ impl House {
                 let ends = streams.connect((engine, users, poller), owner, remote, &spec)?;
                 Ok((Answer::Stream, ends.descriptors()))
             }
-            Call::Listen { local, spec } => {
+            Call::Listen { local, spec, room } => {
                 let House { streams, users, poller, engine, .. } = self;
-                let (listener, local) = streams.listen((engine, users, poller), owner, local, &spec)?;
+                let (listener, local) = streams.listen((engine, users, poller), owner, (local, room), &spec)?;
                 plain(Answer::Listening { listener, local })
             }
             Call::StopListening(listener) => {

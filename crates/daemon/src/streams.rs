@@ -84,7 +84,10 @@ impl Streams {
         let Offer { served, ring, socket, port } = offer;
         let refused = |error: io::Error| Failure::Environment(error.to_string());
         let ring_bytes = rustix::fs::fstat(&ring).map_err(|errno| refused(errno.into()))?.st_size as u64;
-        users.take_stream(owner.uid, ring_bytes)?;
+        if let Err(failure) = users.take_stream(owner.uid, ring_bytes) {
+            served.refuse();
+            return Err(failure);
+        }
         let id = self.next_stream;
         self.next_stream += 1;
         let watched = poller
@@ -104,7 +107,7 @@ impl Streams {
         &mut self,
         (engine, users, poller): (&Engine, &mut Users, &Poller),
         owner: Owner,
-        local: SocketAddr,
+        (local, room): (SocketAddr, Option<u32>),
         spec: &StreamSpec,
     ) -> Result<(u32, SocketAddr), Failure> {
         allowed(users.limits(), spec)?;
@@ -116,7 +119,8 @@ impl Streams {
         users.take_stream(owner.uid, 0)?;
         let refused = |error: String| Failure::Environment(error);
         let id = self.next_listener;
-        let listening = engine.listen_for(local, stream_config(spec)).map_err(|error| refused(error.to_string()));
+        let room = room.map(|room| room as usize);
+        let listening = engine.listen_for(local, stream_config(spec), room).map_err(|error| refused(error.to_string()));
         let watched = listening.and_then(|listener| {
             let token = Token::Callers(id.into());
             let watched = poller.watch(listener.waker(), token, Interest::Readable);

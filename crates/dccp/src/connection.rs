@@ -13,6 +13,7 @@ mod drops;
 mod events;
 mod handshake;
 mod heed;
+mod moving;
 mod options;
 mod parity;
 mod protection;

@@ -3,6 +3,7 @@
 mod arrivals;
 mod config;
 mod lingering;
+mod listener;
 mod moved;
 mod names;
 
@@ -15,18 +16,18 @@ use timeous_core::{
 };
 
 pub use config::EndpointConfig;
-pub use names::{ConnectionId, Moved, Route};
+pub use names::{ConnectionId, Route};
 
 use crate::connection::refusal::write_bare;
 use crate::connection::{Config, Connection, Event, State, Target};
 use crate::packet::Header;
+use crate::packet::quoted_request;
 use crate::reset::ResetCode;
 use crate::service::ServiceCode;
 use lingering::Lingering;
+use listener::Listener;
+use moved::Candidate;
 use names::FlowKey;
-
-/// A look at all connections is not free, and strangers can ask for it.
-const LOOKS_PER_SECOND: u32 = 1;
 
 /// The send queues of an endpoint's connections.
 pub trait Sources {
@@ -85,8 +86,7 @@ pub struct EndpointStatistics {
     pub resets_sent: u64,
     /// Half-open connections given up for newcomers.
     pub evicted: u64,
-    /// Packets from a new address that look like those of a connection: see [`Endpoint::last_moved`]. Not all are
-    /// counted.
+    /// Peers that were followed to a new address.
     pub moved: u64,
 }
 
@@ -97,14 +97,8 @@ struct Slot {
     flow: Option<FlowId>,
     is_connected: bool,
     since: Instant,
-}
-
-/// What is offered on a port.
-#[derive(Debug)]
-struct Listener {
-    services: Vec<ServiceCode>,
-    /// How its connections are set up.
-    config: Config,
+    /// Where its peer may be by now.
+    candidate: Option<Candidate>,
 }
 
 /// The connections of one UDP or raw IP socket, sans-IO: datagrams and time in, datagrams and events out.
@@ -134,6 +128,8 @@ pub struct Endpoint {
     order: DriveOrder,
     slots: BTreeMap<ConnectionId, Slot>,
     keys: BTreeMap<FlowKey, ConnectionId>,
+    /// The same by the peer's port and this end's, wherever the peer is.
+    by_ports: BTreeSet<(u16, u16, ConnectionId)>,
     flows: BTreeMap<FlowId, ConnectionId>,
     listeners: BTreeMap<u16, Listener>,
     /// Connections that a client has asked for and not completed, oldest first.
@@ -143,8 +139,8 @@ pub struct Endpoint {
     events: VecDeque<(ConnectionId, Event)>,
     refusals: VecDeque<(Route, Header)>,
     refusal_rate: RateLimit,
-    moved_rate: RateLimit,
-    last_moved: Option<Moved>,
+    /// Connections that have a Sync to send to where their peer may be.
+    probes: VecDeque<ConnectionId>,
     statistics: EndpointStatistics,
     /// Those whose end was told: they are still there to be asked for their statistics.
     ended: BTreeSet<ConnectionId>,
@@ -162,6 +158,7 @@ impl Endpoint {
             order: DriveOrder::default(),
             slots: BTreeMap::new(),
             keys: BTreeMap::new(),
+            by_ports: BTreeSet::new(),
             flows: BTreeMap::new(),
             listeners: BTreeMap::new(),
             half_open: BTreeSet::new(),
@@ -170,8 +167,7 @@ impl Endpoint {
             events: VecDeque::new(),
             refusals: VecDeque::new(),
             refusal_rate: RateLimit::per_second(config.resets_per_second),
-            moved_rate: RateLimit::per_second(LOOKS_PER_SECOND),
-            last_moved: None,
+            probes: VecDeque::new(),
             statistics: EndpointStatistics::default(),
             ended: BTreeSet::new(),
             next_id: 0,
@@ -187,7 +183,16 @@ impl Endpoint {
 
     /// [`listen`](Self::listen), with settings of its own for these connections.
     pub fn listen_with(&mut self, port: u16, services: &[ServiceCode], config: Config) {
-        self.listeners.insert(port, Listener { services: services.to_vec(), config });
+        self.listeners.insert(port, Listener { services: services.to_vec(), config, room: None });
+    }
+
+    /// Number of connections that may still come in on `port`; `None`: any number. Requests beyond it are refused with
+    /// Reset Code 9, "Too Busy" (RFC 4340 §5.6), and so are handshakes that are completed beyond it: a place is taken by
+    /// who completes a handshake, so that forged Requests take none.
+    pub fn set_room(&mut self, port: u16, room: Option<usize>) {
+        if let Some(listener) = self.listeners.get_mut(&port) {
+            listener.room = room;
+        }
     }
 
     /// Accepts no more connections to `port`; those that are there stay.
@@ -286,6 +291,22 @@ impl Endpoint {
         }
     }
 
+    /// An ICMP message said that `remote` has no such UDP port, and quotes a DCCP packet, from its first byte on. A Request that
+    /// is quoted ends with [`CloseReason::Unreachable`]; anything else is none of ours, or forged, and changes nothing.
+    ///
+    /// # Errors
+    /// [`Misuse`] if `now` is before an earlier call's.
+    pub fn port_unreachable(&mut self, now: Instant, remote: SocketAddr, quoted: &[u8]) -> Result<(), Misuse> {
+        self.order.fed(now)?;
+        let Some((local_port, remote_port, seq)) = quoted_request(quoted) else { return Ok(()) };
+        if let Some(&id) = self.keys.get(&FlowKey { route: remote.into(), remote_port, local_port })
+            && self.slots.get_mut(&id).is_some_and(|slot| slot.connection.port_unreachable(seq))
+        {
+            self.after(id);
+        }
+        Ok(())
+    }
+
     /// The Congestion Manager has granted `flow` a packet. Says whether the flow is one of this endpoint's.
     pub fn granted(&mut self, flow: FlowId) -> bool {
         let id = self.flows.get(&flow).copied();
@@ -370,7 +391,10 @@ impl Endpoint {
                 let transmit = Transmit { ecn: Ecn::NotEct, adu: None };
                 Ok(Some(Outgoing { to: route.remote(), from: route.local(), connection: None, transmit }))
             }
-            None => self.poll_connections(now, cm, sources, packet),
+            None => match self.poll_probe(now, packet) {
+                Some(probe) => Ok(Some(probe)),
+                None => self.poll_connections(now, cm, sources, packet),
+            },
         };
         if let Ok(outgoing) = &polled {
             self.order.polled(now, outgoing.is_some())?;
@@ -445,7 +469,8 @@ impl Endpoint {
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
         self.keys.insert(key, id);
-        self.slots.insert(id, Slot { connection, key, flow: None, is_connected: false, since: now });
+        self.slots.insert(id, Slot { connection, key, flow: None, is_connected: false, since: now, candidate: None });
+        self.by_ports.insert((key.remote_port, key.local_port, id));
         self.schedule.make_ready(id);
         id
     }
@@ -483,6 +508,14 @@ impl Endpoint {
         let is_server = self.half_open.contains(&id);
         while let Some(event) = slot.connection.poll_event() {
             if event == Event::Connected {
+                let listener = self.listeners.get_mut(&slot.connection.target().local_port);
+                if is_server && let Err(code) = listener.map_or(Err(ResetCode::ConnectionRefused), Listener::take_place)
+                {
+                    // It stays half-open, so that nobody hears of it, until its Reset has left.
+                    self.statistics.refused += 1;
+                    slot.connection.refuse_completed(code);
+                    continue;
+                }
                 slot.is_connected = true;
                 if self.half_open.remove(&id) {
                     let &Target { local_port: port, service, .. } = slot.connection.target();
@@ -520,6 +553,7 @@ impl Endpoint {
     fn remove(&mut self, id: ConnectionId) {
         let Some(slot) = self.slots.remove(&id) else { return };
         self.keys.remove(&slot.key);
+        self.by_ports.remove(&(slot.key.remote_port, slot.key.local_port, id));
         if let Some(flow) = slot.flow {
             self.flows.remove(&flow);
         }

@@ -21,8 +21,7 @@ pub use ack_vector::{AckVector, PacketState};
 pub use ccid::{Ccid, UnknownCcid};
 pub use connection::{CloseReason, Config, Connection, Event, Parity, State, Statistics, Target};
 pub use endpoint::{
-    CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Moved, Outgoing, Route,
-    Sources,
+    CommandError, ConnectError, ConnectionId, Endpoint, EndpointConfig, EndpointStatistics, Outgoing, Route, Sources,
 };
 pub use features::{Feature, Features, Location, NegotiationError, Role};
 pub use options::{ListFull, Opt, OptionError, OptionItem, OptionList, Options, Side, Ticks};

@@ -11,6 +11,7 @@ pub use emit::{EmitError, begin, begin_encoded, finish};
 pub use encapsulation::Encapsulation;
 pub use header::{Body, Header};
 pub use parse::WireError;
+pub(crate) use parse::quoted_request;
 pub use view::Packet;
 
 pub use crate::packet_type::PacketType;

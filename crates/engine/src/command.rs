@@ -1,9 +1,10 @@
 //! What the holder of an engine asks of its thread.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::config::StreamConfig;
 use crate::error::EngineError;
@@ -85,25 +86,64 @@ impl PortLife {
     }
 }
 
-/// Connections that came in and were not accepted yet.
+/// Connections that came in and were not accepted yet, and room for more.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    streams: Mutex<Vec<Made>>,
+    callers: Mutex<Callers>,
     pub(crate) waker: Waker,
 }
 
+#[derive(Debug)]
+struct Callers {
+    streams: VecDeque<Made>,
+    /// Callers that may still come in; `None`: any number.
+    room: Option<usize>,
+}
+
+/// Connections that wait to be accepted at most, as SOMAXCONN bounds them in TCP; each takes a packet ring already.
+const BACKLOG: usize = 128;
+
 impl Incoming {
-    pub(crate) fn new() -> std::io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { streams: Mutex::default(), waker: Waker::new()? }))
+    pub(crate) fn new(room: Option<usize>) -> std::io::Result<Arc<Self>> {
+        let callers = Mutex::new(Callers { streams: VecDeque::new(), room });
+        Ok(Arc::new(Self { callers, waker: Waker::new()? }))
     }
 
+    pub(crate) fn set_room(&self, room: Option<usize>) {
+        self.callers().room = room;
+    }
+
+    /// Number of callers that may come in now.
+    pub(crate) fn room(&self) -> usize {
+        let callers = self.callers();
+        callers.room.unwrap_or(usize::MAX).min(BACKLOG.saturating_sub(callers.streams.len()))
+    }
+
+    /// A caller has come in, and takes a place.
     pub(crate) fn push(&self, stream: Made) {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+        let mut callers = self.callers();
+        callers.streams.push_back(stream);
+        callers.room = callers.room.map(|room| room.saturating_sub(1));
+        drop(callers);
         self.waker.wake();
     }
 
     pub(crate) fn pop(&self) -> Option<Made> {
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        (!streams.is_empty()).then(|| streams.remove(0))
+        self.callers().streams.pop_front()
+    }
+
+    /// Resets those that nobody will accept any more.
+    pub(crate) fn refuse_all(&self) {
+        let streams = std::mem::take(&mut self.callers().streams);
+        for stream in streams {
+            match stream {
+                Made::Here(stream) => stream.refuse(),
+                Made::Elsewhere(offer) => offer.served.refuse(),
+            }
+        }
+    }
+
+    fn callers(&self) -> MutexGuard<'_, Callers> {
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -95,19 +95,43 @@ impl Engine {
     /// # Errors
     /// The environment's: the port is taken, or not to be had.
     pub fn listen(&self, local: SocketAddr, config: StreamConfig) -> Result<Listener, EngineError> {
-        Ok(Listener(self.wait_for_calls(local, User::Here, config)?))
+        self.listen_with_room(local, config, None)
     }
 
-    /// Listens for callers for another process.
+    /// Listens for as many callers; the others are told that this end is busy. See [`Listener::set_room`].
     ///
     /// # Errors
     /// As [`listen`](Self::listen)'s.
-    pub fn listen_for(&self, local: SocketAddr, config: StreamConfig) -> Result<ListenerFor, EngineError> {
-        Ok(ListenerFor(self.wait_for_calls(local, User::Elsewhere, config)?))
+    pub fn listen_with_room(
+        &self,
+        local: SocketAddr,
+        config: StreamConfig,
+        room: Option<usize>,
+    ) -> Result<Listener, EngineError> {
+        Ok(Listener(self.wait_for_calls(local, User::Here, config, room)?))
     }
 
-    fn wait_for_calls(&self, local: SocketAddr, user: User, config: StreamConfig) -> Result<Waiting, EngineError> {
-        let incoming = Incoming::new()?;
+    /// Listens for callers for another process, for `room` of them if it is given.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen)'s.
+    pub fn listen_for(
+        &self,
+        local: SocketAddr,
+        config: StreamConfig,
+        room: Option<usize>,
+    ) -> Result<ListenerFor, EngineError> {
+        Ok(ListenerFor(self.wait_for_calls(local, User::Elsewhere, config, room)?))
+    }
+
+    fn wait_for_calls(
+        &self,
+        local: SocketAddr,
+        user: User,
+        config: StreamConfig,
+        room: Option<usize>,
+    ) -> Result<Waiting, EngineError> {
+        let incoming = Incoming::new(room)?;
         let (reply, answer) = mpsc::channel();
         let order = Command::Listen { local, user, config: Box::new(config), incoming: incoming.clone(), reply };
         self.commands.send(order);
@@ -142,7 +166,8 @@ impl Drop for Waiting {
     }
 }
 
-/// A port on which callers are waited for. Dropping it refuses new ones; those that were accepted go on.
+/// A port on which callers are waited for. Dropping it refuses new ones, and those that were not accepted yet are reset;
+/// those that were accepted go on.
 #[derive(Debug)]
 pub struct Listener(Waiting);
 
@@ -151,6 +176,12 @@ impl Listener {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local
+    }
+
+    /// Number of callers that are taken from now on; `None`: any number. The others are told that this end is busy: in DCCP by
+    /// a Reset "Too Busy" (RFC 4340 §5.6), in TCP by a reset. A caller counts when its handshake is complete.
+    pub fn set_room(&self, room: Option<usize>) {
+        self.0.incoming.set_room(room);
     }
 
     /// A connection that has come in, if any.

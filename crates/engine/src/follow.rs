@@ -5,6 +5,7 @@
 //! still silent, the stream goes on there. It does not come back: TCP passes wherever it has passed.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 
 use timeous_core::{Duration, Instant};
@@ -34,6 +35,8 @@ pub(crate) struct Follower {
     heard: Heard,
     call: Option<Call>,
     next_call: Instant,
+    /// Whether nobody listens at the TCP port.
+    tcp_refused: bool,
 }
 
 /// What has come by DCCP.
@@ -58,7 +61,7 @@ impl Followers {
     /// A stream begins to call at `now`.
     pub(crate) fn add(&mut self, now: Instant, (id, port): (StreamId, u64), remote: SocketAddr, tcp: TcpConfig) {
         let heard = Heard { last: now, packets: 0, is_open: false };
-        self.0.push(Follower { id, remote, port, tcp, heard, call: None, next_call: now });
+        self.0.push(Follower { id, remote, port, tcp, heard, call: None, next_call: now, tcp_refused: false });
     }
 
     /// Calls for those who hear nothing, and lets those go on over TCP who are answered there.
@@ -66,7 +69,12 @@ impl Followers {
         self.0.retain_mut(|follower| {
             let Some(port) = ports.get_mut(&follower.port) else { return false };
             let Some((packets, is_open)) = port.heard(follower.id) else { return false };
-            let answered = follower.look(now, packets, is_open);
+            let is_refused = port.is_refused();
+            let answered = follower.look(now, packets, is_open, is_refused);
+            if is_refused && follower.tcp_refused {
+                port.give_in(now);
+                return false;
+            }
             if let Some(call) = answered {
                 let hello = Hello(port.identity(follower.id).filter(|_| is_open));
                 if let Some(session) = port.take(now, follower.id) {
@@ -87,12 +95,12 @@ impl Followers {
 
 impl Follower {
     /// The call, if the stream is to go on there.
-    fn look(&mut self, now: Instant, packets: u64, is_open: bool) -> Option<Call> {
+    fn look(&mut self, now: Instant, packets: u64, is_open: bool, is_refused: bool) -> Option<Call> {
         if packets != self.heard.packets || is_open != self.heard.is_open {
             self.heard = Heard { last: now, packets, is_open };
             self.call = None;
         }
-        if now < self.heard.until() {
+        if now < self.heard.until() && !is_refused {
             return None;
         }
         match &self.call {
@@ -105,7 +113,8 @@ impl Follower {
             Some(call) => match call.is_answered() {
                 Ok(true) => self.call.take(),
                 Ok(false) => None,
-                Err(_) => {
+                Err(error) => {
+                    self.tcp_refused = error.kind() == io::ErrorKind::ConnectionRefused;
                     self.call = None;
                     self.next_call = now + CALL_AGAIN;
                     None

@@ -19,6 +19,8 @@ pub(crate) enum Order {
     Ignore,
     /// Nobody holds it any more.
     Abandon,
+    /// It came in and is not wanted: the caller is told that this end is busy.
+    Refuse,
     /// Somebody wants to know how it stands.
     Tell,
     /// The source has this rate.

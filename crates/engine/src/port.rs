@@ -5,11 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use timeous_cm::{FlowId, Manager};
-use timeous_core::{AduSource, Instant, Misuse, NoAdus, Rate, RateLimit, Rng};
-use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, Route, Sources};
+use timeous_core::{AduSource, Instant, Misuse, NoAdus, Rate, Rng};
+use timeous_dccp::{CloseReason, ConnectionId, Endpoint, EndpointConfig, Event, ResetCode, Route, Sources};
 use timeous_ring::Payload;
 
 use crate::batch::{Batch, Payloads};
+use crate::carrier::Carrier;
 use crate::clock;
 use crate::command::{ListenerId, Made, PortLife, User};
 use crate::config::StreamConfig;
@@ -34,9 +35,18 @@ pub(crate) struct Port {
     batch: Batch,
     /// Whether some session has data that may not leave yet.
     waits: bool,
-    /// Peers that seem to have moved and were warned of.
-    moved: u64,
-    warnings: RateLimit,
+    /// Of a call that was not answered yet, whether ICMP says that nobody listens.
+    refusals: Refusals,
+}
+
+/// What becomes of ICMP messages "port unreachable".
+enum Refusals {
+    /// A connection that is open, or that came in, ignores them (RFC 5927).
+    Ignored,
+    /// The call ends.
+    End,
+    /// The call may go on over TCP: where it went, and what the last one quoted.
+    Kept(Option<(SocketAddr, Vec<u8>)>),
 }
 
 #[derive(Default)]
@@ -84,18 +94,7 @@ impl Port {
         let endpoint = Endpoint::new(EndpointConfig::default(), rng.fork());
         let (sessions, batch) = (Sessions::default(), Batch::default());
         let (life, lives, listening) = (Arc::new(()), BTreeMap::new(), BTreeMap::new());
-        Self {
-            life,
-            lives,
-            socket,
-            endpoint,
-            sessions,
-            listening,
-            batch,
-            waits: false,
-            moved: 0,
-            warnings: RateLimit::per_second(1),
-        }
+        Self { life, lives, socket, endpoint, sessions, listening, batch, waits: false, refusals: Refusals::Ignored }
     }
 
     /// Tells whether it is there.
@@ -150,8 +149,13 @@ impl Port {
         // A raw socket is there for others, too.
         let life = if self.native().is_some() { Arc::new(()) } else { self.life.clone() };
         let (session, stream) = streams.make(user, config, PortLife::of(&life))?;
+        session.set_peer(remote);
         let settings = config.dccp();
         let id = self.endpoint.connect_with(now, route, config.dccp_port, config.service, settings)?;
+        if self.native().is_none() {
+            self.socket.report_refusals(true)?;
+            self.refusals = if config.carrier == Carrier::Auto { Refusals::Kept(None) } else { Refusals::End };
+        }
         self.sessions.by_connection.insert(id, session);
         self.lives.insert(id, life);
         Ok(stream)
@@ -173,6 +177,7 @@ impl Port {
         self.listening.retain(|&port, (listening, _)| {
             if listening.id == id {
                 endpoint.stop_listening(port);
+                listening.incoming.refuse_all();
             }
             listening.id != id
         });
@@ -248,6 +253,22 @@ impl Port {
         }
     }
 
+    /// The application does not want a stream that came in: its caller hears that this end is busy.
+    pub(crate) fn refuse(&mut self, now: Instant, id: StreamId) {
+        if let Some(connection) = self.connection(id)
+            && let Some(mut session) = self.sessions.by_connection.remove(&connection)
+        {
+            session.close(CloseReason::Local);
+            self.turn_away(now, connection);
+        }
+    }
+
+    fn turn_away(&mut self, now: Instant, connection: ConnectionId) {
+        if let Err(error) = self.endpoint.abort(now, connection, ResetCode::TooBusy) {
+            tracing::debug!(%error, "refusing");
+        }
+    }
+
     /// A connection that is gone is closed.
     fn close(&mut self, now: Instant, connection: ConnectionId) {
         if let Err(error) = self.endpoint.close(now, connection) {
@@ -265,8 +286,44 @@ impl Port {
         }
     }
 
+    /// Whether the host that a call went to has no such UDP port.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.refusals, Refusals::Kept(Some(_)))
+    }
+
+    /// There is no other way for a call: that it was refused is the end of it.
+    pub(crate) fn give_in(&mut self, now: Instant) {
+        if let Refusals::Kept(Some((remote, quoted))) = std::mem::replace(&mut self.refusals, Refusals::End) {
+            kept(self.endpoint.port_unreachable(now, remote, &quoted));
+        }
+    }
+
+    fn hear_refusals(&mut self, now: Instant) {
+        let (endpoint, refusals) = (&mut self.endpoint, &mut self.refusals);
+        self.socket.receive_refusals(|remote, quoted| match refusals {
+            Refusals::Ignored => {}
+            Refusals::End => kept(endpoint.port_unreachable(now, remote, quoted)),
+            Refusals::Kept(last) => *last = Some((remote, quoted.to_vec())),
+        });
+    }
+
+    fn ignore_refusals(&mut self) {
+        if !matches!(self.refusals, Refusals::Ignored) {
+            self.refusals = Refusals::Ignored;
+            if let Err(error) = self.socket.report_refusals(false) {
+                tracing::debug!(%error, "ICMP messages go on being told");
+            }
+        }
+    }
+
     pub(crate) fn receive(&mut self, now: Instant, cm: &mut Manager) {
+        if !matches!(self.refusals, Refusals::Ignored) {
+            self.hear_refusals(now);
+        }
         self.tell_rooms();
+        for (&port, (listening, _)) in &self.listening {
+            self.endpoint.set_room(port, Some(listening.incoming.room()));
+        }
         let endpoint = &mut self.endpoint;
         loop {
             let more = self.socket.receive(|Way { from, to }, ecn, datagram| {
@@ -292,24 +349,6 @@ impl Port {
         }
     }
 
-    /// Says that a peer's address seems to have changed: its connection is about to end, for a reason that nobody sees.
-    fn warn_of_moved(&mut self, now: Instant) {
-        let moved = self.endpoint.statistics().moved;
-        if moved > self.moved
-            && self.warnings.take(now)
-            && let Some(last) = self.endpoint.last_moved()
-        {
-            tracing::warn!(
-                known = %last.known,
-                seen = %last.seen,
-                packets = moved - self.moved,
-                "a peer's packets come from a new address, which no connection survives: has a NAT forgotten it? A shorter \
-                 keepalive may help"
-            );
-            self.moved = moved;
-        }
-    }
-
     pub(crate) fn handle_timeout(&mut self, now: Instant, cm: &mut Manager) {
         kept(self.endpoint.handle_timeout(now, cm));
     }
@@ -325,7 +364,6 @@ impl Port {
             progress = true;
             self.handle_event(now, cm, connection, event, streams);
         }
-        self.warn_of_moved(now);
         let endpoint = &self.endpoint;
         self.lives.retain(|&connection, _| endpoint.connection(connection).is_some());
         progress | self.look_after_sources(now)
@@ -386,7 +424,9 @@ impl Port {
         streams: &mut Streams,
     ) {
         match event {
-            Event::Incoming { port, .. } => self.take_in(connection, port, streams),
+            Event::Incoming { port, .. } => self.take_in(now, connection, port, streams),
+            Event::Moved { from, to } => tracing::info!(%from, %to, "a peer has another address"),
+            Event::Connected => self.ignore_refusals(),
             // Before the application hears of the end.
             Event::Closed { .. } => self.report(now, cm, connection, true),
             _ => {}
@@ -400,14 +440,23 @@ impl Port {
         }
     }
 
-    fn take_in(&mut self, connection: ConnectionId, port: u16, streams: &mut Streams) {
-        let Some((listening, _)) = self.listening.get(&port) else { return };
+    /// Makes a stream of a connection that has come in. Whoever gets none is told so.
+    fn take_in(&mut self, now: Instant, connection: ConnectionId, port: u16, streams: &mut Streams) {
+        // A caller by TCP may have had the last place.
+        let listening = self.listening.get(&port).filter(|(listening, _)| listening.incoming.room() > 0);
+        let Some((listening, _)) = listening else { return self.turn_away(now, connection) };
         match streams.make(listening.user, &listening.config, PortLife::default()) {
             Ok((session, stream)) => {
+                if let Some(peer) = self.endpoint.remote(connection) {
+                    session.set_peer(peer);
+                }
                 self.sessions.by_connection.insert(connection, session);
                 listening.incoming.push(stream);
             }
-            Err(error) => tracing::warn!(%error, "no stream for a caller"),
+            Err(error) => {
+                tracing::warn!(%error, "no stream for a caller");
+                self.turn_away(now, connection);
+            }
         }
     }
 

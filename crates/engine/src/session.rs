@@ -1,6 +1,7 @@
 //! The engine's side of a stream: the source its transport pulls from, and what the application is told.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use timeous_choice::Repair;
@@ -83,8 +84,14 @@ impl Session {
             }
             Event::Overdue { token } => self.source.overdue(token),
             Event::TakesRepeats => self.source.allow(),
+            Event::Moved { to, .. } => self.set_peer(to),
             Event::Closed { reason } => self.close(reason),
         }
+    }
+
+    /// The peer has this address.
+    pub(crate) fn set_peer(&self, peer: SocketAddr) {
+        self.shared.set_peer(peer);
     }
 
     /// A datagram has come.

@@ -1,5 +1,6 @@
 //! What engine and application share of one stream, beside the ring.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -69,6 +70,8 @@ struct State {
     /// When that was written down.
     taken: Option<Instant>,
     violation: Option<Violation>,
+    /// The peer's address, once it is known.
+    peer: Option<SocketAddr>,
     /// The newest that nobody took.
     advice: Option<Advice>,
 }
@@ -113,6 +116,16 @@ impl Shared {
         self.with_state(|state| state.status = status);
         self.readable.wake();
         self.writable.wake();
+    }
+
+    pub(crate) fn set_peer(&self, peer: SocketAddr) {
+        // A socket of IPv6 tells IPv4's addresses as a part of its own.
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        self.with_state(|state| state.peer = Some(peer));
+    }
+
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.with_state(|state| state.peer)
     }
 
     pub(crate) fn set_snapshot(&self, snapshot: Snapshot) {

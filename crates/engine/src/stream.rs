@@ -1,5 +1,6 @@
 //! The application's side of a connection: a packet ring to fill, an inbox to empty, a waker to wait on.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -59,6 +60,23 @@ impl Stream {
     #[must_use]
     pub fn status(&self) -> Status {
         self.sending.status()
+    }
+
+    /// Rings when the direction to the peer has news, or the connection has opened or ended.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        self.sending.waker()
+    }
+
+    /// The peer's address, if it is known.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.sending.peer()
+    }
+
+    /// Ends a connection that came in and is not wanted: the caller is told that this end is busy.
+    pub fn refuse(self) {
+        self.sending.link.way.send(Order::Refuse);
     }
 
     /// The direction to the peer.
@@ -158,6 +176,12 @@ impl SendHalf {
         self.link.shared.status()
     }
 
+    /// The peer's address, if it is known: where it is now, should it have changed.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.link.shared.peer()
+    }
+
     /// What is known of the stream, not longer ago than some 50 ms: the engine is asked, and waited for, but for 100 ms at
     /// most. Of a stream that a daemon runs: what was known when it was last asked.
     #[must_use]
@@ -204,6 +228,12 @@ impl ReceiveHalf {
     #[must_use]
     pub fn status(&self) -> Status {
         self.link.shared.status()
+    }
+
+    /// The peer's address, if it is known: where it is now, should it have changed.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.link.shared.peer()
     }
 
     /// What is known of the stream, not longer ago than some 50 ms: the engine is asked, and waited for, but for 100 ms at

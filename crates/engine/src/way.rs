@@ -28,6 +28,7 @@ impl Way {
             (Self::Process(socket), Order::Ignore) => remote::wish(socket, Wish::Ignore),
             (Self::Process(socket), Order::Tell) => remote::wish(socket, Wish::Tell),
             (Self::Process(socket), Order::Rate(rate)) => remote::wish(socket, Wish::Rate(rate)),
+            (Self::Process(socket), Order::Refuse) => remote::wish(socket, Wish::Refuse),
             (Self::Process(socket), Order::Abandon) => remote::hang_up(socket),
         }
     }

@@ -114,6 +114,8 @@ impl Worker {
                 Order::Ignore => self.for_stream(id, |port| port.ignore(id)),
                 Order::Abandon if self.tcp.abandon(clock::now(), id) => {}
                 Order::Abandon => self.for_stream(id, |port| port.abandon(clock::now(), id)),
+                Order::Refuse if self.tcp.refuse(clock::now(), id) => {}
+                Order::Refuse => self.for_stream(id, |port| port.refuse(clock::now(), id)),
                 Order::Rate(rate) if self.tcp.set_rate(id, rate) => {}
                 Order::Rate(rate) => self.for_stream(id, |port| port.set_rate(id, rate)),
                 // The round that begins sees that it is wanted.

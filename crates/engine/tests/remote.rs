@@ -162,7 +162,7 @@ fn an_application_that_never_reads_keeps_nobody() {
     let Scene { engine, mut here, mut served, elsewhere } = scene();
     // Nobody takes what comes out of this socket.
     let Offer { served: mut deaf, ring: _ring, socket: _socket, .. } = {
-        let mut listener = engine.listen_for("127.0.0.1:0".parse().unwrap(), config()).unwrap();
+        let mut listener = engine.listen_for("127.0.0.1:0".parse().unwrap(), config(), None).unwrap();
         let mut caller = engine.connect(listener.local_addr(), config()).unwrap();
         let end = clock::now() + PATIENCE;
         let offer = loop {

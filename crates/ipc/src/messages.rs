@@ -17,7 +17,7 @@ use crate::layout::Geometry;
 use codec::Checked;
 
 /// Version of messages and shared memory; client and daemon must have the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The longest packet that the daemon reads from a client.
 pub const TO_DAEMON_MAX: usize = 4 << 10;

@@ -15,4 +15,6 @@ pub(crate) mod reader;
 pub(crate) mod references;
 pub(crate) mod sei;
 pub(crate) mod slice;
+#[cfg(test)]
+pub(crate) mod testing;
 mod timeline;

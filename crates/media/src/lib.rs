@@ -48,6 +48,7 @@ pub use error::{MediaError, PacketizeError, RtpError};
 pub use frame::{EntryPoint, Frame, FrameKind, FramePart, FrameRate};
 pub use h264::annexb;
 pub use h264::left_out::LeftOut;
+pub use h264::parameters::is_parameter_set;
 pub use h264::reader::{Ending, FrameReader};
 pub use playout::{
     FrameFate, FrameReport, PacketStats, PictureFormat, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release,

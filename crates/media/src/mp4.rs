@@ -16,7 +16,7 @@ const FRAGMENT_TICKS: i64 = RTP_CLOCK_HZ as i64;
 /// Largest fragment, in bytes of media, unless a single frame is larger: bounds the memory of the writer.
 const FRAGMENT_BYTES: usize = 1 << 20;
 
-/// Latest decoding time, in ticks since the beginning of the file: 99 years. What lies behind it is damaged, and would
+/// Latest presentation time, in ticks since the beginning of the file: 99 years. What lies behind it is damaged, and would
 /// leave no room for the frames after it.
 const LAST_TICK: i64 = 1 << 48;
 
@@ -103,7 +103,7 @@ impl Mp4Writer {
     ) -> Result<(), Mp4Error> {
         let coded = self.format.read(annexb, is_entry)?;
         let (zero, decode, shown) = self.times(ticks, decode_ticks)?;
-        let offset = i32::try_from(shown - decode).map_err(|_| Mp4Error::Time)?;
+        let offset = shown.checked_sub(decode).and_then(|offset| i32::try_from(offset).ok()).ok_or(Mp4Error::Time)?;
         let Coded { data, header } = self.format.accept(coded);
         self.zero = Some(zero);
         self.out.extend(header);
@@ -143,8 +143,8 @@ impl Mp4Writer {
             (None, None) => (decode_ticks, 0, since(ticks, decode_ticks)?),
             (None, Some(origin)) => (origin.min(decode_ticks), 0, since(origin.min(ticks), origin.min(decode_ticks))?),
         };
-        let possible = decode <= LAST_TICK && (-LAST_TICK..=LAST_TICK).contains(&shown);
-        possible.then_some((zero, decode, shown)).ok_or(Mp4Error::Time)
+        let is_possible = (-LAST_TICK..=LAST_TICK).contains(&shown);
+        is_possible.then_some((zero, decode, shown)).ok_or(Mp4Error::Time)
     }
 
     /// Whether the fragment ends before a frame.

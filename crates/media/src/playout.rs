@@ -355,7 +355,8 @@ impl Playout {
         self.stats.restarts += 1;
         self.stragglers = Stragglers::default();
         self.buffer = Buffer::default();
-        self.chain = Chain::default();
+        // It may be the same encoder behind another sender: its pictures tell.
+        self.chain.hole();
         self.told = ToldReferences::default();
         self.clock = MediaClock::new(self.config.latency / 2);
         self.markers = Markers::Tell { unmarked: 0 };
@@ -385,7 +386,9 @@ impl Playout {
         let joined = self.expected.is_some_and(|expected| expected >= first);
         let whole = self.is_whole(ticks, joined, now);
         let due = |at: Option<i64>| now.zip(at).is_none_or(|(now, at)| now >= self.due(at));
-        let ready = if whole { joined || due(self.buffer.earliest()) || due(Some(ticks)) } else { due(Some(ticks)) };
+        // What came before the very first entry point is of no use to it.
+        let begins = self.expected.is_none() && self.buffer.get(ticks).is_some_and(Parts::is_entry);
+        let ready = due(Some(ticks)) || whole && (joined || begins || due(self.buffer.earliest()));
         if !ready {
             return false;
         }

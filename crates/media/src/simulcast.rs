@@ -10,9 +10,9 @@ use crate::frame::{Frame, FrameKind};
 ///
 /// An encoding begins with a frame that stands for itself (IDR), and goes on without a gap: so all that is sent can be
 /// decoded. Up, the encoding before is sent until then. Down, it is left out at once, since the path does not carry it. No
-/// picture is sent twice, nor one before another that was sent.
+/// picture is sent twice, nor one before another that was sent. What is known of a frame's time goes along with it.
 #[derive(Clone, Debug)]
-pub struct Simulcast {
+pub struct Simulcast<T = Instant> {
     wanted: usize,
     /// The one that is being sent.
     sent: Option<usize>,
@@ -21,14 +21,14 @@ pub struct Simulcast {
     /// The latest picture of each.
     seen: Vec<Option<u64>>,
     /// The last frame, while a higher encoding is waited for that may begin with the same picture.
-    held: Option<Coming>,
-    ready: VecDeque<Coming>,
+    held: Option<Coming<T>>,
+    ready: VecDeque<Coming<T>>,
 }
 
-/// A frame, and when it was captured.
-type Coming = (Box<Frame>, Instant);
+/// A frame, and what is known of its time.
+type Coming<T> = (Box<Frame>, T);
 
-impl Simulcast {
+impl<T> Simulcast<T> {
     /// Of so many encodings, the first one is wanted.
     #[must_use]
     pub fn new(encodings: usize) -> Self {
@@ -60,7 +60,7 @@ impl Simulcast {
     }
 
     /// A frame of an encoding came; there are no more encodings than was said.
-    pub fn push(&mut self, encoding: usize, frame: Box<Frame>, captured: Instant) {
+    pub fn push(&mut self, encoding: usize, frame: Box<Frame>, captured: T) {
         let (picture, begins) = (frame.display_index, frame.kind == FrameKind::Idr);
         let encoding = encoding.min(self.seen.len() - 1);
         self.seen[encoding] = self.seen[encoding].max(Some(picture));
@@ -88,8 +88,8 @@ impl Simulcast {
         }
     }
 
-    /// The next frame to be sent, and when it was captured. It has a name that none of another encoding has.
-    pub fn poll(&mut self) -> Option<(Box<Frame>, Instant)> {
+    /// The next frame to be sent, and what its time is. It has a name that none of another encoding has.
+    pub fn poll(&mut self) -> Option<(Box<Frame>, T)> {
         self.ready.pop_front()
     }
 
@@ -99,7 +99,7 @@ impl Simulcast {
         }
     }
 
-    fn send(&mut self, encoding: usize, (mut frame, captured): Coming) {
+    fn send(&mut self, encoding: usize, (mut frame, captured): Coming<T>) {
         self.until = self.until.max(Some(frame.display_index));
         let (encodings, encoding) = (self.seen.len() as u32, encoding as u32);
         let name = |index: u32| index.wrapping_mul(encodings).wrapping_add(encoding);

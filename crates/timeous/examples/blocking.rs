@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::thread;
 
 use timeous::core::{Duration, Fate};
-use timeous::{Arrival, Hints, Receiver, Sender, clock};
+use timeous::{Arrival, Hints, Listener, Sender, clock};
 
 const READINGS: u32 = 25;
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -15,7 +15,9 @@ const INTERVAL: Duration = Duration::from_millis(20);
 fn main() -> Result<(), Box<dyn Error>> {
     // Both ends run here; a real receiver has its port in its URI, and a real sender the receiver's name.
     let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
-    let receiver = thread::spawn(move || receive(port).map_err(|error| error.to_string()));
+    // Without a host it listens. From now on somebody may call.
+    let listener = Listener::open(&format!("timeous://:{port}").parse()?)?;
+    let receiver = thread::spawn(move || receive(listener).map_err(|error| error.to_string()));
     send(port)?;
     let received = receiver.join().map_err(|_| "the receiver has panicked")??;
     println!("{received} of {READINGS} readings received");
@@ -49,9 +51,10 @@ fn send(port: u16) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn receive(port: u16) -> Result<u32, Box<dyn Error>> {
-    // Without a host it listens, and waits here until somebody calls.
-    let mut receiver = Receiver::open(&format!("timeous://:{port}").parse()?)?;
+fn receive(mut listener: Listener) -> Result<u32, Box<dyn Error>> {
+    // Waits until somebody calls. Both directions are there; this end has nothing to say.
+    let caller = listener.accept(None)?.ok_or("nobody has called")?;
+    let (_sender, mut receiver) = caller.accept();
     let mut received = 0;
     // Datagrams come whole, and in the order of their arrival.
     while let Arrival::Data(datagram) = receiver.receive(None)? {

@@ -5,14 +5,15 @@
 use std::error::Error;
 use std::net::UdpSocket;
 
-use timeous::{AsyncReceiver, AsyncSender, Hints};
+use timeous::{AsyncListener, AsyncSender, Hints};
 
 const READINGS: u32 = 25;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
-    let (received, sent) = tokio::join!(receive(port), send(port));
+    let listener = AsyncListener::open(&format!("timeous://:{port}").parse()?)?;
+    let (received, sent) = tokio::join!(receive(listener), send(port));
     sent?;
     println!("{} of {READINGS} readings received", received?);
     Ok(())
@@ -42,8 +43,8 @@ async fn send(port: u16) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn receive(port: u16) -> Result<u32, Box<dyn Error>> {
-    let mut receiver = AsyncReceiver::open(format!("timeous://:{port}").parse()?).await?;
+async fn receive(mut listener: AsyncListener) -> Result<u32, Box<dyn Error>> {
+    let (_sender, mut receiver) = listener.accept().await?.accept_async()?;
     let mut received = 0;
     while let Some(datagram) = receiver.receive().await? {
         println!("{}", String::from_utf8_lossy(&datagram.bytes));

@@ -4,6 +4,7 @@ use timeous_engine::{Received, Waker};
 use tokio::io::unix::AsyncFd;
 
 use crate::error::{Error, SendError};
+use crate::listener::{Incoming, Listener};
 use crate::receiver::{Arrival, Receiver};
 use crate::sender::{Delivery, Hints, Sender, SenderEvent};
 use crate::stats::Stats;
@@ -62,7 +63,7 @@ impl AsyncSender {
                 return Ok(delivery);
             }
             if let timeous_engine::Status::Closed(reason) = status {
-                return Err(Error::Closed(reason));
+                return Err(Error::ended(reason, self.inner.peer()));
             }
             rung(&self.ready).await;
         }
@@ -90,7 +91,7 @@ impl AsyncSender {
                 return Ok(event);
             }
             if let timeous_engine::Status::Closed(reason) = status {
-                return Err(Error::Closed(reason));
+                return Err(Error::ended(reason, self.inner.peer()));
             }
             rung(&self.ready).await;
         }
@@ -151,6 +152,66 @@ impl AsyncReceiver {
     /// The blocking receiver beneath.
     pub fn get_mut(&mut self) -> &mut Receiver {
         &mut self.inner
+    }
+}
+
+/// [`Listener`] for tokio.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use timeous::AsyncListener;
+/// let mut listener = AsyncListener::open(&"timeous://:7000".parse()?)?;
+/// loop {
+///     let (_sender, mut receiver) = listener.accept().await?.accept_async()?;
+///     tokio::spawn(async move { while let Ok(Some(_adu)) = receiver.receive().await {} });
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AsyncListener {
+    inner: Listener,
+    ready: AsyncFd<Waker>,
+}
+
+impl AsyncListener {
+    /// Opens the port that the URI names.
+    ///
+    /// # Errors
+    /// As [`Listener::open`].
+    pub fn open(uri: &Uri) -> Result<Self, Error> {
+        let inner = Listener::open(uri)?;
+        let ready = watched(inner.waker())?;
+        Ok(Self { inner, ready })
+    }
+
+    /// Waits for a caller.
+    ///
+    /// # Errors
+    /// As [`Listener::accept`].
+    pub async fn accept(&mut self) -> Result<Incoming, Error> {
+        loop {
+            match self.inner.poll_accept()? {
+                Some(incoming) => return Ok(incoming),
+                None => rung(&self.ready).await,
+            }
+        }
+    }
+
+    /// The blocking listener beneath.
+    pub fn get_mut(&mut self) -> &mut Listener {
+        &mut self.inner
+    }
+}
+
+impl Incoming {
+    /// Takes the stream for tokio: with the feature `tokio`.
+    ///
+    /// # Errors
+    /// The runtime's: it does not watch descriptors.
+    pub fn accept_async(self) -> Result<(AsyncSender, AsyncReceiver), Error> {
+        let (sender, receiver) = self.accept();
+        let (to, from) = (watched(sender.waker())?, watched(receiver.waker())?);
+        Ok((AsyncSender { inner: sender, ready: to }, AsyncReceiver { inner: receiver, ready: from }))
     }
 }
 

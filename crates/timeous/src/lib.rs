@@ -34,8 +34,10 @@
 #[cfg(feature = "tokio")]
 pub mod asynchronous;
 pub mod cm;
+pub mod dialer;
 pub mod error;
 pub mod ladder;
+pub mod listener;
 mod open;
 pub mod options;
 mod process;
@@ -45,10 +47,14 @@ pub mod stats;
 pub mod uri;
 
 #[cfg(feature = "tokio")]
-pub use asynchronous::{AsyncReceiver, AsyncSender};
+pub use asynchronous::{AsyncListener, AsyncReceiver, AsyncSender};
+pub use dialer::{DialEvent, Dialer};
 pub use error::{Culprit, Error, SendError};
 pub use ladder::Ladder;
-pub use options::{Daemon, Encapsulation, Options, PolicyName, RepairName, Role, TransportName};
+pub use listener::{Incoming, Listener};
+pub use options::{
+    Daemon, Encapsulation, Options, PlayoutName, PolicyName, Reconnect, RepairName, Role, TransportName,
+};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Delivery, Hints, Sender, SenderEvent, open_both};
 pub use stats::{Fates, Stats};

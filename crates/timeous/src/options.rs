@@ -64,6 +64,29 @@ impl PolicyName {
     }
 }
 
+/// When received media is given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PlayoutName {
+    /// At a constant delay after its capture: the latency, on top of the shortest way.
+    #[default]
+    Constant,
+    /// As soon as it can be decoded.
+    Immediate,
+}
+
+impl PlayoutName {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Constant, Self::Immediate];
+
+    /// The name in a URI.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Constant => "constant",
+            Self::Immediate => "immediate",
+        }
+    }
+}
+
 /// What is done about losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RepairName {
@@ -135,6 +158,20 @@ pub enum Daemon {
     At(PathBuf),
 }
 
+/// Whether a stream that ends is called again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reconnect {
+    /// It is not, and neither is one that was never answered.
+    Off,
+    /// It is, after waits that double up to this one.
+    UpTo(Duration),
+}
+
+impl Reconnect {
+    /// The longest wait that `on` means.
+    pub const LONGEST: Duration = Duration::from_secs(5);
+}
+
 /// What a stream's DCCP packets travel in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Encapsulation {
@@ -152,6 +189,8 @@ pub struct Options {
     /// From the moment of handing over to playout. Nothing leaves later than that, unless the policy is
     /// [`PolicyName::Fifo`].
     pub latency: Duration,
+    /// When a receiver of media gives it out. Streams of plain ADUs have no playout.
+    pub playout: PlayoutName,
     /// What is given up when the path is too slow; [`chooses_by`](Self::chooses_by) says by what if `None`.
     pub policy: Option<PolicyName>,
     /// How much may wait under [`PolicyName::Frames`], which it asks for where no policy is named; what can arrive before its deadline
@@ -194,12 +233,16 @@ pub struct Options {
     pub encapsulation: Encapsulation,
     /// Who runs it. What the peer sees is the same.
     pub daemon: Daemon,
+    /// Whether a [`Dialer`](crate::Dialer), and the tool `timeous`, call again after a break or where nobody answers; `None`:
+    /// they do, after five seconds at most. [`Sender::open`](crate::Sender::open) and its like call once, whatever is said.
+    pub reconnect: Option<Reconnect>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             latency: Duration::from_millis(300),
+            playout: PlayoutName::Constant,
             policy: None,
             queue: None,
             age: None,
@@ -218,6 +261,7 @@ impl Default for Options {
             dccp_port: 5004,
             encapsulation: Encapsulation::Udp,
             daemon: Daemon::Off,
+            reconnect: None,
         }
     }
 }
@@ -268,6 +312,12 @@ impl Options {
     pub(crate) fn deciding(&self) -> Option<Kind> {
         let live = self.ccid == Ccid::Ccid2 && self.has_deadlines();
         self.controller.or_else(|| live.then_some(Kind::Copa))
+    }
+
+    /// Whether a stream that has ended, or was never answered, is opened again: unless the URI says `reconnect=off`.
+    #[must_use]
+    pub fn reconnects(&self) -> bool {
+        self.reconnect != Some(Reconnect::Off)
     }
 
     /// Whether ADUs get deadlines at all.

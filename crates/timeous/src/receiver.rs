@@ -1,5 +1,6 @@
 //! The receiving end of a stream.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use timeous_core::Instant;
@@ -47,7 +48,8 @@ impl Receiver {
         Self { half, began, _runner: runner }
     }
 
-    /// Opens a stream to receive from: waits to be called, or calls.
+    /// Opens a stream to receive from: waits to be called, or calls. Whoever waits takes one caller, and tells the others
+    /// that it is busy for as long as the stream lives; [`Listener`](crate::Listener) takes more.
     ///
     /// # Errors
     /// See [`Error`]; [`Error::culprit`] says who can mend it.
@@ -84,7 +86,7 @@ impl Receiver {
         }
         match status {
             Status::Closed(CloseReason::Peer | CloseReason::Local) => Ok(Some(Arrival::End)),
-            Status::Closed(reason) => Err(Error::Closed(reason)),
+            Status::Closed(reason) => Err(Error::ended(reason, self.half.peer())),
             Status::Connecting | Status::Open => Ok(None),
         }
     }
@@ -93,6 +95,12 @@ impl Receiver {
     #[must_use]
     pub fn status(&self) -> Status {
         self.half.status()
+    }
+
+    /// The peer's address, if it is known: where it is now, should it have changed.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.half.peer()
     }
 
     /// The statistics so far.

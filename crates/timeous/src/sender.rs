@@ -1,12 +1,13 @@
 //! The sending end of a stream.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use timeous_core::{AduMeta, AduSeq, Advice, Duration, Fate, FrameId, Instant, Priority, Rate, References, SubStream};
 use timeous_engine::{EnqueueError, Producer, SendHalf, Status, Waker, clock};
 
 use crate::error::{Error, SendError};
-use crate::open::{Runner, open};
+use crate::open::{Opened, Runner, open};
 use crate::options::Options;
 use crate::receiver::Receiver;
 use crate::stats::{Fates, Stats};
@@ -78,7 +79,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Opens a stream to send on: calls, or waits to be called.
+    /// Opens a stream to send on: calls, or waits to be called. Whoever waits takes one caller, and tells the others
+    /// that it is busy for as long as the stream lives; [`Listener`](crate::Listener) takes more.
     ///
     /// # Errors
     /// See [`Error`]; [`Error::culprit`] says who can mend it.
@@ -180,6 +182,12 @@ impl Sender {
         self.half.status()
     }
 
+    /// The peer's address, if it is known: where it is now, should it have changed.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.half.peer()
+    }
+
     /// The statistics so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -226,7 +234,7 @@ impl Sender {
         let Status::Closed(reason) = status else { return None };
         match reason {
             timeous_engine::CloseReason::Local => Some(Ok(self.stats())),
-            other => Some(Err(Error::Closed(other))),
+            other => Some(Err(Error::ended(other, self.half.peer()))),
         }
     }
 }
@@ -236,10 +244,14 @@ impl Sender {
 /// # Errors
 /// See [`Error`].
 pub fn open_both(uri: &Uri) -> Result<(Sender, Receiver), Error> {
-    let opened = open(uri)?;
+    Ok(both_of(open(uri)?, uri.options.clone()))
+}
+
+/// Both directions of a stream that is open.
+pub(crate) fn both_of(opened: Opened, options: Options) -> (Sender, Receiver) {
     let began = clock::now();
     let receiver = Receiver::new(opened.receiving, opened.runner.clone(), began);
-    let (options, fates) = (uri.options.clone(), Fates::default());
-    let sender = Sender { half: opened.sending, options, next_seq: 0, fates, began, _runner: opened.runner };
-    Ok((sender, receiver))
+    let (half, fates) = (opened.sending, Fates::default());
+    let sender = Sender { half, options, next_seq: 0, fates, began, _runner: opened.runner };
+    (sender, receiver)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use timeous_core::{DropReason, Fate, Instant};
+use timeous_core::{DropReason, Duration, Fate, Instant};
 use timeous_engine::{Carrier, Reach, Snapshot};
 
 /// What became of the ADUs that were handed over.
@@ -124,6 +124,10 @@ pub struct Stats {
     /// Smoothed round-trip time, in milliseconds.
     #[serde(rename = "msRTT")]
     pub ms_rtt: f64,
+    /// Smallest round-trip time that was measured on the path, in milliseconds: without the time in queues. Zero as long as
+    /// none was.
+    #[serde(rename = "msRTTMin")]
+    pub ms_rtt_min: f64,
     /// The rate at which congestion control lets this stream send, in Mbit/s.
     pub mbps_bandwidth: f64,
     /// Average rate sent since the stream began, in Mbit/s.
@@ -145,6 +149,7 @@ impl Stats {
         let queue = path.rate.time_for(snapshot.queued_bytes as u64);
         let buffer = snapshot.buffer.as_ref();
         let thresholds = buffer.and_then(|buffer| buffer.thresholds);
+        let millis = |time: Option<Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e3);
         let in_mbps = |rate: timeous_core::Rate| rate.as_bps() as f64 / 1e6;
         Self {
             ms_time_stamp: time.as_millis(),
@@ -195,7 +200,8 @@ impl Stats {
             mbps_advised_rate: buffer.and_then(|buffer| buffer.advised).map(in_mbps),
             byte_flight_size: path.outstanding,
             byte_congestion_window: path.window,
-            ms_rtt: path.srtt.map_or(0.0, |srtt| srtt.as_secs_f64() * 1e3),
+            ms_rtt: millis(path.srtt),
+            ms_rtt_min: millis(path.min_rtt),
             mbps_bandwidth: in_mbps(path.rate),
             mbps_send_rate: mbps(transport.bytes_sent),
             mbps_recv_rate: mbps(transport.bytes_received),
@@ -215,10 +221,15 @@ mod tests {
             fates.count(Fate::Dropped(reason));
         }
         assert_eq!(fates.total(), 5);
-        let stats = Stats::new(Instant::ZERO, Instant::ZERO, &Snapshot::default(), &fates);
+        let mut snapshot = Snapshot::default();
+        snapshot.path.min_rtt = Some(Duration::from_micros(20_500));
+        let stats = Stats::new(Instant::ZERO, Instant::ZERO, &snapshot, &fates);
+        assert_eq!((stats.ms_rtt, stats.ms_rtt_min), (0.0, 20.5));
         assert_eq!((stats.pkt_snd_drop_total, stats.pkt_snd_policy_total, stats.pkt_snd_other_total), (4, 2, 1));
         let json = serde_json::to_value(&stats).unwrap();
-        for name in ["pktSentTotal", "pktSndDropTotal", "msRTT", "mbpsBandwidth", "msSndBuf", "pktSndExpiredTotal"] {
+        for name in
+            ["pktSentTotal", "pktSndDropTotal", "msRTT", "msRTTMin", "mbpsBandwidth", "msSndBuf", "pktSndExpiredTotal"]
+        {
             assert!(json.get(name).is_some(), "{name} in {json}");
         }
     }

@@ -7,7 +7,9 @@ use timeous_cm::Kind;
 use timeous_core::Duration;
 use timeous_core::units::{UnitError, parse_bytes, parse_duration};
 
-use crate::options::{Daemon, Encapsulation, Options, PolicyName, RepairName, Role, TransportName};
+use crate::options::{
+    Daemon, Encapsulation, Options, PlayoutName, PolicyName, Reconnect, RepairName, Role, TransportName,
+};
 use timeous_choice::QueueLimit;
 use timeous_engine::{Ccid, TcpFraming, Unordered};
 
@@ -67,7 +69,7 @@ pub enum UriError {
 }
 
 /// Every key, and what it means.
-pub const KEYS: [(&str, &str); 20] = [
+pub const KEYS: [(&str, &str); 22] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
     ("transport", "dccp (in UDP, the default), tcp, or auto: tcp where UDP does not pass, or passes no more"),
     (
@@ -80,6 +82,11 @@ pub const KEYS: [(&str, &str); 20] = [
          missing, by a packet tap, which takes CAP_NET_RAW",
     ),
     ("latency", "from the moment of handing over to playout, such as 300ms; a plain number is milliseconds"),
+    (
+        "playout",
+        "of media, at the receiver: constant (the default): each frame at the latency after its capture, on top of the \
+         shortest way; or immediate: as soon as it can be decoded",
+    ),
     (
         "policy",
         "plan, frames, deadline, age, dbat or fifo: what is given up when the path is too slow; plan unless given, over tcp frames",
@@ -111,6 +118,7 @@ pub const KEYS: [(&str, &str); 20] = [
     ("dport", "the DCCP port behind the UDP port"),
     ("encap", "udp, or none: DCCP in IP itself, where the URI's port is the DCCP port; it takes CAP_NET_RAW"),
     ("daemon", "off, auto or the path of a daemon's socket: who runs the stream, this process or the host's daemon"),
+    ("reconnect", "on (the default), off, or the longest wait such as 5s: whether a caller calls again after a break"),
 ];
 
 impl FromStr for Uri {
@@ -219,6 +227,7 @@ fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
         "framing" => options.framing = framing(value)?,
         "unordered" => options.unordered = unordered(value)?,
         "latency" => options.latency = time("latency", value)?,
+        "playout" => options.playout = playout(value)?,
         "policy" => options.policy = Some(policy(value)?),
         "queue" => options.queue = Some(queue(value)?),
         "age" => options.age = Some(time("age", value)?),
@@ -235,6 +244,7 @@ fn set(options: &mut Options, key: &str, value: &str) -> Result<(), UriError> {
         "dport" => options.dccp_port = number("dport", value, 1..=65_535)?,
         "encap" => options.encapsulation = encapsulation(value)?,
         "daemon" => options.daemon = daemon(value)?,
+        "reconnect" => options.reconnect = Some(reconnect(value)?),
         _ => return Err(UriError::UnknownKey { key: key.to_owned() }),
     }
     Ok(())
@@ -255,6 +265,22 @@ fn time(key: &'static str, value: &str) -> Result<Duration, UriError> {
         Err(_) => parse_duration(value).map_err(unit(key, value))?,
     };
     if time.is_zero() { Err(bad(key, value, "must be more than nothing")) } else { Ok(time) }
+}
+
+fn playout(value: &str) -> Result<PlayoutName, UriError> {
+    let named = PlayoutName::ALL.into_iter().find(|name| name.as_str() == value);
+    named.ok_or_else(|| bad("playout", value, "use constant or immediate"))
+}
+
+fn reconnect(value: &str) -> Result<Reconnect, UriError> {
+    match value {
+        "on" => Ok(Reconnect::UpTo(Reconnect::LONGEST)),
+        "off" => Ok(Reconnect::Off),
+        _ => match time("reconnect", value) {
+            Ok(longest) => Ok(Reconnect::UpTo(longest)),
+            Err(_) => Err(bad("reconnect", value, "use on, off or the longest wait such as 5s")),
+        },
+    }
 }
 
 fn repair(value: &str) -> Result<RepairName, UriError> {
@@ -427,6 +453,16 @@ mod tests {
         assert_eq!(options.repair, RepairName::Off);
         assert_eq!(plain.options.repair, RepairName::Auto);
         assert_eq!(options.daemon, Daemon::At("/a/b".into()));
+        assert_eq!(plain.options.reconnect, None);
+        for (value, reconnect) in [
+            ("on", Reconnect::UpTo(Duration::from_secs(5))),
+            ("off", Reconnect::Off),
+            ("30s", Reconnect::UpTo(Duration::from_secs(30))),
+        ] {
+            let uri: Uri = format!("timeous://h?reconnect={value}").parse().unwrap();
+            assert_eq!(uri.options.reconnect, Some(reconnect));
+        }
+        assert!(error("timeous://h?reconnect=never").contains("on, off or"));
         assert_eq!(plain.options.daemon, Daemon::Off, "nobody depends on a daemon without having said so");
     }
 

@@ -6,15 +6,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use timeous::Ladder;
+use timeous::core::Instant;
 use timeous::core::{Advice, Rate};
-use timeous_media::Simulcast;
+use timeous_media::{FramePart, Simulcast, Stamp};
 
 use crate::source::Due;
 
 /// Which encoding is sent.
 pub(super) struct Encodings {
     ladder: Ladder,
-    simulcast: Simulcast,
+    simulcast: Simulcast<(Instant, Stamp)>,
 }
 
 impl Encodings {
@@ -43,10 +44,11 @@ impl Encodings {
 
     /// A frame came; what is to be sent now.
     pub(super) fn pass(&mut self, due: Due) -> Vec<Due> {
-        let Due { frame, captured, encoding } = due;
-        self.simulcast.push(encoding, frame, captured);
+        let Due { part, encoding, captured, stamp } = due;
+        self.simulcast.push(encoding, Box::new(part.frame), (captured, stamp));
         let sent = std::iter::from_fn(|| self.simulcast.poll());
-        sent.map(|(frame, captured)| Due { frame, captured, encoding }).collect()
+        let whole = |frame| FramePart { frame, first: true, last: true };
+        sent.map(|(frame, (captured, stamp))| Due { part: whole(*frame), captured, stamp, encoding }).collect()
     }
 }
 

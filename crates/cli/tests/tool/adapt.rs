@@ -25,9 +25,10 @@ fn the_bitrate_of_a_live_encoder_follows_the_path() {
     let trace = files.write("link.txt", up_and_down([(6, 900), (6, 250)]).as_bytes());
     let link = ["--delay", "20ms", "--back-delay", "20ms", "--queue", "12k", "--trace", &trace];
     let mut link = emulate(near, far, &link);
-    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?latency=400ms"), &sink, "--frames", &frames]);
+    let mut receiver =
+        timeous(&["recv", &format!("timeous://:{far}?latency=400ms&reconnect=off"), &sink, "--frames", &frames]);
     until("the receiver listens", || !is_free(far) || !receiver.is_alive());
-    let to = format!("timeous://127.0.0.1:{near}?latency=400ms");
+    let to = format!("timeous://127.0.0.1:{near}?latency=400ms&reconnect=off");
     let options = ["--adapt", "x264", "--bitrate", "600k", "--stats", &stats, "--stats-interval", "100ms"];
     let mut sender = timeous(&[&["send", "test", &to][..], &options].concat());
     let asked = || -> Vec<f64> {
@@ -64,9 +65,10 @@ fn encodings_follow(encoder: &str, test: &str) {
     let trace = files.write("link.txt", up_and_down([(14, 1200), (8, 400)]).as_bytes());
     let link = ["--delay", "20ms", "--back-delay", "20ms", "--queue", "100ms", "--trace", &trace];
     let mut link = emulate(near, far, &link);
-    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?latency=400ms"), &sink, "--frames", &frames]);
+    let mut receiver =
+        timeous(&["recv", &format!("timeous://:{far}?latency=400ms&reconnect=off"), &sink, "--frames", &frames]);
     until("the receiver listens", || !is_free(far) || !receiver.is_alive());
-    let to = format!("timeous://127.0.0.1:{near}?latency=400ms");
+    let to = format!("timeous://127.0.0.1:{near}?latency=400ms&reconnect=off");
     let options = ["--adapt", encoder, "--encodings", "200k,400k,800k", "--stats", &stats, "--stats-interval", "100ms"];
     let mut sender = timeous(&[&["send", "test", &to][..], &options].concat());
     let taken = || -> Vec<f64> {

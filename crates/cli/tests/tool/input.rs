@@ -15,7 +15,7 @@ fn fails(arguments: &[&str], code: i32, says: &[&str]) {
     assert!(!said.contains("panicked"), "{said}");
 }
 
-const NOBODY: &str = "timeous://127.0.0.1:9?timeout=1s";
+const NOBODY: &str = "timeous://127.0.0.1:9?timeout=1s&reconnect=off";
 
 #[test]
 fn what_is_no_h264_is_refused_before_anybody_is_called() {
@@ -47,8 +47,9 @@ fn a_file_that_breaks_off_is_sent_as_far_as_it_is_whole() {
         let files = Files::new();
         let cut = [&whole[..], tail].concat();
         let (source, sink, port) = (files.write("cut.h264", &cut), files.path("out.h264"), free_port());
-        let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=3s"), &sink]);
-        let said = timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=3s")]).ends_with(3);
+        let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=3s&reconnect=off"), &sink]);
+        let said =
+            timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=3s&reconnect=off")]).ends_with(3);
         assert!(said.contains("breaks off") && said.contains("40 frames were whole"), "cut {name}: {said}");
         receiver.ends_with(0);
         assert_eq!(assert_is_beginning_of(Path::new(&sink), &whole), 40, "cut {name}");
@@ -113,8 +114,9 @@ fn a_disk_that_is_full_ends_both_ends_with_a_word() {
     }
     let files = Files::new();
     let (source, port) = (files.write("clip.h264", &clip(200)), free_port());
-    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=3s"), "/dev/full"]);
-    let mut sender = timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=3s&timeout=5s")]);
+    let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=3s&reconnect=off"), "/dev/full"]);
+    let mut sender =
+        timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=3s&timeout=5s&reconnect=off")]);
     let said = receiver.ends_with(4);
     assert!(said.contains("/dev/full") && said.contains("No space"), "{said}");
     let said = sender.ends_with(5);

@@ -8,6 +8,7 @@ mod pipeline;
 mod promise;
 mod roles;
 mod seeing;
+mod sinks;
 mod statistics;
 mod support;
 mod tcp;

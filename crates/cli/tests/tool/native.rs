@@ -69,7 +69,7 @@ fn a_stream_without_udp_arrives_and_tshark_reads_every_packet() {
         if !is_ready() {
             return skip(name, "dumpcap");
         }
-        let mut receiver = hosts.timeous(1, &["recv", "timeous://:5004?latency=400ms&encap=none", &out]);
+        let mut receiver = hosts.timeous(1, &["recv", "timeous://:5004?latency=400ms&reconnect=off&encap=none", &out]);
         // A listener that is not there yet answers nobody, and Linux says "protocol not available".
         let raw = |host: usize| {
             let tables = ["net/raw", "net/raw6"].map(|table| Path::new("/proc/thread-self").join(table));
@@ -77,7 +77,7 @@ fn a_stream_without_udp_arrives_and_tshark_reads_every_packet() {
             hosts.0[host].within(read).unwrap().iter().sum::<usize>()
         };
         until("the receiver listens", || raw(1) >= 4 || !receiver.is_alive());
-        let uri = format!("timeous://{address}:5004?latency=400ms&encap=none");
+        let uri = format!("timeous://{address}:5004?latency=400ms&reconnect=off&encap=none");
         hosts.timeous(0, &["send", &source, &uri]).ends_with(0);
         receiver.ends_with(0);
         assert!(assert_is_beginning_of(Path::new(&out), &sent) > 50);
@@ -94,14 +94,18 @@ fn a_stream_without_udp_arrives_and_tshark_reads_every_packet() {
         let wrong = format!("(ip && ip.checksum.status != \"Good\") || {DCCP_COMPLAINTS}");
         let complaints = tshark(&capture, &wrong, &["frame.number", "_ws.col.Info", "_ws.expert.message"]);
         assert!(complaints.is_empty(), "{complaints:?}");
-        let rows = tshark(&capture, "dccp", &["dccp.type", "ip.dsfield.ecn", "ipv6.tclass.ecn", "dccp.dstport"]);
+        let rows = tshark(
+            &capture,
+            "dccp",
+            &["dccp.type", "ip.dsfield.ecn", "ipv6.tclass.ecn", "dccp.dstport", "dccp.srcport"],
+        );
         let seen: BTreeSet<&str> = rows.iter().map(|row| &row[0][..]).collect();
         assert!(["0", "1", "3", "6", "7"].iter().all(|kind| seen.contains(kind)), "{seen:?}");
         let data: Vec<_> = rows.iter().filter(|row| matches!(&row[0][..], "2" | "4")).collect();
         assert!(data.len() > 60, "every frame has a packet or more");
-        // ECT(0), and to the one port that there is.
+        // ECT(0), and to the one port that there is, or from it: the receiver has a word to say, too.
         for row in data {
-            assert!((row[1] == "2" || row[2] == "2") && row[3] == "5004", "{row:?}");
+            assert!((row[1] == "2" || row[2] == "2") && (row[3] == "5004" || row[4] == "5004"), "{row:?}");
         }
     }
 }

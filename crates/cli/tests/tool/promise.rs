@@ -58,8 +58,12 @@ fn entered(capture: &str, port: u16) -> Entered {
                 _ => None,
             });
             if let Some(back) = back {
-                found.parity.push((at, by_seq[&(seq - u32::from(back))]));
+                found.parity.extend(by_seq.get(&(seq - u32::from(back))).map(|&sequence| (at, sequence)));
             } else {
+                // RTCP is told from RTP by its second byte (RFC 5761 §4).
+                if (192..=223).contains(&dccp.payload[1]) {
+                    continue;
+                }
                 let sequence = u16::from_be_bytes([dccp.payload[2], dccp.payload[3]]);
                 by_seq.insert(seq, sequence);
                 found.rtp.push((at, sequence));
@@ -75,8 +79,8 @@ fn nothing_leaves_late(policy: &str, link: &[&str]) {
     let [capture, list, sink] = ["link.pcapng", "journal.csv", "out.h264"].map(|name| files.path(name));
     let source = files.write("clip.h264", &clip(180));
     let mut link = emulate(near, far, &[link, &["--capture", &capture]].concat());
-    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?latency=400ms"), &sink]);
-    let to = format!("timeous://127.0.0.1:{near}?latency=400ms&policy={policy}");
+    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?latency=400ms&reconnect=off"), &sink]);
+    let to = format!("timeous://127.0.0.1:{near}?latency=400ms&reconnect=off&policy={policy}");
     timeous(&["send", &source, &to, "--journal", &list]).ends_with(0);
     receiver.ends_with(0);
     link.signal(Signal::INT);

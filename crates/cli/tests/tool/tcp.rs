@@ -16,8 +16,8 @@ fn a_clip_arrives_whole_whoever_calls() {
         for sender_calls in [true, false] {
             let port = free_port();
             let sink = files.path(&format!("{name}-{sender_calls}.h264"));
-            let caller = format!("timeous://127.0.0.1:{port}?transport={transport}&latency=3s");
-            let listener = format!("timeous://:{port}?transport={transport}&latency=3s");
+            let caller = format!("timeous://127.0.0.1:{port}?transport={transport}&latency=3s&reconnect=off");
+            let listener = format!("timeous://:{port}?transport={transport}&latency=3s&reconnect=off");
             let (to, from) = if sender_calls { (&caller, &listener) } else { (&listener, &caller) };
             let mut receiver = timeous(&["recv", from, &sink]);
             timeous(&["send", &source, to]).ends_with(0);
@@ -51,7 +51,7 @@ fn gstreamer_reads_rtp_over_tcp() {
     receive.stdin(Stdio::null()).stdout(Stdio::null());
     let mut receiver = Running::start(receive);
     until("the file is made", || Path::new(&sink).exists() || !receiver.is_alive());
-    let to = format!("timeous://127.0.0.1:{port}?transport=tcp&framing=rfc4571&latency=3s");
+    let to = format!("timeous://127.0.0.1:{port}?transport=tcp&framing=rfc4571&latency=3s&reconnect=off");
     timeous(&["send", &source, &to]).ends_with(0);
     receiver.ends_with(0);
     assert_eq!(assert_is_beginning_of(Path::new(&sink), &bytes), FRAMES);

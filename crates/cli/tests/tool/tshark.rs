@@ -81,8 +81,9 @@ fn a_real_stream_is_read_without_complaint() {
     let source = files.write("clip.h264", &clip(60));
     let link = ["--rate", "1500k", "--delay", "10ms", "--loss", "4%", "--back-loss", "4%", "--capture", &capture];
     let mut link = emulate(near, far, &link);
-    let mut receiver = timeous(&["recv", &format!("timeous://:{far}?latency=400ms"), &files.path("out.h264")]);
-    timeous(&["send", &source, &format!("timeous://127.0.0.1:{near}?latency=400ms")]).ends_with(0);
+    let mut receiver =
+        timeous(&["recv", &format!("timeous://:{far}?latency=400ms&reconnect=off"), &files.path("out.h264")]);
+    timeous(&["send", &source, &format!("timeous://127.0.0.1:{near}?latency=400ms&reconnect=off")]).ends_with(0);
     receiver.ends_with(0);
     link.signal(Signal::INT);
     link.ends_with(0);

@@ -2,6 +2,7 @@
 
 use timeous_core::Instant;
 
+use crate::destination::Destination;
 use crate::error::CmError;
 use crate::flow::FlowId;
 use crate::flow::{ClientId, MacroflowId, Steering};
@@ -42,6 +43,29 @@ impl Manager {
             self.move_flow(now, id, name);
             self.outbox.note(now, name, Some(id), || Happening::Merged);
         }
+        Ok(())
+    }
+
+    /// The packets of a flow go to another host from now on: its peer has moved. It joins the flows there, or begins with what
+    /// is remembered of that path, or anew. What is under way, requests and grants go with the flow.
+    ///
+    /// # Errors
+    /// The flow is not open, or the destination is another user's.
+    pub fn redirect(&mut self, now: Instant, id: FlowId, destination: Destination) -> Result<(), CmError> {
+        let flow = self.flow(id)?;
+        let mtu = flow.mtu;
+        if flow.destination.user != destination.user {
+            return Err(CmError::Untrusted { flow: id, with: id });
+        }
+        if flow.destination == destination {
+            return Ok(());
+        }
+        let name = self.macroflow_for(destination, mtu);
+        if let Some(flow) = self.flows.get_mut(id) {
+            flow.destination = destination;
+        }
+        self.move_flow(now, id, name);
+        self.outbox.note(now, name, Some(id), || Happening::Merged);
         Ok(())
     }
 

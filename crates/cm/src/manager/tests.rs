@@ -65,6 +65,25 @@ fn flows_to_one_destination_share_one_window() {
 }
 
 #[test]
+fn a_flow_whose_peer_has_moved_joins_the_flows_there_and_takes_along_what_is_under_way() {
+    let mut cm = Manager::default();
+    let elsewhere = Destination::from(IpAddr::from([192, 0, 2, 77]));
+    let (moving, stays, there) = (cm.open(destination(), MTU), cm.open(destination(), MTU), cm.open(elsewhere, MTU));
+    assert_eq!(fill(&mut cm, at(0), moving), 4);
+    cm.request(at(0), stays).unwrap();
+    cm.redirect(at(1), moving, elsewhere).unwrap();
+    assert!(cm.has_grant(stays), "what was under way is not on this path any more");
+    cm.request(at(1), there).unwrap();
+    assert!(!cm.has_grant(there), "it is on that one");
+    assert_eq!(cm.query(moving).unwrap().srtt, None);
+    cm.update(at(50), moving, Update { acked: 4 * MTU, rtt: Some(RTT / 2), ..Update::default() }).unwrap();
+    assert!(cm.has_grant(there));
+    assert_eq!((cm.query(there).unwrap().srtt, cm.query(stays).unwrap().srtt), (Some(RTT / 2), None));
+    let users = Destination { user: Some(crate::User(7)), ..elsewhere };
+    assert!(matches!(cm.redirect(at(60), moving, users), Err(CmError::Untrusted { .. })));
+}
+
+#[test]
 fn a_grant_given_back_goes_to_the_next_flow() {
     let mut cm = Manager::default();
     let (a, b) = (cm.open(destination(), MTU), cm.open(destination(), MTU));

@@ -281,7 +281,8 @@ fn any_calls(line: &Line, rng: &mut Rng, until: Instant) {
 
 /// Streams whose rings are written over, and whose sockets carry anything.
 fn rings(line: &Line, rng: &mut Rng, until: Instant) {
-    let Some((Answer::Listening { local: at, .. }, _)) = call(line, Call::Listen { local: local(), spec: spec() })
+    let Some((Answer::Listening { local: at, .. }, _)) =
+        call(line, Call::Listen { local: local(), spec: spec(), room: None })
     else {
         return;
     };

@@ -1,8 +1,10 @@
 //! What a connection tells its driver, and what it counts.
 
+use std::net::SocketAddr;
+
 use timeous_core::Instant;
 
-use crate::reset::ResetReason;
+use crate::reset::{ResetCode, ResetReason};
 use crate::service::ServiceCode;
 
 /// What happened on a connection.
@@ -42,6 +44,13 @@ pub enum Event {
     TakesRepeats,
     /// The peer's application does not listen any more: nothing further is pulled (RFC 4340 §11.7.2).
     NotListening,
+    /// The peer has another address, and has answered from there; from an [`Endpoint`](crate::Endpoint) only.
+    Moved {
+        /// Where it was.
+        from: SocketAddr,
+        /// Where it is.
+        to: SocketAddr,
+    },
     /// The connection has ended. Every ADU that was under way has had its `Acked` or `Lost`.
     Closed {
         /// Why.
@@ -67,9 +76,20 @@ pub enum CloseReason {
     /// The peer fell silent, or never answered.
     #[error("the peer does not answer")]
     Timeout,
+    /// Nobody listens at the peer's UDP or TCP port: its host said so.
+    #[error("nobody listens there (port unreachable)")]
+    Unreachable,
     /// Whoever drove it at this end is gone, and could not close it.
     #[error("what ran this end of it is gone: open it again")]
     Abandoned,
+}
+
+impl CloseReason {
+    /// Whether the peer serves other callers and has no place for this one: it may be tried again later.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        matches!(self, Self::Reset(ResetReason { code: ResetCode::TooBusy, .. }))
+    }
 }
 
 /// What a connection has counted since it began.

@@ -4,7 +4,7 @@ use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant};
 
 use super::control::Control;
-use super::{Connection, Event, State, Timer, told};
+use super::{CloseReason, Connection, Event, State, Timer, told};
 use crate::packet::{Body, Header};
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
@@ -124,6 +124,21 @@ impl Connection {
         }
     }
 
+    /// The peer's host has no such UDP port, as an ICMP message said that quotes the packet `seq`. Only a Request ends by that,
+    /// and only if it was sent: an open connection takes no notice (RFC 5927 §5.2).
+    pub(crate) fn port_unreachable(&mut self, seq: Seq) -> bool {
+        let quoted = self.state == State::Request && self.sequence.is_ack_valid(seq);
+        if quoted {
+            self.tear_down(State::Closed, CloseReason::Unreachable);
+        }
+        quoted
+    }
+
+    /// There is no place for a connection whose handshake is complete just now.
+    pub(crate) fn refuse_completed(&mut self, code: ResetCode) {
+        self.reset(ResetReason::plain(code), CloseReason::Local);
+    }
+
     /// A client stays in PARTOPEN until it gets something other than a Response (§8.1.5). A server that has nothing to
     /// send says so by an Ack, until the client acknowledges that.
     pub(super) fn confirm_open(&mut self, header: &Header) {
@@ -145,9 +160,13 @@ impl Connection {
     /// Its flow, under the controller that it is to have.
     pub(super) fn open_flow(&self, cm: &mut Manager) -> FlowId {
         let flow = cm.open(self.target.destination, self.config.mps as u64);
+        self.choose_controller(cm, flow);
+        flow
+    }
+
+    pub(super) fn choose_controller(&self, cm: &mut Manager, flow: FlowId) {
         if let Some(kind) = self.config.controller.filter(|kind| cm.controller_name(flow) != Ok(kind.name())) {
             told(cm.set_controller(flow, kind));
         }
-        flow
     }
 }

@@ -60,14 +60,6 @@ impl Connection {
         }
     }
 
-    /// Whether the packet would be valid, had it come from the peer's address.
-    pub(crate) fn would_take(&self, header: &Header) -> bool {
-        let short = !header.extended && self.features.remote(Feature::AllowShortSeqnos) == 0;
-        let header = header.widened(self.sequence.gsr(), self.sequence.gss());
-        // As on an active connection: anybody can send a Sync from far ahead.
-        !short && self.sequence.is_valid(header.packet_type(), header.seq, header.ack(), true)
-    }
-
     /// "a connection is considered active if it has received valid packets from the other endpoint within the last
     /// three round-trip times" (§7.5.3).
     fn is_active(&self, now: Instant) -> bool {

@@ -322,7 +322,7 @@ impl Connection {
     }
 
     /// A packet without data leaves.
-    fn complete(&mut self, now: Instant, sent: PacketType, start: usize, packet: &mut [u8]) {
+    pub(super) fn complete(&mut self, now: Instant, sent: PacketType, start: usize, packet: &mut [u8]) {
         let seq = self.depart(now, sent, start, packet);
         // A Request and a Response count as data packets here, though ours carry none (RFC 4340 §7.7).
         self.ndp_run = if sent.carries_data() { 0 } else { self.ndp_run + 1 };

@@ -3,6 +3,7 @@
 use timeous_cm::Manager;
 use timeous_core::{Ecn, Instant, Misuse, Transport};
 
+use super::moved::Stray;
 use super::{ConnectionId, Endpoint, FlowKey, Route};
 use crate::connection::refusal::refusal;
 use crate::connection::{Config, Connection};
@@ -38,8 +39,9 @@ impl Endpoint {
         let key = FlowKey { route, remote_port: header.source_port, local_port: header.dest_port };
         let id = match self.keys.get(&key) {
             Some(&id) => id,
-            None => match self.admit(now, key, header) {
-                Ok(id) => id,
+            None => match self.owner(now, cm, key, header, datagram.len()) {
+                Ok(Some(id)) => id,
+                Ok(None) => return Ok(()),
                 Err(code) => {
                     self.refuse(now, &key, header, code);
                     return Ok(());
@@ -53,13 +55,31 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Begins a connection for a packet of none, if it is a Request that can be accepted; else says why not.
-    fn admit(&mut self, now: Instant, key: FlowKey, header: &Header) -> Result<ConnectionId, ResetCode> {
-        let Body::Request { service } = header.body else {
-            self.statistics.stray += 1;
-            self.look_for_moved(now, &key, header);
-            return Err(ResetCode::NoConnection);
-        };
+    /// The connection of a packet that none has at its address: one that it begins, or one whose peer has moved there;
+    /// `None` if it has to prove that first. Else says how to refuse it.
+    fn owner(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        key: FlowKey,
+        header: &Header,
+        len: usize,
+    ) -> Result<Option<ConnectionId>, ResetCode> {
+        if let Body::Request { service } = header.body {
+            return self.admit(now, key, service).map(Some);
+        }
+        match self.follow(now, cm, &key, header, len) {
+            Stray::Moved(id) => Ok(Some(id)),
+            Stray::Unproved => Ok(None),
+            Stray::Unknown => {
+                self.statistics.stray += 1;
+                Err(ResetCode::NoConnection)
+            }
+        }
+    }
+
+    /// Begins a connection for a Request, if it can be accepted; else says why not.
+    fn admit(&mut self, now: Instant, key: FlowKey, service: ServiceCode) -> Result<ConnectionId, ResetCode> {
         if let Err(code) = self.admits(&key, service) {
             self.statistics.refused += 1;
             return Err(code);
@@ -87,7 +107,7 @@ impl Endpoint {
         if !service.is_valid() || !listener.services.contains(&service) {
             return Err(ResetCode::BadServiceCode);
         }
-        if self.slots.len() >= self.config.max_connections {
+        if listener.room == Some(0) || self.slots.len() >= self.config.max_connections {
             return Err(ResetCode::TooBusy);
         }
         Ok(())

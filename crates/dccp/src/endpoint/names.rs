@@ -62,14 +62,3 @@ pub(super) struct FlowKey {
     pub(super) remote_port: u16,
     pub(super) local_port: u16,
 }
-
-/// A packet that fits into a connection, but for where it came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
-    /// The connection.
-    pub connection: ConnectionId,
-    /// Its peer's address.
-    pub known: SocketAddr,
-    /// Where the packet came from.
-    pub seen: SocketAddr,
-}

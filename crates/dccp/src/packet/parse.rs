@@ -109,6 +109,15 @@ pub(super) fn parse(datagram: &[u8], encapsulation: Encapsulation) -> Result<Pac
     Ok(Packet { header, options, payload })
 }
 
+/// Ports and number of the Request that an ICMP message quotes, which may be cut off after its generic header (RFC 4340 §5.1).
+pub(crate) fn quoted_request(quoted: &[u8]) -> Option<(u16, u16, Seq)> {
+    const EXTENDED_REQUEST: u8 = PacketType::Request.number() << 1 | 1;
+    let &[s0, s1, d0, d1, _, _, _, _, kind, _, ref number @ ..] = quoted.first_chunk::<16>()?;
+    let number = number.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
+    let ports = (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
+    (kind & 0x1f == EXTENDED_REQUEST).then_some((ports.0, ports.1, Seq::new(number)))
+}
+
 /// The header's fields after the type, whose length the caller has checked.
 struct Fields<'a>(&'a [u8]);
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use timeous_core::{Duration, Ecn, Instant, Misuse, Rng};
 use timeous_dccp::{
-    Body, CloseReason, Config, ConnectError, ConnectionId, Encapsulation, Endpoint, EndpointConfig, Header, Packet,
-    ResetCode, ResetReason, Seq, ServiceCode, State, packet,
+    Body, CloseReason, Config, ConnectError, ConnectionId, Encapsulation, Endpoint, EndpointConfig, Event, Header,
+    Packet, ResetCode, ResetReason, Seq, ServiceCode, State, packet,
 };
 
 use crate::link::LinkConfig;
@@ -166,6 +166,65 @@ fn open_connections_are_bounded_on_either_side() {
     assert_eq!(world.hosts[2].heard[&id].closed, Some(busy));
 }
 
+const BUSY: CloseReason = CloseReason::Reset(ResetReason::plain(ResetCode::TooBusy));
+
+#[test]
+fn of_ten_callers_for_one_place_one_is_taken_and_no_other_is_acknowledged() {
+    let mut world = world(11, &EndpointConfig::default());
+    world.hosts[0].endpoint.set_room(PORT, Some(1));
+    let ids: Vec<(usize, ConnectionId)> = (1..11).map(|from| (from, connect(&mut world, from))).collect();
+    // What they have to send waits for nothing.
+    for &(from, id) in &ids {
+        (0..5).for_each(|n| world.hosts[from].push(world.now, id, vec![n; 100]));
+    }
+    world.run_for(SEC * 5);
+    let taken = |world: &World| world.hosts[0].heard.values().filter(|heard| heard.connected).count();
+    assert_eq!((taken(&world), world.hosts[0].heard.len()), (1, 1));
+    let mut served = 0;
+    for &(from, id) in &ids {
+        let heard = &world.hosts[from].heard[&id];
+        let acked = world.hosts[from].endpoint.connection(id).map(|connection| connection.statistics().acked);
+        match heard.closed {
+            None => served += 1,
+            Some(reason) => assert_eq!((reason, acked.unwrap_or(0)), (BUSY, 0)),
+        }
+    }
+    assert_eq!(served, 1);
+    assert!(BUSY.is_busy() && !CloseReason::Peer.is_busy());
+    // Whoever calls later is refused before a handshake, until there is room.
+    let (half_open, late) = (world.hosts[0].endpoint.half_open(), connect(&mut world, 1));
+    world.run_for(SEC);
+    assert!(!world.hosts[1].heard[&late].connected && world.hosts[1].heard[&late].closed == Some(BUSY));
+    assert_eq!(half_open, 0);
+    world.hosts[0].endpoint.set_room(PORT, Some(1));
+    let id = connect(&mut world, 1);
+    world.run_for(SEC);
+    assert!(world.hosts[1].heard[&id].connected && world.hosts[1].heard[&id].closed.is_none());
+    assert_eq!(taken(&world), 2);
+}
+
+#[test]
+fn forged_requests_take_no_place() {
+    let mut world = world(2, &EndpointConfig::default());
+    world.hosts[0].endpoint.set_room(PORT, Some(1));
+    (0..50).for_each(|n| world.inject(0, stranger(n), &request(1, PORT, SERVICE), Ecn::NotEct));
+    let id = connect(&mut world, 1);
+    world.run_for(SEC);
+    assert!(world.hosts[1].heard[&id].connected && world.hosts[1].heard[&id].closed.is_none());
+}
+
+#[test]
+fn a_handshake_that_is_completed_when_nobody_listens_any_more_is_refused() {
+    let mut world = world(2, &EndpointConfig::default());
+    let id = connect(&mut world, 1);
+    assert!(world.run_until(SEC, |world| world.hosts[0].endpoint.half_open() == 1));
+    world.hosts[0].endpoint.stop_listening(PORT);
+    world.run_for(SEC);
+    let refused = CloseReason::Reset(ResetReason::plain(ResetCode::ConnectionRefused));
+    assert_eq!(world.hosts[1].heard[&id].closed, Some(refused));
+    assert!(world.hosts[0].heard.is_empty());
+}
+
 #[test]
 fn refusals_are_rate_limited_and_never_answer_a_reset() {
     let config = EndpointConfig { resets_per_second: 100, ..EndpointConfig::default() };
@@ -251,33 +310,6 @@ fn a_shorter_path_concerns_all_connections_of_the_peer() {
 }
 
 #[test]
-fn a_peer_behind_a_nat_that_has_forgotten_it_is_noticed_and_refused() {
-    let mut world = world(2, &EndpointConfig::default());
-    let id = connect(&mut world, 1);
-    assert!(world.run_until(SEC, |world| world.hosts[0].heard.values().any(|heard| heard.connected)));
-    world.run_until(SEC, |_| false);
-    let server = *world.hosts[0].heard.keys().next().unwrap();
-    let (known, seen) = (world.hosts[1].address, stranger(7));
-    // What somebody sends who knows the ports, but not the numbers, is nothing.
-    let client = world.hosts[1].endpoint.connection(id).unwrap();
-    let port = client.target().local_port;
-    let guess = bare(&Header::new(port, PORT, Seq::new(1 << 40), Body::Data));
-    world.inject(0, seen, &guess, Ecn::NotEct);
-    assert_eq!(world.hosts[0].endpoint.last_moved(), None);
-    world.run_until(SEC * 2, |_| false);
-    // The client's next packet comes from elsewhere.
-    world.hosts[1].address = seen;
-    world.now += MS;
-    let now = world.now;
-    world.hosts[1].push(now, id, vec![7; 100]);
-    world.run_until(SEC * 5, |world| world.hosts[1].heard[&id].closed.is_some());
-    let moved = world.hosts[0].endpoint.last_moved().expect("it is noticed");
-    assert_eq!((moved.connection, moved.known, moved.seen), (server, known, seen));
-    let why = world.hosts[1].heard[&id].closed;
-    assert!(matches!(why, Some(CloseReason::Reset(ResetReason { code: ResetCode::NoConnection, .. }))), "{why:?}");
-}
-
-#[test]
 fn natively_only_ports_that_are_ours_are_answered_for() {
     use std::net::IpAddr;
     use timeous_dccp::Route;
@@ -311,4 +343,41 @@ fn natively_only_ports_that_are_ours_are_answered_for() {
     assert_eq!(answer(PORT, Body::Data), Some(PacketType::Reset));
     assert_eq!(answer(PORT, asks(ServiceCode::from_bytes(*b"else"))), Some(PacketType::Reset));
     assert_eq!(answer(PORT, asks(SERVICE)), Some(PacketType::Response));
+}
+
+#[test]
+fn a_port_unreachable_ends_the_request_that_it_quotes_and_nothing_else() {
+    let mut endpoint = Endpoint::new(EndpointConfig::default(), Rng::from_seed(1));
+    let (mut cm, mut queues, now) = (timeous_cm::Manager::default(), Queues::default(), Instant::ZERO);
+    let id = endpoint.connect(now, stranger(1), PORT, SERVICE).unwrap();
+    let mut sent = Vec::new();
+    assert!(endpoint.poll_transmit(now, &mut cm, &mut queues, &mut sent).unwrap().is_some());
+    let mut told = |remote, quoted: &[u8]| {
+        endpoint.port_unreachable(now, remote, quoted).unwrap();
+        endpoint.poll_event()
+    };
+    // Another host's, one that quotes too little, and guesses at the number and at the port.
+    assert_eq!(told(stranger(2), &sent), None);
+    assert_eq!(told(stranger(1), &sent[..15]), None);
+    for at in [1, 15] {
+        let mut guess = sent.clone();
+        guess[at] ^= 1;
+        assert_eq!(told(stranger(1), &guess), None);
+    }
+    let unreachable = Event::Closed { reason: CloseReason::Unreachable };
+    assert_eq!(told(stranger(1), &sent[..16]), Some((id, unreachable)));
+}
+
+#[test]
+fn an_answered_request_takes_no_notice_of_a_port_unreachable() {
+    let mut world = world(2, &EndpointConfig::default());
+    let id = connect(&mut world, 1);
+    world.run_for(SEC);
+    let (server, now) = (world.hosts[0].address, world.now);
+    let connection = world.hosts[1].endpoint.connection(id).unwrap();
+    let (local_port, iss) = (connection.target().local_port, connection.initial_sequence_numbers().0);
+    let quoted = bare(&Header::new(local_port, PORT, iss, Body::Request { service: SERVICE }));
+    world.hosts[1].endpoint.port_unreachable(now, server, &quoted).unwrap();
+    world.run_for(SEC);
+    assert_eq!(world.hosts[1].heard[&id].closed, None);
 }

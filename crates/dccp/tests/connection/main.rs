@@ -4,6 +4,7 @@ mod ccids;
 mod endpoint;
 mod hostile;
 mod link;
+mod moved;
 mod pair;
 mod parity;
 mod rates;

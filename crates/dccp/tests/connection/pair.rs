@@ -51,7 +51,7 @@ impl End {
                 Event::Overdue { token } => self.source.overdue(token),
                 Event::TakesRepeats => self.source.repeats = !self.source.stays_lost,
                 Event::NotListening => self.told_deaf += 1,
-                Event::Incoming { .. } => unreachable!("an endpoint's event"),
+                Event::Incoming { .. } | Event::Moved { .. } => unreachable!("an endpoint's event"),
             }
         }
     }

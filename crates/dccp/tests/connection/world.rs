@@ -37,6 +37,7 @@ pub(crate) struct Heard {
     pub(crate) connected: bool,
     pub(crate) received: Vec<Vec<u8>>,
     pub(crate) closed: Option<CloseReason>,
+    pub(crate) moved: Vec<(SocketAddr, SocketAddr)>,
 }
 
 impl Host {
@@ -47,6 +48,7 @@ impl Host {
             match event {
                 Event::NotListening | Event::Overdue { .. } | Event::TakesRepeats => {}
                 Event::Incoming { .. } => heard.incoming = true,
+                Event::Moved { from, to } => heard.moved.push((from, to)),
                 Event::Connected => heard.connected = true,
                 Event::Received(bytes) => heard.received.push(bytes),
                 Event::Acked { token, .. } => self.queues.source(id).acked(token),

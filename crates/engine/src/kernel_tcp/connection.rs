@@ -18,8 +18,8 @@ use crate::session::{PASS_INTERVAL, Session};
 
 /// How long a peer may take to close its side after ours. All of our data it has acknowledged by then.
 const CLOSING: Duration = Duration::from_secs(2);
-/// How long after a refused call the next one is made.
-const CALL_AGAIN: Duration = Duration::from_millis(100);
+/// So long after a call was answered its reset means that the listener has no place: a round trip on any path.
+const REFUSAL: Duration = Duration::from_secs(2);
 /// While something is unacknowledged it is looked at least so often: fates are to be known, and the kernel may have room
 /// without having said so.
 const LOOK: Duration = Duration::from_millis(10);
@@ -37,24 +37,18 @@ pub(super) struct Connection {
     counts: Statistics,
     /// Its flow of the Congestion Manager, if it has one.
     flow: Option<FlowId>,
+    /// Until when a reset means that the listener is busy: it has not said anything.
+    refusable_until: Option<Instant>,
 }
 
 #[derive(Debug)]
 enum State {
-    Calling(Call),
+    /// So long an answer is waited for.
+    Calling(Instant),
     Open(Box<Both>),
     /// Everything has been said. Until when the peer's end is waited for.
     Closing(Instant, Box<Both>),
     Over,
-}
-
-#[derive(Debug)]
-struct Call {
-    remote: SocketAddr,
-    /// So long an answer is waited for.
-    until: Instant,
-    /// Nobody listens there yet: when to call again.
-    again: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -67,15 +61,26 @@ impl Connection {
     /// Calls.
     pub(super) fn call(now: Instant, remote: SocketAddr, session: Session, config: TcpConfig) -> io::Result<Self> {
         let socket = Socket::call(remote)?;
-        let state = State::Calling(Call { remote, until: now + config.connect_timeout, again: None });
-        Ok(Self { socket, session, config, state, counts: Statistics::default(), flow: None })
+        session.set_peer(remote);
+        let until = now + config.connect_timeout;
+        let state = State::Calling(until);
+        Ok(Self {
+            socket,
+            session,
+            config,
+            state,
+            counts: Statistics::default(),
+            flow: None,
+            refusable_until: Some(until),
+        })
     }
 
     /// One that has come in.
     pub(super) fn accepted(now: Instant, socket: Socket, session: Session, config: TcpConfig) -> Self {
         // It may have been carried by something else before.
         let counts = session.transport;
-        let mut connection = Self { socket, session, config, state: State::Over, counts, flow: None };
+        let mut connection =
+            Self { socket, session, config, state: State::Over, counts, flow: None, refusable_until: None };
         connection.open(now);
         connection
     }
@@ -91,6 +96,7 @@ impl Connection {
         let mut connection = Self::accepted(now, socket, session, config);
         if let State::Open(both) = &mut connection.state {
             if let Some(hello) = hello {
+                connection.refusable_until = Some(now + REFUSAL);
                 both.sending.say(hello);
             }
             both.receiving.take_in(now, heard, &mut connection.session, &mut connection.counts);
@@ -126,22 +132,43 @@ impl Connection {
         self.close(now, CloseReason::Local);
     }
 
+    /// The application does not want it, which came in.
+    pub(super) fn refuse(&mut self, now: Instant) {
+        self.socket.reset_when_closed();
+        self.close(now, CloseReason::Local);
+    }
+
     fn open(&mut self, now: Instant) {
+        if let Ok(peer) = self.socket.peer() {
+            self.session.set_peer(peer);
+        }
         let ready = self.socket.set_up(self.config.silence).and_then(|()| {
             Ok((Sending::new(&self.config, &self.socket)?, Receiving::new(&self.config, &self.socket)?))
         });
         match ready {
             Ok((sending, receiving)) => {
                 self.state = State::Open(Box::new(Both { sending, receiving }));
+                self.refusable_until = self.refusable_until.map(|_| now + REFUSAL);
                 self.session.handle_event(now, Event::Connected);
             }
-            Err(error) => self.fail(now, &error),
+            // What it says of itself tells more than what a call on it says.
+            Err(error) => self.fail(now, &self.socket.take_error().err().unwrap_or(error)),
         }
     }
 
     fn fail(&mut self, now: Instant, error: &io::Error) {
         tracing::debug!(%error, "a TCP connection has failed");
-        self.close(now, reason(error));
+        let is_refused = is_reset(error) && self.is_refusable(now);
+        self.close(now, if is_refused { reset(ResetCode::TooBusy) } else { reason(error) });
+    }
+
+    /// Whether a reset means that the listener has no place: TCP has no words for that, so that ours takes a call and resets
+    /// it, when it has taken a hello at most.
+    fn is_refusable(&self, now: Instant) -> bool {
+        const HELLO_AND_SYN: u64 = Hello::RECORD as u64 + 1;
+        self.refusable_until.is_some_and(|until| now < until)
+            && self.counts.data_received == 0
+            && self.socket.info().is_ok_and(|info| info.acknowledged() <= HELLO_AND_SYN)
     }
 
     fn close(&mut self, now: Instant, reason: CloseReason) {
@@ -173,8 +200,7 @@ impl Connection {
     /// Lets time pass.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         match &self.state {
-            State::Calling(call) if call.again.is_some_and(|again| now >= again) => self.call_again(now),
-            State::Calling(call) if now >= call.until => self.close(now, CloseReason::Timeout),
+            State::Calling(until) if now >= *until => self.close(now, CloseReason::Timeout),
             State::Closing(until, _) if now >= *until => self.close(now, CloseReason::Local),
             // The kernel itself waits for as long as there are signs of life.
             State::Open(both) if both.sending.stalled_since().is_some_and(|at| now > at + self.config.silence) => {
@@ -212,29 +238,12 @@ impl Connection {
     }
 
     fn look_for_answer(&mut self, now: Instant) -> bool {
-        let State::Calling(call) = &mut self.state else { return false };
-        if call.again.is_some() {
-            return false;
-        }
         match self.socket.take_error() {
-            // Whoever is to listen may need a moment longer to begin.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && now + CALL_AGAIN < call.until => {
-                call.again = Some(now + CALL_AGAIN);
-            }
             Err(error) => self.fail(now, &error),
             Ok(()) if self.socket.peer().is_ok() => self.open(now),
             Ok(()) => return false,
         }
         true
-    }
-
-    fn call_again(&mut self, now: Instant) {
-        let State::Calling(call) = &mut self.state else { return };
-        call.again = None;
-        match Socket::call(call.remote) {
-            Ok(socket) => self.socket = socket,
-            Err(error) => self.fail(now, &error),
-        }
     }
 
     /// Says that nothing more will come, when everything has arrived.
@@ -279,7 +288,6 @@ impl Connection {
     /// What is waited for, if anything.
     pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
         let interest = match &self.state {
-            State::Calling(call) if call.again.is_some() => return None,
             State::Calling(_) => PollFlags::OUT,
             State::Open(both) if both.sending.is_blocked() => PollFlags::IN | PollFlags::OUT,
             State::Open(_) | State::Closing(..) => PollFlags::IN,
@@ -297,8 +305,7 @@ impl Connection {
     /// When something is to be done at the latest.
     pub(super) fn poll_timeout(&mut self, now: Instant, waits: bool) -> Option<Instant> {
         let own = match &self.state {
-            State::Calling(call) => Some(call.again.unwrap_or(call.until)),
-            State::Closing(until, _) => Some(*until),
+            State::Calling(until) | State::Closing(until, _) => Some(*until),
             State::Open(both) => {
                 Some(both.sending.poll_timeout(now, LOOK).map_or(now + IDLE_LOOK, |at| at.min(now + IDLE_LOOK)))
             }
@@ -311,15 +318,26 @@ impl Connection {
 
 /// Why a connection is over, in the words that all transports share.
 fn reason(error: &io::Error) -> CloseReason {
-    let reset = |code| CloseReason::Reset(ResetReason { code, data: [0; 3] });
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => reset(ResetCode::ConnectionRefused),
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
-            reset(ResetCode::NoConnection)
-        }
+        io::ErrorKind::ConnectionRefused => CloseReason::Unreachable,
+        _ if is_reset(error) => reset(ResetCode::NoConnection),
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             CloseReason::Timeout
         }
         _ => CloseReason::Abandoned,
     }
+}
+
+fn is_reset(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::NotConnected
+    )
+}
+
+fn reset(code: ResetCode) -> CloseReason {
+    CloseReason::Reset(ResetReason::plain(code))
 }

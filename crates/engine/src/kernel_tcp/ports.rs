@@ -87,8 +87,9 @@ impl KernelTcp {
     /// A caller gets a stream of its own, if new ones are wanted still.
     fn take_in(&mut self, now: Instant, newcomer: Newcomer, streams: &mut Streams) {
         let Newcomer { socket, listening, bytes, .. } = newcomer;
-        if !self.listeners.iter().any(|listener| listener.id() == listening.id && listener.wants_new) {
-            return;
+        let is_wanted = |listener: &Listener| listener.id() == listening.id && listener.wants_new;
+        if !self.listeners.iter().any(is_wanted) || listening.incoming.room() == 0 {
+            return socket.reset();
         }
         match streams.make(listening.user, &listening.config, PortLife::default()) {
             Ok((session, stream)) => {
@@ -96,7 +97,10 @@ impl KernelTcp {
                 self.connections.push(Connection::adopted(now, socket, session, config, (None, &bytes)));
                 listening.incoming.push(stream);
             }
-            Err(error) => tracing::warn!(%error, "no stream for a caller"),
+            Err(error) => {
+                tracing::warn!(%error, "no stream for a caller");
+                socket.reset();
+            }
         }
     }
 
@@ -118,6 +122,7 @@ impl KernelTcp {
     pub(crate) fn stop_listening(&mut self, id: ListenerId) {
         for listener in self.listeners.iter_mut().filter(|listener| listener.id() == id) {
             listener.wants_new = false;
+            listener.listening.incoming.refuse_all();
         }
         self.retain_listeners(|_| true);
     }
@@ -134,6 +139,11 @@ impl KernelTcp {
     /// `false` if it is none of these.
     pub(crate) fn abandon(&mut self, now: Instant, id: StreamId) -> bool {
         self.connection(id).map(|connection| connection.abandon(now)).is_some()
+    }
+
+    /// `false` if it is none of these.
+    pub(crate) fn refuse(&mut self, now: Instant, id: StreamId) -> bool {
+        self.connection(id).map(|connection| connection.refuse(now)).is_some()
     }
 
     /// `false` if it is none of these.

@@ -115,6 +115,17 @@ impl Socket {
         self.0.take_error()?.map_or(Ok(()), Err)
     }
 
+    /// Closing it resets the connection (`SO_LINGER` of zero): who waits for an orderly end is told that there was none.
+    pub(super) fn reset_when_closed(&self) {
+        // One that has no connection any more says so elsewhere.
+        let _gone = sockopt::set_socket_linger(&self.0, Some(std::time::Duration::ZERO));
+    }
+
+    /// Resets the connection.
+    pub(super) fn reset(self) {
+        self.reset_when_closed();
+    }
+
     /// Nothing more will be sent.
     pub(super) fn shut(&self) {
         // One that has no connection any more says so elsewhere.

@@ -54,7 +54,7 @@ fn here(made: Made) -> Stream {
 /// A stream from one end to the other, both sides of it.
 fn connected() -> (End, End, Stream, Stream) {
     let (mut left, mut right) = (End::open(1), End::open(2));
-    let incoming = Incoming::new().unwrap();
+    let incoming = Incoming::new(None).unwrap();
     let listening = Listening {
         id: ListenerId(0),
         user: User::Here,

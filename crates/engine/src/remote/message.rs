@@ -1,5 +1,7 @@
 //! What the two sides of a remote stream say: bytes that are read with care, since a stranger may have written them.
 
+use std::net::SocketAddr;
+
 use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, SubStream, Thresholds};
 use timeous_dccp::{CloseReason, ResetCode, ResetReason, Statistics};
 
@@ -20,6 +22,8 @@ pub(crate) enum Wish {
     Ignore,
     /// The source has this rate.
     Rate(Rate),
+    /// Tell the caller that this end is busy.
+    Refuse,
 }
 
 impl Wish {
@@ -32,6 +36,7 @@ impl Wish {
             Self::Finish => vec![2],
             Self::Tell => vec![3],
             Self::Ignore => vec![4],
+            Self::Refuse => vec![6],
             Self::Rate(rate) => [[5].as_slice(), &rate.as_bps().to_le_bytes()].concat(),
         }
     }
@@ -43,6 +48,7 @@ impl Wish {
             [2] => Some(Self::Finish),
             [3] => Some(Self::Tell),
             [4] => Some(Self::Ignore),
+            [6] => Some(Self::Refuse),
             [5, rate @ ..] => Some(Self::Rate(Rate::from_bps(u64::from_le_bytes(rate.try_into().ok()?)))),
             _ => None,
         }
@@ -62,6 +68,8 @@ pub(crate) enum News {
     Snapshot(Box<Snapshot>),
     /// What the choice advises.
     Advice(Advice),
+    /// The peer has this address.
+    Peer(SocketAddr),
 }
 
 const RECEIVED: u8 = 1;
@@ -69,6 +77,7 @@ const STATUS: u8 = 2;
 const WRITABLE: u8 = 3;
 const SNAPSHOT: u8 = 4;
 const ADVICE: u8 = 5;
+const PEER: u8 = 6;
 /// A duration or a number that is not there.
 const NONE: u64 = u64::MAX;
 const STATISTICS: usize = 28;
@@ -93,6 +102,7 @@ impl News {
             }
             Self::Status(status) => [[STATUS].as_slice(), &status_bytes(*status)].concat(),
             Self::Writable => vec![WRITABLE],
+            Self::Peer(peer) => [[PEER].as_slice(), peer.to_string().as_bytes()].concat(),
             Self::Snapshot(snapshot) => {
                 let words = snapshot_words(snapshot);
                 [SNAPSHOT].into_iter().chain(words.into_iter().flat_map(u64::to_le_bytes)).collect()
@@ -115,6 +125,7 @@ impl News {
             }
             STATUS => Self::Status(read_status(body.try_into().ok()?)?),
             WRITABLE if body.is_empty() => Self::Writable,
+            PEER => Self::Peer(std::str::from_utf8(body).ok()?.parse().ok()?),
             SNAPSHOT => Self::Snapshot(Box::new(read_snapshot(body)?)),
             ADVICE => Self::Advice(read_advice(*<&[u64; ADVISED]>::try_from(words(body)?.as_slice()).ok()?)?),
             _ => return None,
@@ -134,6 +145,7 @@ fn status_bytes(status: Status) -> [u8; 5] {
         Status::Closed(CloseReason::Misbehaved(reason)) => reset(5, reason),
         Status::Closed(CloseReason::Timeout) => plain(6),
         Status::Closed(CloseReason::Abandoned) => plain(7),
+        Status::Closed(CloseReason::Unreachable) => plain(8),
     }
 }
 
@@ -148,6 +160,7 @@ fn read_status([kind, code, a, b, c]: [u8; 5]) -> Option<Status> {
         5 => Status::Closed(CloseReason::Misbehaved(reset)),
         6 => Status::Closed(CloseReason::Timeout),
         7 => Status::Closed(CloseReason::Abandoned),
+        8 => Status::Closed(CloseReason::Unreachable),
         _ => return None,
     })
 }
@@ -391,11 +404,16 @@ mod tests {
             CloseReason::Misbehaved(reset),
             CloseReason::Timeout,
             CloseReason::Abandoned,
+            CloseReason::Unreachable,
         ];
         for status in [Status::Connecting, Status::Open].into_iter().chain(reasons.map(Status::Closed)) {
             assert!(matches!(again(&News::Status(status)), News::Status(same) if same == status), "{status:?}");
         }
         assert!(matches!(again(&News::Writable), News::Writable));
+        for text in ["192.0.2.1:7000", "[2001:db8::1]:7000"] {
+            let peer = text.parse().unwrap();
+            assert!(matches!(again(&News::Peer(peer)), News::Peer(same) if same == peer));
+        }
     }
 
     #[test]
@@ -468,14 +486,18 @@ mod tests {
 
     #[test]
     fn what_nobody_writes_is_not_read() {
-        for message in [&[][..], &[0], &[9], &[RECEIVED, 1], &[STATUS], &[STATUS, 8, 0, 0, 0, 0], &[WRITABLE, 0]] {
+        for message in
+            [&[][..], &[0], &[9], &[RECEIVED, 1], &[STATUS], &[STATUS, 9, 0, 0, 0, 0], &[WRITABLE, 0], &[PEER, 1]]
+        {
             assert!(News::read(message).is_none(), "{message:?}");
         }
         assert!(News::read(&[SNAPSHOT; 8 * (STATISTICS + PATH + QUEUE + CARRIER + BUFFER)]).is_none());
         assert!(Wish::read(&[]).is_none());
         assert!(Wish::read(&[1, 1]).is_none());
         assert!(Wish::read(&[5, 1, 2]).is_none());
-        for wish in [Wish::Notify, Wish::Finish, Wish::Tell, Wish::Ignore, Wish::Rate(Rate::from_kbps(900))] {
+        for wish in
+            [Wish::Notify, Wish::Finish, Wish::Tell, Wish::Ignore, Wish::Refuse, Wish::Rate(Rate::from_kbps(900))]
+        {
             assert_eq!(Wish::read(&wish.write()), Some(wish));
             assert!(wish.write().len() <= Wish::LONGEST);
         }

@@ -41,6 +41,7 @@ impl Reader {
                 self.shared.inbox.push(received);
                 self.shared.readable.wake();
             }
+            News::Peer(peer) => self.shared.set_peer(peer),
             News::Status(status) => self.shared.set_status(status),
             News::Writable => self.shared.writable.wake(),
             News::Advice(advice) => {

@@ -1,5 +1,6 @@
 //! The engine's side of a stream whose application is another process, for whoever stands between the two.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub struct Served {
     bell: Waker,
     socket: OwnedFd,
     told: Status,
+    told_peer: Option<SocketAddr>,
     /// What the socket had no room for.
     waiting: Option<Vec<u8>>,
     /// Whether the application has to be told that the ring has news.
@@ -57,13 +59,18 @@ pub enum Gone {
 impl Served {
     pub(crate) fn new(id: StreamId, shared: Arc<Shared>, orders: Orders, bell: Waker, socket: OwnedFd) -> Self {
         let told = Status::Connecting;
-        Self { id, shared, orders, bell, socket, told, waiting: None, writable: false, asked: false }
+        Self { id, shared, orders, bell, socket, told, told_peer: None, waiting: None, writable: false, asked: false }
     }
 
     /// Where the connection stands.
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.status()
+    }
+
+    /// Ends a connection that came in and is not wanted: the caller is told that this end is busy.
+    pub fn refuse(self) {
+        self.orders.send((self.id, Order::Refuse));
     }
 
     /// Readable when the application wishes something.
@@ -100,6 +107,15 @@ impl Served {
         if !self.tell()? {
             return Ok(());
         }
+        let peer = self.shared.peer();
+        if peer != self.told_peer
+            && let Some(peer) = peer
+        {
+            self.told_peer = Some(peer);
+            if !self.say(&News::Peer(peer))? {
+                return Ok(());
+            }
+        }
         if status != self.told {
             self.told = status;
             if !self.say(&News::Status(status))? {
@@ -127,6 +143,9 @@ impl Served {
                 }
                 Wish::Ignore => {
                     self.orders.send((self.id, Order::Ignore));
+                }
+                Wish::Refuse => {
+                    self.orders.send((self.id, Order::Refuse));
                 }
                 Wish::Tell => self.asked = true,
                 // Only the last matters.

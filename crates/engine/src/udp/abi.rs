@@ -69,6 +69,8 @@ impl Default for Control {
     }
 }
 
+/// `SO_EE_ORIGIN_ICMP` and `SO_EE_ORIGIN_ICMP6` (`linux/errqueue.h`).
+const BY_ICMP: [u8; 2] = [2, 3];
 /// `cmsghdr`: length, level, type.
 const HEAD: usize = size_of::<libc::cmsghdr>();
 const WORD: usize = size_of::<usize>();
@@ -81,6 +83,8 @@ pub(super) struct Marks {
     pub(super) to: Option<IpAddr>,
     /// The size of each datagram but the last; zero: there is only one.
     pub(super) segment: usize,
+    /// Whether it is one that was sent, and an ICMP message told that nobody listens where it came to.
+    pub(super) refused: bool,
 }
 
 impl Control {
@@ -146,6 +150,11 @@ impl Control {
                     let to = data.first_chunk::<16>().map(|&to| Ipv6Addr::from(to));
                     marks.to = to.filter(|to| !to.is_multicast()).map(IpAddr::from);
                 }
+                // `sock_extended_err`: the error, and who told of it.
+                (libc::IPPROTO_IP, libc::IP_RECVERR, &[a, b, c, d, origin, ..])
+                | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR, &[a, b, c, d, origin, ..]) => {
+                    marks.refused = i32::from_ne_bytes([a, b, c, d]) == libc::ECONNREFUSED && BY_ICMP.contains(&origin);
+                }
                 (libc::SOL_UDP, libc::UDP_GRO, data) => {
                     let segment = data.first_chunk().map_or(0, |&size| i32::from_ne_bytes(size));
                     marks.segment = usize::try_from(segment).unwrap_or(0);
@@ -203,11 +212,7 @@ mod tests {
             for ecn in [Ecn::Ect1, Ecn::Ce, Ecn::NotEct] {
                 let mut control = Control::default();
                 let len = control.write(to.parse().unwrap(), None, ecn, Some(1400));
-                assert_eq!(
-                    control.read(len),
-                    Marks { ecn, to: None, segment: 0 },
-                    "the size given is no size received"
-                );
+                assert_eq!(control.read(len), Marks { ecn, ..Marks::default() }, "the size given is no size received");
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Receiving: many datagrams a call, those of one sender in one piece, each with its mark.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use timeous_core::Ecn;
 
-use super::system::Arrival;
+use super::system::{Arrival, SocketOption, set_option};
 use super::{Carries, Socket, Way};
 
 impl Socket {
@@ -14,7 +15,7 @@ impl Socket {
     /// # Errors
     /// What ICMP said of an earlier packet, and whatever else the system says. There may be more all the same.
     pub fn receive(&mut self, mut each: impl FnMut(Way, Ecn, &[u8])) -> io::Result<bool> {
-        let count = match self.inbound.receive(self.io.as_fd()) {
+        let count = match self.inbound.receive(self.io.as_fd(), false) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
@@ -35,6 +36,30 @@ impl Socket {
             }
         }
         Ok(true)
+    }
+
+    /// Has ICMP messages told from now on, or no more. Where they are, the next call of any kind fails for each.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn report_refusals(&self, on: bool) -> io::Result<()> {
+        let fd = self.io.as_fd();
+        set_option(fd, SocketOption::ReceiveErrors, on.into())?;
+        if self.local_addr()?.is_ipv6() {
+            set_option(fd, SocketOption::ReceiveErrors6, on.into())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the ICMP messages "port unreachable", one call to `each`: where the packet went, and what is quoted of it.
+    pub fn receive_refusals(&mut self, mut each: impl FnMut(SocketAddr, &[u8])) {
+        while let Ok(count) = self.inbound.receive(self.io.as_fd(), true) {
+            let arrivals = (0..count).filter_map(|place| self.inbound.arrival(place));
+            arrivals.filter(|arrival| arrival.marks.refused).for_each(|arrival| each(arrival.from, arrival.bytes));
+            if count == 0 {
+                return;
+            }
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) enum SocketOption {
     ReceiveBufferForce,
     Gro,
     Gso,
+    ReceiveErrors,
+    ReceiveErrors6,
     #[cfg(test)]
     NoChecksum,
 }
@@ -54,6 +56,8 @@ impl SocketOption {
             Self::ReceiveBufferForce => (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE),
             Self::Gro => (libc::SOL_UDP, libc::UDP_GRO),
             Self::Gso => (libc::SOL_UDP, libc::UDP_SEGMENT),
+            Self::ReceiveErrors => (libc::IPPROTO_IP, libc::IP_RECVERR),
+            Self::ReceiveErrors6 => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
             #[cfg(test)]
             Self::NoChecksum => (libc::SOL_SOCKET, libc::SO_NO_CHECK),
         }
@@ -205,8 +209,8 @@ pub(super) struct Arrival<'a> {
 }
 
 impl Inbound {
-    /// Takes what has come; gives how many messages that is.
-    pub(super) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
+    /// Takes what has come, or with `errors` what could not go; gives how many messages that is.
+    pub(super) fn receive(&mut self, fd: BorrowedFd<'_>, errors: bool) -> io::Result<usize> {
         let buffers = self.bytes.chunks_exact_mut(RECEIVE_BUFFER);
         let rest = self.parts.iter_mut().zip(&mut self.names).zip(&mut self.controls).zip(buffers);
         for (header, (((part, name), control), buffer)) in self.headers.iter_mut().zip(rest) {
@@ -223,7 +227,7 @@ impl Inbound {
         // SAFETY: each header shows a name, a control buffer and a part of the byte buffer, all in vectors of `self`,
         // with their lengths, written just above; nobody else has access to them during the call.
         let count = unsafe {
-            let flags = libc::MSG_DONTWAIT;
+            let flags = libc::MSG_DONTWAIT | if errors { libc::MSG_ERRQUEUE } else { 0 };
             libc::recvmmsg(fd.as_raw_fd(), self.headers.as_mut_ptr(), RECEIVE_BATCH as _, flags, null_mut())
         };
         usize::try_from(count).map_err(|_| io::Error::last_os_error())

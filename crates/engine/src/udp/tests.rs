@@ -136,7 +136,7 @@ fn datagrams_that_come_in_one_piece_keep_their_mark() {
     send_all(&mut sender, &[packet; 40]);
     let timeout = timespec(Duration::from_secs(5));
     rustix::event::poll(&mut [PollFd::new(&receiver, PollFlags::IN)], Some(&timeout)).unwrap();
-    let messages = receiver.inbound.receive(receiver.io.as_fd()).unwrap();
+    let messages = receiver.inbound.receive(receiver.io.as_fd(), false).unwrap();
     let arrival = receiver.inbound.arrival(0).unwrap();
     assert_eq!((messages, arrival.bytes.len()), (1, 40_000), "over loopback a bundle is not even cut");
     assert_eq!((arrival.marks.ecn, arrival.marks.segment), (Ecn::Ce, 1000));
@@ -295,4 +295,26 @@ fn what_was_sent_to_many_is_nobodys() {
     info[..2].copy_from_slice(&[0xff, 0x02]);
     let len = control.put(0, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
     assert_eq!(control.read(len).to, None);
+}
+
+#[test]
+fn a_port_unreachable_is_told_with_what_it_quotes_while_it_is_asked_for() {
+    for local in ["127.0.0.1:0", "[::1]:0"] {
+        let local: SocketAddr = local.parse().unwrap();
+        let nobody = UdpSocket::bind(local).unwrap().local_addr().unwrap();
+        let mut socket = Socket::bind(local).unwrap();
+        let refusals = |socket: &mut Socket| {
+            let packet = Packet { to: nobody, from: None, ecn: Ecn::Ect0, header: b"anybody there?", payload: None };
+            socket.send(&[packet], |_, _| {});
+            // On loopback the answer is there when the call returns.
+            let mut told = Vec::new();
+            socket.receive_refusals(|to, quoted| told.push((to, quoted.to_vec())));
+            told
+        };
+        assert_eq!(refusals(&mut socket), []);
+        socket.report_refusals(true).unwrap();
+        assert_eq!(refusals(&mut socket), [(nobody, b"anybody there?".to_vec())]);
+        socket.report_refusals(false).unwrap();
+        assert_eq!(refusals(&mut socket), []);
+    }
 }

@@ -95,8 +95,8 @@ impl Session {
 
     pub(super) fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
-            // Every application of a simulated host listens to its end.
-            Event::Incoming { .. } | Event::NotListening => {}
+            // Every application of a simulated host listens to its end, and no host has another address.
+            Event::Incoming { .. } | Event::NotListening | Event::Moved { .. } => {}
             Event::Connected => self.status = Status::Open,
             Event::Received(bytes) => {
                 self.arrivals.datagram(now, &bytes);

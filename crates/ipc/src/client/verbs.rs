@@ -275,7 +275,20 @@ impl Client {
     /// # Errors
     /// The daemon's limits, and see [`ClientError`].
     pub fn listen(&mut self, local: SocketAddr, spec: StreamSpec) -> Result<(u32, SocketAddr), ClientError> {
-        match self.call(Call::Listen { local, spec })?.0 {
+        self.listen_with_room(local, spec, None)
+    }
+
+    /// [`listen`](Self::listen) for `room` callers: the others are told that the listener is busy. `None`: any number.
+    ///
+    /// # Errors
+    /// The daemon's limits, and see [`ClientError`].
+    pub fn listen_with_room(
+        &mut self,
+        local: SocketAddr,
+        spec: StreamSpec,
+        room: Option<u32>,
+    ) -> Result<(u32, SocketAddr), ClientError> {
+        match self.call(Call::Listen { local, spec, room })?.0 {
             Answer::Listening { listener, local } => Ok((listener, local)),
             _ => Err(self.misfit()),
         }

@@ -80,6 +80,8 @@ pub enum Call {
         local: SocketAddr,
         /// How streams that come in are treated.
         spec: StreamSpec,
+        /// Callers that are taken; the others are told that the listener is busy. `None`: any number.
+        room: Option<u32>,
     },
     /// Is not at home any more.
     StopListening(u32),

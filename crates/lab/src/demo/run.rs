@@ -1,6 +1,6 @@
 //! One run: a link, a receiver behind it, a sender before it, until the stream has ended.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::BufReader;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,10 @@ impl Stage<'_> {
         let Stage { setting, stop, .. } = self;
         let mut emulator = self.start("emulator", approach, &files, &plan::emulator(setting, &files, port))?;
         let entry = emulator.wait_until(SOON, stop, |emulator| Ok(listening_at(&emulator.said()?)))?;
+        // The receiver neither overwrites the video of a run before, nor makes one if no frame comes.
+        if files.video.exists() {
+            fs::remove_file(&files.video).map_err(DemoError::file(&files.video))?;
+        }
         let words = plan::receiver(setting, approach, &files, port);
         let mut receiver = self.start("receiver", approach, &files, &words)?;
         receiver.wait_until(SOON, stop, |_| Ok(is_open(port)?.then_some(())))?;

@@ -1,6 +1,6 @@
 //! What was sent and what came, as MP4 files that begin at the same moment.
 
-use std::fs;
+use std::{fs, io};
 
 use timeous_media::mp4::{Mp4Error, Mp4Writer};
 use timeous_media::{Frame, FrameKind, FrameReader};
@@ -39,7 +39,11 @@ pub(crate) fn original(clip: &Clip) -> Result<Vec<u8>, VideoError> {
 
 /// What a receiver gave out, each frame at the time of its capture: where one is missing, the picture stands still.
 pub(crate) fn received(files: &Files, sent: &[SentPacket], received: &[ReceivedFrame]) -> Result<Vec<u8>, VideoError> {
-    let bytes = fs::read(&files.video).map_err(|error| VideoError::Unreadable(error.to_string()))?;
+    // A receiver makes its file with the first frame.
+    let bytes = match fs::read(&files.video) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        read => read.map_err(|error| VideoError::Unreadable(error.to_string()))?,
+    };
     let shown: Vec<u32> = received.iter().filter(|frame| frame.shown).map(|frame| frame.timestamp).collect();
     if shown.is_empty() || bytes.is_empty() {
         return Err(VideoError::Nothing);

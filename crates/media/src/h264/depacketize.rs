@@ -54,7 +54,11 @@ impl Payload {
     pub(crate) fn starts_access_unit(&self) -> bool {
         match self.shape {
             Shape::Single => starts_with(&self.bytes),
-            Shape::Stap => starts_with(self.bytes.get(3..).unwrap_or_default()),
+            Shape::Stap => {
+                // A prefix NAL unit stands before each slice: the slice tells.
+                let mut nals = self.whole_nals().skip_while(|nal| type_of(nal[0]) == nal_type::PREFIX);
+                nals.next().is_some_and(starts_with)
+            }
             Shape::Fragment { start, .. } => start && starts(self.bytes[1] & 0x1f, self.bytes.get(2).copied()),
             Shape::Nothing => false,
         }
@@ -108,7 +112,7 @@ fn starts_with(nal: &[u8]) -> bool {
 fn starts(kind: u8, body: Option<u8>) -> bool {
     match kind {
         nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR => body.is_some_and(|byte| byte & 0x80 != 0),
-        nal_type::SEI..=nal_type::AUD | nal_type::PREFIX..=nal_type::RESERVED_18 => true,
+        nal_type::SEI..=nal_type::AUD | nal_type::SUBSET_SPS..=nal_type::RESERVED_18 => true,
         _ => false,
     }
 }
@@ -171,4 +175,20 @@ pub(crate) fn assemble<'a>(payloads: impl Iterator<Item = &'a Payload>) -> Optio
         }
     }
     (!open).then_some(nals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_nal_unit_begins_no_access_unit_by_itself() {
+        let starts = |bytes: &[u8]| Payload::parse(bytes).unwrap().starts_access_unit();
+        let (prefix, first, second) = ([0x6e, 0x80, 0, 0], [0x41, 0x80], [0x41, 0x40]);
+        let stap = |slice: [u8; 2]| [&[0x78, 0, 4][..], &prefix, &[0, 2], &slice].concat();
+        assert!(!starts(&prefix));
+        assert!(starts(&first) && !starts(&second));
+        assert!(starts(&stap(first)) && !starts(&stap(second)));
+        assert!(starts(&[0x09, 0xf0]));
+    }
 }

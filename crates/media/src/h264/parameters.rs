@@ -102,6 +102,11 @@ impl ParameterSets {
     }
 }
 
+/// Whether a NAL unit is a parameter set, which a decoder that joins a stream needs first.
+pub fn is_parameter_set(nal: &[u8]) -> bool {
+    nal.first().is_some_and(|&header| matches!(type_of(header), nal_type::SPS | nal_type::PPS))
+}
+
 /// Parts of an SPS that it is read without if they are broken, the least needed first.
 const OPTIONAL: [&[&str]; 3] = [&[], &["bitstream_restriction_flag"], &["vui_parameters_present_flag"]];
 

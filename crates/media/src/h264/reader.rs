@@ -1,5 +1,8 @@
 //! Frames out of an Annex B byte stream, whole or part by part.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use h264_reader::nal::sps::SeqParameterSet;
@@ -213,17 +216,5 @@ impl FrameReader {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stream_without_a_picture_says_so() {
-        let mut reader = FrameReader::new(None);
-        reader.push(&[0, 0, 0, 1, 0x40, 1, 12, 1, 0, 0, 0, 1, 0x26, 1, 0xaf]).unwrap();
-        assert_eq!(reader.finish(), Err(MediaError::NoPicture { bytes: 15 }));
     }
 }

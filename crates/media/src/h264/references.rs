@@ -2,43 +2,12 @@
 //! (H.264 §8.2.4, §8.2.5).
 
 mod lists;
+mod stored;
 #[cfg(test)]
 mod tests;
 
+use self::stored::{BOTH, BOTTOM, Content, Stored, TOP};
 use super::slice::{MAX_REFERENCE_FRAMES, Marking, SliceHeader};
-
-/// Bits of [`Stored::fields`].
-const TOP: u8 = 1;
-const BOTTOM: u8 = 2;
-const BOTH: u8 = TOP | BOTTOM;
-
-/// What is known of a reference frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Content<T> {
-    Here(T),
-    /// Its number was skipped, or it was left out: it may be referred to, and is missing.
-    Lost,
-    /// Its number was skipped on purpose (`gaps_in_frame_num_value_allowed_flag`): nothing refers to it.
-    NonExisting,
-}
-
-/// Frame that is kept for reference.
-#[derive(Clone, Debug)]
-struct Stored<T> {
-    frame_num: u32,
-    /// `LongTermFrameIdx`; `None` for a short-term reference.
-    long_term: Option<u32>,
-    /// The fields that are marked as used for reference.
-    fields: u8,
-    /// Picture order count; unknown of a frame whose number was skipped.
-    poc: Option<i64>,
-    content: Content<T>,
-    /// It stands behind the entry point that decoding is taken to begin at: not before it in time, but of no use from
-    /// there on.
-    old: bool,
-    /// It is the frame that is being taken, whose second field may follow.
-    current: bool,
-}
 
 /// Frames that the slices of a picture may refer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,8 +143,6 @@ impl<T: Clone> ReferenceBuffer<T> {
             for &marking in markings {
                 self.mark(header, marking, &mut picture);
             }
-        } else if !self.stored.iter().any(|frame| frame.current) {
-            self.slide(header);
         }
         if header.resets() {
             (picture.frame_num, picture.poc) = (0, Some(0));
@@ -191,8 +158,8 @@ impl<T: Clone> ReferenceBuffer<T> {
         } else {
             self.stored.push(picture);
         }
+        // Sliding window; decoders drop the oldest also where a stream keeps more than it says.
         while self.stored.len() > capacity(header) {
-            // A stream that keeps more than it says: decoders drop the oldest.
             let oldest = self.oldest(header).unwrap_or(0);
             self.stored.remove(oldest);
         }
@@ -210,7 +177,7 @@ impl<T: Clone> ReferenceBuffer<T> {
         self.stored.iter_mut().filter(|frame| frame.current).for_each(|frame| frame.content = Content::Lost);
     }
 
-    /// Sliding window (§8.2.5.3): makes room for one more.
+    /// Sliding window (§8.2.5.3) before a frame is added.
     fn slide(&mut self, header: &SliceHeader) {
         while self.stored.len() >= capacity(header) {
             let Some(oldest) = self.oldest(header) else { return };
@@ -221,7 +188,7 @@ impl<T: Clone> ReferenceBuffer<T> {
     /// The short-term reference with the lowest number.
     fn oldest(&self, header: &SliceHeader) -> Option<usize> {
         let short = self.stored.iter().enumerate().filter(|(_, frame)| frame.long_term.is_none() && !frame.current);
-        short.min_by_key(|(_, frame)| lists::frame_num_wrap(frame, header)).map(|(at, _)| at)
+        short.min_by_key(|(_, frame)| frame.frame_num_wrap(header)).map(|(at, _)| at)
     }
 
     /// Memory management operation (§8.2.5.4).
@@ -262,7 +229,7 @@ impl<T: Clone> ReferenceBuffer<T> {
         let number = i64::from(header.frame_num);
         let current = if header.bottom_field.is_some() { 2 * number + 1 } else { number };
         let (number, fields) = named(header, current - i64::from(difference));
-        let is_it = |frame: &Stored<T>| frame.long_term.is_none() && lists::frame_num_wrap(frame, header) == number;
+        let is_it = |frame: &Stored<T>| frame.long_term.is_none() && frame.frame_num_wrap(header) == number;
         Some((self.stored.iter().position(is_it)?, fields))
     }
 

@@ -62,6 +62,11 @@ impl Parts {
         self.descriptor.as_ref()
     }
 
+    /// Whether a decoder can begin with it, as far as one can tell before it is read.
+    pub(super) fn is_entry(&self) -> bool {
+        self.descriptor.map_or_else(|| self.is_idr(), |descriptor| descriptor.is_entry)
+    }
+
     /// Whether a marker stands on a packet before the last one.
     pub(super) fn has_early_marker(&self) -> bool {
         self.pieces.values().rev().skip(1).any(|piece| piece.marker)

@@ -1,5 +1,8 @@
 //! Chain of decoding: which frames a decoder can decode, given those that it was given before.
 
+#[cfg(test)]
+mod tests;
+
 use crate::frame::EntryPoint;
 use crate::h264::entry::{EntryPoints, is_plain};
 use crate::h264::picture::Picture;
@@ -29,10 +32,22 @@ pub(super) struct Chain {
     entry: Option<EntryPoint>,
     /// Pictures that are shown before this count refer to what the stream's editor cut off (`broken_link_flag`).
     broken_before: Option<i64>,
+    /// The last picture, if it was a single field whose other one may follow.
+    field: Option<Field>,
     last: Option<Reference>,
     poc: PocState,
+    /// An odd count tells that the encoder counts frames, where most count fields.
+    counts_frames: bool,
     pace: Option<Pace>,
     hole: bool,
+}
+
+/// Field that came by itself, as RTP senders may have it that stamp fields apart.
+#[derive(Clone, Debug)]
+struct Field {
+    header: SliceHeader,
+    decodable: bool,
+    is_entry: bool,
 }
 
 /// The last reference frame.
@@ -59,31 +74,47 @@ impl Chain {
         let header = picture.first();
         self.entry = self.entries.judge(header, picture.recovery, picture.kind);
         self.entries.take(header, picture.recovery, picture.kind);
+        let first = self.field.take().filter(|first| !self.hole && first.header.pairs_with(header));
         let mut poc = self.poc;
         let mut count = poc.count(header);
-        if !header.is_idr() && !self.follows(header, count, ticks, declared) {
+        self.counts_frames |= header.bottom_field.is_none() && count % 2 != 0;
+        if first.is_none() && !header.is_idr() && !self.follows(header, count, ticks, declared) {
             self.buffer = None;
         }
+        let stands_alone = self.entry.is_some() || is_plain(header, picture.kind);
         let mut buffer = match self.buffer.take() {
             Some(buffer) => buffer,
             None if header.is_idr() => ReferenceBuffer::default(),
-            None if self.entry.is_some() || is_plain(header, picture.kind) => {
+            None if stands_alone => {
                 // Decoding begins here, with a buffer that may hold more than is known.
-                (self.pace, self.last) = (self.pace.or(declared), None);
+                self.last = None;
                 poc = PocState::starting_at(header);
                 count = poc.count(header);
                 ReferenceBuffer::blind_before(count)
             }
             None => return false,
         };
-        buffer.begin(header, self.hole);
-        let decodable = self.take_fields(&mut buffer, &mut poc, count, picture);
-        if let (Some(_), false) = (self.entry, header.is_idr()) {
-            buffer.enter(count);
-            self.broken_before = picture.recovery.filter(|point| point.broken_link).map(|_| count);
+        if first.is_none() {
+            buffer.begin(header, self.hole);
+        }
+        let is_entry = stands_alone || first.as_ref().is_some_and(|first| first.is_entry);
+        let mut decodable = first.is_none_or(|first| first.decodable);
+        let mut field_count = count;
+        for (place, slices) in picture.fields.iter().enumerate() {
+            if place > 0 {
+                field_count = poc.count(&slices[0]);
+            }
+            decodable &= is_entry || !self.misses(&buffer, slices, field_count);
+            buffer.end(&slices[0], field_count, decodable.then_some(()));
+        }
+        if !decodable {
+            buffer.lose_current();
         }
         if header.is_idr() {
             self.broken_before = None;
+        } else if self.entry.is_some() {
+            buffer.enter(count);
+            self.broken_before = picture.recovery.filter(|point| point.broken_link).map(|_| count);
         }
         self.buffer = Some(buffer);
         if picture.fields.iter().any(|slices| slices[0].is_reference()) {
@@ -92,32 +123,15 @@ impl Chain {
             self.hole = false;
             self.poc = poc;
         }
+        let single = picture.fields.len() == 1 && header.bottom_field.is_some();
+        self.field = single.then(|| Field { header: header.clone(), decodable, is_entry });
         decodable
     }
 
-    /// Takes the picture, or both fields, into the buffer. Returns whether it can be decoded.
-    fn take_fields(
-        &self,
-        buffer: &mut ReferenceBuffer<()>,
-        poc: &mut PocState,
-        mut count: i64,
-        picture: &Picture,
-    ) -> bool {
-        let is_entry = self.entry.is_some() || is_plain(picture.first(), picture.kind);
-        let mut decodable = true;
-        for (place, slices) in picture.fields.iter().enumerate() {
-            if place > 0 {
-                count = poc.count(&slices[0]);
-            }
-            let broken = self.broken_before.is_some_and(|before| count < before);
-            let missing = broken || slices.iter().any(|slice| buffer.referred(slice, count).missing);
-            decodable &= is_entry || !missing;
-            buffer.end(&slices[0], count, decodable.then_some(()));
-        }
-        if !decodable {
-            buffer.lose_current();
-        }
-        decodable
+    /// Whether slices of one picture may refer to frames that were not decoded.
+    fn misses(&self, buffer: &ReferenceBuffer<()>, slices: &[SliceHeader], count: i64) -> bool {
+        let broken = self.broken_before.is_some_and(|before| count < before);
+        broken || slices.iter().any(|slice| buffer.referred(slice, count).missing)
     }
 
     /// Whether the numbers of the picture can be taken for those of the group that is known.
@@ -131,6 +145,11 @@ impl Chain {
             return true;
         }
         let (Some(pace), Some(last)) = (self.pace.or(declared), self.last) else { return false };
+        // So much later, the numbers may have been passed through once more.
+        let counts_per_frame = if self.counts_frames { 1 } else { 2 };
+        if count - last.count >= counts_per_frame * i64::from(header.max_frame_num) {
+            return false;
+        }
         let (pace_ticks, pace_counts) = (i128::from(pace.ticks), i128::from(pace.counts));
         let expected = i128::from(count - last.count) * pace_ticks;
         let found = i128::from(ticks - last.ticks) * pace_counts;

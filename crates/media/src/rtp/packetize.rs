@@ -97,6 +97,16 @@ impl Packetizer {
         Ok(Self { config, sequence: config.first_sequence, adu: 0 })
     }
 
+    /// The synchronisation source of its packets.
+    pub fn ssrc(&self) -> u32 {
+        self.config.ssrc
+    }
+
+    /// The RTP timestamp of so many ticks after the stream's beginning.
+    pub fn timestamp(&self, ticks: u64) -> u32 {
+        self.config.first_timestamp.wrapping_add(ticks as u32)
+    }
+
     /// The packets of `frame`, the last one with the marker bit (RFC 6184 §5.1).
     pub fn packetize(&mut self, frame: &Frame) -> Vec<MediaAdu> {
         let stamp = Stamp { presentation: frame.rtp_ticks, capture: frame.rtp_ticks, is_queued: false };

@@ -1,12 +1,13 @@
 //! Whatever comes in, media answers with a typed error or with frames: never with a panic, and within its memory.
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use timeous_core::{Duration, Instant};
 use timeous_media::{FrameReader, Playout, PlayoutConfig};
 
-use crate::support::{Played, adus, clip, frames, let_time_pass};
+use crate::support::{Played, adus, clip, drain, frames, let_time_pass, stream};
 
 /// The first packets of the clip, made once.
 fn packets() -> &'static [Vec<u8>] {
@@ -139,5 +140,84 @@ proptest! {
         if let Ok(ending) = whole {
             prop_assert_eq!(ending.frames, frames.len() as u64);
         }
+        let ticks: BTreeSet<u64> = frames.iter().map(|frame| frame.rtp_ticks).collect();
+        prop_assert_eq!(ticks.len(), frames.len());
+        prop_assert!(frames.windows(2).all(|pair| pair[0].handover < pair[1].handover));
+    }
+
+    #[test]
+    fn damaged_streams_are_survived_part_by_part(
+        name in prop::sample::select(vec!["mbaff", "open-gop", "prefix-nal", "intra-refresh-b", "slices"]),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),
+        chunk in 1usize..3_000,
+        pause in 1usize..10,
+    ) {
+        let mut damaged = stream(name);
+        for (place, value) in changes {
+            let place = place.index(damaged.len());
+            damaged[place] = value;
+        }
+        damaged[..4].copy_from_slice(&[0, 0, 0, 1]);
+        let mut reader = FrameReader::with_limit(None, 5_000);
+        let mut parts = Vec::new();
+        for (place, chunk) in damaged.chunks(chunk).enumerate() {
+            reader.push(chunk).unwrap();
+            if place % pause == 0 {
+                reader.flush();
+            }
+            parts.extend(std::iter::from_fn(|| reader.next_part()));
+        }
+        let _ = reader.finish();
+        parts.extend(std::iter::from_fn(|| reader.next_part()));
+        for pair in parts.windows(2) {
+            let (before, after) = (pair[0].frame.index, pair[1].frame.index);
+            let in_order = if pair[1].first { after > before } else { after == before };
+            prop_assert!(in_order);
+        }
+        prop_assert!(parts.iter().map(|part| part.frame.size()).sum::<usize>() <= damaged.len());
+    }
+
+    #[test]
+    fn chunks_make_no_difference_to_damaged_streams(
+        name in prop::sample::select(vec!["mbaff", "open-gop", "prefix-nal", "nal31", "slices"]),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), prop_oneof![0u8..2, any::<u8>()]), 0..60),
+        chunk in prop_oneof![1usize..5, 1usize..3_000],
+        limit in 100usize..5_000,
+    ) {
+        let mut damaged = stream(name)[..12_000.min(stream(name).len())].to_vec();
+        for (place, value) in changes {
+            let place = place.index(damaged.len());
+            damaged[place] = value;
+        }
+        damaged[..4].copy_from_slice(&[0, 0, 0, 1]);
+        let read = |chunk: usize| {
+            let mut reader = FrameReader::with_limit(None, limit);
+            damaged.chunks(chunk).for_each(|chunk| reader.push(chunk).unwrap());
+            let ending = reader.finish();
+            (std::iter::from_fn(|| reader.next_frame()).collect::<Vec<_>>(), ending)
+        };
+        prop_assert_eq!(read(chunk), read(damaged.len()));
+    }
+
+    #[test]
+    fn damaged_streams_are_played(
+        name in prop::sample::select(vec!["mbaff", "open-gop", "prefix-nal", "intra-refresh-b", "slices"]),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),
+    ) {
+        let mut damaged = stream(name);
+        for (place, value) in changes {
+            let place = place.index(damaged.len());
+            damaged[place] = value;
+        }
+        damaged[..4].copy_from_slice(&[0, 0, 0, 1]);
+        let mut reader = FrameReader::new(None);
+        reader.push(&damaged).unwrap();
+        let frames: Vec<_> = std::iter::from_fn(|| reader.next_frame()).collect();
+        let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(200)));
+        for adu in adus(&frames) {
+            playout.handle_packet(Instant::ZERO + adu.handover, &adu.rtp).unwrap();
+        }
+        playout.finish();
+        prop_assert!(drain(&mut playout).len() <= frames.len());
     }
 }

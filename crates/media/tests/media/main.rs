@@ -5,4 +5,6 @@ mod end_to_end;
 mod hostile;
 mod mp4;
 mod mp4_boxes;
+mod reading;
+mod streams;
 mod support;

@@ -273,8 +273,10 @@ fn a_bad_picture_is_an_error_of_that_picture_only() {
         assert!(matches!(writer.push(&bad(b"mp4!")), Err(Mp4Error::Frame(_))));
         writer.push(frame).unwrap();
         assert_eq!(writer.push(&bad(&[0, 0, 0, 1, 9, 0xf0])), Err(Mp4Error::NoPicture));
-        let far = PlayoutFrame { decode_ticks: i64::MAX, ..frame.clone() };
-        assert_eq!(writer.push(&far), Err(Mp4Error::Time));
+        for (ticks, decode_ticks) in [(1 << 50, 1 << 50), (i64::MAX, i64::MAX), (-5, i64::MAX), (i64::MAX, i64::MIN)] {
+            let far = PlayoutFrame { ticks, decode_ticks, ..frame.clone() };
+            assert_eq!(writer.push(&far), Err(Mp4Error::Time));
+        }
         let early = PlayoutFrame { ticks: i64::MIN, ..frame.clone() };
         assert_eq!(writer.push(&early), Err(Mp4Error::Time));
         file.extend(writer.take());

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use timeous_core::{Duration, Instant, Rng};
 use timeous_media::{
-    Frame, FrameFate, FrameKind, FrameReader, FrameReport, MediaAdu, Packetizer, PacketizerConfig, Playout,
+    Frame, FrameFate, FrameKind, FrameRate, FrameReader, FrameReport, MediaAdu, Packetizer, PacketizerConfig, Playout,
     PlayoutConfig, PlayoutFrame,
 };
 
@@ -26,6 +26,20 @@ pub(crate) fn frames() -> &'static [Frame] {
         assert!(!ending.truncated && ending.unreadable_slices == 0);
         std::iter::from_fn(|| reader.next_frame()).collect()
     })
+}
+
+/// A stream of `tests/streams`.
+pub(crate) fn stream(name: &str) -> Vec<u8> {
+    let path = format!("{}/tests/streams/{name}.h264", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(path).expect("it is part of the repository")
+}
+
+/// The frames of a stream.
+pub(crate) fn read(stream: &[u8], rate: Option<FrameRate>) -> Vec<Frame> {
+    let mut reader = FrameReader::new(rate);
+    reader.push(stream).unwrap();
+    reader.finish().unwrap();
+    std::iter::from_fn(|| reader.next_frame()).collect()
 }
 
 pub(crate) fn adus(frames: &[Frame]) -> Vec<MediaAdu> {
@@ -133,7 +147,16 @@ impl Pictures {
 
     /// `None` if there is no ffmpeg.
     pub(crate) fn of(test: &str, stream: &[u8]) -> Option<Self> {
-        let output = decode(test, stream)?;
+        Self::by(test, stream, &["-xerror", "-err_detect", "explode"])
+    }
+
+    /// The same of a decoder that goes on after errors.
+    pub(crate) fn leniently_of(test: &str, stream: &[u8]) -> Option<Self> {
+        Self::by(test, stream, &["-flags", "+output_corrupt", "-flags2", "+showall"])
+    }
+
+    fn by(test: &str, stream: &[u8], options: &[&str]) -> Option<Self> {
+        let output = decode(test, stream, options)?;
         let mut complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() && complaint.is_empty() {
             complaint = output.status.to_string();
@@ -196,11 +219,18 @@ impl Network {
     }
 }
 
-fn decode(test: &str, stream: &[u8]) -> Option<Output> {
-    let input = ["-v", "error", "-xerror", "-err_detect", "explode", "-f", "h264", "-i", "-"];
+fn decode(test: &str, stream: &[u8], options: &[&str]) -> Option<Output> {
+    let input = ["-f", "h264", "-i", "-"];
     let output = ["-vsync", "passthrough", "-f", "framemd5", "-"];
     let mut command = Command::new("ffmpeg");
-    command.args(input).args(output).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["-v", "error"])
+        .args(options)
+        .args(input)
+        .args(output)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return skip(test, "ffmpeg", &error),

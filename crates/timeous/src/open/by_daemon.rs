@@ -7,35 +7,48 @@ use timeous_engine::{CloseReason, Stream, clock};
 use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
 use timeous_ipc::{Client, Event};
 
-use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
+use super::Cancel;
+use super::attempts::call;
+use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, PolicyName, Role};
 use crate::uri::Uri;
 
 /// Calls, or waits to be called, until the stream is open.
-pub(super) fn open(client: &mut Client, uri: &Uri) -> Result<Stream, Error> {
+pub(super) fn open(client: &mut Client, uri: &Uri, cancel: Option<Cancel<'_>>) -> Result<Option<Stream>, Error> {
     let options = &uri.options;
     match &uri.role {
-        Role::Caller { host, port } => call(host, *port, options, |remote| {
+        Role::Caller { host, port } => call((host, *port), options, cancel, |remote| {
             let [ring, socket] = client.connect_stream(remote, spec(options))?;
             Ok(Stream::remote(ring, socket)?)
         }),
-        Role::Listener { address, port } => be_called(client, local(*address, *port), options),
+        Role::Listener { address, port } => be_called(client, local(*address, *port), options).map(Some),
     }
 }
 
 /// A caller that does not finish its handshake is no caller: the next one is waited for.
 fn be_called(client: &mut Client, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
-    let (listener, _) = client.listen(local, spec(options))?;
+    loop {
+        // It stays there with the stream, and tells other callers that it is busy.
+        let (listener, _) = client.listen_with_room(local, spec(options), Some(1))?;
+        if let Some(stream) = first_caller(client, options)? {
+            return Ok(stream);
+        }
+        client.stop_listening(listener)?;
+    }
+}
+
+/// A caller; `None` if it has left again.
+fn first_caller(client: &mut Client, options: &Options) -> Result<Option<Stream>, Error> {
     loop {
         match client.poll_event() {
             Some(Event::Incoming { ring, socket, .. }) => {
                 let mut stream = Stream::remote(ring, socket)?;
-                if handshake(&mut stream, Some(clock::now() + options.timeout)).is_ok() {
-                    // If that fails the daemon is gone, and the stream says so.
-                    let _ = client.stop_listening(listener);
-                    return Ok(stream);
-                }
+                return match handshake(&mut stream, Some(clock::now() + options.timeout)) {
+                    // One that has said all by now has data to be read.
+                    Ok(()) | Err(Some(CloseReason::Peer)) => Ok(Some(stream)),
+                    Err(_) => Ok(None),
+                };
             }
             Some(Event::Disconnected(_)) => return Err(Error::Closed(CloseReason::Abandoned)),
             Some(_) => {}

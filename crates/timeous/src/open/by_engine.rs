@@ -4,29 +4,52 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use timeous_core::Duration;
-use timeous_engine::{Carrier, DccpConfig, Engine, EngineError, ServiceCode, Stream, StreamConfig, clock};
+use timeous_engine::{
+    Carrier, CloseReason, DccpConfig, Engine, EngineError, Listener, ServiceCode, Stream, StreamConfig, clock,
+};
 
-use super::handshake::{REPAIRED, TIMEWAIT, call, handshake, local};
+use super::Cancel;
+use super::attempts::call;
+use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role, TransportName};
 use crate::uri::Uri;
 
-/// Calls, or waits to be called, until the stream is open.
-pub(super) fn open(engine: &Engine, uri: &Uri) -> Result<Stream, Error> {
+/// Calls, or waits to be called, until the stream is open; then with the listener, which tells other callers that it is
+/// busy.
+pub(super) fn open(
+    engine: &Engine,
+    uri: &Uri,
+    cancel: Option<Cancel<'_>>,
+) -> Result<Option<(Stream, Option<Listener>)>, Error> {
     match &uri.role {
         Role::Caller { host, port } => {
-            call(host, *port, &uri.options, |remote| engine.connect(remote, config(&uri.options)).map_err(Error::from))
+            let connect = |remote| engine.connect(remote, config(&uri.options)).map_err(Error::from);
+            Ok(call((host, *port), &uri.options, cancel, connect)?.map(|stream| (stream, None)))
         }
-        Role::Listener { address, port } => be_called(engine, local(*address, *port), &uri.options),
+        Role::Listener { address, port } => {
+            let listener = listen(engine, local(*address, *port), &uri.options, Some(1))?;
+            let (stream, listener) = be_called(listener, &uri.options)?;
+            Ok(Some((stream, Some(listener))))
+        }
     }
+}
+
+/// Waits for as many callers; `None`: any number.
+pub(super) fn listen(
+    engine: &Engine,
+    local: SocketAddr,
+    options: &Options,
+    room: Option<usize>,
+) -> Result<Listener, EngineError> {
+    engine.listen_with_room(local, config(options), room)
 }
 
 /// With `transport=auto`, a peer that is silent for so long is asked whether it is there.
 const ALIVE: Duration = Duration::from_millis(400);
 
 /// A caller that does not finish its handshake is no caller: the next one is waited for.
-fn be_called(engine: &Engine, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
-    let mut listener = engine.listen(local, config(options))?;
+fn be_called(mut listener: Listener, options: &Options) -> Result<(Stream, Listener), Error> {
     loop {
         let Some(mut stream) = listener.accept(None) else { return Err(EngineError::Stopped.into()) };
         let patience = match options.transport {
@@ -34,8 +57,10 @@ fn be_called(engine: &Engine, local: SocketAddr, options: &Options) -> Result<St
             TransportName::Auto => options.timeout.min(ALIVE * 2),
             TransportName::Dccp | TransportName::Tcp => options.timeout,
         };
-        if handshake(&mut stream, Some(clock::now() + patience)).is_ok() {
-            return Ok(stream);
+        match handshake(&mut stream, Some(clock::now() + patience)) {
+            // One that has said all by now has data to be read.
+            Ok(()) | Err(Some(CloseReason::Peer)) => return Ok((stream, listener)),
+            Err(_) => listener.set_room(Some(1)),
         }
     }
 }
@@ -105,7 +130,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let engine = Engine::start().unwrap();
         let uri = format!("timeous://{host}:{port}?transport=tcp{query}").parse().unwrap();
-        let mut stream = open(&engine, &uri).unwrap();
+        let (mut stream, _) = open(&engine, &uri, None).unwrap().expect("nobody cancels");
         let _peer = listener.accept().unwrap();
         let end = clock::now() + PATIENCE;
         let meta = AduMeta { deadline: Some(Instant::FAR_FUTURE), ..AduMeta::default() };

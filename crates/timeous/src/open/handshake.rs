@@ -1,12 +1,9 @@
-//! What opening takes wherever a stream runs: an address, an answer, and how long things last.
+//! What opening takes wherever a stream runs: a local address, an answer, and how long things last.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use timeous_core::{Duration, Instant, Priority};
 use timeous_engine::{CloseReason, Status, Stream, clock};
-
-use crate::error::Error;
-use crate::options::Options;
 
 /// The lowest priority that is repaired: what an application marks as worth nothing beside anything else is not.
 pub(super) const REPAIRED: Priority = Priority(1);
@@ -18,25 +15,6 @@ pub(super) const TIMEWAIT: Duration = Duration::from_secs(4);
 /// Where a listener listens: at all addresses if it has none.
 pub(super) fn local(address: Option<IpAddr>, port: u16) -> SocketAddr {
     SocketAddr::new(address.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port)
-}
-
-/// Looks the host up, has it called, and waits for its answer.
-pub(super) fn call(
-    host: &str,
-    port: u16,
-    options: &Options,
-    connect: impl FnOnce(SocketAddr) -> Result<Stream, Error>,
-) -> Result<Stream, Error> {
-    let unknown = |error| Error::UnknownHost { host: host.to_owned(), error };
-    let mut addresses = (host, port).to_socket_addrs().map_err(unknown)?;
-    let none = || unknown(std::io::Error::other("the name has no address"));
-    let remote = addresses.next().ok_or_else(none)?;
-    let mut stream = connect(remote)?;
-    match handshake(&mut stream, Some(clock::now() + options.timeout)) {
-        Ok(()) => Ok(stream),
-        Err(None | Some(CloseReason::Timeout)) => Err(Error::NoAnswer { remote, after: options.timeout }),
-        Err(Some(reason)) => Err(Error::Closed(reason)),
-    }
 }
 
 /// Waits until the stream is open; else why it ended, or `None` if time ran out.

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use timeous::core::{Duration, Fate, Instant};
-use timeous::{Arrival, Hints, Receiver, Sender, Uri, clock};
+use timeous::{Arrival, Error, Hints, Receiver, Sender, Uri, clock};
 use timeous_net::emulator::{EmulatorError, Namespace};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,6 +53,18 @@ fn uri(text: &str) -> Uri {
     text.parse().unwrap()
 }
 
+/// What is opened to a listener that may not be there yet.
+fn patiently<T>(open: impl Fn() -> Result<T, Error>) -> T {
+    loop {
+        match open() {
+            Err(Error::NobodyListens { .. }) => {
+                timeous::Waker::new().unwrap().wait(Some(Duration::from_millis(5)));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
 /// The two ends of a stream; the sender is the caller, or the listener.
 fn ends(port: u16, sender_calls: bool) -> (Sender, Receiver) {
     let query = "transport=auto&latency=8s&policy=deadline&slots=4096&timeout=10s";
@@ -61,10 +73,10 @@ fn ends(port: u16, sender_calls: bool) -> (Sender, Receiver) {
     thread::scope(|scope| {
         if sender_calls {
             let receiver = scope.spawn(|| Receiver::open(&listener).unwrap());
-            (Sender::open(&caller).unwrap(), receiver.join().unwrap())
+            (patiently(|| Sender::open(&caller)), receiver.join().unwrap())
         } else {
             let sender = scope.spawn(|| Sender::open(&listener).unwrap());
-            let receiver = Receiver::open(&caller).unwrap();
+            let receiver = patiently(|| Receiver::open(&caller));
             (sender.join().unwrap(), receiver)
         }
     })

@@ -1,14 +1,22 @@
 //! The same streams for tokio.
 
 use timeous::core::{DropReason, Fate, Rate, Reason};
-use timeous::{AsyncReceiver, AsyncSender, CloseReason, Error, Hints, SendError, SenderEvent, clock};
+use timeous::{AsyncListener, AsyncReceiver, AsyncSender, CloseReason, Error, Hints, SendError, SenderEvent, clock};
 
 use crate::support::{free_port, uri};
 
 async fn pair(query: &str) -> (AsyncSender, AsyncReceiver) {
     let port = free_port();
     let listener = AsyncReceiver::open(uri(&format!("timeous://127.0.0.1:{port}?mode=listener&{query}")));
-    let caller = AsyncSender::open(uri(&format!("timeous://127.0.0.1:{port}?{query}")));
+    let caller = async {
+        loop {
+            match AsyncSender::open(uri(&format!("timeous://127.0.0.1:{port}?{query}"))).await {
+                // It does not listen yet.
+                Err(Error::NobodyListens { .. }) => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+                opened => return opened,
+            }
+        }
+    };
     let (receiver, sender) = tokio::join!(listener, caller);
     (sender.unwrap(), receiver.unwrap())
 }
@@ -76,7 +84,7 @@ async fn too_large_and_nobody_there() {
             Err(SendError::TooLarge { len: max + 1, max })
         );
         let nobody = uri(&format!("timeous://127.0.0.1:{}?timeout=500ms", free_port()));
-        assert!(matches!(AsyncSender::open(nobody).await, Err(Error::NoAnswer { .. })));
+        assert!(matches!(AsyncSender::open(nobody).await, Err(Error::NobodyListens { .. })));
     })
     .await;
 }
@@ -98,6 +106,23 @@ async fn advice_and_fates_as_they_come() {
         };
         assert_eq!((advice.reason, advice.stream), (Reason::Room, Rate::from_kbps(5)));
         assert!(advice.rate > advice.stream && fates > 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_listener_takes_one_caller_after_another() {
+    bounded(async {
+        let port = free_port();
+        let mut listener =
+            AsyncListener::open(&uri(&format!("timeous://127.0.0.1:{port}?mode=listener&latency=9s"))).unwrap();
+        for n in 0..3u8 {
+            let calling = AsyncSender::open(uri(&format!("timeous://127.0.0.1:{port}?latency=9s")));
+            let (sender, caller) = tokio::join!(calling, listener.accept());
+            let (mut sender, (_, mut receiver)) = (sender.unwrap(), caller.unwrap().accept_async().unwrap());
+            sender.send(&[n], Hints::default()).await.unwrap();
+            assert_eq!(receiver.receive().await.unwrap().unwrap().bytes, [n]);
+        }
     })
     .await;
 }

@@ -3,9 +3,12 @@
 mod advice;
 #[cfg(feature = "tokio")]
 mod asynchronous;
+mod callers;
+mod dialing;
 mod endings;
 mod examples;
 mod fates;
+mod moved;
 mod refusals;
 mod support;
 mod tcp;

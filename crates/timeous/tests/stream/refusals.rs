@@ -61,11 +61,26 @@ fn opening_fails_in_words() {
     let error = Receiver::open(&uri(&format!("timeous://0.0.0.0:{port}?mode=listener"))).unwrap_err();
     assert!(matches!(error, Error::Engine(timeous_engine::EngineError::PortInUse(at)) if at.port() == port), "{error}");
     drop(taken);
+    let silent = std::net::UdpSocket::bind(("127.0.0.1", port)).unwrap();
     let error = Sender::open(&uri(&format!("timeous://127.0.0.1:{port}?timeout=500ms"))).unwrap_err();
     assert!(matches!(error, Error::NoAnswer { remote, .. } if remote.port() == port), "{error}");
+    drop(silent);
     let error = Sender::open(&uri("timeous://no-such-host.invalid:1")).unwrap_err();
     assert!(matches!(error, Error::UnknownHost { .. }), "{error}");
     assert!(patience() > Some(clock::now()));
+}
+
+#[test]
+fn a_wrong_port_is_told_at_once_and_by_a_name_of_its_own() {
+    for transport in ["dccp", "tcp", "auto"] {
+        for host in ["127.0.0.1", "[::1]"] {
+            let (port, began) = (free_port(), clock::now());
+            let error = Sender::open(&uri(&format!("timeous://{host}:{port}?transport={transport}"))).unwrap_err();
+            assert!(clock::now() - began < Duration::from_secs(2), "{:?}", clock::now() - began);
+            assert!(matches!(error, Error::NobodyListens { remote } if remote.port() == port), "{transport}: {error}");
+            assert!(error.to_string().contains("port unreachable"), "{error}");
+        }
+    }
 }
 
 #[test]
@@ -76,7 +91,7 @@ fn another_service_is_refused() {
     let error = loop {
         match Sender::open(&uri(&format!("timeous://127.0.0.1:{port}?service=RTPV&timeout=5s"))) {
             // It does not listen yet.
-            Err(Error::NoAnswer { .. }) => {}
+            Err(Error::NobodyListens { .. }) => {}
             Err(error) => break error,
             Ok(_) => panic!("a stream of another service"),
         }

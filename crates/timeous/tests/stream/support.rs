@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::thread::{self, JoinHandle};
 
 use timeous::core::{Duration, Fate, Instant};
-use timeous::{Arrival, Receiver, Sender, Uri, clock, open_both};
+use timeous::{Arrival, Error, Receiver, Sender, Uri, clock, open_both};
 use timeous_net::LinkConfig;
 use timeous_net::emulator::{Emulator, Relay, RelayConfig, Stop, Stopper};
 
@@ -40,8 +40,25 @@ pub(crate) fn uri(text: &str) -> Uri {
 pub(crate) fn both_ends(near: SocketAddr, port: u16, query: &str) -> [(Sender, Receiver); 2] {
     let listener = uri(&format!("timeous://127.0.0.1:{port}?mode=listener&{query}"));
     let listener = thread::spawn(move || open_both(&listener).unwrap());
-    let caller = open_both(&uri(&format!("timeous://{near}?{query}"))).unwrap();
+    let caller = uri(&format!("timeous://{near}?{query}"));
+    let caller = patiently(|| open_both(&caller));
     [caller, listener.join().unwrap()]
+}
+
+/// Lets time pass.
+pub(crate) fn pause(time: Duration) {
+    timeous::Waker::new().unwrap().wait(Some(time));
+}
+
+/// What is opened to a listener that may not be there yet.
+pub(crate) fn patiently<T>(open: impl Fn() -> Result<T, Error>) -> T {
+    let end = clock::now() + PATIENCE;
+    loop {
+        match open() {
+            Err(Error::NobodyListens { .. }) if clock::now() < end => pause(Duration::from_millis(5)),
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 /// The way to a port of this host without a link.

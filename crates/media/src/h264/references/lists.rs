@@ -2,17 +2,11 @@
 
 use std::cmp::Reverse;
 
-use super::{BOTH, Content, Stored};
+use super::stored::{BOTH, Content, Stored};
 use crate::h264::slice::{Modification, SliceHeader, SliceKind};
 
 /// Entry of a list: the place of a frame in the buffer, or `None` for one that the buffer does not hold.
 type Slot = Option<usize>;
-
-/// `FrameNumWrap`: numbers above the current one are from before the wrap-around (§8.2.4.1).
-pub(super) fn frame_num_wrap<T>(frame: &Stored<T>, header: &SliceHeader) -> i64 {
-    let number = i64::from(frame.frame_num);
-    if frame.frame_num > header.frame_num { number - i64::from(header.max_frame_num) } else { number }
-}
 
 /// Returns the entries of all lists of a slice, each once.
 ///
@@ -56,7 +50,7 @@ fn long_term<T>(stored: &[Stored<T>]) -> Vec<usize> {
 /// Initial list of a P slice: the latest first, then long-term references (§8.2.4.2.1).
 fn by_number<T>(stored: &[Stored<T>], header: &SliceHeader) -> Vec<usize> {
     let mut list = frames(stored, false);
-    list.sort_by_key(|&at| Reverse(frame_num_wrap(&stored[at], header)));
+    list.sort_by_key(|&at| Reverse(stored[at].frame_num_wrap(header)));
     list.extend(long_term(stored));
     list
 }
@@ -97,7 +91,7 @@ fn modified<T>(
         let mut short = |change: i64| {
             predicted = (predicted + change).rem_euclid(max);
             let number = if predicted > current { predicted - max } else { predicted };
-            let is_it = |&at: &usize| frame_num_wrap(&stored[at], header) == number;
+            let is_it = |&at: &usize| stored[at].frame_num_wrap(header) == number;
             frames(stored, false).into_iter().find(is_it)
         };
         let slot = match modification {

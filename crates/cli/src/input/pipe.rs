@@ -1,0 +1,189 @@
+//! H.264 out of a file or a pipe. A pipe is live: what has been quiet for a moment is whole.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
+use timeous::clock;
+use timeous::core::{Duration, Instant};
+use timeous_media::{Cadence, Ending, FramePart, FrameRate, FrameReader};
+
+use super::{Captured, Frames, Timing};
+use crate::failure::Failure;
+use crate::notice::tell;
+
+const CHUNK: usize = 64 * 1024;
+/// A writer hands a NAL unit over in one go: after so long without another byte it is whole. Doubled where that was wrong.
+const QUIET: Duration = Duration::from_millis(2);
+const MOST_QUIET: Duration = Duration::from_millis(200);
+/// What a pipe holds (pipe(7)): behind so much the writer may have been held up, and is waited for longer.
+const PIPE: usize = 64 * 1024;
+const HELD_UP: Duration = Duration::from_millis(20);
+/// A source that has said nothing for so long is told of.
+const SILENT: Duration = Duration::from_secs(3);
+
+/// Whether what is read comes when it is made: a pipe, a socket or a terminal, and not a file.
+pub(super) fn is_live(from: &impl AsFd) -> bool {
+    fstat(from).is_ok_and(|stat| !FileType::from_raw_mode(stat.st_mode).is_file())
+}
+
+/// Reads all frames of a file, as fast as they are taken.
+pub(super) fn read_file(mut from: impl Read, rate: Option<FrameRate>, frames: &Frames) -> Result<Ending, Failure> {
+    let mut reader = FrameReader::new(rate);
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let count = read(&mut from, &mut chunk)?;
+        if count == 0 {
+            break;
+        }
+        let pushed = reader.push(&chunk[..count]);
+        give_paced(&mut reader, frames);
+        pushed?;
+    }
+    let ending = reader.finish()?;
+    give_paced(&mut reader, frames);
+    Ok(ending)
+}
+
+fn give_paced(reader: &mut FrameReader, frames: &Frames) {
+    while let Some(frame) = reader.next_frame() {
+        let part = FramePart { frame, first: true, last: true };
+        if !frames.give(Captured { part, timing: Timing::Paced, encoding: frames.encoding }) {
+            return;
+        }
+    }
+}
+
+/// Reads a live source: slices are given on as they come, stamped with the moment of their coming. `whole`: only whole
+/// pictures.
+pub(super) fn read_live(
+    mut from: impl Read + AsFd,
+    rate: Option<FrameRate>,
+    frames: &Frames,
+    whole: bool,
+) -> Result<Ending, Failure> {
+    let mut reader = FrameReader::new(rate);
+    let mut stamps = Stamps::default();
+    let mut quiet = Quiet::default();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        if !quiet.wait(&from, &mut reader)? {
+            give_live(&mut reader, frames, &mut stamps, whole);
+            continue;
+        }
+        let count = read(&mut from, &mut chunk)?;
+        if count == 0 {
+            break;
+        }
+        quiet.heard(count);
+        let pushed = reader.push(&chunk[..count]);
+        quiet.learn(reader.torn());
+        give_live(&mut reader, frames, &mut stamps, whole);
+        pushed?;
+    }
+    let ending = reader.finish()?;
+    give_live(&mut reader, frames, &mut stamps, whole);
+    Ok(ending)
+}
+
+fn read(from: &mut impl Read, chunk: &mut [u8]) -> Result<usize, Failure> {
+    loop {
+        match from.read(chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done.map_err(|error| Failure::file("the source", &error)),
+        }
+    }
+}
+
+/// Capture times of the frames of a live source.
+#[derive(Default)]
+struct Stamps {
+    cadence: Cadence,
+    captured: Instant,
+}
+
+fn give_live(reader: &mut FrameReader, frames: &Frames, stamps: &mut Stamps, whole: bool) {
+    let mut next = || match whole {
+        true => reader.next_frame().map(|frame| FramePart { frame, first: true, last: true }),
+        false => reader.next_part(),
+    };
+    while let Some(part) = next() {
+        if part.first {
+            stamps.captured = stamps.cadence.frame(clock::now(), part.frame.duration);
+        }
+        let timing = Timing::Live { captured: stamps.captured, presented: None };
+        if !frames.give(Captured { part, timing, encoding: frames.encoding }) {
+            return;
+        }
+    }
+}
+
+/// Waits for bytes, and takes what is under way for whole when none come for a moment.
+struct Quiet {
+    after: Duration,
+    /// Bytes since the last quiet moment.
+    bytes: usize,
+    torn: u64,
+    is_flushed: bool,
+    since: Instant,
+    is_silent: bool,
+}
+
+impl Default for Quiet {
+    fn default() -> Self {
+        Self { after: QUIET, bytes: 0, torn: 0, is_flushed: true, since: clock::now(), is_silent: false }
+    }
+}
+
+impl Quiet {
+    /// Whether there are bytes to read (or the end); else what was under way has been flushed.
+    fn wait(&mut self, from: &impl AsFd, reader: &mut FrameReader) -> Result<bool, Failure> {
+        let patience = match (self.is_flushed, self.bytes >= PIPE) {
+            (true, _) => SILENT,
+            (false, true) => self.after.max(HELD_UP),
+            (false, false) => self.after,
+        };
+        if is_ready(from, patience)? {
+            return Ok(true);
+        }
+        if self.is_flushed {
+            if !std::mem::replace(&mut self.is_silent, true) {
+                tell(format_args!("the source has sent nothing for {} s", SILENT.as_secs_f64()));
+            }
+            return Ok(false);
+        }
+        self.is_flushed = true;
+        self.bytes = 0;
+        reader.flush();
+        Ok(false)
+    }
+
+    fn heard(&mut self, count: usize) {
+        if std::mem::take(&mut self.is_silent) {
+            let silent = clock::now().saturating_since(self.since).as_secs_f64();
+            tell(format_args!("the source goes on after {silent:.1} s"));
+        }
+        self.since = clock::now();
+        self.bytes += count;
+        self.is_flushed = false;
+    }
+
+    /// Learns from NAL units that were not whole when they were taken for it.
+    fn learn(&mut self, torn: u64) {
+        if torn > self.torn {
+            self.torn = torn;
+            self.after = (self.after * 2).min(MOST_QUIET);
+        }
+    }
+}
+
+fn is_ready(from: &impl AsFd, patience: Duration) -> Result<bool, Failure> {
+    let nanos = patience.as_nanos();
+    let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+    match poll(&mut [PollFd::new(from, PollFlags::IN)], Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(Failure::file("the source", &error.into())),
+    }
+}

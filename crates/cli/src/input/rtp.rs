@@ -1,0 +1,135 @@
+//! H.264 out of RTP: whatever payload type, source and clock it has.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use timeous::clock;
+use timeous::core::{Duration, Instant};
+use timeous_media::{
+    Ending, FramePart, FrameReader, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release, control,
+};
+
+use super::{Captured, Frames, Timing};
+use crate::failure::Failure;
+use crate::notice::{Limited, tell};
+
+/// How long RTP packets that come out of order are waited for.
+const REORDERING: Duration = Duration::from_millis(60);
+/// A source that has said nothing for so long is told of.
+const SILENT: Duration = Duration::from_secs(3);
+/// How long at most nothing is looked at.
+const TICK: Duration = Duration::from_millis(200);
+/// The largest datagram.
+const LARGEST: usize = 1 << 16;
+
+/// What is known of an RTP source before it is heard.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RtpSource {
+    /// Its payload type.
+    pub(crate) payload_type: Option<u8>,
+    /// Its parameter sets, where they do not travel with the pictures.
+    pub(crate) parameter_sets: Vec<Vec<u8>>,
+}
+
+/// Reads until nobody takes frames any more. RTP says no goodbye: a source that is silent may come back.
+pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) -> Result<Ending, Failure> {
+    let config = PlayoutConfig {
+        payload_type: source.payload_type,
+        ..PlayoutConfig::new(REORDERING).released(Release::AsTheyCome)
+    };
+    let mut relay =
+        Relay { playout: Playout::new(config), reader: FrameReader::new(None), refused: Limited::default() };
+    relay.playout.add_parameter_sets(source.parameter_sets.iter().map(Vec::as_slice));
+    let mut datagram = vec![0; LARGEST];
+    let mut heard = clock::now();
+    let mut from: Option<SocketAddr> = None;
+    let mut is_silent = true;
+    loop {
+        let now = clock::now();
+        if !is_silent && now.saturating_since(heard) > SILENT {
+            is_silent = true;
+            tell(format_args!("the source has sent nothing for {} s", SILENT.as_secs_f64()));
+        }
+        let due = relay.playout.poll_timeout().map_or(TICK, |at| at.saturating_since(now));
+        let wait = due.max(Duration::from_millis(1)).min(TICK);
+        socket.set_read_timeout(Some(wait.into())).map_err(|error| Failure::file("the source", &error))?;
+        match socket.recv_from(&mut datagram) {
+            Ok((len, sender)) => {
+                if from != Some(sender) {
+                    tell(format_args!("RTP from {sender}"));
+                } else if is_silent {
+                    let silent = clock::now().saturating_since(heard).as_secs_f64();
+                    tell(format_args!("the source goes on after {silent:.1} s"));
+                }
+                (from, is_silent, heard) = (Some(sender), false, clock::now());
+                relay.packet(&datagram[..len]);
+            }
+            Err(_) => relay.playout.handle_timeout(clock::now()),
+        }
+        if !relay.give(frames) {
+            return Ok(relay.reader.finish()?);
+        }
+    }
+}
+
+/// Frames that came as RTP, with what late choice must know of them.
+struct Relay {
+    playout: Playout,
+    reader: FrameReader,
+    refused: Limited,
+}
+
+impl Relay {
+    fn packet(&mut self, datagram: &[u8]) {
+        if control::is_control(datagram) {
+            return;
+        }
+        if let Err(error) = self.playout.handle_packet(clock::now(), datagram) {
+            self.refused.tell(&format!("a packet of the source is not used: {error}"));
+        }
+    }
+
+    /// `false` if nobody takes them any more.
+    fn give(&mut self, frames: &Frames) -> bool {
+        while let Some(event) = self.playout.poll_event() {
+            match event {
+                PlayoutEvent::Clock(change) => tell(format_args!("the source's clock: {}", Told(&change))),
+                PlayoutEvent::Restarted(ssrc) => tell(format_args!("the source begins anew (SSRC {ssrc:#010x})")),
+                PlayoutEvent::Format(_) => {}
+            }
+        }
+        while self.playout.poll_report().is_some() {}
+        while let Some(frame) = self.playout.poll_frame() {
+            if let Err(error) = self.reader.push_access_unit(&frame.annexb) {
+                self.refused.tell(&format!("a picture of the source is not used: {error}"));
+                continue;
+            }
+            let timing = timing(&frame);
+            while let Some(frame) = self.reader.next_frame() {
+                let part = FramePart { frame, first: true, last: true };
+                if !frames.give(Captured { part, timing, encoding: frames.encoding }) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+fn timing(frame: &PlayoutFrame) -> Timing {
+    Timing::Live { captured: frame.captured_at, presented: Some(frame.presented_at.max(Instant::ZERO)) }
+}
+
+/// A change of a clock in words.
+pub(crate) struct Told<'a>(pub(crate) &'a timeous_media::ClockChange);
+
+impl std::fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use timeous_media::ClockChange::{Longer, Shorter, Stepped};
+        match self.0 {
+            Stepped(seconds) if *seconds >= 0 => write!(f, "it was set {seconds} s ahead, and is followed"),
+            Stepped(seconds) => write!(f, "it was set {} s back, and is followed", -seconds),
+            Longer(by) => write!(f, "{} ms longer under way", by.as_millis()),
+            Shorter(by) => write!(f, "{} ms shorter under way", by.as_millis()),
+        }
+    }
+}

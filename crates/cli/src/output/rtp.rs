@@ -1,0 +1,128 @@
+//! RTP over plain UDP as a sink, and the session description beside it.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use timeous::core::{Duration, Priority, References};
+use timeous_media::{Frame, Packetizer, PacketizerConfig, PlayoutFrame, SessionDescription};
+
+use super::error::WriteError;
+use super::file::{Target, replace};
+use super::nals::{MAX_SETS, PPS, SPS, is_set, nals_of, type_of};
+use crate::failure::Failure;
+use crate::input::bind;
+
+/// RTP over plain UDP.
+pub(super) struct RtpWriter {
+    socket: UdpSocket,
+    to: SocketAddr,
+    packetizer: Packetizer,
+    description: Option<Description>,
+}
+
+impl RtpWriter {
+    /// RTP to this address, described in the file `sdp`.
+    pub(super) fn new(to: SocketAddr, sdp: Option<&str>, overwrite: bool) -> Result<Self, Failure> {
+        let any = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = bind(SocketAddr::new(any, 0))?;
+        let packetizer = Packetizer::new(PacketizerConfig::default())?;
+        let description = sdp.map(|path| Description::new(path, overwrite)).transpose()?;
+        if description.is_none() {
+            eprintln!("timeous: players need a description of the RTP to udp://{to}: --sdp FILE writes one");
+        }
+        Ok(Self { socket, to, packetizer, description })
+    }
+
+    /// The sink in words.
+    pub(super) fn name(&self) -> String {
+        format!("udp://{}", self.to)
+    }
+
+    /// Sends a frame; the bytes of its packets.
+    pub(super) fn write(&mut self, frame: &PlayoutFrame) -> Result<usize, WriteError> {
+        let frame = as_sent(frame);
+        if frame.nals.is_empty() {
+            return Err(WriteError::Frame("it is no H.264 byte stream".to_owned()));
+        }
+        if let Some(description) = &mut self.description {
+            description.update(&frame.nals, self.to);
+        }
+        let mut bytes = 0;
+        for adu in self.packetizer.packetize(&frame) {
+            match self.socket.send_to(&adu.rtp, self.to) {
+                Ok(_) => {}
+                // Nobody listens there (yet): a player may be started later.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(Failure::file(&self.name(), &error).into()),
+            }
+            bytes += adu.rtp.len();
+        }
+        Ok(bytes)
+    }
+}
+
+/// The file that describes the stream.
+struct Description {
+    target: Target,
+    sets: Vec<Vec<u8>>,
+    version: u64,
+}
+
+impl Description {
+    /// A file that does not exist, or holds a description: that of a stream before this one may be replaced.
+    fn new(path: &str, overwrite: bool) -> Result<Self, Failure> {
+        let is_description = fs::metadata(path).is_ok_and(|found| found.is_file())
+            && fs::read(path).is_ok_and(|found| found.starts_with(b"v=0"));
+        Ok(Self { target: Target::of_any_kind(path, overwrite || is_description)?, sets: Vec::new(), version: 0 })
+    }
+
+    /// Writes the file if the frame changes the parameter sets.
+    fn update(&mut self, nals: &[Vec<u8>], to: SocketAddr) {
+        let told: Vec<&Vec<u8>> = nals.iter().filter(|nal| is_set(nal)).collect();
+        // A new SPS begins a new sequence: the sets before it are over.
+        let is_new = told.iter().any(|nal| type_of(nal) == SPS && !self.sets.contains(nal));
+        let mut sets = if is_new { Vec::new() } else { self.sets.clone() };
+        for set in told {
+            sets.retain(|known| known != set);
+            sets.push(set.clone());
+        }
+        // Of two PPSs with one id, the later one holds.
+        sets.sort_by_key(|set| type_of(set));
+        sets.truncate(MAX_SETS);
+        if sets == self.sets {
+            return;
+        }
+        self.sets = sets;
+        if [SPS, PPS].iter().any(|kind| !self.sets.iter().any(|set| type_of(set) == *kind)) {
+            return;
+        }
+        self.version += 1;
+        let text = SessionDescription::h264(to, PacketizerConfig::default().payload_type, self.sets.clone());
+        // The stream goes on without it.
+        if let Err(failure) = replace(&self.target, text.write(self.version).as_bytes()) {
+            eprintln!("timeous: the session description was not written: {failure}");
+        }
+    }
+}
+
+/// A frame as a packetizer takes it. Its priority and its references are for late choice, and there is none here.
+fn as_sent(frame: &PlayoutFrame) -> Frame {
+    Frame {
+        index: 0,
+        kind: frame.kind,
+        reference: frame.reference,
+        frame_num: 0,
+        gop_position: 0,
+        display_index: 0,
+        capture: Duration::ZERO,
+        handover: Duration::ZERO,
+        // These go on over a sender's restart; RTP has their lowest 32 bits.
+        rtp_ticks: frame.ticks.cast_unsigned(),
+        duration: Duration::ZERO,
+        entry: None,
+        references: References::NONE,
+        priority: Priority::NORMAL,
+        nals: nals_of(&frame.annexb),
+    }
+}

@@ -1,0 +1,108 @@
+//! The thread behind a sink: writes frames as raw H.264, as MP4 or as RTP.
+
+use timeous_media::PlayoutFrame;
+use timeous_media::mp4::Mp4Writer;
+
+use super::args::SinkArgs;
+use super::error::WriteError;
+use super::file::{SinkFile, Target};
+use super::queue::Queue;
+use super::rtp::RtpWriter;
+use super::told::Told;
+use crate::failure::Failure;
+use crate::place::Place;
+
+/// A sink, in the form that frames take there.
+pub(super) enum Writer {
+    /// An Annex B byte stream.
+    Bytes(SinkFile),
+    /// A fragmented MP4 file.
+    Mp4(Box<Mp4Writer>, SinkFile),
+    /// RTP packets.
+    Rtp(Box<RtpWriter>),
+}
+
+impl Writer {
+    /// Prepares a sink without making or changing anything.
+    pub(super) fn new(place: &Place, args: &SinkArgs) -> Result<Self, Failure> {
+        if args.sdp.is_some() && !matches!(place, Place::Udp(_)) {
+            return Err(Failure::Usage("--sdp describes RTP: it needs a SINK udp://host:port".to_owned()));
+        }
+        match place {
+            Place::Standard => Ok(Self::Bytes(SinkFile::standard_output()?)),
+            Place::File(path) => {
+                let file = SinkFile::new(Target::new(path, args.overwrite)?);
+                let is_mp4 = path.to_ascii_lowercase().ends_with(".mp4");
+                Ok(if is_mp4 { Self::Mp4(Box::default(), file) } else { Self::Bytes(file) })
+            }
+            Place::Sdp(path) => Err(Failure::Usage(format!(
+                "{path}: a session description is no sink; send RTP to udp://host:port, and have it written by --sdp {path}"
+            ))),
+            Place::Udp(to) => Ok(Self::Rtp(Box::new(RtpWriter::new(*to, args.sdp.as_deref(), args.overwrite)?))),
+        }
+    }
+
+    /// The sink in words.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Bytes(file) | Self::Mp4(_, file) => file.name(),
+            Self::Rtp(rtp) => rtp.name(),
+        }
+    }
+
+    /// Writes a frame; the bytes that it added.
+    fn write(&mut self, frame: &PlayoutFrame) -> Result<usize, WriteError> {
+        match self {
+            Self::Bytes(file) => Ok(file.append(&frame.annexb)?),
+            Self::Mp4(mp4, file) => {
+                mp4.push(frame).map_err(|error| WriteError::Frame(error.to_string()))?;
+                Ok(file.append(&mp4.take())?)
+            }
+            Self::Rtp(rtp) => rtp.write(frame),
+        }
+    }
+
+    /// Completes what was written; the bytes that it added.
+    fn finish(&mut self) -> Result<usize, Failure> {
+        match self {
+            Self::Mp4(mp4, file) => {
+                mp4.finish();
+                let added = file.append(&mp4.take())?;
+                // There is no MP4 file of nothing. A byte stream of nothing is one.
+                if file.is_missing() {
+                    return Err(Failure::Peer(format!("{}{NOTHING}", file.name())));
+                }
+                Ok(added)
+            }
+            Self::Bytes(file) => {
+                if file.is_missing() {
+                    eprintln!("timeous: {}{NOTHING}", file.name());
+                }
+                Ok(0)
+            }
+            Self::Rtp(_) => Ok(0),
+        }
+    }
+}
+
+const NOTHING: &str = ": no frame came that could be written, so that there is nothing to keep";
+
+/// Writes what is in the queue until no more comes, or the sink is gone.
+pub(super) fn run(mut writer: Writer, queue: &Queue, name: &str) {
+    let mut told = Told::default();
+    while let Some(frame) = queue.pop() {
+        match writer.write(&frame) {
+            Ok(bytes) => queue.count(true, bytes),
+            Err(WriteError::Frame(why)) => {
+                queue.count(false, 0);
+                told.trouble(&format!("{name}: a frame was left out: {why}"));
+            }
+            Err(WriteError::Gone(failure)) => {
+                queue.count(false, 0);
+                return queue.end(Err(failure));
+            }
+        }
+    }
+    let finished = writer.finish();
+    queue.end(finished.map(|bytes| queue.count_bytes(bytes)));
+}

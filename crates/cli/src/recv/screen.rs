@@ -1,0 +1,278 @@
+//! What a receiver makes of packets: a playout, the sink behind it, and what is counted and told of both.
+
+use serde::Serialize;
+use serde_json::Value;
+use timeous::clock;
+use timeous::core::{Duration, Instant};
+use timeous_media::{Control, FrameFate, FrameKind, Playout, PlayoutConfig, PlayoutEvent, Release, control};
+
+use super::RecvArgs;
+use crate::failure::Failure;
+use crate::input::Told;
+use crate::journal::Journal;
+use crate::meter::{Fields, Meter, record};
+use crate::notice::{Limited, tell};
+use crate::output::Output;
+
+/// How long at most nothing is looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// How often the sender is told the terms.
+const REPORTS: Duration = Duration::from_millis(500);
+/// How often it is asked for a keyframe: a round trip has to pass, and an encoder has to make it.
+const KEYFRAMES: Duration = Duration::from_millis(500);
+/// A stream of which nothing can be decoded for so long is told of.
+const UNDECODABLE: Duration = Duration::from_secs(2);
+/// Frames of which so many in a hundred are late, over this time, are told of.
+const LATE_PERCENT: u64 = 20;
+const LATE_OVER: Duration = Duration::from_secs(5);
+
+/// What became of the frames of which something came.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Counts {
+    frames_decodable: u64,
+    i_frames_decodable: u64,
+    frames_incomplete: u64,
+    frames_late: u64,
+    frames_reference_missing: u64,
+    frames_unreadable: u64,
+    pkt_rcv_loss_total: u64,
+    pkt_rcv_belated: u64,
+    pkt_rcv_duplicate: u64,
+    pkt_rcv_refused: u64,
+    /// Streams that this sink has had, one after another.
+    streams: u64,
+    ms_latency: u64,
+}
+
+/// The playout, and where it goes.
+pub(super) struct Screen {
+    playout: Playout,
+    output: Output,
+    frames: Journal,
+    counts: Counts,
+    /// What this end asks for.
+    latency: Duration,
+    refused: Limited,
+    next_report: Instant,
+    next_keyframe: Instant,
+    /// Since when nothing could be decoded, if that was not told.
+    waits: Option<Instant>,
+    is_waiting: bool,
+    late: LateWatch,
+}
+
+/// Tells when the latency is too short for the path.
+#[derive(Default)]
+struct LateWatch {
+    since: Instant,
+    frames: u64,
+    late: u64,
+}
+
+impl LateWatch {
+    fn count(&mut self, fate: FrameFate, now: Instant, latency: Duration) {
+        self.frames += 1;
+        self.late += u64::from(matches!(fate, FrameFate::Late | FrameFate::Incomplete));
+        if now.saturating_since(self.since) < LATE_OVER {
+            return;
+        }
+        if self.late * 100 >= self.frames * LATE_PERCENT && self.since > Instant::ZERO {
+            let percent = self.late * 100 / self.frames;
+            tell(format_args!(
+                "{percent} % of the frames were late or lost in {} s: latency={}ms is short for this path, or the path for \
+                 this rate",
+                LATE_OVER.as_secs_f64(),
+                latency.as_millis()
+            ));
+        }
+        *self = Self { since: now, ..Self::default() };
+    }
+}
+
+impl Screen {
+    pub(super) fn new(args: &RecvArgs, latency: Duration, output: Output) -> Result<Self, Failure> {
+        let release = if args.immediate { Release::Immediate } else { Release::Constant };
+        let config = PlayoutConfig { payload_type: args.pt, ..PlayoutConfig::new(latency).released(release) };
+        Ok(Self {
+            playout: Playout::new(config),
+            output,
+            frames: Journal::new(args.frames.as_deref(), "rtp_timestamp,kind,fate,completed,playout,packets,bytes")?,
+            counts: Counts { ms_latency: latency.as_millis(), ..Counts::default() },
+            latency,
+            refused: Limited::default(),
+            next_report: Instant::ZERO,
+            next_keyframe: Instant::ZERO,
+            waits: None,
+            is_waiting: false,
+            late: LateWatch::default(),
+        })
+    }
+
+    /// A stream begins, or one goes on after a break.
+    pub(super) fn begin_stream(&mut self) {
+        self.counts.streams += 1;
+        self.waits = None;
+        self.next_report = Instant::ZERO;
+        self.playout.set_latency(self.latency);
+    }
+
+    /// When something is to be done at the latest.
+    pub(super) fn due(&self) -> Instant {
+        let tick = clock::now() + TICK;
+        self.playout.poll_timeout().map_or(tick, |due| due.min(tick))
+    }
+
+    /// A packet came.
+    pub(super) fn take(&mut self, at: Instant, packet: &[u8]) -> Result<(), Failure> {
+        if control::is_control(packet) {
+            Control::read(packet).into_iter().for_each(|message| self.hear(message));
+            return Ok(());
+        }
+        if let Err(error) = self.playout.handle_packet(at, packet) {
+            self.refused.tell(&format!("a packet is not used: {error}"));
+        }
+        self.show()
+    }
+
+    fn hear(&mut self, message: Control) {
+        if let Control::Terms { latency, .. } = message {
+            let agreed = latency.max(self.latency);
+            if agreed != self.playout.latency() {
+                tell(format_args!("the sender asks for more time: latency is {} ms", agreed.as_millis()));
+                self.playout.set_latency(agreed);
+                self.counts.ms_latency = agreed.as_millis();
+            }
+        }
+    }
+
+    /// What the sender is to be told now.
+    pub(super) fn control(&mut self) -> Vec<Control> {
+        let now = clock::now();
+        let mut messages = Vec::new();
+        if now >= self.next_report {
+            self.next_report = now + REPORTS;
+            messages.push(Control::Terms { latency: self.latency, excess: self.playout.excess(now) });
+        }
+        if let Some(ssrc) = self.playout.ssrc().filter(|_| self.playout.wants_entry() && now >= self.next_keyframe) {
+            self.next_keyframe = now + KEYFRAMES;
+            messages.push(Control::KeyframeWanted { ssrc });
+        }
+        messages
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass_time(&mut self) -> Result<(), Failure> {
+        self.playout.handle_timeout(clock::now());
+        self.show()
+    }
+
+    fn show(&mut self) -> Result<(), Failure> {
+        while let Some(event) = self.playout.poll_event() {
+            match event {
+                PlayoutEvent::Format(format) => tell(format_args!("pictures: {format}")),
+                PlayoutEvent::Clock(change) => tell(format_args!("the stream: {}", Told(&change))),
+                PlayoutEvent::Restarted(_) => tell("the source begins anew"),
+            }
+        }
+        while let Some(frame) = self.playout.poll_frame() {
+            if std::mem::take(&mut self.is_waiting) {
+                tell("the picture is back");
+            }
+            self.output.write(&frame)?;
+        }
+        while let Some(report) = self.playout.poll_report() {
+            self.count(&report)?;
+        }
+        self.watch();
+        Ok(())
+    }
+
+    fn count(&mut self, report: &timeous_media::FrameReport) -> Result<(), Failure> {
+        let counts = &mut self.counts;
+        match report.fate {
+            FrameFate::Decodable => {
+                self.waits = None;
+                counts.frames_decodable += 1;
+                let intra = matches!(report.kind, Some(FrameKind::Idr | FrameKind::I));
+                counts.i_frames_decodable += u64::from(intra);
+            }
+            FrameFate::Incomplete => counts.frames_incomplete += 1,
+            FrameFate::Late => counts.frames_late += 1,
+            FrameFate::ReferenceMissing => {
+                self.waits.get_or_insert(clock::now());
+                counts.frames_reference_missing += 1;
+            }
+            FrameFate::Unreadable => counts.frames_unreadable += 1,
+        }
+        self.late.count(report.fate, clock::now(), self.playout.latency());
+        let kind = report.kind.map(|kind| format!("{kind:?}")).unwrap_or_default();
+        self.frames.row(|unix| {
+            let completed = report.completed_at.map(|at| unix(at).to_string()).unwrap_or_default();
+            let (timestamp, fate, playout) = (report.rtp_timestamp, report.fate, unix(report.playout_at));
+            format!("{timestamp},{kind},{fate:?},{completed},{playout},{},{}", report.packets, report.bytes)
+        })
+    }
+
+    /// Tells if nothing can be decoded for a while.
+    fn watch(&mut self) {
+        let now = clock::now();
+        if let Some(since) = self.waits.filter(|_| !self.is_waiting) {
+            if now.saturating_since(since) > UNDECODABLE {
+                self.is_waiting = true;
+                tell("waiting for a keyframe: what comes refers to pictures that were lost, or were sent before");
+            }
+        }
+    }
+
+    fn count_packets(&mut self) {
+        let stats = self.playout.stats();
+        self.counts.pkt_rcv_loss_total = stats.lost;
+        self.counts.pkt_rcv_belated = stats.late;
+        self.counts.pkt_rcv_duplicate = stats.duplicate;
+        self.counts.pkt_rcv_refused = stats.refused;
+    }
+
+    /// A record of the stream and what became of it, and a line for people.
+    pub(super) fn record(&mut self, stream: &Fields) -> (Fields, String) {
+        self.count_packets();
+        let record = record(&[stream, &self.counts, &self.output.stats()]);
+        let line = line(&record);
+        (record, line)
+    }
+
+    /// In a sentence, what has come of all streams.
+    pub(super) fn summary(&self) -> String {
+        let counts = &self.counts;
+        format!(
+            "{} frames in time, {} late, {} incomplete, {} without what they refer to",
+            counts.frames_decodable, counts.frames_late, counts.frames_incomplete, counts.frames_reference_missing
+        )
+    }
+
+    /// Completes the sink and writes the last record; whatever goes wrong, the rest is done.
+    pub(super) fn finish(mut self, stream: &Fields, meter: &mut Meter) -> Result<(), Failure> {
+        self.playout.finish();
+        let shown = self.show();
+        let journal = self.frames.finish();
+        let sink = self.output.finish();
+        let (fields, line) = self.record(stream);
+        let meter = meter.finish(&fields, &line);
+        shown.and(journal).and(sink).and(meter)
+    }
+}
+
+fn line(record: &Fields) -> String {
+    let number = |name: &str| record.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+    format!(
+        "{:6.1} s  {:7.0} kbit/s  {:7} packets  frames in time {} (I {})  incomplete {}  late {}  undecodable {}",
+        number("msTimeStamp") / 1e3,
+        number("mbpsRecvRate") * 1e3,
+        number("pktRecvTotal"),
+        number("framesDecodable"),
+        number("iFramesDecodable"),
+        number("framesIncomplete"),
+        number("framesLate"),
+        number("framesReferenceMissing"),
+    )
+}

@@ -1,0 +1,262 @@
+//! One receiver of a stream that is sent: its connection, its packets, and what it is told and asks for.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use timeous::core::{AduSeq, Duration, Fate, FrameId, Instant, Priority};
+use timeous::{Arrival, Hints, Receiver, SendError, Sender, Stats, Status, clock};
+use timeous_media::{Control, FrameKind, MediaAdu, Packetizer, control};
+
+use crate::failure::Failure;
+use crate::journal::{Entry, Journal, fate_name};
+use crate::notice::{Limited, tell};
+use crate::source::Due;
+
+/// How often the sender's clock and the terms are told.
+const REPORTS: Duration = Duration::from_secs(1);
+/// How often the path is looked at.
+const LOOKS: Duration = Duration::from_millis(100);
+/// Over how many looks the shortest way counts: two seconds of them.
+const WAYS: usize = 20;
+
+/// A receiver that is connected.
+pub(super) struct Link {
+    pub(super) sender: Sender,
+    receiver: Receiver,
+    peer: Option<SocketAddr>,
+    pub(super) packetizer: Packetizer,
+    entries: BTreeMap<AduSeq, Entry>,
+    /// The larger of what both ends ask for.
+    latency: Duration,
+    way: Way,
+    /// Whether it has had an entry point: before one it could decode nothing.
+    has_entered: bool,
+    /// The frame of which it has had the first part.
+    frame: Option<u32>,
+    next_report: Instant,
+    refused: Limited,
+    pub(super) counts: LinkCounts,
+    wants_keyframe: bool,
+    is_over: bool,
+}
+
+/// What became of frames at this end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LinkCounts {
+    pub(super) frames: u64,
+    pub(super) i_frames: u64,
+    /// Frames that it was not sent: before an entry point, or since the ring was full.
+    pub(super) skipped: u64,
+}
+
+/// How long a packet is under way to the receiver at the least, as the receiver's clock has it: what its playout adds to
+/// the latency.
+#[derive(Default)]
+struct Way {
+    /// Of the last looks.
+    recent: std::collections::VecDeque<Duration>,
+    next_look: Instant,
+    /// By how much the promptest frames came later than the receiver's clock has it.
+    excess: Option<Duration>,
+    known: Duration,
+}
+
+impl Way {
+    fn look(&mut self, now: Instant, stats: impl FnOnce() -> Stats) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOKS;
+        let stats = stats();
+        let ms = |ms: f64| Duration::from_secs_f64(ms.max(0.0) / 1e3);
+        let (srtt, least) = (ms(stats.ms_rtt), ms(stats.ms_rtt_min));
+        // As the policies reckon with it: what is above the least round trip is thought to be on the way there.
+        self.recent.push_back(srtt.saturating_sub(least / 2));
+        if self.recent.len() > WAYS {
+            self.recent.pop_front();
+        }
+        let shortest = self.recent.iter().copied().min().unwrap_or_default();
+        self.known = (least / 2).max(self.excess.map_or(least / 2, |excess| shortest.saturating_sub(excess)));
+    }
+}
+
+impl Link {
+    pub(super) fn new(sender: Sender, receiver: Receiver, packetizer: Packetizer) -> Self {
+        let (peer, latency) = (sender.peer(), sender.options().latency);
+        Self {
+            sender,
+            receiver,
+            peer,
+            packetizer,
+            entries: BTreeMap::new(),
+            latency,
+            way: Way::default(),
+            has_entered: false,
+            frame: None,
+            next_report: Instant::ZERO,
+            refused: Limited::default(),
+            counts: LinkCounts::default(),
+            wants_keyframe: false,
+            is_over: false,
+        }
+    }
+
+    /// Who is at the other end, for people.
+    pub(super) fn name(&self) -> String {
+        self.peer.map_or_else(|| "the receiver".to_owned(), |peer| peer.to_string())
+    }
+
+    /// Sends a part of a frame: nothing before an entry point, which comes with the parameter sets that it needs.
+    pub(super) fn send(
+        &mut self,
+        due: &Due,
+        sets: &[Vec<u8>],
+        journal: &mut Journal,
+        wait: bool,
+    ) -> Result<(), Failure> {
+        let part = &due.part;
+        if part.first {
+            let is_taken = self.has_entered || part.frame.entry.is_some();
+            self.frame = is_taken.then_some(part.frame.index);
+            let (sent, skipped) = if is_taken { (1, 0) } else { (0, 1) };
+            self.counts.frames += sent;
+            self.counts.skipped += skipped;
+            self.counts.i_frames += u64::from(is_taken && matches!(part.frame.kind, FrameKind::Idr | FrameKind::I));
+        }
+        if self.frame != Some(part.frame.index) {
+            return Ok(());
+        }
+        let with_sets = (!self.has_entered && part.first && !sets.is_empty()).then(|| {
+            let mut frame = part.frame.clone();
+            frame.nals.splice(0..0, sets.iter().cloned());
+            frame
+        });
+        self.has_entered = true;
+        let stamp = timeous_media::Stamp { is_queued: self.sender.ring().queued_len() > 0, ..due.stamp };
+        let frame = with_sets.as_ref().unwrap_or(&part.frame);
+        let deadline = self.deadline(due.captured);
+        for adu in self.packetizer.packetize_part(frame, (part.first, part.last), &stamp) {
+            let Some(seq) = self.queue(&adu, deadline, wait)? else {
+                // What is left of the frame would be of no use.
+                self.counts.skipped += 1;
+                self.frame = None;
+                self.wants_keyframe = true;
+                return Ok(());
+            };
+            if journal.is_wanted() {
+                let entry = journal.entry(&adu, due, clock::now(), deadline);
+                self.entries.insert(seq, entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// When a frame is shown, on this end's clock: after the latency, on top of the shortest way.
+    fn deadline(&self, captured: Instant) -> Option<Instant> {
+        self.sender.options().has_deadlines().then(|| captured + self.latency + self.way.known)
+    }
+
+    /// Queues a packet. A full ring holds up a file, as a full socket would; a live source waits for nobody.
+    fn queue(&mut self, adu: &MediaAdu, deadline: Option<Instant>, wait: bool) -> Result<Option<AduSeq>, Failure> {
+        let meta = &adu.meta;
+        let hints = Hints {
+            deadline,
+            priority: meta.priority,
+            substream: meta.substream,
+            frame: meta.frame,
+            references: meta.references,
+        };
+        loop {
+            match self.sender.send(&adu.rtp, hints) {
+                Err(SendError::Full) if wait => {
+                    self.sender.wait(Some(clock::now() + super::TICK));
+                }
+                Err(SendError::Full) => {
+                    self.refused.tell(&format!("the send queue to {} is full: a frame is left out", self.name()));
+                    return Ok(None);
+                }
+                // Its status tells why.
+                Err(SendError::Closed(_)) => return Ok(None),
+                done => return Ok(Some(done?)),
+            }
+        }
+    }
+
+    /// Tells the receiver what is due, and hears what it has to say.
+    pub(super) fn talk(&mut self, ticks: impl Fn(Instant) -> u64) {
+        let now = clock::now();
+        self.way.look(now, || self.sender.stats());
+        if now >= self.next_report && matches!(self.sender.status(), Status::Open) {
+            self.next_report = now + REPORTS;
+            let clock = Control::SenderClock {
+                ssrc: self.packetizer.ssrc(),
+                ntp: ntp(now + clock::unix_offset()),
+                timestamp: self.packetizer.timestamp(ticks(now)),
+            };
+            let terms = Control::Terms { latency: self.sender.options().latency, excess: None };
+            for message in [clock, terms] {
+                let hints = Hints { priority: Priority::HIGHEST, frame: FrameId::NONE, ..Hints::default() };
+                // A full ring has more important things to send.
+                let _ = self.sender.send(&message.write(), hints);
+            }
+        }
+        while !self.is_over {
+            match self.receiver.poll_receive() {
+                Ok(Some(Arrival::Data(received))) if control::is_control(&received.bytes) => {
+                    Control::read(&received.bytes).into_iter().for_each(|message| self.hear(message));
+                }
+                Ok(Some(Arrival::Data(_))) => {}
+                Ok(Some(Arrival::Nothing) | None) => return,
+                Ok(Some(Arrival::End)) | Err(_) => self.is_over = true,
+            }
+        }
+    }
+
+    fn hear(&mut self, message: Control) {
+        match message {
+            Control::Terms { latency, excess } => {
+                let agreed = latency.max(self.sender.options().latency);
+                if agreed != self.latency {
+                    let (peer, ms) = (self.name(), agreed.as_millis());
+                    tell(format_args!("{peer} asks for more time: latency is {ms} ms"));
+                    self.latency = agreed;
+                }
+                self.way.excess = excess.or(self.way.excess);
+            }
+            Control::KeyframeWanted { .. } => self.wants_keyframe = true,
+            Control::SenderClock { .. } => {}
+        }
+    }
+
+    /// Whether the receiver can decode nothing before the next entry point; told once.
+    pub(super) fn take_wants_keyframe(&mut self) -> bool {
+        std::mem::take(&mut self.wants_keyframe)
+    }
+
+    /// Hears what became of packets; whether some of them were lost.
+    pub(super) fn hear_fates(&mut self, journal: &mut Journal) -> Result<bool, Failure> {
+        let mut lost = false;
+        while let Some(delivery) = self.sender.poll_delivery() {
+            lost |= matches!(delivery.fate, Fate::Lost | Fate::Dropped(_));
+            if let Some(entry) = self.entries.remove(&delivery.seq) {
+                journal.row(|_| format!("{},{}", entry.row, fate_name(delivery.fate)))?;
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Writes down what never had a fate.
+    pub(super) fn end(&mut self, journal: &mut Journal) -> Result<(), Failure> {
+        for entry in std::mem::take(&mut self.entries).into_values() {
+            journal.row(|_| format!("{},unknown", entry.row))?;
+        }
+        Ok(())
+    }
+}
+
+/// Nanoseconds since 1970 as NTP has time (RFC 5905 §6): seconds since 1900 and their fraction.
+fn ntp(unix: Instant) -> u64 {
+    const FROM_1900_TO_1970: u64 = 2_208_988_800;
+    let (seconds, nanos) = (unix.as_nanos() / 1_000_000_000, unix.as_nanos() % 1_000_000_000);
+    (seconds + FROM_1900_TO_1970) << 32 | (nanos << 32) / 1_000_000_000
+}

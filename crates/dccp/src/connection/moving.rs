@@ -1,0 +1,65 @@
+//! What a connection does for a peer whose address changes: a Sync to the new one, and the new path.
+
+use timeous_cm::{Destination, Manager};
+use timeous_core::{Ecn, Instant};
+
+use super::{Connection, DEFAULT_RTT, State, told};
+use crate::features::Feature;
+use crate::packet::{Body, Encapsulation, Header, PacketType};
+use crate::seq::Seq;
+
+impl Connection {
+    /// Whether its peer may have another address from now on.
+    pub(crate) fn may_move(&self) -> bool {
+        self.state.is_alive() && self.state >= State::PartOpen
+    }
+
+    /// Whether the packet would be valid, had it come from the peer's address; as on an active connection, or as on one that
+    /// takes Syncs from far ahead (RFC 4340 §7.5.3).
+    pub(crate) fn would_take(&self, header: &Header, is_active: bool) -> bool {
+        let short = !header.extended && self.features.remote(Feature::AllowShortSeqnos) == 0;
+        let header = header.widened(self.sequence.gsr(), self.sequence.gss());
+        !short && self.sequence.is_valid(header.packet_type(), header.seq, header.ack(), is_active)
+    }
+
+    /// Writes a Sync without options for another path, that asks about the packet `ack`. Gives its number.
+    pub(crate) fn write_probe(
+        &mut self,
+        now: Instant,
+        encapsulation: Encapsulation,
+        ack: Seq,
+        packet: &mut Vec<u8>,
+    ) -> (Seq, Ecn) {
+        let seq = self.sequence.upcoming();
+        let own = std::mem::replace(&mut self.config.encapsulation, encapsulation);
+        self.options.reset(0);
+        let start = self.write_header(now, Body::Sync { ack }, packet);
+        self.complete(now, PacketType::Sync, start, packet);
+        self.config.encapsulation = own;
+        self.statistics.syncs_sent += 1;
+        (seq, self.mark_for(PacketType::Sync))
+    }
+
+    /// Goes on over another path. Another port of the same host is the same path as a rule (RFC 9000 §9.4); another host is
+    /// one of which nothing is known: the flow joins those to that host, and its round trips are measured anew.
+    pub(crate) fn move_to(
+        &mut self,
+        now: Instant,
+        cm: &mut Manager,
+        destination: Destination,
+        encapsulation: Encapsulation,
+    ) {
+        self.config.encapsulation = encapsulation;
+        if destination == self.target.destination {
+            return;
+        }
+        self.target.destination = destination;
+        self.rtt = DEFAULT_RTT;
+        self.measured_at = None;
+        if let Some(flow) = self.flow {
+            told(cm.redirect(now, flow, destination));
+            self.choose_controller(cm, flow);
+            self.steer(now, cm);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A port on which callers are waited for: any number of streams from one address.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use timeous_core::Instant;
+use timeous_engine::{Engine, Stream, Waker, clock};
+
+use crate::error::Error;
+use crate::open::{Opened, listen};
+use crate::options::Options;
+use crate::receiver::Receiver;
+use crate::sender::{Sender, both_of};
+use crate::uri::Uri;
+
+/// Takes any number of callers on one port, each as a stream of its own; with `transport=auto` over DCCP and TCP.
+///
+/// A caller comes in when its handshake is complete, so that one that never completes it holds up nobody. Callers beyond
+/// the [room](Self::set_room), and those beyond 128 that wait to be accepted, are told at once that this end is busy:
+/// [`Error::Busy`] at theirs. So are those that were not accepted when the listener is dropped. Streams outlive it.
+///
+/// ```no_run
+/// use timeous::{Arrival, Listener};
+/// let mut listener = Listener::open(&"timeous://:7000".parse()?)?;
+/// while let Some(caller) = listener.accept(None)? {
+///     std::thread::spawn(move || {
+///         println!("{} has called", caller.peer());
+///         let (_sender, mut receiver) = caller.accept();
+///         while let Ok(Arrival::Data(adu)) = receiver.receive(None) {
+///             println!("{} bytes", adu.bytes.len());
+///         }
+///     });
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Listener {
+    inner: timeous_engine::Listener,
+    options: Options,
+    /// Last, so that the listener ends before what runs it does.
+    engine: Arc<Engine>,
+}
+
+impl Listener {
+    /// Opens the port that the URI names, at once. This process runs the listener: `daemon=auto` means nothing here.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] if the port is taken; [`Error::Uri`] if the URI calls, or names a daemon.
+    pub fn open(uri: &Uri) -> Result<Self, Error> {
+        let (engine, inner) = listen(uri)?;
+        Ok(Self { inner, options: uri.options.clone(), engine })
+    }
+
+    /// The local address, with the real port.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.inner.local_addr()
+    }
+
+    /// Number of callers that are taken from now on; `None`, as at the beginning: any number. Whoever serves one at a time
+    /// says `Some(1)` again when a stream has ended.
+    pub fn set_room(&self, room: Option<usize>) {
+        self.inner.set_room(room);
+    }
+
+    /// Waits for a caller, but not beyond `deadline`: then it is `None`.
+    ///
+    /// # Errors
+    /// The machine's, see [`Error`].
+    pub fn accept(&mut self, deadline: Option<Instant>) -> Result<Option<Incoming>, Error> {
+        loop {
+            if let Some(incoming) = self.poll_accept()? {
+                return Ok(Some(incoming));
+            }
+            let left = deadline.map(|at| at.saturating_since(clock::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
+            }
+            self.waker().wait(left);
+        }
+    }
+
+    /// A caller that has come in, if any.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub fn poll_accept(&mut self) -> Result<Option<Incoming>, Error> {
+        let Some(stream) = self.inner.poll_accept() else { return Ok(None) };
+        let (options, engine) = (self.options.clone(), self.engine.clone());
+        Ok(Some(Incoming { stream: Some(stream), options, engine }))
+    }
+
+    /// Rings when a caller has come in: for an application with a loop of its own.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        self.inner.waker()
+    }
+}
+
+/// A caller whose handshake is complete. Dropping it refuses it.
+#[derive(Debug)]
+pub struct Incoming {
+    stream: Option<Stream>,
+    options: Options,
+    engine: Arc<Engine>,
+}
+
+impl Incoming {
+    /// The caller's address.
+    #[must_use]
+    pub fn peer(&self) -> SocketAddr {
+        let peer = self.stream.as_ref().and_then(Stream::peer);
+        // One whose TCP connection was gone at once.
+        peer.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)))
+    }
+
+    /// Takes the stream, in both directions.
+    #[must_use]
+    pub fn accept(mut self) -> (Sender, Receiver) {
+        let stream = self.stream.take().expect("only dropping it takes it elsewhere");
+        both_of(Opened::by_engine(stream, self.engine.clone(), None), self.options.clone())
+    }
+
+    /// Tells the caller at once that this end is busy. What it has sent already is not read.
+    pub fn refuse(self) {}
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            stream.refuse();
+        }
+    }
+}

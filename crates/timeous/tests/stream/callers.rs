@@ -1,0 +1,180 @@
+//! Many callers at one port: who is taken, and what the others are told.
+
+use std::net::{TcpStream, UdpSocket};
+use std::thread;
+
+use timeous::core::Duration;
+use timeous::{Arrival, Culprit, Error, Hints, Listener, Receiver, Sender, Status, clock};
+
+use crate::support::{PATIENCE, collect, fates, free_port, patience, uri};
+
+const TRANSPORTS: [&str; 3] = ["dccp", "tcp", "auto"];
+const DATA: Hints = Hints {
+    deadline: None,
+    priority: timeous::core::Priority::NORMAL,
+    substream: timeous::core::SubStream(0),
+    frame: timeous::core::FrameId(0),
+    references: timeous::core::References::NONE,
+};
+
+fn listener(port: u16, transport: &str) -> Listener {
+    Listener::open(&uri(&format!("timeous://127.0.0.1:{port}?mode=listener&latency=9s&transport={transport}"))).unwrap()
+}
+
+fn call(port: u16, transport: &str) -> Result<Sender, Error> {
+    Sender::open(&uri(&format!("timeous://127.0.0.1:{port}?latency=9s&transport={transport}")))
+}
+
+/// Waits until the stream has ended; how.
+fn end_of(sender: Sender) -> Error {
+    let end = clock::now() + PATIENCE;
+    while !matches!(sender.status(), Status::Closed(_)) {
+        assert!(clock::now() < end, "it goes on");
+        sender.wait(Some(end));
+    }
+    sender.finish().unwrap_err()
+}
+
+/// What a caller is told, in opening or as the end of its stream.
+fn refusal(called: Result<Sender, Error>) -> Error {
+    called.map_or_else(|error| error, end_of)
+}
+
+#[test]
+fn one_port_takes_any_number_of_callers_each_as_a_stream_of_its_own() {
+    for transport in TRANSPORTS {
+        let port = free_port();
+        let mut listener = listener(port, transport);
+        assert_eq!(listener.local_addr().port(), port);
+        assert!(listener.accept(Some(clock::now())).unwrap().is_none());
+        let callers: Vec<_> = (0..5u8)
+            .map(|n| {
+                thread::spawn(move || {
+                    let mut sender = call(port, transport).unwrap();
+                    assert_eq!(sender.peer().unwrap(), ([127, 0, 0, 1], port).into());
+                    sender.send(&[n], DATA).unwrap();
+                    sender.send(&[n, n], DATA).unwrap();
+                    sender.finish().unwrap();
+                })
+            })
+            .collect();
+        let mut heard: Vec<_> = (0..5)
+            .map(|_| {
+                let caller = listener.accept(patience()).unwrap().expect("a caller");
+                let peer = caller.peer();
+                let (sender, receiver) = caller.accept();
+                assert_eq!((sender.peer(), receiver.peer()), (Some(peer), Some(peer)));
+                assert!(peer.ip().is_loopback() && peer.port() != port);
+                (sender, collect(receiver))
+            })
+            .map(|(_sender, received)| received.join().unwrap())
+            .collect();
+        heard.sort();
+        let said: Vec<_> = (0..5u8).map(|n| vec![vec![n], vec![n, n]]).collect();
+        assert_eq!(heard, said, "{transport}");
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+    }
+}
+
+#[test]
+fn a_caller_that_says_nothing_holds_up_nobody() {
+    let port = free_port();
+    let mut listener = listener(port, "auto");
+    // One connects and says nothing; one begins a handshake, of a sort, and never goes on.
+    let _silent = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let stuck = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stuck.send_to(&[0; 20], ("127.0.0.1", port)).unwrap();
+    let _sender = call(port, "dccp").unwrap();
+    let _caller =
+        listener.accept(Some(clock::now() + Duration::from_millis(800))).unwrap().expect("it waits for others");
+}
+
+#[test]
+fn a_receiver_takes_one_caller_and_tells_the_others_that_it_is_busy() {
+    for transport in TRANSPORTS {
+        let port = free_port();
+        let at = uri(&format!("timeous://127.0.0.1:{port}?mode=listener&latency=9s&transport={transport}"));
+        let receiver = thread::spawn(move || Receiver::open(&at).unwrap());
+        let mut sender = loop {
+            match call(port, transport) {
+                Ok(sender) => break sender,
+                // It does not listen yet.
+                Err(error) => assert!(!matches!(error, Error::Busy { .. }), "{error}"),
+            }
+        };
+        let mut receiver = receiver.join().unwrap();
+        for _ in 0..3 {
+            let error = refusal(call(port, transport));
+            assert!(matches!(error, Error::Busy { remote } if remote.port() == port), "{transport}: {error}");
+            assert_eq!(error.culprit(), Culprit::Peer);
+            assert!(error.to_string().contains("serving another caller"), "{error}");
+        }
+        sender.send(b"on it goes", DATA).unwrap();
+        let Arrival::Data(adu) = receiver.receive(patience()).unwrap() else { panic!("no data") };
+        assert_eq!((adu.bytes.as_slice(), fates(&mut sender).len()), (&b"on it goes"[..], 1));
+    }
+}
+
+#[test]
+fn of_callers_at_one_instant_one_is_served_and_the_others_are_told_so() {
+    let port = free_port();
+    let mut listener = listener(port, "dccp");
+    listener.set_room(Some(1));
+    let callers: Vec<_> = (0..10).map(|_| thread::spawn(move || call(port, "dccp"))).collect();
+    let (_sender, mut receiver) = listener.accept(patience()).unwrap().expect("a caller").accept();
+    let mut served = Vec::new();
+    for caller in callers {
+        match caller.join().unwrap() {
+            Err(error) => assert!(matches!(error, Error::Busy { .. }), "{error}"),
+            Ok(sender) => served.push(sender),
+        }
+    }
+    let mut open = 0;
+    for mut sender in served {
+        if sender.send(b"mine", DATA).is_err() {
+            assert!(matches!(end_of(sender), Error::Busy { .. }));
+            continue;
+        }
+        match fates(&mut sender).remove(&0) {
+            Some(timeous::core::Fate::Acked) => open += 1,
+            _ => assert!(matches!(end_of(sender), Error::Busy { .. })),
+        }
+    }
+    assert_eq!(open, 1);
+    assert!(matches!(receiver.receive(patience()).unwrap(), Arrival::Data(adu) if adu.bytes == b"mine"));
+    // And there is room again when it is said.
+    listener.set_room(Some(1));
+    let _sender = call(port, "dccp").unwrap();
+    assert!(listener.accept(patience()).unwrap().is_some());
+}
+
+#[test]
+fn who_is_refused_or_never_accepted_is_told_that_the_listener_is_busy() {
+    for transport in TRANSPORTS {
+        let port = free_port();
+        let mut listener = listener(port, transport);
+        let refused = call(port, transport).unwrap();
+        listener.accept(patience()).unwrap().expect("a caller").refuse();
+        assert!(matches!(end_of(refused), Error::Busy { .. }), "{transport}");
+        let dropped = call(port, transport).unwrap();
+        drop(listener.accept(patience()).unwrap().expect("a caller"));
+        assert!(matches!(end_of(dropped), Error::Busy { .. }), "{transport}");
+        let forgotten = call(port, transport).unwrap();
+        while !listener.waker().is_rung(Some(PATIENCE)) {}
+        drop(listener);
+        assert!(matches!(end_of(forgotten), Error::Busy { .. }), "{transport}");
+    }
+}
+
+#[test]
+fn a_listener_says_why_it_cannot_be_opened() {
+    let port = free_port();
+    let _taken = UdpSocket::bind(("127.0.0.1", port)).unwrap();
+    let error = Listener::open(&uri(&format!("timeous://127.0.0.1:{port}?mode=listener"))).unwrap_err();
+    assert_eq!(error.culprit(), Culprit::Environment);
+    let error = Listener::open(&uri("timeous://127.0.0.1:7000")).unwrap_err();
+    assert_eq!(error.culprit(), Culprit::Caller);
+    assert!(error.to_string().contains("mode=listener"), "{error}");
+    let error = Listener::open(&uri("timeous://:7000?daemon=/nowhere/daemon.sock")).unwrap_err();
+    assert!(error.to_string().contains("leave out daemon"), "{error}");
+}
