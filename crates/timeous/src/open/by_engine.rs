@@ -70,7 +70,7 @@ fn config(options: &Options) -> StreamConfig {
     let dccp = DccpConfig {
         mps: options.mtu,
         connect_timeout: options.timeout,
-        // A peer that has nothing to say is asked after half of the time, and has the other half to answer.
+        // A peer that has nothing to say is asked in time for either end to move.
         keep_alive: match options.transport {
             // That UDP passes no more is to be known soon.
             TransportName::Auto if options.keep_alive.is_none() => Some(ALIVE),
