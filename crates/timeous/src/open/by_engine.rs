@@ -8,8 +8,7 @@ use timeous_engine::{
     Carrier, CloseReason, DccpConfig, Engine, EngineError, Listener, ServiceCode, Stream, StreamConfig, clock,
 };
 
-use super::Cancel;
-use super::attempts::call;
+use super::attempts::{Cancel, call};
 use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role, TransportName};
