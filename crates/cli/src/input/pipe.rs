@@ -9,7 +9,7 @@ use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::{Cadence, Ending, FramePart, FrameRate, FrameReader};
 
-use super::{Captured, Frames, Timing};
+use super::captured::{Captured, Frames, Timing};
 use crate::failure::Failure;
 use crate::notice::tell;
 

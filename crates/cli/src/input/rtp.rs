@@ -8,7 +8,7 @@ use timeous_media::{
     Ending, FramePart, FrameReader, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release, control,
 };
 
-use super::{Captured, Frames, Timing};
+use super::captured::{Captured, Frames, Timing};
 use crate::failure::Failure;
 use crate::notice::{Limited, tell};
 

@@ -5,8 +5,9 @@ use std::thread::{self, JoinHandle};
 
 use timeous::{Listener, Role, Uri, clock};
 
+use super::args::RecvArgs;
 use super::screen::Screen;
-use super::{End, RecvArgs, WAIT, serve};
+use super::serve::{End, WAIT, serve};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::meter::{Meter, record};

@@ -6,7 +6,7 @@ use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::{Control, FrameFate, FrameKind, Playout, PlayoutConfig, PlayoutEvent, Release, control};
 
-use super::RecvArgs;
+use super::args::RecvArgs;
 use crate::failure::Failure;
 use crate::input::Told;
 use crate::journal::Journal;

@@ -14,6 +14,8 @@ use crate::source::Due;
 
 /// How often the sender's clock and the terms are told.
 const REPORTS: Duration = Duration::from_secs(1);
+/// How long at a time a full ring is waited for.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// How often the path is looked at.
 const LOOKS: Duration = Duration::from_millis(100);
 /// Over how many looks the shortest way counts: two seconds of them.
@@ -169,7 +171,7 @@ impl Link {
         loop {
             match self.sender.send(&adu.rtp, hints) {
                 Err(SendError::Full) if wait => {
-                    self.sender.wait(Some(clock::now() + super::TICK));
+                    self.sender.wait(Some(clock::now() + PATIENCE));
                 }
                 Err(SendError::Full) => {
                     self.refused.tell(&format!("the send queue to {} is full: a frame is left out", self.name()));
