@@ -1,6 +1,7 @@
 //! Frames from a SOURCE, read on a thread of their own, each with the moment at which it could be had.
 
 mod captured;
+mod left_out;
 mod pipe;
 mod rtp;
 

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
 /// Where streams come from, one after another.
 enum Line {
     /// From who calls; once, or again and again.
-    Listen(Listener, bool),
+    Listen(Box<Listener>, bool),
     /// From who is called.
     Call(Calling),
 }
@@ -64,7 +64,7 @@ impl Line {
                 // Whoever else calls is told that another one is being served.
                 listener.set_room(Some(1));
                 tell(format_args!("listening at {}", listener.local_addr()));
-                Ok(Self::Listen(listener, uri.options.reconnects()))
+                Ok(Self::Listen(Box::new(listener), uri.options.reconnects()))
             }
         }
     }

@@ -260,5 +260,5 @@ impl Link {
 fn ntp(unix: Instant) -> u64 {
     const FROM_1900_TO_1970: u64 = 2_208_988_800;
     let (seconds, nanos) = (unix.as_nanos() / 1_000_000_000, unix.as_nanos() % 1_000_000_000);
-    (seconds + FROM_1900_TO_1970) << 32 | (nanos << 32) / 1_000_000_000
+    ((seconds + FROM_1900_TO_1970) << 32) | ((nanos << 32) / 1_000_000_000)
 }
