@@ -293,7 +293,7 @@ impl Endpoint {
     }
 
     /// An ICMP message said that `remote` has no such UDP port, and quotes a DCCP packet, from its first byte on. A Request that
-    /// is quoted ends with [`CloseReason::Unreachable`]; anything else is none of ours, or forged, and changes nothing.
+    /// is quoted ends with [`CloseReason::Unreachable`](crate::CloseReason::Unreachable); anything else is none of ours, or forged, and changes nothing.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
