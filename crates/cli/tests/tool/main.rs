@@ -2,14 +2,21 @@
 
 mod adapt;
 mod deaths;
+mod feeder;
+mod field;
 mod input;
 mod native;
+mod pictures;
 mod pipeline;
 mod promise;
+mod relay;
 mod roles;
+mod rtp_source;
 mod seeing;
 mod sinks;
 mod statistics;
 mod support;
 mod tcp;
 mod tshark;
+mod viewer;
+mod watched;
