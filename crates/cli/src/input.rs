@@ -1,47 +1,23 @@
 //! Frames from a SOURCE, read on a thread of their own, each with the moment at which it could be had.
 
+mod captured;
+mod left_out;
 mod pipe;
 mod rtp;
 
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-use timeous::core::Instant;
-use timeous_media::{Ending, FramePart, FrameRate, SessionDescription};
+use timeous_media::{Ending, FrameRate, SessionDescription};
 
+use self::captured::Frames;
+pub(crate) use self::captured::{Captured, Input, Timing};
 pub(crate) use self::rtp::{RtpSource, Told};
 use crate::failure::Failure;
 use crate::place::Place;
-
-/// What comes from a source.
-pub(crate) enum Input {
-    /// A frame, or a part of one.
-    Frame(Box<Captured>),
-    /// The end, with what there is to say about it.
-    End(Ending),
-    /// It cannot be read any further.
-    Broken(Failure),
-}
-
-/// A frame, or some of its slices, out of a source.
-pub(crate) struct Captured {
-    pub(crate) part: FramePart,
-    pub(crate) timing: Timing,
-    /// Of which of several encodings it is.
-    pub(crate) encoding: usize,
-}
-
-/// When a frame was captured.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Timing {
-    /// Whenever its time comes: it is of a file.
-    Paced,
-    /// At this instant; and to be shown at another one, where the source says so.
-    Live { captured: Instant, presented: Option<Instant> },
-}
 
 /// How many frames may wait: a file that is ahead waits for the stream, not in memory.
 const WAITING: usize = 64;
@@ -68,7 +44,7 @@ pub(crate) struct Opened {
 /// Starts to read.
 pub(crate) fn open(place: &Place, rate: Option<FrameRate>, pace: Pace, rtp: RtpSource) -> Result<Opened, Failure> {
     let (to, input) = sync_channel(WAITING);
-    let frames = Frames { to, encoding: 0 };
+    let frames = Frames::new(to, 0);
     let is_live = match place {
         Place::Standard => read(io::stdin(), rate, pace, frames),
         Place::File(path) => {
@@ -122,7 +98,7 @@ pub(crate) fn read_from(encodings: Vec<File>, rate: Option<FrameRate>) -> Opened
     let (to, input) = sync_channel(WAITING);
     let count = encodings.len();
     for (output, encoding) in encodings.into_iter().zip(0..) {
-        let frames = Frames { to: to.clone(), encoding };
+        let frames = Frames::new(to.clone(), encoding);
         spawn(frames, move |frames| pipe::read_live(output, rate, frames, count > 1));
     }
     Opened { input, is_live: true, encodings: count }
@@ -159,26 +135,12 @@ fn join(socket: &UdpSocket, local: SocketAddr) -> Result<(), Failure> {
     joined.map_err(|error| Failure::Environment(format!("cannot join the multicast group {local}: {error}")))
 }
 
-/// A reader that has nobody to read for ends by itself.
-struct Frames {
-    to: SyncSender<Input>,
-    encoding: usize,
-}
-
-impl Frames {
-    /// `false` if nobody is there any more.
-    fn give(&self, frame: Captured) -> bool {
-        self.to.send(Input::Frame(Box::new(frame))).is_ok()
-    }
-}
-
 fn spawn(frames: Frames, read: impl FnOnce(&Frames) -> Result<Ending, Failure> + Send + 'static) {
     thread::spawn(move || {
         let last = match read(&frames) {
             Ok(ending) => Input::End(ending),
             Err(failure) => Input::Broken(failure),
         };
-        // Nobody is there any more to hear of the end: just as well.
-        let _ = frames.to.send(last);
+        frames.end(last);
     });
 }

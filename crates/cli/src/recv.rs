@@ -1,57 +1,24 @@
 //! `timeous recv`: what came in time and can be decoded, as H.264 for a file, a pipe or a player.
 
+mod args;
 mod callers;
 mod screen;
+mod serve;
 
-use clap::Args;
-use timeous::core::units::parse_duration;
-use timeous::core::{Duration, Priority};
-use timeous::{Arrival, Hints, Listener, PlayoutName, Receiver, Role, Sender, Uri, clock};
+use timeous::core::Duration;
+use timeous::{Listener, PlayoutName, Receiver, Role, Sender, Uri, clock};
 
+pub(crate) use self::args::RecvArgs;
 use self::screen::Screen;
+use self::serve::{End, WAIT, serve};
 use crate::calling::Calling;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::meter::{Meter, MeterArgs, record};
+use crate::meter::{Meter, record};
 use crate::notice::tell;
-use crate::output::{Output, SinkArgs};
+use crate::output::Output;
 use crate::place::{Peer, Place};
 use crate::plain::PlainReceiver;
-
-/// Receives live H.264 video
-///
-/// URI is timeous://:port?latency=…, or udp://:port for RTP without congestion control. SINK is a file (raw H.264, or
-/// MP4 if its name ends with .mp4), '-' for standard output, or udp://host:port for RTP to a player. Only frames that
-/// are whole, decodable and in time are written, at a constant delay after their capture. It goes on until it is
-/// interrupted, over breaks of the path and restarts of the sender, one caller after another (with reconnect=off in
-/// the URI, for one stream); with %n in the name of the file, any number of callers at once, each with a file of its own.
-#[derive(Args, Clone, Debug)]
-#[command(after_long_help = crate::help::uri_and_exit_codes())]
-pub(crate) struct RecvArgs {
-    /// Where the video comes from
-    uri: String,
-    /// Where it goes
-    sink: String,
-    /// With udp://: the time from capture to playout
-    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = parse_duration)]
-    latency: Duration,
-    /// Give frames out as soon as they can be decoded: playout=immediate in the URI says the same
-    #[arg(long)]
-    immediate: bool,
-    /// With udp://: the RTP payload type, where it is not the first dynamic one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127))]
-    pt: Option<u8>,
-    /// Write a line for each frame to this CSV file: its times, and what became of it
-    #[arg(long, value_name = "FILE")]
-    frames: Option<String>,
-    #[command(flatten)]
-    sink_args: SinkArgs,
-    #[command(flatten)]
-    meter: MeterArgs,
-}
-
-/// How long callers that have nothing to say are waited for before they make room for another.
-const WAIT: Duration = Duration::from_millis(200);
 
 /// Runs the command.
 pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
@@ -83,7 +50,7 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
 /// Where streams come from, one after another.
 enum Line {
     /// From who calls; once, or again and again.
-    Listen(Listener, bool),
+    Listen(Box<Listener>, bool),
     /// From who is called.
     Call(Calling),
 }
@@ -97,7 +64,7 @@ impl Line {
                 // Whoever else calls is told that another one is being served.
                 listener.set_room(Some(1));
                 tell(format_args!("listening at {}", listener.local_addr()));
-                Ok(Self::Listen(listener, uri.options.reconnects()))
+                Ok(Self::Listen(Box::new(listener), uri.options.reconnects()))
             }
         }
     }
@@ -170,62 +137,6 @@ impl OneByOne {
         let finished = self.screen.finish(&last, &mut self.meter);
         ended.and(finished)
     }
-}
-
-/// Why a stream is over.
-pub(super) enum End {
-    /// The stream's own end.
-    Stream(Failure),
-    /// What it goes to cannot take it any more.
-    Sink(Failure),
-}
-
-/// Serves one stream until its end.
-fn serve(
-    mut sender: Sender,
-    mut receiver: Receiver,
-    screen: &mut Screen,
-    meter: &mut Meter,
-    interrupt: &Interrupt,
-    last: &mut crate::meter::Fields,
-) -> Result<(), End> {
-    let peer = receiver.peer().map_or_else(|| "the sender".to_owned(), |peer| peer.to_string());
-    tell(format_args!("connected: {peer}"));
-    screen.begin_stream();
-    let mut closing = false;
-    let ended = loop {
-        if interrupt.is_set() && !closing {
-            closing = true;
-            receiver.close();
-        }
-        let shown = match receiver.receive(Some(screen.due())) {
-            Ok(Arrival::Data(received)) => screen.take(received.at, &received.bytes),
-            Ok(Arrival::Nothing) => screen.pass_time(),
-            Ok(Arrival::End) => break Ok(()),
-            // Whether the sender has heard of it is no matter to one who has had enough.
-            Err(_) if closing => break Ok(()),
-            Err(error) => break Err(End::Stream(Failure::from(error))),
-        };
-        if let Err(failure) = shown {
-            receiver.close();
-            break Err(End::Sink(failure));
-        }
-        for message in screen.control() {
-            let hints = Hints { priority: Priority::HIGHEST, ..Hints::default() };
-            // A full ring, or an end that is told next.
-            let _ = sender.send(&message.write(), hints);
-        }
-        while sender.poll_delivery().is_some() {}
-        if meter.is_due() {
-            let mut stream = record(&[&receiver.stats()]);
-            stream.insert("peer".to_owned(), peer.clone().into());
-            let (fields, line) = screen.record(&stream);
-            meter.write(&fields, &line).map_err(End::Sink)?;
-        }
-    };
-    *last = record(&[&receiver.stats()]);
-    last.insert("peer".to_owned(), peer.into());
-    ended
 }
 
 fn receive_plainly(

@@ -1,6 +1,7 @@
 //! An endpoint: many connections over one socket, told apart by addresses and ports (RFC 6773 §3.8; RFC 4340 §5.1).
 
 mod arrivals;
+mod candidate;
 mod config;
 mod lingering;
 mod listener;
@@ -24,9 +25,9 @@ use crate::packet::Header;
 use crate::packet::quoted_request;
 use crate::reset::ResetCode;
 use crate::service::ServiceCode;
+use candidate::Candidate;
 use lingering::Lingering;
 use listener::Listener;
-use moved::Candidate;
 use names::FlowKey;
 
 /// The send queues of an endpoint's connections.
@@ -292,7 +293,7 @@ impl Endpoint {
     }
 
     /// An ICMP message said that `remote` has no such UDP port, and quotes a DCCP packet, from its first byte on. A Request that
-    /// is quoted ends with [`CloseReason::Unreachable`]; anything else is none of ours, or forged, and changes nothing.
+    /// is quoted ends with [`CloseReason::Unreachable`](crate::CloseReason::Unreachable); anything else is none of ours, or forged, and changes nothing.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.

@@ -11,6 +11,8 @@
 mod buffer;
 mod chain;
 mod ingress;
+mod markers;
+mod outlet;
 mod report;
 mod straggler;
 mod timeline;
@@ -25,9 +27,10 @@ use timeous_core::{Duration, Instant};
 use self::buffer::{Buffer, Parts, Piece};
 use self::chain::{Chain, Pace};
 use self::ingress::{Admission, Ingress};
+use self::markers::Markers;
+use self::outlet::{Decoded, Outlet, Times};
 pub use self::report::{FrameFate, FrameReport};
 use self::straggler::{Late, Straggler, Stragglers};
-use self::timeline::Timeline;
 use self::told::ToldReferences;
 pub use self::types::{PacketStats, PictureFormat, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release};
 use crate::clock::{ClockChange, MediaClock};
@@ -35,31 +38,16 @@ use crate::error::RtpError;
 use crate::frame::FrameKind;
 use crate::h264::depacketize::Payload;
 use crate::h264::describe::kind_of;
-use crate::h264::parameters::{ParameterSets, nal_type, type_of};
+use crate::h264::parameters::ParameterSets;
 use crate::h264::picture::Picture;
-use crate::h264::reader::rate_of;
 use crate::h264::slice::SliceHeader;
 use crate::rtp::sequence::{Place, Sequence};
 use crate::rtp::{FrameDescriptor, RTP_CLOCK_HZ};
 
-/// Where markers do not tell, a frame is taken for whole after so long without another packet: packets of one frame
-/// leave a source together.
-const QUIET: Duration = Duration::from_millis(20);
-/// Frames that ended without a marker before markers are waited for no longer.
-const UNMARKED: u32 = 3;
 /// A capture time farther than this before the frame's arrival is a wrong timestamp, and the arrival counts.
 const MOST_DELAY: Duration = Duration::from_secs(2);
 /// The same in ticks: farther than this from where its arrival puts it, a timestamp is wrong.
 const LARGEST_ERROR: i64 = 2 * RTP_CLOCK_HZ as i64;
-
-/// Whether markers say where frames end (RFC 6184 §5.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Markers {
-    /// They do, as far as one can tell; so many frames in a row had none.
-    Tell { unmarked: u32 },
-    /// They stand where no frame ends.
-    Lie,
-}
 
 /// Plays one RTP stream. Sans-IO: feed packets and time, poll frames and reports.
 ///
@@ -84,13 +72,9 @@ pub struct Playout {
     told: ToldReferences,
     /// As of the last frame settled.
     sets: ParameterSets,
-    /// As of the last frame given out: what the decoder knows.
-    given: ParameterSets,
-    format: Option<PictureFormat>,
+    outlet: Outlet,
     /// Nothing can be decoded before the next entry point.
     wants_entry: bool,
-    timeline: Timeline,
-    frames: VecDeque<PlayoutFrame>,
     reports: VecDeque<FrameReport>,
     events: VecDeque<PlayoutEvent>,
     stats: PacketStats,
@@ -107,7 +91,7 @@ impl Playout {
             ingress: Ingress::new(config.payload_type, config.ssrc),
             sequence: Sequence::default(),
             clock: MediaClock::new(config.latency / 2),
-            markers: Markers::Tell { unmarked: 0 },
+            markers: Markers::default(),
             capture_offset: 0,
             buffer: Buffer::default(),
             stragglers: Stragglers::default(),
@@ -115,11 +99,8 @@ impl Playout {
             chain: Chain::default(),
             told: ToldReferences::default(),
             sets: ParameterSets::default(),
-            given: ParameterSets::default(),
-            format: None,
+            outlet: Outlet::default(),
             wants_entry: true,
-            timeline: Timeline::default(),
-            frames: VecDeque::new(),
             reports: VecDeque::new(),
             events: VecDeque::new(),
             stats: PacketStats::default(),
@@ -168,15 +149,19 @@ impl Playout {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let due = self.buffer.earliest().map(|ticks| self.due(ticks));
         let head = self.buffer.first_waiting().map(|ticks| self.due(ticks));
-        let quiet = self.buffer.first_waiting().and_then(|ticks| self.ends_by_quiet(ticks)).filter(|&at| at > self.now);
-        let released = self.frames.front().map(|frame| self.released_at(frame));
+        let quiet = self
+            .buffer
+            .first_waiting()
+            .and_then(|ticks| self.markers.ends_by_quiet(self.buffer.get(ticks)?))
+            .filter(|&at| at > self.now);
+        let released = self.outlet.front().map(|frame| self.released_at(frame));
         [due, head, quiet, released, self.stragglers.next_expiry()].into_iter().flatten().min()
     }
 
     /// The next frame to decode, in decoding order, if its time has come.
     pub fn poll_frame(&mut self) -> Option<PlayoutFrame> {
-        let due = self.frames.front().map(|frame| self.released_at(frame))?;
-        let mut frame = if due <= self.now || self.is_finished { self.frames.pop_front()? } else { return None };
+        let due = self.outlet.front().map(|frame| self.released_at(frame))?;
+        let mut frame = if due <= self.now || self.is_finished { self.outlet.pop()? } else { return None };
         frame.playout_at = self.playout_of(frame.captured_at);
         Some(frame)
     }
@@ -331,8 +316,8 @@ impl Playout {
             self.stragglers.insert(late, |report| reports.push_back(report));
         } else {
             self.buffer.insert(seq, ticks, piece, now);
-            if self.buffer.get(ticks).is_some_and(Parts::has_early_marker) {
-                self.markers = Markers::Lie;
+            if let Some(parts) = self.buffer.get(ticks) {
+                self.markers.growing(parts);
             }
         }
     }
@@ -344,7 +329,7 @@ impl Playout {
         let is_prompt = descriptor.is_none_or(|descriptor| !descriptor.is_queued);
         if let Some(change) = self.clock.observe(ticks + self.capture_offset, now, is_prompt) {
             if matches!(change, ClockChange::Stepped(_)) {
-                self.timeline.begin_anew();
+                self.outlet.begin_anew();
             }
             self.events.push_back(PlayoutEvent::Clock(change));
         }
@@ -359,12 +344,12 @@ impl Playout {
         self.chain.hole();
         self.told = ToldReferences::default();
         self.clock = MediaClock::new(self.config.latency / 2);
-        self.markers = Markers::Tell { unmarked: 0 };
+        self.markers = Markers::default();
         self.sequence = Sequence::default();
         self.expected = None;
         self.capture_offset = 0;
         self.wants_entry = true;
-        self.timeline.begin_anew();
+        self.outlet.begin_anew();
         self.events.extend(self.ingress.ssrc().map(PlayoutEvent::Restarted));
     }
 
@@ -396,18 +381,12 @@ impl Playout {
         self.pass(first, last);
         self.stats.lost += parts.holes();
         if whole {
-            self.learn_markers(&parts);
+            self.markers.whole(&parts);
             self.settle_whole(ticks, &parts);
         } else {
             self.settle_partial(ticks, parts);
         }
         true
-    }
-
-    fn learn_markers(&mut self, parts: &Parts) {
-        if let Markers::Tell { unmarked } = &mut self.markers {
-            *unmarked = if parts.ends_marked() { 0 } else { *unmarked + 1 };
-        }
     }
 
     /// The first frame in decoding order that is not settled.
@@ -436,21 +415,11 @@ impl Playout {
     /// Without `now`, no more packets come.
     fn is_whole(&self, ticks: i64, joined: bool, now: Option<Instant>) -> bool {
         let Some(parts) = self.buffer.get(ticks) else { return false };
-        let marked = matches!(self.markers, Markers::Tell { .. }) && parts.ends_marked();
-        let quiet = || match self.ends_by_quiet(ticks) {
+        let quiet = || match self.markers.ends_by_quiet(parts) {
             Some(at) => now.is_none_or(|now| now >= at),
             None => false,
         };
-        parts.is_whole(joined, marked || self.buffer.begins_at(parts.last() + 1) || quiet())
-    }
-
-    /// Where markers do not tell: when a frame has ended if nothing more comes.
-    fn ends_by_quiet(&self, ticks: i64) -> Option<Instant> {
-        let silent = match self.markers {
-            Markers::Lie => true,
-            Markers::Tell { unmarked } => unmarked >= UNMARKED,
-        };
-        self.buffer.get(ticks).filter(|_| silent).map(|parts| parts.last_arrival + QUIET)
+        parts.is_whole(joined, self.markers.end(parts) || self.buffer.begins_at(parts.last() + 1) || quiet())
     }
 
     /// Frames that are due while one before them is still waited for cannot be shown any more.
@@ -538,57 +507,28 @@ impl Playout {
         (ticks > 0 && timing.time_scale > 0).then_some(Pace { ticks, counts: timing.time_scale.into() })
     }
 
-    fn give_out(&mut self, ticks: i64, kind: FrameKind, header: &SliceHeader, mut nals: Vec<Vec<u8>>, parts: &Parts) {
-        for nal in &nals {
-            self.given.take(nal);
-        }
-        let needed = self.sets.raw_of(header.pps_id);
-        if let Some(needed) = needed.filter(|needed| self.given.raw_of(header.pps_id) != Some(*needed)) {
-            // They came with a frame that was not given out. A delimiter stays in front (H.264 §7.4.1.2.3).
-            let at = usize::from(nals.first().is_some_and(|nal| type_of(nal[0]) == nal_type::AUD));
-            let needed = needed.map(<[u8]>::to_vec);
-            needed.iter().for_each(|nal| self.given.take(nal));
-            nals.splice(at..at, needed);
-        }
-        self.note_format(header);
-        let mut annexb = Vec::with_capacity(nals.iter().map(|nal| nal.len() + 4).sum());
-        crate::h264::annexb::write(nals.iter().map(Vec::as_slice), &mut annexb);
+    fn give_out(&mut self, ticks: i64, kind: FrameKind, header: &SliceHeader, nals: Vec<Vec<u8>>, parts: &Parts) {
         let offset = self.offset_of(parts);
         let captured_at = self.captured_at(ticks, offset, parts.first_arrival());
         // A wrong timestamp would be a hole in a recording: such a frame is where its arrival puts it.
-        let (place, capture) = match self.clock.ticks_of(captured_at) {
+        let (presentation, capture) = match self.clock.ticks_of(captured_at) {
             Some(by_arrival) if (by_arrival - ticks - offset).abs() > LARGEST_ERROR => (by_arrival, by_arrival),
             _ => (ticks, ticks + offset),
         };
-        let presented_at = self.clock.instant(place);
-        let playout_at = self.playout_of(captured_at);
-        let (out, decode_ticks) = self.timeline.place(place, capture, playout_at);
         let is_entry = parts.descriptor().map_or(self.chain.entry().is_some(), |descriptor| descriptor.is_entry);
         self.wants_entry &= !is_entry;
-        self.frames.push_back(PlayoutFrame {
-            annexb,
-            rtp_timestamp: ticks as u32,
-            ticks: out,
-            decode_ticks,
-            is_entry,
-            kind,
-            reference: header.is_reference(),
+        let decoded = Decoded { nals, header, kind, is_entry };
+        let times = Times {
+            presentation,
+            capture,
             captured_at,
-            presented_at,
+            presented_at: self.clock.instant(presentation),
             arrived_at: parts.first_arrival(),
             completed_at: parts.last_arrival,
-            playout_at,
-        });
-    }
-
-    fn note_format(&mut self, header: &SliceHeader) {
-        let Some((sps, _)) = self.sets.of(header.pps_id) else { return };
-        let (width, height) = sps.pixel_dimensions().unwrap_or((0, 0));
-        let format = PictureFormat { codec: "H264", width, height, rate: rate_of(sps) };
-        if self.format != Some(format) {
-            self.format = Some(format);
-            self.events.push_back(PlayoutEvent::Format(format));
-        }
+            playout_at: self.playout_of(captured_at),
+        };
+        let format = self.outlet.give(&decoded, &times, ticks as u32, &self.sets);
+        self.events.extend(format.map(PlayoutEvent::Format));
     }
 
     /// What a frame that is not whole, or not given out, is, if it can be told.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use timeous_core::{FrameId, Instant, References};
 
-use crate::frame::{Frame, FrameKind};
+use crate::frame::Frame;
 
 /// Chooses the frames that are sent, of encodings that come side by side.
 ///
@@ -61,7 +61,7 @@ impl<T> Simulcast<T> {
 
     /// A frame of an encoding came; there are no more encodings than was said.
     pub fn push(&mut self, encoding: usize, frame: Box<Frame>, captured: T) {
-        let (picture, begins) = (frame.display_index, frame.kind == FrameKind::Idr);
+        let (picture, begins) = (frame.display_index, frame.entry.is_some_and(|entry| entry.recovery == 0));
         let encoding = encoding.min(self.seen.len() - 1);
         self.seen[encoding] = self.seen[encoding].max(Some(picture));
         let waited_for = self.waits_for();
@@ -117,6 +117,7 @@ impl<T> Simulcast<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::{EntryPoint, FrameKind};
     use crate::h264::reader::FrameReader;
 
     /// The first frames of the clip.
@@ -144,6 +145,7 @@ mod tests {
                 (frame.index, frame.display_index) = (picture as u32, picture);
                 frame.references = References::from([FrameId(picture as u32)]);
                 if keys(picture, encoding) {
+                    frame.entry = Some(EntryPoint { recovery: 0 });
                     (frame.kind, frame.references) = (FrameKind::Idr, References::NONE);
                 }
                 simulcast.push(encoding, Box::new(frame), Instant::ZERO);

@@ -5,11 +5,12 @@ mod by_daemon;
 mod by_engine;
 mod handshake;
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use timeous_engine::{Engine, Listener, ReceiveHalf, SendHalf, Stream, Waker};
+use timeous_engine::{Engine, Listener, ReceiveHalf, SendHalf, Stream};
 use timeous_ipc::{Client, ConnectError, daemon_socket};
+
+pub(crate) use attempts::Cancel;
 
 use crate::error::Error;
 use crate::options::{Daemon, Options, Role, TransportName};
@@ -47,14 +48,6 @@ pub(crate) enum Runner {
 /// Calls, or waits to be called, until the stream is open.
 pub(crate) fn open(uri: &Uri) -> Result<Opened, Error> {
     open_unless(uri, None).map(|opened| opened.expect("nobody can cancel it"))
-}
-
-/// What ends a call before it is answered.
-#[derive(Clone, Copy)]
-pub(crate) struct Cancel<'a> {
-    pub(crate) wanted: &'a AtomicBool,
-    /// Rings when that has changed.
-    pub(crate) waker: &'a Waker,
 }
 
 /// [`open`], for a caller who may change his mind; `None`: he has.

@@ -217,7 +217,8 @@ pub struct Options {
     /// How long a silent peer is waited for.
     pub timeout: Duration,
     /// How long a peer may have nothing to say before it is asked whether it still lives, which keeps a NAT's binding, too;
-    /// half of the timeout if `None`. A dead peer is noticed after this and half of the timeout. Zero: it is never asked.
+    /// a quarter of the timeout if `None`: a receiver that its NAT has forgotten, and that hears nothing any more, has to say where
+    /// it is before its sender gives it up, after half of the timeout. A dead peer is noticed after this and half of the timeout. Zero: it is never asked.
     pub keep_alive: Option<Duration>,
     /// The congestion control of both directions; both ends have to ask for the same.
     pub ccid: Ccid,
@@ -305,7 +306,7 @@ impl Options {
 
     /// After how long without a word from the peer it is asked.
     pub(crate) fn asks_after(&self) -> Option<Duration> {
-        Some(self.keep_alive.unwrap_or(self.timeout / 2)).filter(|after| !after.is_zero())
+        Some(self.keep_alive.unwrap_or(self.timeout / 4)).filter(|after| !after.is_zero())
     }
 
     /// What decides how fast it sends: a live stream keeps the path's queue short, anything else leaves it as it is.

@@ -106,7 +106,7 @@ pub const KEYS: [(&str, &str); 22] = [
     ("timeout", "how long a silent peer is waited for, such as 10s"),
     (
         "keepalive",
-        "after how long a silent peer is asked whether it lives, such as 15s, or off; half of the timeout unless given",
+        "after how long a silent peer is asked whether it lives, such as 15s, or off; a quarter of the timeout unless given",
     ),
     ("ccid", "the congestion control: 2 (like TCP), 3 (TFRC) or 4 (TFRC for small packets), the same at both ends"),
     (
@@ -446,7 +446,7 @@ mod tests {
         assert_eq!(options.queue, Some(QueueLimit::Packets(3)));
         assert_eq!((options.mtu, options.slots, options.dccp_port), (1200, 64, 7));
         assert_eq!((options.keep_alive, options.ccid), (Some(Duration::from_secs(15)), Ccid::Ccid4));
-        assert_eq!(plain.options.asks_after(), Some(Duration::from_secs(5)));
+        assert_eq!(plain.options.asks_after(), Some(Duration::from_millis(2_500)));
         let never: Uri = "timeous://h?keepalive=off".parse().unwrap();
         assert_eq!(never.options.asks_after(), None);
         assert_eq!(&options.service, b"TEST");

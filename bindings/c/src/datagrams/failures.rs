@@ -21,7 +21,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match &error {
             Error::Uri(_) => libc::EINVAL,
-            Error::UnknownHost { .. } => libc::EHOSTUNREACH,
+            Error::UnknownHost { .. } | Error::NoneAnswers { .. } => libc::EHOSTUNREACH,
+            Error::NobodyListens { .. } => libc::ECONNREFUSED,
+            Error::Busy { .. } => libc::EBUSY,
             Error::NoAnswer { .. } | Error::Closed(CloseReason::Timeout) => libc::ETIMEDOUT,
             Error::NoDaemon(_) => libc::ECONNREFUSED,
             Error::Closed(CloseReason::Local) => libc::EPIPE,

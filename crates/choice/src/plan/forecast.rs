@@ -66,6 +66,14 @@ pub(super) struct Forecast {
 impl Forecast {
     /// A packet was handed over that was not seen before.
     pub(super) fn learn(&mut self, meta: &AduMeta, len: u64, worth: u64) {
+        let is_named = |seen: &Seen| seen.id != FrameId::NONE;
+        if meta.frame == FrameId::NONE && self.frames.back().is_some_and(is_named) {
+            // What is told beside frames, such as RTCP, is no part of their pattern.
+            return;
+        }
+        if meta.frame != FrameId::NONE && !self.frames.back().is_none_or(is_named) {
+            self.frames.clear();
+        }
         self.packet = self.packet.max(len);
         if let Some(last) = self.frames.back_mut()
             && meta.frame != FrameId::NONE
@@ -220,6 +228,24 @@ mod tests {
         let head = forecast.next_head().unwrap();
         assert_eq!((head.at, head.bytes, head.deadline), (at(240), 875, Some(at(440))));
         assert_eq!(learnt(&[(0, 900), (1, 100)]).next_head(), None);
+    }
+
+    /// Found by two hours of a camera: two packets of RTCP were taken for groups of one frame, of which sixty more were
+    /// expected at once, and a keyframe was given up for them.
+    #[test]
+    fn what_belongs_to_no_frame_is_no_part_of_the_pattern() {
+        let groups = [(0, 900), (1, 100), (1, 100), (0, 900), (1, 100)];
+        let told = |at_ms| AduMeta { enqueued: at(at_ms), ..AduMeta::default() };
+        let mut before = Forecast::default();
+        before.learn(&told(0), 30, 9);
+        let mut forecast = learnt(&groups);
+        let ahead: Vec<Expected> = forecast.ahead().take(4).collect();
+        forecast.learn(&told(170), 30, 9);
+        forecast.learn(&told(170), 30, 9);
+        assert_eq!(forecast.ahead().take(4).collect::<Vec<_>>(), ahead);
+        let frame = AduMeta { frame: FrameId(1), enqueued: at(40), ..AduMeta::default() };
+        before.learn(&frame, 900, 1);
+        assert_eq!(before.frames.len(), 1, "nor if it came before the first frame");
     }
 
     #[test]

@@ -9,17 +9,18 @@ use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::{Cadence, Ending, FramePart, FrameRate, FrameReader};
 
-use super::{Captured, Frames, Timing};
+use super::captured::{Captured, Frames, Timing};
+use super::left_out::LeftOutWatch;
 use crate::failure::Failure;
 use crate::notice::tell;
 
 const CHUNK: usize = 64 * 1024;
 /// A writer hands a NAL unit over in one go: after so long without another byte it is whole. Doubled where that was wrong.
-const QUIET: Duration = Duration::from_millis(2);
+const QUIET: Duration = Duration::from_millis(3);
 const MOST_QUIET: Duration = Duration::from_millis(200);
-/// What a pipe holds (pipe(7)): behind so much the writer may have been held up, and is waited for longer.
-const PIPE: usize = 64 * 1024;
-const HELD_UP: Duration = Duration::from_millis(20);
+/// What programs write at a time, ffmpeg for one: behind so much the next piece may be held up, and is waited for longer.
+const PIECE: usize = 32 * 1024;
+const HELD_UP: Duration = Duration::from_millis(8);
 /// A source that has said nothing for so long is told of.
 const SILENT: Duration = Duration::from_secs(3);
 
@@ -31,6 +32,7 @@ pub(super) fn is_live(from: &impl AsFd) -> bool {
 /// Reads all frames of a file, as fast as they are taken.
 pub(super) fn read_file(mut from: impl Read, rate: Option<FrameRate>, frames: &Frames) -> Result<Ending, Failure> {
     let mut reader = FrameReader::new(rate);
+    let mut left_out = LeftOutWatch::default();
     let mut chunk = vec![0; CHUNK];
     loop {
         let count = read(&mut from, &mut chunk)?;
@@ -38,6 +40,7 @@ pub(super) fn read_file(mut from: impl Read, rate: Option<FrameRate>, frames: &F
             break;
         }
         let pushed = reader.push(&chunk[..count]);
+        left_out.look(reader.left_out());
         give_paced(&mut reader, frames);
         pushed?;
     }
@@ -65,6 +68,7 @@ pub(super) fn read_live(
 ) -> Result<Ending, Failure> {
     let mut reader = FrameReader::new(rate);
     let mut stamps = Stamps::default();
+    let mut left_out = LeftOutWatch::default();
     let mut quiet = Quiet::default();
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -79,6 +83,7 @@ pub(super) fn read_live(
         quiet.heard(count);
         let pushed = reader.push(&chunk[..count]);
         quiet.learn(reader.torn());
+        left_out.look(reader.left_out());
         give_live(&mut reader, frames, &mut stamps, whole);
         pushed?;
     }
@@ -139,7 +144,7 @@ impl Default for Quiet {
 impl Quiet {
     /// Whether there are bytes to read (or the end); else what was under way has been flushed.
     fn wait(&mut self, from: &impl AsFd, reader: &mut FrameReader) -> Result<bool, Failure> {
-        let patience = match (self.is_flushed, self.bytes >= PIPE) {
+        let patience = match (self.is_flushed, self.bytes >= PIECE) {
             (true, _) => SILENT,
             (false, true) => self.after.max(HELD_UP),
             (false, false) => self.after,

@@ -8,7 +8,8 @@ use timeous_media::{
     Ending, FramePart, FrameReader, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release, control,
 };
 
-use super::{Captured, Frames, Timing};
+use super::captured::{Captured, Frames, Timing};
+use super::left_out::LeftOutWatch;
 use crate::failure::Failure;
 use crate::notice::{Limited, tell};
 
@@ -36,8 +37,12 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
         payload_type: source.payload_type,
         ..PlayoutConfig::new(REORDERING).released(Release::AsTheyCome)
     };
-    let mut relay =
-        Relay { playout: Playout::new(config), reader: FrameReader::new(None), refused: Limited::default() };
+    let mut relay = Relay {
+        playout: Playout::new(config),
+        reader: FrameReader::new(None),
+        refused: Limited::default(),
+        left_out: LeftOutWatch::default(),
+    };
     relay.playout.add_parameter_sets(source.parameter_sets.iter().map(Vec::as_slice));
     let mut datagram = vec![0; LARGEST];
     let mut heard = clock::now();
@@ -76,6 +81,7 @@ struct Relay {
     playout: Playout,
     reader: FrameReader,
     refused: Limited,
+    left_out: LeftOutWatch,
 }
 
 impl Relay {
@@ -103,6 +109,7 @@ impl Relay {
                 self.refused.tell(&format!("a picture of the source is not used: {error}"));
                 continue;
             }
+            self.left_out.look(self.reader.left_out());
             let timing = timing(&frame);
             while let Some(frame) = self.reader.next_frame() {
                 let part = FramePart { frame, first: true, last: true };

@@ -26,7 +26,13 @@ impl RtpWriter {
     pub(super) fn new(to: SocketAddr, sdp: Option<&str>, overwrite: bool) -> Result<Self, Failure> {
         let any = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = bind(SocketAddr::new(any, 0))?;
-        let packetizer = Packetizer::new(PacketizerConfig::default())?;
+        let [ssrc, timestamp, sequence] = crate::random::words()?;
+        let packetizer = Packetizer::new(PacketizerConfig {
+            ssrc,
+            first_timestamp: timestamp,
+            first_sequence: sequence as u16,
+            ..PacketizerConfig::default()
+        })?;
         let description = sdp.map(|path| Description::new(path, overwrite)).transpose()?;
         if description.is_none() {
             eprintln!("timeous: players need a description of the RTP to udp://{to}: --sdp FILE writes one");

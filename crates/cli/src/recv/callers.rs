@@ -1,18 +1,26 @@
-//! Any number of callers at once, each with a recording of its own.
+//! Any number of callers at once, each with a recording of its own, which goes on when its caller comes back.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use timeous::{Listener, Role, Uri, clock};
+use timeous::{Arrival, Incoming, Listener, Received, Receiver, Role, Uri, clock};
+use timeous_media::control::is_control;
 
+use super::args::RecvArgs;
 use super::screen::Screen;
-use super::{End, RecvArgs, WAIT, serve};
+use super::serve::{End, WAIT, serve};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::meter::{Meter, record};
+use crate::meter::{Fields, Meter};
 use crate::notice::tell;
 use crate::output::Output;
 use crate::place::Place;
+
+/// Callers at once: each has a thread and, at worst, 16 MB that wait.
+const MOST_CALLERS: usize = 256;
+/// Recordings whose callers were lost and may come back; beyond that, the oldest are completed.
+const MOST_PARKED: usize = 64;
 
 /// Whether the sink has a place for more than one stream.
 pub(super) fn are_several(place: &Place) -> bool {
@@ -31,44 +39,124 @@ pub(super) fn receive(args: &RecvArgs, uri: &Uri, place: &Place, interrupt: &Int
     drop(Output::open(place, &args.sink_args)?);
     let mut listener = Listener::open(uri)?;
     tell(format_args!("listening at {}, for any number of callers", listener.local_addr()));
-    let meter = Meter::new(&args.meter)?;
-    let mut serving: Vec<JoinHandle<Result<(), Failure>>> = Vec::new();
-    let failed: Arc<Mutex<Option<Failure>>> = Arc::default();
+    let shared = Arc::new(Shared {
+        args: args.clone(),
+        latency: uri.options.latency,
+        place: place.clone(),
+        meter: Meter::new(&args.meter)?,
+        parked: Mutex::default(),
+        failed: Mutex::default(),
+        interrupt: interrupt.clone(),
+    });
+    let mut serving: Vec<JoinHandle<()>> = Vec::new();
     while !interrupt.is_set() {
         serving.retain(|thread| !thread.is_finished());
-        if let Some(failure) = failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(failure) = locked(&shared.failed).take() {
             return Err(failure);
         }
+        listener.set_room(Some(MOST_CALLERS.saturating_sub(serving.len())));
         let Some(incoming) = listener.accept(Some(clock::now() + WAIT))? else { continue };
-        let (sender, receiver) = incoming.accept();
-        let output = Output::open(place, &args.sink_args)?;
-        let mut screen = Screen::new(args, uri.options.latency, output)?;
-        let (mut meter, interrupt, failed) = (meter.another(), interrupt.clone(), failed.clone());
+        let shared = shared.clone();
         serving.push(thread::spawn(move || {
-            let mut last = record(&[&receiver.stats()]);
-            let ended = serve(sender, receiver, &mut screen, &mut meter, &interrupt, &mut last);
-            tell(format_args!("a stream has ended: {}", screen.summary()));
-            screen.finish(&last, &mut meter)?;
-            match ended {
-                Ok(()) => Ok(()),
-                Err(End::Stream(failure)) => {
-                    tell(failure);
-                    Ok(())
-                }
-                // A disk that is full is full for all.
-                Err(End::Sink(failure)) => {
-                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
-                    Ok(())
-                }
+            if let Err(failure) = shared.serve(incoming) {
+                *locked(&shared.failed) = Some(failure);
             }
         }));
     }
     drop(listener);
     for thread in serving {
-        match thread.join() {
-            Ok(done) => done?,
-            Err(panic) => std::panic::resume_unwind(panic),
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
         }
     }
-    Ok(())
+    let parked = std::mem::take(&mut *locked(&shared.parked));
+    parked.into_values().try_for_each(|(screen, last)| screen.finish(&last, &mut shared.meter.another()))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the threads of all callers share.
+struct Shared {
+    args: RecvArgs,
+    latency: timeous::core::Duration,
+    place: Place,
+    meter: Meter,
+    /// Recordings whose callers were lost, by their synchronisation source: a sender that comes back has the same.
+    parked: Mutex<BTreeMap<u32, (Screen, Fields)>>,
+    /// Why none can go on.
+    failed: Mutex<Option<Failure>>,
+    interrupt: Interrupt,
+}
+
+impl Shared {
+    fn serve(&self, incoming: Incoming) -> Result<(), Failure> {
+        let peer = incoming.peer();
+        let (sender, mut receiver) = incoming.accept();
+        let Some((ssrc, first)) = first_packets(&mut receiver, &self.interrupt) else {
+            tell(format_args!("{peer} has sent nothing that could be recorded"));
+            return Ok(());
+        };
+        let parked = locked(&self.parked).remove(&ssrc);
+        let (mut screen, mut last) = match parked {
+            Some(parked) => parked,
+            None => {
+                let output = Output::open(&self.place, &self.args.sink_args)?;
+                (Screen::new(&self.args, self.latency, output)?, Fields::default())
+            }
+        };
+        let mut meter = self.meter.another();
+        for packet in first {
+            screen.take(packet.at, &packet.bytes)?;
+        }
+        let ended = serve(sender, receiver, &mut screen, &mut meter, &self.interrupt, &mut last);
+        match ended {
+            // A disk that is full is full for all.
+            Err(End::Sink(failure)) => screen.finish(&last, &mut meter).and(Err(failure)),
+            Err(End::Stream(failure)) if !self.interrupt.is_set() => {
+                tell(format_args!("{peer}: {failure}; its recording goes on if it comes back"));
+                self.park(ssrc, screen, last)
+            }
+            _ => {
+                tell(format_args!("{peer}: the stream has ended: {}", screen.summary()));
+                screen.finish(&last, &mut meter)
+            }
+        }
+    }
+
+    fn park(&self, ssrc: u32, screen: Screen, last: Fields) -> Result<(), Failure> {
+        let mut parked = locked(&self.parked);
+        parked.insert(ssrc, (screen, last));
+        if parked.len() <= MOST_PARKED {
+            return Ok(());
+        }
+        let Some((_, (screen, last))) = parked.pop_first() else { return Ok(()) };
+        drop(parked);
+        screen.finish(&last, &mut self.meter.another())
+    }
+}
+
+/// The packets up to the first one of RTP, and its synchronisation source; `None` if the stream ended before.
+fn first_packets(receiver: &mut Receiver, interrupt: &Interrupt) -> Option<(u32, Vec<Received>)> {
+    /// More than the ends tell each other before.
+    const MOST: usize = 64;
+    let mut packets = Vec::new();
+    while !interrupt.is_set() {
+        match receiver.receive(Some(clock::now() + WAIT)) {
+            Ok(Arrival::Data(packet)) => {
+                let ssrc = packet.bytes.get(8..12).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+                let is_media = packet.bytes.first().is_some_and(|first| first >> 6 == 2) && !is_control(&packet.bytes);
+                if packets.len() < MOST {
+                    packets.push(packet);
+                }
+                if let Some(ssrc) = ssrc.filter(|_| is_media) {
+                    return Some((ssrc, packets));
+                }
+            }
+            Ok(Arrival::Nothing) => {}
+            Ok(Arrival::End) | Err(_) => return None,
+        }
+    }
+    None
 }

@@ -6,7 +6,7 @@ use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::{Control, FrameFate, FrameKind, Playout, PlayoutConfig, PlayoutEvent, Release, control};
 
-use super::RecvArgs;
+use super::args::RecvArgs;
 use crate::failure::Failure;
 use crate::input::Told;
 use crate::journal::Journal;
@@ -114,7 +114,6 @@ impl Screen {
         self.counts.streams += 1;
         self.waits = None;
         self.next_report = Instant::ZERO;
-        self.playout.set_latency(self.latency);
     }
 
     /// When something is to be done at the latest.
@@ -217,11 +216,9 @@ impl Screen {
     /// Tells if nothing can be decoded for a while.
     fn watch(&mut self) {
         let now = clock::now();
-        if let Some(since) = self.waits.filter(|_| !self.is_waiting) {
-            if now.saturating_since(since) > UNDECODABLE {
-                self.is_waiting = true;
-                tell("waiting for a keyframe: what comes refers to pictures that were lost, or were sent before");
-            }
+        if self.waits.is_some_and(|since| now.saturating_since(since) > UNDECODABLE) && !self.is_waiting {
+            self.is_waiting = true;
+            tell("waiting for a keyframe: what comes refers to pictures that were lost, or were sent before");
         }
     }
 

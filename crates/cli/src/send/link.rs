@@ -14,6 +14,8 @@ use crate::source::Due;
 
 /// How often the sender's clock and the terms are told.
 const REPORTS: Duration = Duration::from_secs(1);
+/// How long at a time a full ring is waited for.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// How often the path is looked at.
 const LOOKS: Duration = Duration::from_millis(100);
 /// Over how many looks the shortest way counts: two seconds of them.
@@ -169,7 +171,7 @@ impl Link {
         loop {
             match self.sender.send(&adu.rtp, hints) {
                 Err(SendError::Full) if wait => {
-                    self.sender.wait(Some(clock::now() + super::TICK));
+                    self.sender.wait(Some(clock::now() + PATIENCE));
                 }
                 Err(SendError::Full) => {
                     self.refused.tell(&format!("the send queue to {} is full: a frame is left out", self.name()));
@@ -258,5 +260,5 @@ impl Link {
 fn ntp(unix: Instant) -> u64 {
     const FROM_1900_TO_1970: u64 = 2_208_988_800;
     let (seconds, nanos) = (unix.as_nanos() / 1_000_000_000, unix.as_nanos() % 1_000_000_000);
-    (seconds + FROM_1900_TO_1970) << 32 | (nanos << 32) / 1_000_000_000
+    ((seconds + FROM_1900_TO_1970) << 32) | ((nanos << 32) / 1_000_000_000)
 }

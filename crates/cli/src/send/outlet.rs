@@ -12,7 +12,7 @@ pub(super) enum Outlet {
     /// One is called.
     Call(Calling),
     /// They call, once or again and again.
-    Listen { listener: Listener, again: bool },
+    Listen { listener: Box<Listener>, again: bool },
 }
 
 impl Outlet {
@@ -27,7 +27,7 @@ impl Outlet {
                     listener.set_room(Some(1));
                 }
                 tell(format_args!("waiting for receivers at {}", listener.local_addr()));
-                Ok(Self::Listen { listener, again })
+                Ok(Self::Listen { listener: Box::new(listener), again })
             }
         }
     }

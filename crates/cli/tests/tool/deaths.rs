@@ -1,5 +1,6 @@
 //! Ends that die, links that fall silent, and users that have had enough: each is said, and what had come is kept.
 
+use std::net::UdpSocket;
 use std::path::Path;
 
 use rustix::process::Signal;
@@ -51,12 +52,30 @@ impl Stream {
 fn nobody_answers() {
     let files = Files::new();
     let source = files.write("clip.h264", &clip(2));
-    let to = format!("127.0.0.1:{}", free_port());
-    let said = timeous(&["send", &source, &format!("timeous://{to}?timeout=1s&reconnect=off")]).ends_with(5);
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = silent.local_addr().unwrap();
+    let uri = format!("timeous://{to}?timeout=1s&reconnect=off");
+    let said = timeous(&["send", &source, &uri]).ends_with(5);
     assert!(said.contains(&format!("no answer from {to} within 1s")), "{said}");
-    let sink = files.path("out.h264");
-    let said = timeous(&["recv", &format!("timeous://{to}?timeout=1s&reconnect=off"), &sink]).ends_with(5);
+    let said = timeous(&["recv", &uri, &files.path("out.h264")]).ends_with(5);
     assert!(said.contains("no answer"), "{said}");
+}
+
+#[test]
+fn nobody_listens() {
+    let files = Files::new();
+    let source = files.write("clip.h264", &clip(2));
+    let to = format!("127.0.0.1:{}", free_port());
+    let said = timeous(&["send", &source, &format!("timeous://{to}?timeout=60s&reconnect=off")]).ends_with(5);
+    assert!(said.contains(&format!("nobody listens at {to}")), "{said}");
+    // One that calls again says so, and is there when somebody listens.
+    let sink = files.path("out.h264");
+    let mut sender = timeous(&["send", &source, &format!("timeous://{to}?latency=3s")]);
+    until("it says that nobody listens", || sender.errors().contains("trying again") || !sender.is_alive());
+    let mut receiver = timeous(&["recv", &format!("timeous://{to}?mode=listener&latency=3s&reconnect=off"), &sink]);
+    sender.ends_with(0);
+    receiver.ends_with(0);
+    assert!(size(&sink) > 0);
 }
 
 #[test]

@@ -91,6 +91,30 @@ fn data_go_both_ways() {
 }
 
 #[test]
+fn a_listener_with_room_for_one_takes_one_and_peers_addresses_are_told() {
+    let host = Host::start();
+    let mut client = host.client();
+    let (listener, at) = client.listen_with_room(local(), spec(), Some(1)).unwrap();
+    let call = |client: &mut Client| {
+        let [ring, socket] = client.connect_stream(at, spec()).unwrap();
+        Stream::remote(ring, socket).unwrap()
+    };
+    let first = call(&mut client);
+    let Event::Incoming { listener: which, ring, socket } = next(&mut client) else { panic!("nobody has called") };
+    assert_eq!(which, listener);
+    let taken = Stream::remote(ring, socket).unwrap();
+    host.until("the stream is open", || first.status() == Status::Open && taken.status() == Status::Open);
+    assert_eq!(first.peer(), Some(at));
+    assert!(taken.peer().is_some_and(|peer| peer.ip() == at.ip() && peer != at));
+    let second = call(&mut client);
+    host.until("the other is refused", || matches!(second.status(), Status::Closed(reason) if reason.is_busy()));
+    assert_eq!(first.status(), Status::Open);
+    // An application that does not want what has come in says so.
+    taken.refuse();
+    host.until("its caller hears of it", || matches!(first.status(), Status::Closed(reason) if reason.is_busy()));
+}
+
+#[test]
 fn a_stream_that_the_daemon_runs_advises_its_source() {
     let host = Host::start();
     let mut client = host.client();

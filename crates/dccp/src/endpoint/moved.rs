@@ -12,36 +12,19 @@
 //!
 //! An address gets at most as many bytes as came from it until it has answered (RFC 9000 §8.1 allows three times that).
 
-use std::collections::VecDeque;
-
 use timeous_cm::Manager;
-use timeous_core::{Duration, Instant, Transmit};
+use timeous_core::{Instant, Transmit};
 
+use super::candidate::Candidate;
 use super::{ConnectionId, Endpoint, FlowKey, Outgoing, Route};
 use crate::connection::Event;
 use crate::packet::{Body, Header, PacketType};
 use crate::seq::Seq;
 
-/// Time between two Syncs to candidates of a connection: "not more than eight DCCP-Syncs per second" (RFC 4340 §7.5.4).
-const PROBE_INTERVAL: Duration = Duration::from_millis(125);
-/// Syncs whose answer counts, the last ones: a second's, for paths with long round trips.
-const PROBES: usize = 8;
 /// Connections with the ports of a stray packet that are looked at: client ports are chosen at random out of 16 384.
 const MAX_LOOKS: usize = 64;
 /// A Sync without options: as many bytes have to come before one is sent.
 const PROBE_LEN: usize = PacketType::Sync.header_len(true);
-
-/// An address from which packets of a connection seem to come.
-#[derive(Debug)]
-pub(super) struct Candidate {
-    route: Route,
-    /// The packet that the next Sync is for, while one is due.
-    due: Option<Seq>,
-    /// When the next may be sent.
-    next: Instant,
-    /// The numbers of the Syncs.
-    sent: VecDeque<Seq>,
-}
 
 /// What a packet is that no connection has at its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,15 +58,14 @@ impl Endpoint {
             if slot.key.route.local() != stray.route.local() || !slot.connection.may_move() {
                 continue;
             }
-            let candidate = slot.candidate.as_ref().filter(|candidate| candidate.route == stray.route);
-            let answers =
-                candidate.is_some_and(|candidate| header.ack().is_some_and(|ack| candidate.sent.contains(&ack)));
+            let candidate = slot.candidate.as_ref().filter(|candidate| candidate.route() == stray.route);
+            let answers = candidate.is_some_and(|candidate| candidate.is_answered_by(header));
             if slot.connection.would_take(header, !answers) {
                 if answers {
                     self.move_to(now, cm, id, stray);
                     return Stray::Moved(id);
                 }
-                let is_due = slot.candidate.as_ref().is_none_or(|candidate| now >= candidate.next);
+                let is_due = slot.candidate.as_ref().is_none_or(|candidate| candidate.may_be_asked(now));
                 // Who has reset the connection does not answer.
                 if is_due && len >= PROBE_LEN && !matches!(header.body, Body::Reset { .. }) {
                     self.probe(now, id, stray.route, header.seq);
@@ -100,9 +82,8 @@ impl Endpoint {
 
     fn probe(&mut self, now: Instant, id: ConnectionId, route: Route, seq: Seq) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let known = slot.candidate.take().filter(|candidate| candidate.route == route);
-        let sent = known.map(|candidate| candidate.sent).unwrap_or_default();
-        slot.candidate = Some(Candidate { route, due: Some(seq), next: now + PROBE_INTERVAL, sent });
+        let known = slot.candidate.take().filter(|candidate| candidate.route() == route);
+        slot.candidate.insert(known.unwrap_or_else(|| Candidate::new(route))).ask(now, seq);
         self.probes.push_back(id);
     }
 
@@ -112,15 +93,12 @@ impl Endpoint {
             let id = self.probes.pop_front()?;
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             let Some(candidate) = slot.candidate.as_mut().filter(|_| slot.connection.may_move()) else { continue };
-            let Some(ack) = candidate.due.take() else { continue };
-            let route = candidate.route;
+            let Some(ack) = candidate.take_due() else { continue };
+            let route = candidate.route();
             let encapsulation = route.encapsulation(self.config.connection.encapsulation);
             let (seq, ecn) = slot.connection.write_probe(now, encapsulation, ack, packet);
             debug_assert_eq!(packet.len(), PROBE_LEN);
-            if candidate.sent.len() == PROBES {
-                candidate.sent.pop_front();
-            }
-            candidate.sent.push_back(seq);
+            candidate.sent(seq);
             let transmit = Transmit { ecn, adu: None };
             return Some(Outgoing { to: route.remote(), from: route.local(), connection: Some(id), transmit });
         }

@@ -123,11 +123,11 @@ impl Stage<'_> {
         let began = clock::now() + clock::unix_offset();
         let query = args.stream.as_ref().map(|stream| format!("&{stream}")).unwrap_or_default();
         let latency = time(args.latency);
-        let receiving = format!("recv timeous://127.0.0.1:{port}?mode=listener&latency={latency}{query}");
+        let receiving = format!("recv timeous://127.0.0.1:{port}?mode=listener&latency={latency}&reconnect=off{query}");
         let sink = [self.path("received.h264"), "--frames".to_owned(), self.path(FRAMES), "--quiet".to_owned()];
         let mut receiver = self.start("receiver", [self.words(&receiving), sink.to_vec()].concat())?;
         receiver.wait_until(SOON, stop, |_| Ok(is_open(port)?.then_some(())))?;
-        let uri = format!("timeous://127.0.0.1:{}?latency={latency}{query}", entry.port());
+        let uri = format!("timeous://127.0.0.1:{}?latency={latency}&reconnect=off{query}", entry.port());
         let records = ["--journal".to_owned(), self.path(JOURNAL), "--stats".to_owned(), self.path(STATS)];
         let encoder = ["--adapt".to_owned(), args.encoder.clone()];
         let sending = ["send".to_owned(), args.source.clone(), uri];

@@ -89,8 +89,11 @@ fn rtp_in(payload: &[u8], wire: Wire) -> Option<RtpId> {
     }
 }
 
-/// The name of an RTP packet, if these bytes begin with version 2 (RFC 3550 §5.1).
+/// The name of an RTP packet, if these bytes begin with version 2 (RFC 3550 §5.1) and are not RTCP.
 fn rtp_id(rtp: &[u8]) -> Option<RtpId> {
+    if timeous_media::control::is_control(rtp) {
+        return None;
+    }
     let header: &[u8; 12] = rtp.first_chunk()?;
     (header[0] >> 6 == 2).then(|| RtpId {
         timestamp: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),

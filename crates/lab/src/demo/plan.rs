@@ -104,7 +104,7 @@ pub(crate) fn receiver(setting: &Setting, approach: Approach, files: &Files, por
     let (uri, options) = match approach {
         Approach::Udp => (format!("udp://127.0.0.1:{port}"), format!("--latency {latency}")),
         Approach::Fifo | Approach::Timeous => {
-            (format!("timeous://127.0.0.1:{port}?mode=listener&latency={latency}"), String::new())
+            (format!("timeous://127.0.0.1:{port}?mode=listener&latency={latency}&reconnect=off"), String::new())
         }
     };
     words(&["recv", &uri])
@@ -122,10 +122,10 @@ pub(crate) fn sender(setting: &Setting, approach: Approach, files: &Files, port:
         // There is room for all: a camera does not wait for its queue.
         Approach::Fifo => {
             let slots = setting.packets.next_power_of_two().clamp(1 << 10, 1 << 16);
-            format!("timeous://127.0.0.1:{port}?latency={latency}&policy=fifo&slots={slots}")
+            format!("timeous://127.0.0.1:{port}?latency={latency}&reconnect=off&policy=fifo&slots={slots}")
         }
         // Every intra frame is promised: the policy that never gives one up while it could come, not the one that has most frames.
-        Approach::Timeous => format!("timeous://127.0.0.1:{port}?latency={latency}&policy=frames"),
+        Approach::Timeous => format!("timeous://127.0.0.1:{port}?latency={latency}&reconnect=off&policy=frames"),
     };
     ["send".to_owned(), text(&setting.clip), uri, "--journal".to_owned(), text(&files.journal)]
         .into_iter()

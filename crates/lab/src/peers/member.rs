@@ -5,7 +5,7 @@ use std::time::Duration as StdDuration;
 
 use clap::{Args, Subcommand};
 use timeous::core::{Duration, FrameId, Priority, References};
-use timeous::{Arrival, Hints, Receiver, Sender, Uri};
+use timeous::{Arrival, DialEvent, Dialer, Hints, Receiver, Sender, Uri, clock};
 
 use super::datagram::{END, Header};
 use crate::experiment::LabError;
@@ -52,7 +52,7 @@ fn failed(error: timeous::Error) -> LabError {
 }
 
 fn send(Ends { uri, local }: &Ends) -> Result<(), LabError> {
-    let mut sender = Sender::open(uri).map_err(failed)?;
+    let mut sender = call(uri).map_err(failed)?;
     let socket = UdpSocket::bind(local).map_err(LabError::system("open a UDP socket"))?;
     socket.set_read_timeout(Some(LOOK)).map_err(LabError::system("set a socket's patience"))?;
     let latency = uri.options.latency;
@@ -73,6 +73,22 @@ fn send(Ends { uri, local }: &Ends) -> Result<(), LabError> {
     println!("{{\"refused\":{refused},\"stats\":{stats}}}");
     // The rest has its fate, or is past its deadline soon.
     sender.finish().map(drop).map_err(failed)
+}
+
+/// Calls the other member, which may not listen yet.
+fn call(uri: &Uri) -> Result<Sender, timeous::Error> {
+    let (dialer, end) = (Dialer::new(uri.clone())?, clock::now() + uri.options.timeout);
+    loop {
+        match dialer.poll() {
+            Some(DialEvent::Connected(sender, _)) => return Ok(sender),
+            Some(DialEvent::Failed { error, .. }) if clock::now() >= end => return Err(error),
+            Some(DialEvent::GivenUp { error }) => return Err(error),
+            Some(DialEvent::Failed { .. }) => {}
+            None => {
+                dialer.wait(None);
+            }
+        }
+    }
 }
 
 /// What its header says of a datagram.

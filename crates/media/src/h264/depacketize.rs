@@ -139,13 +139,13 @@ fn unfragmented(bytes: &[u8]) -> u8 {
 
 /// The whole NAL units of a STAP-A that a decoder may need.
 fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut next = move || {
+    let next = move || {
         let (size, after) = rest.split_first_chunk()?;
         let (nal, more) = after.split_at_checked(usize::from(u16::from_be_bytes(*size)))?;
         rest = more;
         Some(nal)
     };
-    let nals = std::iter::from_fn(move || next());
+    let nals = std::iter::from_fn(next);
     nals.filter(|nal| nal.first().is_some_and(|&header| (1..=23).contains(&type_of(header))))
 }
 

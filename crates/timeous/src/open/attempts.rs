@@ -2,18 +2,25 @@
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use timeous_core::{Duration, Instant};
-use timeous_engine::{CloseReason, Status, Stream, clock};
+use timeous_engine::{CloseReason, Status, Stream, Waker, clock};
 
-use super::Cancel;
 use crate::error::{Culprit, Error};
 use crate::options::Options;
 
 /// Connection Attempt Delay: time from one attempt to the next, unless it fails before (RFC 8305 §5 recommends 250 ms).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// What ends a call before it is answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Cancel<'a> {
+    pub(crate) wanted: &'a AtomicBool,
+    /// Rings when that has changed.
+    pub(crate) waker: &'a Waker,
+}
 
 /// A call that is not answered yet.
 struct Attempt {

@@ -7,8 +7,7 @@ use timeous_engine::{CloseReason, Stream, clock};
 use timeous_ipc::messages::{Nanos, Policy, QueueLimit as Limit, StreamSpec};
 use timeous_ipc::{Client, Event};
 
-use super::Cancel;
-use super::attempts::call;
+use super::attempts::{Cancel, call};
 use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, PolicyName, Role};

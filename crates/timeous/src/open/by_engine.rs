@@ -8,8 +8,7 @@ use timeous_engine::{
     Carrier, CloseReason, DccpConfig, Engine, EngineError, Listener, ServiceCode, Stream, StreamConfig, clock,
 };
 
-use super::Cancel;
-use super::attempts::call;
+use super::attempts::{Cancel, call};
 use super::handshake::{REPAIRED, TIMEWAIT, handshake, local};
 use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role, TransportName};
@@ -70,7 +69,7 @@ fn config(options: &Options) -> StreamConfig {
     let dccp = DccpConfig {
         mps: options.mtu,
         connect_timeout: options.timeout,
-        // A peer that has nothing to say is asked after half of the time, and has the other half to answer.
+        // A peer that has nothing to say is asked in time for either end to move.
         keep_alive: match options.transport {
             // That UDP passes no more is to be known soon.
             TransportName::Auto if options.keep_alive.is_none() => Some(ALIVE),

@@ -33,7 +33,7 @@ fn settings(options: &Options, start: Instant) -> DccpSettings {
     let connection = DccpConfig {
         mps: options.mtu,
         connect_timeout: options.timeout,
-        keep_alive: Some(options.timeout / 2),
+        keep_alive: Some(options.timeout / 4),
         silence: options.timeout / 2,
         server_holds_timewait: true,
         msl: Duration::from_secs(2),

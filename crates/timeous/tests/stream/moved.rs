@@ -94,3 +94,28 @@ fn both_ends_of_a_stream_outlive_a_change_of_the_callers_port() {
     near.finish().unwrap();
     assert_eq!(far_receiver.receive(patience()).unwrap(), Arrival::End);
 }
+
+/// It hears nothing any more, and has nothing to say by which its sender could learn where it is, until it asks.
+#[test]
+fn a_caller_that_only_receives_is_found_before_its_sender_gives_it_up() {
+    let port = free_port();
+    let nat = Nat::to(port);
+    let [(_near, mut receiver), (mut sender, _far)] = both_ends(nat.near, port, "latency=1s&timeout=3s");
+    let before = sender.peer().expect("it is known");
+    let end = clock::now() + PATIENCE;
+    let (mut n, mut heard) = (0u32, None);
+    while sender.peer() == Some(before) || heard.is_none_or(|heard| heard + 50 < n) {
+        assert!(clock::now() < end, "{n}, {heard:?}");
+        n += 1;
+        if n == 20 {
+            nat.forgets.store(true, Ordering::Relaxed);
+        }
+        sender.send(&n.to_be_bytes(), Hints::default()).unwrap();
+        while sender.poll_delivery().is_some() {}
+        pause(Duration::from_millis(10));
+        while let Some(Arrival::Data(adu)) = receiver.poll_receive().unwrap() {
+            heard = Some(u32::from_be_bytes(adu.bytes.try_into().unwrap()));
+        }
+    }
+    assert_eq!((sender.status(), receiver.status()), (Status::Open, Status::Open));
+}

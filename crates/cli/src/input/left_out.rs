@@ -1,0 +1,34 @@
+//! What a reader leaves out of a source, told in lines.
+
+use timeous_media::LeftOut;
+
+use crate::notice::Limited;
+
+/// Tells of what is left out, each kind now and then.
+#[derive(Default)]
+pub(super) struct LeftOutWatch {
+    told: LeftOut,
+    lines: Limited,
+}
+
+impl LeftOutWatch {
+    /// Tells of what has been left out since the last look.
+    pub(super) fn look(&mut self, now: LeftOut) {
+        let told = std::mem::replace(&mut self.told, now);
+        let kinds = [
+            (
+                now.slices_without_parameter_sets > told.slices_without_parameter_sets,
+                "the source begins in the middle: slices are left out until parameter sets (SPS, PPS) come",
+            ),
+            (now.malformed_slices > told.malformed_slices, "a slice of the source cannot be read, and is left out"),
+            (now.parameter_sets > told.parameter_sets, "a parameter set of the source cannot be read"),
+            (
+                now.unspecified_types > told.unspecified_types,
+                "NAL units of types that RTP cannot carry (0, 24 to 31) are left out",
+            ),
+            (now.too_large > told.too_large, "a frame of the source is too large, and is left out"),
+            (now.torn > told.torn, "the source paused within a slice: the rest of it is left out"),
+        ];
+        kinds.into_iter().filter(|(is_new, _)| *is_new).for_each(|(_, line)| self.lines.tell(line));
+    }
+}

@@ -1,0 +1,69 @@
+//! One stream that is received, from its first packet to its end.
+
+use timeous::core::{Duration, Priority};
+use timeous::{Arrival, Hints, Receiver, Sender};
+
+use super::screen::Screen;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::meter::{Fields, Meter, record};
+use crate::notice::tell;
+
+/// How long at a time a caller is waited for.
+pub(super) const WAIT: Duration = Duration::from_millis(200);
+
+/// Why a stream is over.
+pub(super) enum End {
+    /// The stream's own end.
+    Stream(Failure),
+    /// What it goes to cannot take it any more.
+    Sink(Failure),
+}
+
+/// Serves one stream until its end.
+pub(super) fn serve(
+    mut sender: Sender,
+    mut receiver: Receiver,
+    screen: &mut Screen,
+    meter: &mut Meter,
+    interrupt: &Interrupt,
+    last: &mut Fields,
+) -> Result<(), End> {
+    let peer = receiver.peer().map_or_else(|| "the sender".to_owned(), |peer| peer.to_string());
+    tell(format_args!("connected: {peer}"));
+    screen.begin_stream();
+    let mut closing = false;
+    let ended = loop {
+        if interrupt.is_set() && !closing {
+            closing = true;
+            receiver.close();
+        }
+        let shown = match receiver.receive(Some(screen.due())) {
+            Ok(Arrival::Data(received)) => screen.take(received.at, &received.bytes),
+            Ok(Arrival::Nothing) => screen.pass_time(),
+            Ok(Arrival::End) => break Ok(()),
+            // Whether the sender has heard of it is no matter to one who has had enough.
+            Err(_) if closing => break Ok(()),
+            Err(error) => break Err(End::Stream(Failure::from(error))),
+        };
+        if let Err(failure) = shown {
+            receiver.close();
+            break Err(End::Sink(failure));
+        }
+        for message in screen.control() {
+            let hints = Hints { priority: Priority::HIGHEST, ..Hints::default() };
+            // A full ring, or an end that is told next.
+            let _ = sender.send(&message.write(), hints);
+        }
+        while sender.poll_delivery().is_some() {}
+        if meter.is_due() {
+            let mut stream = record(&[&receiver.stats()]);
+            stream.insert("peer".to_owned(), peer.clone().into());
+            let (fields, line) = screen.record(&stream);
+            meter.write(&fields, &line).map_err(End::Sink)?;
+        }
+    };
+    *last = record(&[&receiver.stats()]);
+    last.insert("peer".to_owned(), peer.into());
+    ended
+}
