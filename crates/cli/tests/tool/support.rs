@@ -42,6 +42,16 @@ pub(crate) fn sleep(time: Duration) {
     sleep_until(clock::now() + time);
 }
 
+/// Runs cases that mostly wait side by side, each on a thread that has its name.
+#[track_caller]
+pub(crate) fn side_by_side(cases: &[(&str, fn())]) {
+    let start = |&(name, case): &(&str, fn())| std::thread::Builder::new().name(name.to_owned()).spawn(case).unwrap();
+    let threads: Vec<_> = cases.iter().map(start).collect();
+    let ended = cases.iter().zip(threads).map(|((name, _), thread)| (name, thread.join()));
+    let failed: Vec<&&str> = ended.filter(|(_, result)| result.is_err()).map(|(name, _)| name).collect();
+    assert!(failed.is_empty(), "{failed:?} failed, of {} cases", cases.len());
+}
+
 /// Waits until `done`, or fails.
 #[track_caller]
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -259,6 +269,17 @@ pub(crate) fn size(path: &str) -> u64 {
 /// Whether a program can be run.
 pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program).arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+/// A moving picture as H.264 out of x264, 25 frames a second; none where ffmpeg is not there.
+pub(crate) fn encode(size: &str, frames: usize, x264: &str) -> Option<Vec<u8>> {
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", &format!("testsrc2=size={size}:rate=25")]);
+    ffmpeg.args(["-frames:v", &frames.to_string(), "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"]);
+    ffmpeg.args(["-threads", "1", "-x264-params", x264, "-f", "h264", "-"]);
+    let made = ffmpeg.stdin(Stdio::null()).output().ok()?;
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Some(made.stdout)
 }
 
 /// `ffmpeg` that decodes what comes, and says nothing unless something is wrong with it.

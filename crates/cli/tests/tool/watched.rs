@@ -3,8 +3,10 @@
 use std::process::Stdio;
 
 use serde_json::{Map, Value};
+use timeous::clock;
 
 use crate::feeder::Sent;
+use crate::pictures::{Picture, first_slice};
 use crate::support::{Files, Running, command, decoder, free_port, is_installed, skip};
 use crate::viewer::{Seen, Viewer};
 
@@ -79,6 +81,12 @@ pub(crate) fn send_to(port: u16, source: &str, options: &[&str]) -> Running {
     let mut send = command(&[&["send", source, &uri], options].concat());
     send.stdin(Stdio::piped());
     Running::start(send)
+}
+
+/// Pictures of a file as if they had been sent just now.
+pub(crate) fn as_sent(pictures: &[Picture]) -> Vec<Sent> {
+    let at = clock::now();
+    pictures.iter().map(|picture| Sent { slice: first_slice(picture).to_vec(), at }).collect()
 }
 
 /// The last record of statistics in JSON.
