@@ -277,7 +277,7 @@ impl Plan {
             let Some((meta, _)) = queue.get(at) else { continue };
             let name = Name::of(meta);
             if !self.left_out.contains(&name) {
-                // What stands between the packets of a frame and belongs to none does not end it.
+                // Control packets between the packets of a frame do not end it.
                 self.begun = if name.frame() == FrameId::NONE { self.begun } else { Some(name) };
                 return;
             }

@@ -19,7 +19,7 @@ pub(crate) use self::rtp::{RtpSource, Told};
 use crate::failure::Failure;
 use crate::place::Place;
 
-/// How many frames may wait: a file that is ahead waits for the stream, not in memory.
+/// Frames that may wait: a file is read no further ahead.
 const WAITING: usize = 64;
 
 /// How a source is treated whose kind does not tell.

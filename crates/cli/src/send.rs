@@ -59,7 +59,7 @@ pub(crate) struct SendArgs {
     meter: MeterArgs,
 }
 
-/// How often deliveries and statistics are looked at while nothing else happens.
+/// Longest wait between two looks at deliveries and statistics.
 const TICK: Duration = Duration::from_millis(20);
 
 fn parse_frame_rate(text: &str) -> Result<FrameRate, String> {
@@ -127,7 +127,7 @@ fn packetizer(largest: usize, descriptors: bool) -> Result<Packetizer, Failure> 
     })?)
 }
 
-/// What is counted beside the stream's own statistics.
+/// Counts beside the stream's own statistics.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Counts {
@@ -144,10 +144,10 @@ struct Streaming<'a> {
     source: Source,
     outlet: Outlet,
     links: Vec<Link>,
-    /// What came while no receiver was there, from the last entry point on, as far as it is not too old for one.
+    /// Frames from the last entry point on, kept while no receiver is connected and the latency allows.
     backlog: VecDeque<Due>,
     latency: Duration,
-    /// Of a receiver that is called: it goes on where it was when the connection is another one.
+    /// Packetizer of a called receiver, kept over reconnections: numbers go on.
     packetizer: Option<Packetizer>,
     sets: ParameterSets,
     meter: Meter,
@@ -155,7 +155,7 @@ struct Streaming<'a> {
     interrupt: Interrupt,
     counts: Counts,
     encoder: Option<Encoder>,
-    /// Why the last receiver is gone, if none is there.
+    /// Close reason of the last receiver, if none is connected.
     lost: Option<CloseReason>,
     args: &'a SendArgs,
 }
@@ -172,7 +172,7 @@ impl ParameterSets {
         }
     }
 
-    /// What a frame with these NAL units lacks.
+    /// Parameter sets that a frame with these NAL units lacks.
     fn missing_in(&self, nals: &[Vec<u8>]) -> &[Vec<u8>] {
         if nals.iter().any(|nal| timeous_media::is_parameter_set(nal)) { &[] } else { &self.0 }
     }

@@ -16,7 +16,7 @@ pub(crate) struct Source {
     next: Option<Box<Captured>>,
     /// Encodings that have not ended.
     open: usize,
-    /// When the first frame of a file was due.
+    /// Due time of a file's first frame.
     start: Option<Instant>,
     flaw: Option<Failure>,
     is_live: bool,
@@ -26,15 +26,15 @@ pub(crate) struct Source {
 /// A frame, or some slices of one, whose time has come.
 pub(crate) struct Due {
     pub(crate) part: FramePart,
-    /// Of which of several encodings it is.
+    /// Index of the encoding, where there are several.
     pub(crate) encoding: usize,
-    /// When its picture was taken, as far as one can tell: its deadline counts from here.
+    /// Capture time: the deadline counts from here.
     pub(crate) captured: Instant,
-    /// The same, and when it is shown, on the RTP clock of the stream.
+    /// Capture and presentation times on the stream's RTP clock.
     pub(crate) stamp: Stamp,
 }
 
-/// What a source has to give.
+/// Result of a wait for a frame.
 pub(crate) enum Next {
     /// A frame whose time has come.
     Frame(Box<Due>),
@@ -138,7 +138,7 @@ const LEAD: Duration = Duration::from_secs(10);
 struct Stamper {
     epoch: Instant,
     given: VecDeque<u64>,
-    /// Of the frame under way: its number and stamp.
+    /// Number and stamp of the frame under way.
     current: Option<(u32, Stamp)>,
     /// Frames by which pictures are shown later than they are captured, so that none is shown before it is decoded.
     reorder: i64,

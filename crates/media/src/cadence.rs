@@ -34,7 +34,7 @@ const MOST_INTERVAL: Duration = Duration::from_secs(2);
 pub struct Cadence {
     last: Option<Instant>,
     interval: Duration,
-    /// When this rhythm began, how many frames of it came, and how many of the last ones did not fit.
+    /// Beginning of this rhythm, frames of it, and consecutive frames that did not fit.
     began: Instant,
     frames: u32,
     misfits: u32,

@@ -22,14 +22,14 @@ const STEP: i128 = 2_000_000_000;
 /// Frames whose offsets agree within this are of the same clock after a step.
 const SAME_CLOCK: i128 = 200_000_000;
 
-/// What happened to a clock, to be told of once.
+/// Change of a media clock, reported once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockChange {
     /// The source's clock was set, by so many seconds ahead (or back, if negative).
     Stepped(i64),
     /// The path, or the source's own delay, has become longer by this much.
     Longer(Duration),
-    /// It has become shorter by this much.
+    /// The path has become shorter by this much.
     Shorter(Duration),
 }
 
@@ -58,16 +58,16 @@ struct Sample {
 /// ```
 #[derive(Clone, Debug)]
 pub struct MediaClock {
-    /// How much longer the path may become before it is followed at once.
+    /// Increase of the delay above which a longer path is followed after a second.
     tolerance: Duration,
     base: Option<i128>,
     /// The latest offsets.
     latest: VecDeque<Sample>,
     /// Least offsets of the drift window, by bucket.
     least: VecDeque<Sample>,
-    /// Offsets above the tolerance, in a row.
+    /// Run of frames above the tolerance.
     above: Option<Above>,
-    /// Offsets of another clock, in a row.
+    /// Run of offsets beyond a step.
     stepped: VecDeque<i128>,
     crept_at: Instant,
 }
@@ -131,7 +131,7 @@ impl MediaClock {
         i64::try_from(nanos * i128::from(RTP_CLOCK_HZ) / 1_000_000_000).ok()
     }
 
-    /// How much later than by this clock the frames of the last second came at the least, of those that were prompt.
+    /// Least delay of the last second's prompt frames, beyond this clock's own.
     pub fn excess(&self, now: Instant) -> Option<Duration> {
         let base = self.base?;
         let recent = self.least.iter().filter(|bucket| now.saturating_since(bucket.at) <= LONGER_AFTER + BUCKET);

@@ -46,7 +46,7 @@ use crate::rtp::{FrameDescriptor, RTP_CLOCK_HZ};
 
 /// A capture time farther than this before the frame's arrival is a wrong timestamp, and the arrival counts.
 const MOST_DELAY: Duration = Duration::from_secs(2);
-/// The same in ticks: farther than this from where its arrival puts it, a timestamp is wrong.
+/// Same bound in ticks: a timestamp farther than this from its arrival is wrong.
 const LARGEST_ERROR: i64 = 2 * RTP_CLOCK_HZ as i64;
 
 /// Plays one RTP stream. Sans-IO: feed packets and time, poll frames and reports.
@@ -145,7 +145,7 @@ impl Playout {
         self.settle(now);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if anything waits.
+    /// Next instant at which [`handle_timeout`](Self::handle_timeout) is due, if anything waits.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let due = self.buffer.earliest().map(|ticks| self.due(ticks));
         let head = self.buffer.first_waiting().map(|ticks| self.due(ticks));
@@ -176,7 +176,7 @@ impl Playout {
         self.events.pop_front()
     }
 
-    /// Whether nothing can be decoded before the next entry point, so that one had better be asked for.
+    /// Whether decoding is stuck until the next entry point, so that a keyframe should be requested.
     pub fn wants_entry(&self) -> bool {
         self.wants_entry
     }
@@ -216,7 +216,7 @@ impl Playout {
         self.stragglers.drain(|report| reports.push_back(report));
     }
 
-    /// When the source handed a frame over, by the local clock: never after it arrived, and not by a wrong timestamp.
+    /// Capture instant by the local clock: never after the arrival, and not by a wrong timestamp.
     fn captured_at(&self, ticks: i64, offset: i64, arrival: Instant) -> Instant {
         let at = self.clock.instant(ticks + offset).min(arrival);
         if arrival.saturating_since(at) > MOST_DELAY { arrival } else { at }
@@ -399,7 +399,7 @@ impl Playout {
         head
     }
 
-    /// What stands at these sequence numbers is settled, and nothing before it is waited for any more.
+    /// Settles these sequence numbers; nothing before them is waited for any more.
     fn pass(&mut self, first: u64, last: u64) {
         match self.expected {
             Some(expected) if expected >= first => {}
@@ -531,7 +531,7 @@ impl Playout {
         self.events.extend(format.map(PlayoutEvent::Format));
     }
 
-    /// What a frame that is not whole, or not given out, is, if it can be told.
+    /// Kind of an incomplete frame, if it can be told.
     fn kind_of(&self, parts: &Parts) -> Option<FrameKind> {
         if parts.is_idr() {
             return Some(FrameKind::Idr);

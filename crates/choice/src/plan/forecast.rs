@@ -68,7 +68,7 @@ impl Forecast {
     pub(super) fn learn(&mut self, meta: &AduMeta, len: u64, worth: u64) {
         let is_named = |seen: &Seen| seen.id != FrameId::NONE;
         if meta.frame == FrameId::NONE && self.frames.back().is_some_and(is_named) {
-            // What is told beside frames, such as RTCP, is no part of their pattern.
+            // Packets without a frame, such as RTCP, are no part of the pattern.
             return;
         }
         if meta.frame != FrameId::NONE && !self.frames.back().is_none_or(is_named) {

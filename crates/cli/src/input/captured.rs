@@ -1,4 +1,4 @@
-//! What a source hands over: frames with their times, and its end.
+//! Frames of a source with their capture times, and its end.
 
 use std::sync::mpsc::SyncSender;
 
@@ -7,13 +7,13 @@ use timeous_media::{Ending, FramePart};
 
 use crate::failure::Failure;
 
-/// What comes from a source.
+/// Item from a source.
 pub(crate) enum Input {
     /// A frame, or a part of one.
     Frame(Box<Captured>),
     /// The end, with what there is to say about it.
     End(Ending),
-    /// It cannot be read any further.
+    /// Error: the source cannot be read any further.
     Broken(Failure),
 }
 
@@ -21,14 +21,14 @@ pub(crate) enum Input {
 pub(crate) struct Captured {
     pub(crate) part: FramePart,
     pub(crate) timing: Timing,
-    /// Of which of several encodings it is.
+    /// Index of the encoding, where there are several.
     pub(crate) encoding: usize,
 }
 
-/// When a frame was captured.
+/// Capture time of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timing {
-    /// Whenever its time comes: it is of a file.
+    /// By the file's own pace.
     Paced,
     /// At this instant; and to be shown at another one, where the source says so.
     Live { captured: Instant, presented: Option<Instant> },

@@ -1,4 +1,4 @@
-//! What a reader leaves out of a source, told in lines.
+//! Messages about what a reader leaves out of a source.
 
 use timeous_media::LeftOut;
 

@@ -18,13 +18,13 @@ const CHUNK: usize = 64 * 1024;
 /// A writer hands a NAL unit over in one go: after so long without another byte it is whole. Doubled where that was wrong.
 const QUIET: Duration = Duration::from_millis(3);
 const MOST_QUIET: Duration = Duration::from_millis(200);
-/// What programs write at a time, ffmpeg for one: behind so much the next piece may be held up, and is waited for longer.
+/// Typical size of one write, ffmpeg's for example: behind that the next write may be held up.
 const PIECE: usize = 32 * 1024;
 const HELD_UP: Duration = Duration::from_millis(8);
 /// A source that has said nothing for so long is told of.
 const SILENT: Duration = Duration::from_secs(3);
 
-/// Whether what is read comes when it is made: a pipe, a socket or a terminal, and not a file.
+/// Whether a descriptor is live: a pipe, a socket or a terminal, and not a file.
 pub(super) fn is_live(from: &impl AsFd) -> bool {
     fstat(from).is_ok_and(|stat| !FileType::from_raw_mode(stat.st_mode).is_file())
 }

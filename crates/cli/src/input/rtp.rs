@@ -13,21 +13,21 @@ use super::left_out::LeftOutWatch;
 use crate::failure::Failure;
 use crate::notice::{Limited, tell};
 
-/// How long RTP packets that come out of order are waited for.
+/// Longest wait for RTP packets out of order.
 const REORDERING: Duration = Duration::from_millis(60);
 /// A source that has said nothing for so long is told of.
 const SILENT: Duration = Duration::from_secs(3);
-/// How long at most nothing is looked at.
+/// Longest wait between two looks.
 const TICK: Duration = Duration::from_millis(200);
 /// The largest datagram.
 const LARGEST: usize = 1 << 16;
 
-/// What is known of an RTP source before it is heard.
+/// Properties of an RTP source that are known in advance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RtpSource {
-    /// Its payload type.
+    /// Payload type.
     pub(crate) payload_type: Option<u8>,
-    /// Its parameter sets, where they do not travel with the pictures.
+    /// Parameter sets, where they do not travel with the pictures.
     pub(crate) parameter_sets: Vec<Vec<u8>>,
 }
 

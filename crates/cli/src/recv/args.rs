@@ -1,4 +1,4 @@
-//! What `timeous recv` is told on its command line.
+//! Command line of `timeous recv`.
 
 use clap::Args;
 use timeous::core::Duration;

@@ -22,7 +22,7 @@ const MOST_CALLERS: usize = 256;
 /// Recordings whose callers were lost and may come back; beyond that, the oldest are completed.
 const MOST_PARKED: usize = 64;
 
-/// Whether the sink has a place for more than one stream.
+/// Whether the sink's name has room for more than one stream (`%n`).
 pub(super) fn are_several(place: &Place) -> bool {
     matches!(place, Place::File(path) if path.contains("%n"))
 }
@@ -77,7 +77,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the threads of all callers share.
+/// State shared by the threads of all callers.
 struct Shared {
     args: RecvArgs,
     latency: timeous::core::Duration,
@@ -85,7 +85,7 @@ struct Shared {
     meter: Meter,
     /// Recordings whose callers were lost, by their synchronisation source: a sender that comes back has the same.
     parked: Mutex<BTreeMap<u32, (Screen, Fields)>>,
-    /// Why none can go on.
+    /// Failure that ends all of them.
     failed: Mutex<Option<Failure>>,
     interrupt: Interrupt,
 }

@@ -1,4 +1,4 @@
-//! What a receiver makes of packets: a playout, the sink behind it, and what is counted and told of both.
+//! Playout of a received stream, the sink behind it, their statistics and messages.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,11 +14,11 @@ use crate::meter::{Fields, Meter, record};
 use crate::notice::{Limited, tell};
 use crate::output::Output;
 
-/// How long at most nothing is looked at.
+/// Longest wait between two looks.
 const TICK: Duration = Duration::from_millis(100);
-/// How often the sender is told the terms.
+/// Interval at which terms are sent.
 const REPORTS: Duration = Duration::from_millis(500);
-/// How often it is asked for a keyframe: a round trip has to pass, and an encoder has to make it.
+/// Least interval of keyframe requests: a round trip and the encoder's work.
 const KEYFRAMES: Duration = Duration::from_millis(500);
 /// A stream of which nothing can be decoded for so long is told of.
 const UNDECODABLE: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ const UNDECODABLE: Duration = Duration::from_secs(2);
 const LATE_PERCENT: u64 = 20;
 const LATE_OVER: Duration = Duration::from_secs(5);
 
-/// What became of the frames of which something came.
+/// Frame and packet counts, for statistics.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Counts {
@@ -51,7 +51,7 @@ pub(super) struct Screen {
     output: Output,
     frames: Journal,
     counts: Counts,
-    /// What this end asks for.
+    /// Latency that this end asks for.
     latency: Duration,
     refused: Limited,
     next_report: Instant,
@@ -116,7 +116,7 @@ impl Screen {
         self.next_report = Instant::ZERO;
     }
 
-    /// When something is to be done at the latest.
+    /// Next instant at which something is due.
     pub(super) fn due(&self) -> Instant {
         let tick = clock::now() + TICK;
         self.playout.poll_timeout().map_or(tick, |due| due.min(tick))
@@ -145,7 +145,7 @@ impl Screen {
         }
     }
 
-    /// What the sender is to be told now.
+    /// Control messages that are due.
     pub(super) fn control(&mut self) -> Vec<Control> {
         let now = clock::now();
         let mut messages = Vec::new();

@@ -9,10 +9,10 @@ use crate::interrupt::Interrupt;
 use crate::meter::{Fields, Meter, record};
 use crate::notice::tell;
 
-/// How long at a time a caller is waited for.
+/// Longest single wait for a caller.
 pub(super) const WAIT: Duration = Duration::from_millis(200);
 
-/// Why a stream is over.
+/// Reason for a stream's end.
 pub(super) enum End {
     /// The stream's own end.
     Stream(Failure),

@@ -12,13 +12,13 @@ use crate::journal::{Entry, Journal, fate_name};
 use crate::notice::{Limited, tell};
 use crate::source::Due;
 
-/// How often the sender's clock and the terms are told.
+/// Interval of sender reports and terms.
 const REPORTS: Duration = Duration::from_secs(1);
-/// How long at a time a full ring is waited for.
+/// Longest single wait for room in the ring.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How often the path is looked at.
+/// Interval at which the path is sampled.
 const LOOKS: Duration = Duration::from_millis(100);
-/// Over how many looks the shortest way counts: two seconds of them.
+/// Samples of the way that are kept: two seconds of them.
 const WAYS: usize = 20;
 
 /// A receiver that is connected.
@@ -31,7 +31,7 @@ pub(super) struct Link {
     /// The larger of what both ends ask for.
     latency: Duration,
     way: Way,
-    /// Whether it has had an entry point: before one it could decode nothing.
+    /// Whether an entry point was sent: a decoder can do nothing before one.
     has_entered: bool,
     /// The frame of which it has had the first part.
     frame: Option<u32>,
@@ -42,7 +42,7 @@ pub(super) struct Link {
     is_over: bool,
 }
 
-/// What became of frames at this end.
+/// Frame counts of a receiver.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinkCounts {
     pub(super) frames: u64,
@@ -51,11 +51,10 @@ pub(super) struct LinkCounts {
     pub(super) skipped: u64,
 }
 
-/// How long a packet is under way to the receiver at the least, as the receiver's clock has it: what its playout adds to
-/// the latency.
+/// Shortest one-way delay by the receiver's clock: its playout adds this to the latency.
 #[derive(Default)]
 struct Way {
-    /// Of the last looks.
+    /// Latest samples.
     recent: std::collections::VecDeque<Duration>,
     next_look: Instant,
     /// By how much the promptest frames came later than the receiver's clock has it.
@@ -103,7 +102,7 @@ impl Link {
         }
     }
 
-    /// Who is at the other end, for people.
+    /// Name of the other end, for people.
     pub(super) fn name(&self) -> String {
         self.peer.map_or_else(|| "the receiver".to_owned(), |peer| peer.to_string())
     }
@@ -153,7 +152,7 @@ impl Link {
         Ok(())
     }
 
-    /// When a frame is shown, on this end's clock: after the latency, on top of the shortest way.
+    /// Playout instant of a frame on this end's clock: latency after capture, on top of the shortest way.
     fn deadline(&self, captured: Instant) -> Option<Instant> {
         self.sender.options().has_deadlines().then(|| captured + self.latency + self.way.known)
     }
@@ -230,7 +229,7 @@ impl Link {
         }
     }
 
-    /// Whether the receiver can decode nothing before the next entry point; told once.
+    /// Whether the receiver asked for a keyframe since the last call.
     pub(super) fn take_wants_keyframe(&mut self) -> bool {
         std::mem::take(&mut self.wants_keyframe)
     }

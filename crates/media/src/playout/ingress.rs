@@ -7,14 +7,14 @@ use crate::error::RtpError;
 
 /// Packets of a new source in a row before it takes the place of one that has fallen silent (RFC 3550 §A.1).
 const PROBATION: usize = 2;
-/// How long the old one must have been silent meanwhile: two sources that send to one port do not take turns.
+/// Silence of the old source before another takes over: two sources on one port do not take turns.
 const SILENCE: Duration = Duration::from_millis(100);
 /// Packets that are kept while a new source is on probation: its first keyframe is among them.
 const MOST_KEPT: usize = 512;
 /// Payload types that a codec without a number of its own may have (RFC 3551 §3).
 const DYNAMIC: [std::ops::RangeInclusive<u8>; 2] = [96..=127, 35..=63];
 
-/// What is to be done with a packet.
+/// Decision about a packet.
 #[derive(Debug)]
 pub(super) enum Admission {
     /// It belongs to the stream.

@@ -1,4 +1,4 @@
-//! Whether a frame can be decoded, by what its sender said of it.
+//! Decodability of frames by their descriptors.
 
 use std::collections::BTreeSet;
 

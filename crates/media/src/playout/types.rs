@@ -1,11 +1,11 @@
-//! What a playout is told, and what it gives out.
+//! Configuration of a playout, and its output: frames, counts, events.
 
 use timeous_core::{Duration, Instant};
 
 use crate::clock::ClockChange;
 use crate::frame::{FrameKind, FrameRate};
 
-/// When frames are given out.
+/// Release policy: when frames are given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Release {
     /// At a constant delay after their capture: the latency, on top of the shortest way.
@@ -18,20 +18,20 @@ pub enum Release {
     AsTheyCome,
 }
 
-/// How a stream is played out.
+/// Configuration of a playout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlayoutConfig {
     /// From capture to screen, on top of the shortest time that a packet is under way.
     pub latency: Duration,
-    /// When frames are given out.
+    /// Release policy.
     pub release: Release,
     /// The payload type to play; without one, the first that carries H.264.
     pub payload_type: Option<u8>,
     /// The source to play; without one, the first that is heard, and after it whichever takes its place.
     pub ssrc: Option<u32>,
-    /// How much may wait, in bytes of payload; a frame that does not fit is given up.
+    /// Bound on waiting payload, in bytes; a frame beyond it is given up.
     pub buffer_bytes: usize,
-    /// How many packets may wait.
+    /// Bound on waiting packets.
     pub buffer_packets: usize,
 }
 
@@ -48,7 +48,7 @@ impl PlayoutConfig {
         }
     }
 
-    /// The same, with frames given out at other times.
+    /// Same configuration with another release policy.
     #[must_use]
     pub fn released(self, release: Release) -> Self {
         Self { release, ..self }
@@ -58,12 +58,12 @@ impl PlayoutConfig {
 /// A frame to decode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlayoutFrame {
-    /// Its NAL units as a byte stream, with the parameter sets that a decoder has not been given yet.
+    /// NAL units as a byte stream (Annex B), with parameter sets that the decoder has not had yet.
     pub annexb: Vec<u8>,
-    /// Its RTP timestamp.
+    /// RTP timestamp.
     pub rtp_timestamp: u32,
-    /// When it is shown, in 90 kHz, without wrap-around: on one clock for all that is given out, whatever became of the
-    /// source's clock and however often the source began anew.
+    /// Presentation time in 90 kHz ticks, without wrap-around: on one timeline over steps of the source's clock
+    /// and restarts of the source.
     pub ticks: i64,
     /// Decoding time in the same unit, for containers: each frame's is above that of the frame before it.
     pub decode_ticks: i64,
@@ -73,16 +73,16 @@ pub struct PlayoutFrame {
     pub kind: FrameKind,
     /// Whether later frames refer to it.
     pub reference: bool,
-    /// When its source handed it over, by the local clock: the shortest way included.
+    /// Capture instant by the local clock, the shortest way included.
     pub captured_at: Instant,
-    /// Its presentation time by the local clock, as far as its timestamp can be trusted: where pictures are shown in
-    /// another order than they are decoded, some have one after their capture.
+    /// Presentation instant by the local clock: after the capture for pictures that are shown in another order
+    /// than they are decoded.
     pub presented_at: Instant,
-    /// When its first packet came.
+    /// Arrival of its first packet.
     pub arrived_at: Instant,
-    /// When its last packet came.
+    /// Arrival of its last packet.
     pub completed_at: Instant,
-    /// When it is to be shown.
+    /// Playout instant.
     pub playout_at: Instant,
 }
 
@@ -91,19 +91,19 @@ pub struct PlayoutFrame {
 pub struct PacketStats {
     /// Taken, late ones included.
     pub received: u64,
-    /// Seen before.
+    /// Duplicates.
     pub duplicate: u64,
-    /// Whose sequence number has not come, and is waited for no longer.
+    /// Lost: waited for no longer.
     pub lost: u64,
-    /// That came when they were waited for no longer.
+    /// Late: arrived when they were waited for no longer.
     pub late: u64,
-    /// That were refused with an [`RtpError`](crate::RtpError).
+    /// Refused with an [`RtpError`](crate::RtpError).
     pub refused: u64,
     /// Not packets, but times that the sender started anew.
     pub restarts: u64,
 }
 
-/// What the pictures of a stream are like, by its parameter sets.
+/// Picture format of a stream, by its parameter sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PictureFormat {
     /// The codec's name in SDP.
@@ -123,7 +123,7 @@ impl std::fmt::Display for PictureFormat {
     }
 }
 
-/// Something that people want to know of a stream.
+/// Notable event in a stream, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlayoutEvent {
     /// Pictures of this kind begin.

@@ -20,16 +20,16 @@ const UNKNOWN: u32 = u32::MAX;
 /// A message between the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// What time it is at the sender: the same instant on its wall clock (NTP format) and on the media's.
+    /// Sender report: one instant on the sender's wall clock (NTP format) and on the media clock.
     SenderClock {
-        /// Whose.
+        /// Synchronisation source of the sender.
         ssrc: u32,
         /// The wall clock, seconds since 1900 and their fraction, 32 bits each.
         ntp: u64,
         /// The media clock.
         timestamp: u32,
     },
-    /// What an end asks for, and what a receiver has seen.
+    /// Terms of an end: latency wanted, delay seen.
     Terms {
         /// The latency that this end wants: the larger of both counts.
         latency: Duration,
@@ -38,7 +38,7 @@ pub enum Control {
     },
     /// The receiver can decode nothing before the next entry point (picture loss indication, RFC 4585 §6.3.1).
     KeyframeWanted {
-        /// Of which source.
+        /// Synchronisation source that is wanted.
         ssrc: u32,
     },
 }
@@ -49,7 +49,7 @@ pub fn is_control(packet: &[u8]) -> bool {
 }
 
 impl Control {
-    /// It as an RTCP packet.
+    /// Writes an RTCP packet.
     pub fn write(&self) -> Vec<u8> {
         match *self {
             Self::SenderClock { ssrc, ntp, timestamp } => {

@@ -14,23 +14,23 @@ const ENTRY: u8 = 0x80;
 const QUEUED: u8 = 0x40;
 const COUNT: u8 = 0x07;
 
-/// What travels with a frame.
+/// Frame descriptor: number, capture time and references of a frame.
 ///
 /// ```text
 /// frame number 16 | capture offset 24, signed, 90 kHz | flags 5, count 3 | distance back to each reference, 8 each
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FrameDescriptor {
-    /// Its number in decoding order, modulo 2^16.
+    /// Frame number in decoding order, modulo 2^16.
     pub frame: u16,
-    /// When the source handed it over, less its RTP timestamp, in ticks: pictures that wait for others to be decoded
-    /// are shown in another order than they are handed over.
+    /// Capture time less RTP timestamp, in 90 kHz ticks: not zero for pictures that are shown in another order than
+    /// they are captured.
     pub capture_offset: i32,
     /// Whether a decoder can begin with it.
     pub is_entry: bool,
-    /// Whether others of the stream waited to be sent when it was handed over: then its delay is not the path's.
+    /// Whether other packets of the stream were queued at the hand-over: its delay is not the path's then.
     pub is_queued: bool,
-    /// How many frames back those are that it refers to; zero for one that is too far back to be told.
+    /// Distances to the referenced frames, in frames; zero for one that is too far back.
     pub references: Distances,
 }
 

@@ -31,14 +31,14 @@ pub struct PacketizerConfig {
     pub descriptors: bool,
 }
 
-/// When a frame is of: on the RTP clock of its sender, counted from the stream's beginning.
+/// Times of a frame on its sender's RTP clock, counted from the stream's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Stamp {
-    /// When it is shown, in ticks; no two frames have the same.
+    /// Presentation time in ticks, unique to the frame.
     pub presentation: u64,
-    /// When the source handed it over, in ticks.
+    /// Capture time in ticks.
     pub capture: u64,
-    /// Whether others waited to be sent at that instant.
+    /// Whether other packets were queued at that instant.
     pub is_queued: bool,
 }
 
