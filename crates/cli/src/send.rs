@@ -233,11 +233,32 @@ impl<'a> Streaming<'a> {
                     }
                 }
                 Next::NotYet => {}
-                Next::End => break,
+                Next::End => return self.wait_with_backlog(),
             }
             self.look()?;
         }
         Ok(())
+    }
+
+    /// The source has ended. If it was over before its receiver had answered, what is not too old yet is kept for one.
+    fn wait_with_backlog(&mut self) -> Result<(), Failure> {
+        while !self.backlog.is_empty() && !self.is_backlog_stale() && !self.interrupt.is_set() {
+            self.connect()?;
+            if self.links.is_empty() {
+                self.outlet.wait(TICK);
+            }
+        }
+        self.drop_backlog();
+        Ok(())
+    }
+
+    fn is_backlog_stale(&self) -> bool {
+        self.backlog.front().is_some_and(|first| first.captured + self.latency < clock::now())
+    }
+
+    fn drop_backlog(&mut self) {
+        self.counts.frames_not_sent += self.backlog.iter().filter(|due| due.part.first).count() as u64;
+        self.backlog.clear();
     }
 
     /// Takes in who has connected.
@@ -274,10 +295,8 @@ impl<'a> Streaming<'a> {
             return self.send(&due);
         }
         let is_entry = due.part.first && due.part.frame.entry.is_some();
-        let is_stale = self.backlog.front().is_some_and(|first| first.captured + self.latency < clock::now());
-        if is_entry || is_stale {
-            self.counts.frames_not_sent += self.backlog.iter().filter(|due| due.part.first).count() as u64;
-            self.backlog.clear();
+        if is_entry || self.is_backlog_stale() {
+            self.drop_backlog();
         }
         if is_entry || !self.backlog.is_empty() {
             self.backlog.push_back(due);

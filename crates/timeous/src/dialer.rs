@@ -17,6 +17,8 @@ use crate::uri::{Uri, UriError};
 /// Wait after the first failure. Each further wait is twice as long, up to [`Reconnect::LONGEST`]: somebody who looks on has a
 /// picture again soon after a short break, and a long one costs a call in five seconds.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
+/// Longest wait for a receiver that serves another caller: it answers at once, and may be free at any moment.
+const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// Share by which a wait is longer or shorter at random, in percent, so that callers that lost one receiver do not call it
 /// together.
 const JITTER_PERCENT: u64 = 10;
@@ -199,7 +201,8 @@ impl Caller {
         };
         match &mut self.backoff {
             Some(backoff) if error.culprit() != Culprit::Caller => {
-                let again_in = backoff.next();
+                let limit = if matches!(error, Error::Busy { .. }) { BUSY_WAIT } else { backoff.longest };
+                let again_in = backoff.next_within(limit);
                 shared.tell(DialEvent::Failed { error, again_in });
                 shared.sleep(Some(clock::now() + again_in), || false)
             }
@@ -245,7 +248,11 @@ impl Backoff {
     }
 
     fn next(&mut self) -> Duration {
-        let wait = self.next;
+        self.next_within(self.longest)
+    }
+
+    fn next_within(&mut self, limit: Duration) -> Duration {
+        let wait = self.next.min(limit);
         self.next = (wait * 2).min(self.longest);
         let percent = 100 - JITTER_PERCENT + self.rng.below(2 * JITTER_PERCENT + 1);
         wait * percent / 100
@@ -286,5 +293,7 @@ mod tests {
         assert!(backoff.next() <= Duration::from_millis(275));
         let mut short = Backoff::new(Duration::from_millis(100), Rng::from_seed(7));
         assert!((0..9).all(|_| short.next() <= Duration::from_millis(110)));
+        let mut busy = Backoff::new(Reconnect::LONGEST, Rng::from_seed(7));
+        assert!((0..9).all(|_| busy.next_within(BUSY_WAIT) <= BUSY_WAIT * 110 / 100));
     }
 }

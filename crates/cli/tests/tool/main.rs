@@ -1,15 +1,25 @@
 //! The tool from outside: real processes, real sockets, other people's programs at both ends.
 
 mod adapt;
+mod callers;
 mod deaths;
+mod feeder;
+mod field;
 mod input;
+mod lives;
 mod native;
+mod pictures;
 mod pipeline;
 mod promise;
+mod recorded;
+mod relay;
 mod roles;
+mod rtp_source;
 mod seeing;
 mod sinks;
 mod statistics;
 mod support;
 mod tcp;
 mod tshark;
+mod viewer;
+mod watched;

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use timeous::clock;
-use timeous::core::Duration;
+use timeous::core::{Duration, Instant};
 use timeous_media::{Ending, Frame, FrameReader};
 
 /// What tshark may not find in packets of DCCP. Options 125 and 126 are ours, of those that RFC 4340 §19.3 reserves for
@@ -30,6 +30,26 @@ pub(crate) fn skip(test: &str, needs: &str) {
 pub(crate) fn nap() {
     #[expect(clippy::disallowed_methods, reason = "another process is waited for, and it has nothing to wait on")]
     std::thread::sleep(std::time::Duration::from_millis(20));
+}
+
+/// Sleeps until an instant.
+#[expect(clippy::disallowed_methods, reason = "a source has a rate of its own")]
+pub(crate) fn sleep_until(at: Instant) {
+    std::thread::sleep(at.saturating_since(clock::now()).into());
+}
+
+pub(crate) fn sleep(time: Duration) {
+    sleep_until(clock::now() + time);
+}
+
+/// Runs cases that mostly wait side by side, each on a thread that has its name.
+#[track_caller]
+pub(crate) fn side_by_side(cases: &[(&str, fn())]) {
+    let start = |&(name, case): &(&str, fn())| std::thread::Builder::new().name(name.to_owned()).spawn(case).unwrap();
+    let threads: Vec<_> = cases.iter().map(start).collect();
+    let ended = cases.iter().zip(threads).map(|((name, _), thread)| (name, thread.join()));
+    let failed: Vec<&&str> = ended.filter(|(_, result)| result.is_err()).map(|(name, _)| name).collect();
+    assert!(failed.is_empty(), "{failed:?} failed, of {} cases", cases.len());
 }
 
 /// Waits until `done`, or fails.
@@ -84,6 +104,42 @@ impl Running {
     /// Its standard output, if it was piped: as the input of another.
     pub(crate) fn output(&mut self) -> Stdio {
         self.child.stdout.take().expect("it is piped, and was not taken").into()
+    }
+
+    /// The same, to be read here.
+    pub(crate) fn read(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("it is piped, and was not taken")
+    }
+
+    /// Its standard input, if it was piped.
+    pub(crate) fn write(&mut self) -> ChildStdin {
+        self.child.stdin.take().expect("it is piped, and was not taken")
+    }
+
+    /// Waits until it says this on standard error.
+    #[track_caller]
+    pub(crate) fn until_it_says(&mut self, what: &str) {
+        let end = clock::now() + PATIENCE;
+        while !self.errors().contains(what) {
+            let errors = self.errors();
+            assert!(clock::now() < end, "{} does not say '{what}', but: {errors}", self.name);
+            assert!(self.is_alive() || self.errors().contains(what), "{} ended: {errors}", self.name);
+            nap();
+        }
+    }
+
+    /// Ends it as its user does. Not by SIGINT: a shell without a terminal has its background jobs ignore that.
+    #[track_caller]
+    pub(crate) fn stop(&mut self) -> String {
+        self.signal(Signal::TERM);
+        self.ends_with(0)
+    }
+
+    /// Kills it: it can do nothing more.
+    #[track_caller]
+    pub(crate) fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.end();
     }
 
     pub(crate) fn errors(&self) -> String {
@@ -213,6 +269,17 @@ pub(crate) fn size(path: &str) -> u64 {
 /// Whether a program can be run.
 pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program).arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+/// A moving picture as H.264 out of x264, 25 frames a second; none where ffmpeg is not there.
+pub(crate) fn encode(size: &str, frames: usize, x264: &str) -> Option<Vec<u8>> {
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", &format!("testsrc2=size={size}:rate=25")]);
+    ffmpeg.args(["-frames:v", &frames.to_string(), "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"]);
+    ffmpeg.args(["-threads", "1", "-x264-params", x264, "-f", "h264", "-"]);
+    let made = ffmpeg.stdin(Stdio::null()).output().ok()?;
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Some(made.stdout)
 }
 
 /// `ffmpeg` that decodes what comes, and says nothing unless something is wrong with it.

@@ -1,0 +1,127 @@
+//! A stream from a sender to a receiver that a viewer watches.
+
+use std::process::Stdio;
+
+use serde_json::{Map, Value};
+use timeous::clock;
+
+use crate::feeder::Sent;
+use crate::pictures::{Picture, first_slice};
+use crate::support::{Files, Running, command, decoder, free_port, is_installed, skip};
+use crate::viewer::{Seen, Viewer};
+
+/// Time from capture to picture that both ends of a watched stream ask for, in milliseconds.
+pub(crate) const LATENCY_MS: u64 = 300;
+
+/// A receiver that listens for one stream, and its viewer.
+pub(crate) struct Watched {
+    pub(crate) files: Files,
+    pub(crate) port: u16,
+    pub(crate) receiver: Running,
+    viewer: Viewer,
+}
+
+/// What came of it.
+pub(crate) struct Outcome {
+    pub(crate) files: Files,
+    pub(crate) seen: Seen,
+    /// What the receiver said.
+    pub(crate) said: String,
+    /// The receiver's last statistics.
+    pub(crate) stats: Map<String, Value>,
+}
+
+impl Watched {
+    pub(crate) fn start() -> Self {
+        Self::start_at(free_port(), "reconnect=off")
+    }
+
+    pub(crate) fn start_at(port: u16, options: &str) -> Self {
+        let files = Files::new();
+        let uri = format!("timeous://127.0.0.1:{port}?mode=listener&latency={LATENCY_MS}ms&{options}");
+        let mut receive = command(&["recv", &uri, "-", "--stats", &files.path("stats.json")]);
+        receive.args(["--frames", &files.path("frames.csv")]).stdout(Stdio::piped());
+        let mut receiver = Running::start(receive);
+        let viewer = Viewer::start(receiver.read());
+        receiver.until_it_says("listening at");
+        Self { files, port, receiver, viewer }
+    }
+
+    /// A sender to its port.
+    pub(crate) fn send(&self, source: &str, options: &[&str]) -> Running {
+        send_to(self.port, source, options)
+    }
+
+    /// A sender that reads RTP at a port, once it is connected.
+    pub(crate) fn send_rtp(&mut self, port: u16, options: &[&str]) -> Running {
+        let sender = self.send(&format!("udp://127.0.0.1:{port}"), options);
+        self.receiver.until_it_says("connected");
+        sender
+    }
+
+    /// A sender that reads a pipe, once it is connected to the receiver, which may be behind another port.
+    pub(crate) fn send_pipe(&mut self, port: u16) -> Running {
+        let sender = send_to(port, "-", &[]);
+        self.receiver.until_it_says("connected");
+        sender
+    }
+
+    /// Waits for the end of the stream.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> Outcome {
+        let said = self.receiver.ends_with(0);
+        let stats = last_record(&self.files.path("stats.json"));
+        Outcome { files: self.files, seen: self.viewer.end(), said, stats }
+    }
+}
+
+/// A sender that calls this port. Its standard input is a pipe.
+pub(crate) fn send_to(port: u16, source: &str, options: &[&str]) -> Running {
+    let uri = format!("timeous://127.0.0.1:{port}?latency={LATENCY_MS}ms");
+    let mut send = command(&[&["send", source, &uri], options].concat());
+    send.stdin(Stdio::piped());
+    Running::start(send)
+}
+
+/// Pictures of a file as if they had been sent just now.
+pub(crate) fn as_sent(pictures: &[Picture]) -> Vec<Sent> {
+    let at = clock::now();
+    pictures.iter().map(|picture| Sent { slice: first_slice(picture).to_vec(), at }).collect()
+}
+
+/// The last record of statistics in JSON.
+pub(crate) fn last_record(path: &str) -> Map<String, Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    serde_json::from_str(text.lines().last().expect("there is a record")).unwrap()
+}
+
+impl Outcome {
+    /// Every picture that was sent came, and nothing else.
+    #[track_caller]
+    pub(crate) fn assert_whole(&self, sent: &[Sent]) {
+        let seen: Vec<Vec<u8>> = self.seen.pictures().into_iter().map(|seen| seen.slice).collect();
+        let sent: Vec<Vec<u8>> = sent.iter().map(|sent| sent.slice.clone()).collect();
+        assert_eq!(seen.len(), sent.len(), "{} {:?}", self.said, self.stats);
+        assert!(seen == sent, "the pictures came in another order");
+        self.assert_counts(sent.len());
+    }
+
+    /// The receiver counts so many frames that were shown, and none that was not.
+    #[track_caller]
+    pub(crate) fn assert_counts(&self, shown: usize) {
+        let counts = ["framesDecodable", "framesLate", "framesIncomplete", "framesReferenceMissing"];
+        let counts = counts.map(|name| self.stats[name].as_u64().unwrap());
+        assert_eq!(counts, [shown as u64, 0, 0, 0], "shown, late, incomplete, without their reference: {}", self.said);
+    }
+
+    /// ffmpeg decodes what the viewer saw without a word.
+    #[track_caller]
+    pub(crate) fn assert_decodes(&self, test: &str) {
+        let path = self.files.write("seen.h264", &self.seen.stream);
+        if !is_installed("ffmpeg") {
+            return skip(test, "ffmpeg");
+        }
+        let said = Running::start(decoder(&["-f", "h264", "-i", &path, "-f", "null", "-"])).ends_with(0);
+        assert_eq!(said, "");
+    }
+}
