@@ -88,7 +88,8 @@ fn seven_honest_callers_beside_three_others_are_recorded_whole() {
     receiver.end();
     let said = receiver.errors();
     assert!(!said.contains("panicked"), "{said}");
-    let made = (1..=10).map(|number| files.path(&format!("out-{number}.mp4"))).filter(|path| std::fs::exists(path).unwrap());
+    let made =
+        (1..=10).map(|number| files.path(&format!("out-{number}.mp4"))).filter(|path| std::fs::exists(path).unwrap());
     let counts: Vec<usize> = made.map(|path| Recorded::mp4(&path).times.len()).collect();
     assert_eq!(counts, [75; 7], "{said}");
 }
@@ -126,7 +127,8 @@ fn receivers_that_join_late_or_stand_still_cost_the_others_nothing() {
     let (files, port) = (Files::new(), free_port());
     let pictures: Vec<_> = field_pictures(PLAIN).into_iter().cycle().take(200).collect();
     let source = files.write("source.h264", &pictures.iter().flat_map(annexb).collect::<Vec<u8>>());
-    let mut sender = timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?mode=listener&latency={LATENCY_MS}ms")]);
+    let mut sender =
+        timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?mode=listener&latency={LATENCY_MS}ms")]);
     sender.until_it_says("waiting for receivers");
     let receive = |name: &str| {
         let uri = format!("timeous://127.0.0.1:{port}?latency={LATENCY_MS}ms&reconnect=off");

@@ -287,12 +287,16 @@ fn a_clock_that_is_fast_by_a_hundredth_is_followed() {
 }
 
 fn a_source_that_starts_anew_goes_on() {
-    plain_rtp(&[], |_| {}, |source, index| {
-        if index == 37 {
-            (source.ssrc, source.sequence) = (2, 7);
-        }
-        FIRST + STEP * index
-    });
+    plain_rtp(
+        &[],
+        |_| {},
+        |source, index| {
+            if index == 37 {
+                (source.ssrc, source.sequence) = (2, 7);
+            }
+            FIRST + STEP * index
+        },
+    );
 }
 
 fn a_clock_that_is_set_by_an_hour_is_followed() {
@@ -306,12 +310,16 @@ fn a_timestamp_that_is_wrong_once_is_passed_over() {
 
 fn the_last_frame_before_a_pause_comes_at_once() {
     let pause = Duration::from_secs(4);
-    let (sent, outcome) = plain_rtp(&[], |_| {}, |_, index| {
-        if index == 37 {
-            sleep(pause);
-        }
-        FIRST + STEP * index + if index >= 37 { 4 * 90_000 } else { 0 }
-    });
+    let (sent, outcome) = plain_rtp(
+        &[],
+        |_| {},
+        |_, index| {
+            if index == 37 {
+                sleep(pause);
+            }
+            FIRST + STEP * index + if index >= 37 { 4 * 90_000 } else { 0 }
+        },
+    );
     let (_, last) = outcome.seen.delays(&sent)[36];
     assert_near("the delay of the last frame before the pause", last, Duration::from_millis(LATENCY_MS));
 }
@@ -338,17 +346,25 @@ fn audio(source: &mut RtpSource, payload_type: u8, index: u32) {
 }
 
 fn audio_of_a_static_type_at_the_same_port_is_passed_over() {
-    plain_rtp(&[], |source| source.payload_type = 97, |source, index| {
-        audio(source, 0, index);
-        FIRST + STEP * index
-    });
+    plain_rtp(
+        &[],
+        |source| source.payload_type = 97,
+        |source, index| {
+            audio(source, 0, index);
+            FIRST + STEP * index
+        },
+    );
 }
 
 fn audio_of_a_dynamic_type_at_the_same_port_is_passed_over_with_pt() {
-    plain_rtp(&["--pt", "97"], |source| source.payload_type = 97, |source, index| {
-        audio(source, 96, index);
-        FIRST + STEP * index
-    });
+    plain_rtp(
+        &["--pt", "97"],
+        |source| source.payload_type = 97,
+        |source, index| {
+            audio(source, 96, index);
+            FIRST + STEP * index
+        },
+    );
 }
 
 fn parameter_sets_out_of_an_sdp_file_are_used() {
