@@ -60,6 +60,9 @@ pub(crate) struct CameraArgs {
     /// In place of the comparison: the latency of Timeous itself over an idle link, with playout=immediate
     #[arg(long, conflicts_with_all = ["links", "seeds"])]
     idle: bool,
+    /// More for the URIs of Timeous at both ends, such as controller=bbr
+    #[arg(long, value_name = "KEYS")]
+    stream: Option<String>,
     /// Print the table as JSON
     #[arg(long)]
     json: bool,
@@ -122,7 +125,8 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     fn take<'a>(&'a self, clip: &'a Clip, is_immediate: bool) -> Take<'a> {
-        let terms = Terms { latency: self.args.latency, is_immediate };
+        let keys = self.args.stream.as_deref().map(|keys| format!("&{keys}")).unwrap_or_default();
+        let terms = Terms { latency: self.args.latency, is_immediate, keys };
         Take { timeous: self.timeous, raw: self.raw, clip, terms, stop: self.stop }
     }
 
@@ -166,11 +170,13 @@ impl Stage<'_> {
             run
         };
         let outcomes = thread::scope(|scope| {
+            let one = &one;
             let started = Tool::ALL.map(|tool| scope.spawn(move || one(tool)));
             started.map(|run| run.join().expect("a run does not panic"))
         });
         let mut errors = Vec::new();
-        let runs = outcomes.into_iter().filter_map(|outcome| outcome.map_err(|error| errors.push(error)).ok()).collect();
+        let runs =
+            outcomes.into_iter().filter_map(|outcome| outcome.map_err(|error| errors.push(error)).ok()).collect();
         // One that was stopped says nothing of the reason.
         errors.sort_by_key(|error| matches!(error, DemoError::Interrupted));
         errors.into_iter().next().map_or(Ok(runs), Err)

@@ -164,7 +164,10 @@ fn list(experiments: &[&dyn Experiment]) {
         "demo", "real"
     );
     println!("{:<16}{:<16}a live encoder over a link whose rate falls to a third and comes back", "adapt", "real");
-    println!("{:<16}{:<16}a live camera by Timeous and by SRT over seven links: frames and their delay", "camera", "real");
+    println!(
+        "{:<16}{:<16}a live camera by Timeous and by SRT over seven links: frames and their delay",
+        "camera", "real"
+    );
     println!("{:<16}{:<16}kernel TCP through loss and reordering, every byte checked", "soak", "real");
     println!(
         "{:<16}{:<16}one trace over one link by Timeous, UDP, TCP, SRT, RIST, SCTP, QUIC, WebRTC",

@@ -33,7 +33,7 @@ const DATAGRAM: usize = 7 * 188;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What a run needs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Take<'a> {
     /// The tool `timeous`.
     pub(crate) timeous: &'a Path,
@@ -69,8 +69,7 @@ impl Take<'_> {
         let log = |program: &str| self.raw.join(format!("{name}-{program}.log"));
         let program = tool.program(self.timeous);
 
-        let mut link =
-            Process::start("the link", self.timeous, &self.link_words(way, port, &files)?, &log("emulate"))?;
+        let mut link = Process::start("the link", self.timeous, &self.link_words(way, port, &files)?, &log("emulate"))?;
         let entry = link.wait_until(SOON, self.stop, |link| Ok(listening_at(&link.said()?)))?;
         let begin = clock::now() + LEAD;
         let words = tool.receiver(&self.terms, port, out, &files);

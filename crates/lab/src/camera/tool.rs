@@ -17,12 +17,14 @@ pub(crate) enum Tool {
 pub(crate) const SRT: &str = "srt-live-transmit";
 
 /// Options of both ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     /// Latency of the receiver's buffer.
     pub(crate) latency: Duration,
     /// Whether frames are given out as soon as they can be decoded.
     pub(crate) is_immediate: bool,
+    /// More for the URIs of Timeous: nothing, or keys that begin with `&`.
+    pub(crate) keys: String,
 }
 
 impl Tool {
@@ -55,11 +57,11 @@ impl Tool {
 
     /// Words for the receiver, which listens at `port`; SRT's gives what comes to `out`. `files` begins its files' names.
     pub(crate) fn receiver(self, terms: &Terms, port: u16, out: u16, files: &str) -> Vec<String> {
-        let latency = terms.latency.as_millis();
+        let (latency, keys) = (terms.latency.as_millis(), &terms.keys);
         let playout = if terms.is_immediate { "&playout=immediate" } else { "" };
         words(&match self {
             Self::Timeous => format!(
-                "recv timeous://127.0.0.1:{port}?mode=listener&reconnect=off&latency={latency}{playout} - --quiet"
+                "recv timeous://127.0.0.1:{port}?mode=listener&reconnect=off&latency={latency}{playout}{keys} - --quiet"
             ),
             Self::Srt => {
                 format!("-loglevel:error srt://127.0.0.1:{port}?mode=listener&latency={latency} udp://127.0.0.1:{out}")
@@ -71,9 +73,9 @@ impl Tool {
 
     /// Words for the sender, which calls `port`; SRT's takes what comes to `input`.
     pub(crate) fn sender(self, terms: &Terms, port: u16, input: u16, files: &str) -> Vec<String> {
-        let latency = terms.latency.as_millis();
+        let (latency, keys) = (terms.latency.as_millis(), &terms.keys);
         words(&match self {
-            Self::Timeous => format!("send - timeous://127.0.0.1:{port}?latency={latency} --quiet"),
+            Self::Timeous => format!("send - timeous://127.0.0.1:{port}?latency={latency}{keys} --quiet"),
             Self::Srt => {
                 format!("-loglevel:error udp://127.0.0.1:{input} srt://127.0.0.1:{port}?mode=caller&latency={latency}")
             }
@@ -101,14 +103,19 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
 
+    fn terms_reach_srt(terms: &Terms) -> bool {
+        Tool::Srt.sender(terms, 1, 2, "f").join(" ").contains("ccid")
+    }
+
     #[test]
     fn both_tools_have_the_same_latency_at_both_ends() {
-        let terms = Terms { latency: Duration::from_millis(250), is_immediate: false };
+        let terms = Terms { latency: Duration::from_millis(250), is_immediate: false, keys: String::new() };
         for tool in Tool::ALL {
             assert!(tool.receiver(&terms, 1, 2, "f").join(" ").contains("latency=250"), "{tool:?}");
             assert!(tool.sender(&terms, 1, 2, "f").join(" ").contains("latency=250"), "{tool:?}");
         }
-        let terms = Terms { is_immediate: true, ..terms };
-        assert!(Tool::Timeous.receiver(&terms, 1, 2, "f")[1].ends_with("&playout=immediate"));
+        let terms = Terms { is_immediate: true, keys: "&ccid=3".to_owned(), ..terms };
+        assert!(Tool::Timeous.receiver(&terms, 1, 2, "f")[1].ends_with("&playout=immediate&ccid=3"));
+        assert!(Tool::Timeous.sender(&terms, 1, 2, "f")[2].ends_with("&ccid=3") && !terms_reach_srt(&terms));
     }
 }
