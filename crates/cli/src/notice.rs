@@ -35,18 +35,23 @@ impl Limited {
 
     /// Tells of one more of this kind.
     pub(crate) fn tell(&mut self, kind: &str) {
-        if let Some(line) = self.line(kind, clock::now()) {
+        self.tell_as(kind, kind);
+    }
+
+    /// The same in words that are not always alike.
+    pub(crate) fn tell_as(&mut self, kind: &str, words: &str) {
+        if let Some(line) = self.line(kind, words, clock::now()) {
             tell(line);
         }
     }
 
-    fn line(&mut self, kind: &str, now: Instant) -> Option<String> {
+    fn line(&mut self, kind: &str, words: &str, now: Instant) -> Option<String> {
         let Some(told) = self.kinds.get_mut(kind) else {
             if self.kinds.len() >= Self::MOST {
                 return None;
             }
             self.kinds.insert(kind.to_owned(), Told { next: now + INTERVAL, untold: 0 });
-            return Some(kind.to_owned());
+            return Some(words.to_owned());
         };
         told.untold += 1;
         if now < told.next {
@@ -54,7 +59,7 @@ impl Limited {
         }
         told.next = now + INTERVAL;
         let count = std::mem::take(&mut told.untold);
-        Some(format!("{kind} ({count} more)"))
+        Some(format!("{words} ({count} more)"))
     }
 }
 
@@ -66,9 +71,9 @@ mod tests {
     fn what_comes_often_is_told_now_and_then_with_its_count() {
         let mut limited = Limited::default();
         let at = |secs| Instant::ZERO + Duration::from_secs(secs);
-        assert_eq!(limited.line("late", at(0)).as_deref(), Some("late"));
-        assert_eq!(limited.line("late", at(1)), None);
-        assert_eq!(limited.line("lost", at(1)).as_deref(), Some("lost"));
-        assert_eq!(limited.line("late", at(6)).as_deref(), Some("late (2 more)"));
+        assert_eq!(limited.line("late", "late", at(0)).as_deref(), Some("late"));
+        assert_eq!(limited.line("late", "late", at(1)), None);
+        assert_eq!(limited.line("lost", "lost", at(1)).as_deref(), Some("lost"));
+        assert_eq!(limited.line("late", "late again", at(6)).as_deref(), Some("late again (2 more)"));
     }
 }

@@ -128,7 +128,7 @@ impl OneByOne {
             match ended {
                 Err(End::Sink(failure)) => break Err(failure),
                 _ if self.interrupt.is_set() => break Ok(()),
-                Ok(()) if !self.line.again() => break Ok(()),
+                Ok(()) if !self.line.again() => break self.screen.drain(&self.interrupt),
                 Err(End::Stream(failure)) if !self.line.again() => break Err(failure),
                 Ok(()) => tell(format_args!("the stream has ended: {}; waiting for the next", self.screen.summary())),
                 Err(End::Stream(failure)) => tell(format_args!("{failure}; waiting for the sender to come back")),

@@ -59,6 +59,8 @@ pub(crate) struct SendArgs {
     meter: MeterArgs,
 }
 
+/// Longest wait for a receiver's goodbye, beyond the latency, once the user wants to stop.
+const PARTING: Duration = Duration::from_secs(1);
 /// Longest wait between two looks at deliveries and statistics.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -155,6 +157,8 @@ struct Streaming<'a> {
     interrupt: Interrupt,
     counts: Counts,
     encoder: Option<Encoder>,
+    /// Statistics of the last receiver, if none is connected.
+    last: Option<timeous::Stats>,
     /// Close reason of the last receiver, if none is connected.
     lost: Option<CloseReason>,
     args: &'a SendArgs,
@@ -199,6 +203,7 @@ impl<'a> Streaming<'a> {
             interrupt: Interrupt::new().map_err(|error| Failure::Environment(error.to_string()))?,
             counts: Counts::default(),
             encoder,
+            last: None,
             lost: None,
             args,
         })
@@ -292,6 +297,8 @@ impl<'a> Streaming<'a> {
             self.sets.of(&due.part.frame.nals);
         }
         if !self.links.is_empty() {
+            // Receivers of a listener come and go.
+            self.lost = self.lost.take().filter(|_| !self.outlet.is_listener());
             return self.send(&due);
         }
         let is_entry = due.part.first && due.part.frame.entry.is_some();
@@ -354,6 +361,7 @@ impl<'a> Streaming<'a> {
                 return Err(timeous::Error::Closed(reason).into());
             }
             self.lost = Some(reason);
+            self.last = Some(link.sender.stats());
             let then = if self.outlet.is_listener() { "" } else { "; calling again" };
             tell(format_args!("{} is gone: {reason}{then}", link.name()));
             if !self.outlet.is_listener() {
@@ -390,10 +398,8 @@ impl<'a> Streaming<'a> {
             records.push((fields, line(&stats)));
         }
         if records.is_empty() {
-            records.push((
-                record(&[&timeous::Stats::default(), &self.counts_with(None)]),
-                "waiting for a receiver".to_owned(),
-            ));
+            let last = self.last.clone().unwrap_or_default();
+            records.push((record(&[&last, &self.counts_with(None)]), "waiting for a receiver".to_owned()));
         }
         if last {
             return self.meter.finish_all(&records);
@@ -413,7 +419,9 @@ impl<'a> Streaming<'a> {
         self.encoder = None;
         self.links.iter().for_each(|link| link.sender.begin_finish());
         let mut ended = Vec::new();
-        while !self.links.is_empty() {
+        // Who has had enough does not wait for a receiver that is not there any more.
+        let until = self.interrupt.is_set().then(|| clock::now() + self.latency + PARTING);
+        while !self.links.is_empty() && until.is_none_or(|until| clock::now() < until) {
             for at in (0..self.links.len()).rev() {
                 // Read first: what was written before the end is heard below.
                 let status = self.links[at].sender.status();
@@ -431,12 +439,18 @@ impl<'a> Streaming<'a> {
                 link.sender.wait(Some(clock::now() + TICK));
             }
         }
+        for mut link in std::mem::take(&mut self.links) {
+            link.end(&mut self.journal)?;
+            ended.push((link, CloseReason::Timeout));
+        }
         if ended.is_empty() {
             self.journal.finish()?;
             self.report(true)?;
+            // Receivers of a listener come and go.
             return self
                 .lost
                 .take()
+                .filter(|_| !self.outlet.is_listener())
                 .map_or_else(|| self.nobody_came(), |reason| Err(timeous::Error::Closed(reason).into()));
         }
         for (link, _) in &ended {

@@ -80,3 +80,17 @@ pub enum RtpError {
         expected: u16,
     },
 }
+
+impl RtpError {
+    /// Name of the error's kind, the same whatever the packet held.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NotRtp(_) => "not RTP",
+            Self::PayloadType { .. } => "another payload type",
+            Self::NotDynamic(_) => "a static payload type",
+            Self::Source { .. } => "another source",
+            Self::Payload { .. } => "not H.264",
+            Self::SequenceJump { .. } => "a jump of the sequence number",
+        }
+    }
+}

@@ -62,6 +62,8 @@ pub struct Playout {
     sequence: Sequence,
     clock: MediaClock,
     markers: Markers,
+    /// Whether descriptors come: then capture times are those of a clock that is never set.
+    is_described: bool,
     /// Capture time less timestamp of the last frame whose descriptor came, in ticks.
     capture_offset: i64,
     buffer: Buffer,
@@ -70,6 +72,8 @@ pub struct Playout {
     expected: Option<u64>,
     chain: Chain,
     told: ToldReferences,
+    /// Frames that were missing before the last restart.
+    missing_before: u64,
     /// As of the last frame settled.
     sets: ParameterSets,
     outlet: Outlet,
@@ -92,12 +96,14 @@ impl Playout {
             sequence: Sequence::default(),
             clock: MediaClock::new(config.latency / 2),
             markers: Markers::default(),
+            is_described: false,
             capture_offset: 0,
             buffer: Buffer::default(),
             stragglers: Stragglers::default(),
             expected: None,
             chain: Chain::default(),
             told: ToldReferences::default(),
+            missing_before: 0,
             sets: ParameterSets::default(),
             outlet: Outlet::default(),
             wants_entry: true,
@@ -179,6 +185,11 @@ impl Playout {
         self.wants_entry
     }
 
+    /// Whether frames wait for their release.
+    pub fn holds_frames(&self) -> bool {
+        self.outlet.front().is_some()
+    }
+
     /// The source that is being played.
     pub fn ssrc(&self) -> Option<u32> {
         self.ingress.ssrc()
@@ -192,7 +203,7 @@ impl Playout {
 
     /// Counts of packets so far.
     pub fn stats(&self) -> PacketStats {
-        self.stats
+        PacketStats { frames_missing: self.missing_before + self.told.missing(), ..self.stats }
     }
 
     /// Nothing more comes: settles all that waits, and gives it out, without waiting for its instant.
@@ -217,7 +228,8 @@ impl Playout {
     /// Capture instant by the local clock: never after the arrival, and not by a wrong timestamp.
     fn captured_at(&self, ticks: i64, offset: i64, arrival: Instant) -> Instant {
         let at = self.clock.instant(ticks + offset).min(arrival);
-        if arrival.saturating_since(at) > MOST_DELAY { arrival } else { at }
+        let is_wrong = !self.is_described && arrival.saturating_since(at) > MOST_DELAY;
+        if is_wrong { arrival } else { at }
     }
 
     fn playout_of(&self, captured_at: Instant) -> Instant {
@@ -254,7 +266,7 @@ impl Playout {
         self.ingress.check_type(packet.payload_type())?;
         let payload = Payload::parse(packet.payload())?;
         let header = (packet.payload_type(), packet.ssrc(), packet.sequence_number());
-        match self.ingress.admit(now, header, rtp)? {
+        match self.ingress.admit(now, header, payload.is_telling(), rtp)? {
             Admission::Taken => self.place(now, &packet, payload),
             Admission::Kept => Ok(()),
             Admission::TakenOver(kept) => {
@@ -328,6 +340,7 @@ impl Playout {
     fn observe(&mut self, ticks: i64, piece: &Piece, now: Instant) {
         let descriptor = piece.descriptor.as_ref();
         self.capture_offset = descriptor.map_or(self.capture_offset, |descriptor| descriptor.capture_offset.into());
+        self.is_described |= descriptor.is_some();
         let is_prompt = descriptor.is_none_or(|descriptor| !descriptor.is_queued);
         if let Some(change) = self.clock.observe(ticks + self.capture_offset, now, is_prompt) {
             if matches!(change, ClockChange::Stepped(_)) {
@@ -344,11 +357,13 @@ impl Playout {
         self.buffer = Buffer::default();
         // It may be the same encoder behind another sender: its pictures tell.
         self.chain.hole();
+        self.missing_before += self.told.missing();
         self.told = ToldReferences::default();
         self.clock = MediaClock::new(self.config.latency / 2);
         self.markers = Markers::default();
         self.sequence = Sequence::default();
         self.expected = None;
+        self.is_described = false;
         self.capture_offset = 0;
         self.wants_entry = true;
         self.outlet.begin_anew();
@@ -519,6 +534,7 @@ impl Playout {
         };
         let is_entry = parts.descriptor().map_or(self.chain.entry().is_some(), |descriptor| descriptor.is_entry);
         self.wants_entry &= !is_entry;
+        self.ingress.settle();
         let decoded = Decoded { nals, header, kind, is_entry };
         let times = Times {
             presentation,

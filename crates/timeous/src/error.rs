@@ -54,7 +54,7 @@ pub enum Error {
         after: Duration,
     },
     /// Nobody listens at that port, as the host itself says.
-    #[error("nobody listens at {remote} (port unreachable): is a receiver running there, and is that its port?")]
+    #[error("nobody listens at {remote} (port unreachable): is the other end running there, and is that its port?")]
     NobodyListens {
         /// Who was called.
         remote: SocketAddr,

@@ -15,9 +15,10 @@ use crate::failure::Failure;
 use crate::notice::tell;
 
 const CHUNK: usize = 64 * 1024;
-/// A writer hands a NAL unit over in one go: after so long without another byte it is whole. Doubled where that was wrong.
+/// A writer hands a NAL unit over in one go: after so long without another byte it is whole, if its pauses are trusted.
 const QUIET: Duration = Duration::from_millis(3);
-const MOST_QUIET: Duration = Duration::from_millis(200);
+/// Pauses between NAL units before one is taken for the end of a NAL unit: half a second of frames.
+const TRUSTED_FROM: u32 = 12;
 /// Typical size of one write, ffmpeg's for example: behind that the next write may be held up.
 const PIECE: usize = 32 * 1024;
 const HELD_UP: Duration = Duration::from_millis(8);
@@ -80,9 +81,8 @@ pub(super) fn read_live(
         if count == 0 {
             break;
         }
-        quiet.heard(count);
+        quiet.heard(&chunk[..count]);
         let pushed = reader.push(&chunk[..count]);
-        quiet.learn(reader.torn());
         left_out.look(reader.left_out());
         give_live(&mut reader, frames, &mut stamps, whole);
         pushed?;
@@ -126,10 +126,13 @@ fn give_live(reader: &mut FrameReader, frames: &Frames, stamps: &mut Stamps, who
 
 /// Waits for bytes, and takes what is under way for whole when none come for a moment.
 struct Quiet {
-    after: Duration,
     /// Bytes since the last quiet moment.
     bytes: usize,
-    torn: u64,
+    /// Pauses in a row that stood between NAL units, and how many make them trusted.
+    clean: u32,
+    trusted_from: u32,
+    /// A pause that is to be judged by what comes after it.
+    has_paused: bool,
     is_flushed: bool,
     since: Instant,
     is_silent: bool,
@@ -137,7 +140,15 @@ struct Quiet {
 
 impl Default for Quiet {
     fn default() -> Self {
-        Self { after: QUIET, bytes: 0, torn: 0, is_flushed: true, since: clock::now(), is_silent: false }
+        Self {
+            bytes: 0,
+            clean: 0,
+            trusted_from: TRUSTED_FROM,
+            has_paused: false,
+            is_flushed: true,
+            since: clock::now(),
+            is_silent: false,
+        }
     }
 }
 
@@ -146,8 +157,8 @@ impl Quiet {
     fn wait(&mut self, from: &impl AsFd, reader: &mut FrameReader) -> Result<bool, Failure> {
         let patience = match (self.is_flushed, self.bytes >= PIECE) {
             (true, _) => SILENT,
-            (false, true) => self.after.max(HELD_UP),
-            (false, false) => self.after,
+            (false, true) => HELD_UP,
+            (false, false) => QUIET,
         };
         if is_ready(from, patience)? {
             return Ok(true);
@@ -159,26 +170,35 @@ impl Quiet {
             return Ok(false);
         }
         self.is_flushed = true;
+        self.has_paused = true;
         self.bytes = 0;
-        reader.flush();
+        if self.clean >= self.trusted_from {
+            reader.flush();
+        }
         Ok(false)
     }
 
-    fn heard(&mut self, count: usize) {
+    fn heard(&mut self, bytes: &[u8]) {
+        if std::mem::take(&mut self.has_paused) {
+            self.judge(bytes);
+        }
         if std::mem::take(&mut self.is_silent) {
             let silent = clock::now().saturating_since(self.since).as_secs_f64();
             tell(format_args!("the source goes on after {silent:.1} s"));
         }
         self.since = clock::now();
-        self.bytes += count;
+        self.bytes += bytes.len();
         self.is_flushed = false;
     }
 
-    /// Learns from NAL units that were not whole when they were taken for it.
-    fn learn(&mut self, torn: u64) {
-        if torn > self.torn {
-            self.torn = torn;
-            self.after = (self.after * 2).min(MOST_QUIET);
+    /// A pause before a start code stood between NAL units. One within a NAL unit tells that pauses of this source say
+    /// nothing, for longer each time.
+    fn judge(&mut self, next: &[u8]) {
+        if next.starts_with(&[0, 0]) {
+            self.clean = self.clean.saturating_add(1);
+        } else {
+            self.clean = 0;
+            self.trusted_from = self.trusted_from.saturating_mul(8);
         }
     }
 }

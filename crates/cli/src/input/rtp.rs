@@ -5,7 +5,8 @@ use std::net::{SocketAddr, UdpSocket};
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::{
-    Ending, FramePart, FrameReader, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release, control,
+    Ending, FrameFate, FramePart, FrameReader, Playout, PlayoutConfig, PlayoutEvent, PlayoutFrame, Release, RtpError,
+    control,
 };
 
 use super::captured::{Captured, Frames, Timing};
@@ -60,7 +61,7 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
         match socket.recv_from(&mut datagram) {
             Ok((len, sender)) => {
                 if from != Some(sender) {
-                    tell(format_args!("RTP from {sender}"));
+                    relay.refused.tell_as("sender", &format!("RTP from {sender}"));
                 } else if is_silent {
                     let silent = clock::now().saturating_since(heard).as_secs_f64();
                     tell(format_args!("the source goes on after {silent:.1} s"));
@@ -90,7 +91,11 @@ impl Relay {
             return;
         }
         if let Err(error) = self.playout.handle_packet(clock::now(), datagram) {
-            self.refused.tell(&format!("a packet of the source is not used: {error}"));
+            let words = match (&error, datagram.first()) {
+                (RtpError::NotRtp(_), Some(0x47)) => "the source is MPEG-TS, which is not supported yet".to_owned(),
+                _ => format!("a packet of the source is not used: {error}"),
+            };
+            self.refused.tell_as(error.kind(), &words);
         }
     }
 
@@ -98,12 +103,21 @@ impl Relay {
     fn give(&mut self, frames: &Frames) -> bool {
         while let Some(event) = self.playout.poll_event() {
             match event {
-                PlayoutEvent::Clock(change) => tell(format_args!("the source's clock: {}", Told(&change))),
+                PlayoutEvent::Clock(change) => {
+                    self.refused.tell_as("clock", &format!("the source's clock: {}", Told(&change)));
+                }
                 PlayoutEvent::Restarted(ssrc) => tell(format_args!("the source begins anew (SSRC {ssrc:#010x})")),
                 PlayoutEvent::Format(_) => {}
             }
         }
-        while self.playout.poll_report().is_some() {}
+        while let Some(report) = self.playout.poll_report() {
+            if report.fate == FrameFate::Unreadable {
+                self.refused.tell(
+                    "a picture of the source cannot be read: is it H.264, and do its parameter sets (SPS, PPS) come with it? \
+                     An SDP file as SOURCE has them, too",
+                );
+            }
+        }
         while let Some(frame) = self.playout.poll_frame() {
             if let Err(error) = self.reader.push_access_unit(&frame.annexb) {
                 self.refused.tell(&format!("a picture of the source is not used: {error}"));

@@ -9,6 +9,7 @@ use timeous_media::{Control, FrameFate, FrameKind, Playout, PlayoutConfig, Playo
 use super::args::RecvArgs;
 use crate::failure::Failure;
 use crate::input::Told;
+use crate::interrupt::Interrupt;
 use crate::journal::Journal;
 use crate::meter::{Fields, Meter, record};
 use crate::notice::{Limited, tell};
@@ -36,6 +37,8 @@ struct Counts {
     frames_late: u64,
     frames_reference_missing: u64,
     frames_unreadable: u64,
+    /// Of which nothing whole came.
+    frames_missing: u64,
     pkt_rcv_loss_total: u64,
     pkt_rcv_belated: u64,
     pkt_rcv_duplicate: u64,
@@ -68,12 +71,16 @@ struct LateWatch {
     since: Instant,
     frames: u64,
     late: u64,
+    /// Missing frames that have been counted.
+    missing: u64,
 }
 
 impl LateWatch {
-    fn count(&mut self, fate: FrameFate, now: Instant, latency: Duration) {
-        self.frames += 1;
-        self.late += u64::from(matches!(fate, FrameFate::Late | FrameFate::Incomplete));
+    fn count(&mut self, fate: FrameFate, missing: u64, now: Instant, latency: Duration) {
+        let lost = missing - self.missing.min(missing);
+        self.missing = missing;
+        self.frames += lost + u64::from(fate != FrameFate::Incomplete);
+        self.late += lost + u64::from(fate == FrameFate::Late);
         if now.saturating_since(self.since) < LATE_OVER {
             return;
         }
@@ -86,7 +93,7 @@ impl LateWatch {
                 latency.as_millis()
             ));
         }
-        *self = Self { since: now, ..Self::default() };
+        *self = Self { since: now, missing, ..Self::default() };
     }
 }
 
@@ -129,7 +136,7 @@ impl Screen {
             return Ok(());
         }
         if let Err(error) = self.playout.handle_packet(at, packet) {
-            self.refused.tell(&format!("a packet is not used: {error}"));
+            self.refused.tell_as(error.kind(), &format!("a packet is not used: {error}"));
         }
         self.show()
     }
@@ -170,7 +177,9 @@ impl Screen {
         while let Some(event) = self.playout.poll_event() {
             match event {
                 PlayoutEvent::Format(format) => tell(format_args!("pictures: {format}")),
-                PlayoutEvent::Clock(change) => tell(format_args!("the stream: {}", Told(&change))),
+                PlayoutEvent::Clock(change) => {
+                    self.refused.tell_as("clock", &format!("the stream: {}", Told(&change)));
+                }
                 PlayoutEvent::Restarted(_) => tell("the source begins anew"),
             }
         }
@@ -202,9 +211,13 @@ impl Screen {
                 self.waits.get_or_insert(clock::now());
                 counts.frames_reference_missing += 1;
             }
-            FrameFate::Unreadable => counts.frames_unreadable += 1,
+            FrameFate::Unreadable => {
+                counts.frames_unreadable += 1;
+                self.refused.tell("a picture cannot be read: is it H.264, and do its parameter sets come with it?");
+            }
         }
-        self.late.count(report.fate, clock::now(), self.playout.latency());
+        let missing = self.playout.stats().frames_missing;
+        self.late.count(report.fate, missing, clock::now(), self.playout.latency());
         let kind = report.kind.map(|kind| format!("{kind:?}")).unwrap_or_default();
         self.frames.row(|unix| {
             let completed = report.completed_at.map(|at| unix(at).to_string()).unwrap_or_default();
@@ -224,6 +237,7 @@ impl Screen {
 
     fn count_packets(&mut self) {
         let stats = self.playout.stats();
+        self.counts.frames_missing = stats.frames_missing;
         self.counts.pkt_rcv_loss_total = stats.lost;
         self.counts.pkt_rcv_belated = stats.late;
         self.counts.pkt_rcv_duplicate = stats.duplicate;
@@ -238,12 +252,24 @@ impl Screen {
         (record, line)
     }
 
+    /// Waits until what the playout holds has been given out, as when a stream has ended and none follows.
+    pub(super) fn drain(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
+        while !interrupt.is_set() && self.playout.holds_frames() {
+            pause(self.due());
+            self.pass_time()?;
+        }
+        Ok(())
+    }
+
     /// In a sentence, what has come of all streams.
     pub(super) fn summary(&self) -> String {
         let counts = &self.counts;
         format!(
-            "{} frames in time, {} late, {} incomplete, {} without what they refer to",
-            counts.frames_decodable, counts.frames_late, counts.frames_incomplete, counts.frames_reference_missing
+            "{} frames in time, {} late, {} missing, {} without what they refer to",
+            counts.frames_decodable,
+            counts.frames_late,
+            self.playout.stats().frames_missing,
+            counts.frames_reference_missing
         )
     }
 
@@ -257,6 +283,11 @@ impl Screen {
         let meter = meter.finish(&fields, &line);
         shown.and(journal).and(sink).and(meter)
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the driver, and waits until a frame is due")]
+fn pause(until: Instant) {
+    std::thread::sleep(until.saturating_since(clock::now()).into());
 }
 
 fn line(record: &Fields) -> String {

@@ -1,7 +1,7 @@
 //! One stream that is received, from its first packet to its end.
 
 use timeous::core::{Duration, Priority};
-use timeous::{Arrival, Hints, Receiver, Sender};
+use timeous::{Arrival, Hints, Receiver, Sender, clock};
 
 use super::screen::Screen;
 use crate::failure::Failure;
@@ -11,6 +11,9 @@ use crate::notice::tell;
 
 /// Longest single wait for a caller.
 pub(super) const WAIT: Duration = Duration::from_millis(200);
+
+/// Longest wait for a sender's goodbye once the user wants to stop.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// Reason for a stream's end.
 pub(super) enum End {
@@ -32,18 +35,24 @@ pub(super) fn serve(
     let peer = receiver.peer().map_or_else(|| "the sender".to_owned(), |peer| peer.to_string());
     tell(format_args!("connected: {peer}"));
     screen.begin_stream();
-    let mut closing = false;
+    let mut closing = None;
     let ended = loop {
-        if interrupt.is_set() && !closing {
-            closing = true;
-            receiver.close();
+        if interrupt.is_set() {
+            let since = *closing.get_or_insert_with(|| {
+                receiver.close();
+                clock::now()
+            });
+            // A sender that is not there any more says no goodbye.
+            if clock::now().saturating_since(since) > PARTING {
+                break Ok(());
+            }
         }
         let shown = match receiver.receive(Some(screen.due())) {
             Ok(Arrival::Data(received)) => screen.take(received.at, &received.bytes),
             Ok(Arrival::Nothing) => screen.pass_time(),
             Ok(Arrival::End) => break Ok(()),
             // Whether the sender has heard of it is no matter to one who has had enough.
-            Err(_) if closing => break Ok(()),
+            Err(_) if closing.is_some() => break Ok(()),
             Err(error) => break Err(End::Stream(Failure::from(error))),
         };
         if let Err(failure) = shown {

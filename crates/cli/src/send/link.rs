@@ -187,7 +187,11 @@ impl Link {
                     self.sender.wait(Some(clock::now() + PATIENCE));
                 }
                 Err(SendError::Full) => {
-                    self.refused.tell(&format!("the send queue to {} is full: a frame is left out", self.name()));
+                    self.refused.tell(&format!(
+                        "the send queue to {} is full, and a frame is left out: the source comes faster than it can be sent \
+                         (a file through a pipe is paced by --file)",
+                        self.name()
+                    ));
                     return Ok(None);
                 }
                 // Its status tells why.

@@ -72,6 +72,11 @@ impl Payload {
         }
     }
 
+    /// Whether a part of a picture or a parameter set is in it.
+    pub(crate) fn is_telling(&self) -> bool {
+        self.has_slice() || self.parameter_sets().next().is_some()
+    }
+
     /// The parameter sets that are whole in it.
     pub(crate) fn parameter_sets(&self) -> impl Iterator<Item = &[u8]> {
         self.whole_nals().filter(|nal| matches!(type_of(nal[0]), nal_type::SPS | nal_type::PPS))

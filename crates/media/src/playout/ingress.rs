@@ -32,6 +32,8 @@ pub(super) struct Ingress {
     ssrc: Option<u32>,
     /// The caller named the source: no other takes over.
     is_fixed: bool,
+    /// Whether the payload type is known, and not merely that of the first packet.
+    is_settled: bool,
     candidate: Option<Candidate>,
 }
 
@@ -46,7 +48,12 @@ struct Candidate {
 
 impl Ingress {
     pub(super) fn new(payload_type: Option<u8>, ssrc: Option<u32>) -> Self {
-        Self { payload_type, ssrc, is_fixed: ssrc.is_some(), candidate: None }
+        Self { payload_type, ssrc, is_fixed: ssrc.is_some(), is_settled: payload_type.is_some(), candidate: None }
+    }
+
+    /// A picture has come: its payload type is the stream's.
+    pub(super) fn settle(&mut self) {
+        self.is_settled = true;
     }
 
     /// The source that is being played.
@@ -57,15 +64,25 @@ impl Ingress {
     /// Checks the payload type.
     pub(super) fn check_type(&self, found: u8) -> Result<(), RtpError> {
         match self.payload_type {
-            Some(expected) if expected != found => Err(RtpError::PayloadType { found, expected }),
+            Some(expected) if expected != found && self.is_settled => Err(RtpError::PayloadType { found, expected }),
             None if !DYNAMIC.iter().any(|range| range.contains(&found)) => Err(RtpError::NotDynamic(found)),
             _ => Ok(()),
         }
     }
 
     /// A packet of the right type, whose payload can be read.
-    pub(super) fn admit(&mut self, now: Instant, header: (u8, u32, u16), rtp: &[u8]) -> Result<Admission, RtpError> {
+    /// `is_telling`: a part of a picture or a parameter set is in it, without which no source begins.
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        header: (u8, u32, u16),
+        is_telling: bool,
+        rtp: &[u8],
+    ) -> Result<Admission, RtpError> {
         let (payload_type, ssrc, number) = header;
+        if self.ssrc.is_none() && !is_telling {
+            return Err(RtpError::Payload { section: "5.2", what: "nothing of H.264 has come yet" });
+        }
         let Some(playing) = self.ssrc.filter(|&playing| playing != ssrc) else {
             self.payload_type = Some(payload_type);
             self.ssrc = Some(ssrc);
@@ -90,6 +107,7 @@ impl Ingress {
         let kept = std::mem::take(&mut candidate.kept);
         self.candidate = None;
         self.ssrc = Some(ssrc);
+        self.payload_type = Some(payload_type);
         Ok(Admission::TakenOver(kept))
     }
 }
@@ -101,7 +119,7 @@ mod tests {
     /// Packets come each 50 ms.
     fn admit(ingress: &mut Ingress, ssrc: u32, number: u16, packet: u64) -> String {
         let now = Instant::ZERO + Duration::from_millis(50) * packet;
-        match ingress.admit(now, (96, ssrc, number), &[number as u8]) {
+        match ingress.admit(now, (96, ssrc, number), true, &[number as u8]) {
             Ok(Admission::Taken) => "taken".to_owned(),
             Ok(Admission::Kept) => "kept".to_owned(),
             Ok(Admission::TakenOver(kept)) => format!("over with {}", kept.len()),
@@ -128,7 +146,7 @@ mod tests {
         let mut ingress = Ingress::new(None, None);
         assert_eq!(ingress.check_type(0), Err(RtpError::NotDynamic(0)));
         assert_eq!(ingress.check_type(97), Ok(()));
-        ingress.admit(Instant::ZERO, (97, 1, 1), &[]).unwrap();
+        ingress.admit(Instant::ZERO, (97, 1, 1), true, &[]).unwrap();
         assert_eq!(ingress.check_type(96), Err(RtpError::PayloadType { found: 96, expected: 97 }));
         assert_eq!(Ingress::new(Some(33), None).check_type(33), Ok(()));
     }

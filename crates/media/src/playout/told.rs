@@ -13,6 +13,8 @@ const REMEMBERED: u64 = 512;
 pub(super) struct ToldReferences {
     /// The number of the last frame seen, extended to 64 bits.
     last: Option<u64>,
+    /// Frames of which nothing whole came, between others.
+    missing: u64,
     decoded: BTreeSet<u64>,
     /// Whether all frames since the last entry point were decoded.
     is_unbroken: bool,
@@ -23,6 +25,7 @@ impl ToldReferences {
     pub(super) fn decode(&mut self, descriptor: &FrameDescriptor) -> bool {
         let number = self.place(descriptor.frame);
         let follows = self.last.is_some_and(|last| number == last + 1);
+        self.missing += self.last.map_or(0, |last| number.saturating_sub(last + 1));
         self.last = Some(number);
         if descriptor.is_entry {
             self.is_unbroken = true;
@@ -45,9 +48,16 @@ impl ToldReferences {
         true
     }
 
+    /// Frames between others of which nothing whole came.
+    pub(super) fn missing(&self) -> u64 {
+        self.missing
+    }
+
     /// A frame that was seen whole cannot be shown after all.
     pub(super) fn skip(&mut self, descriptor: &FrameDescriptor) {
-        self.last = Some(self.place(descriptor.frame));
+        let number = self.place(descriptor.frame);
+        self.missing += self.last.map_or(0, |last| number.saturating_sub(last + 1));
+        self.last = Some(number);
         self.is_unbroken = false;
     }
 

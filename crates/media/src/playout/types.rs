@@ -99,6 +99,8 @@ pub struct PacketStats {
     pub late: u64,
     /// Refused with an [`RtpError`](crate::RtpError).
     pub refused: u64,
+    /// Not packets, but frames of which nothing whole came, by the numbers of those that did.
+    pub frames_missing: u64,
     /// Not packets, but times that the sender started anew.
     pub restarts: u64,
 }
