@@ -2,7 +2,8 @@
 
 /// NAL units of an Annex B byte stream (H.264 §B.1), each with its offset.
 pub(crate) fn nals(bytes: &[u8]) -> Vec<(usize, &[u8])> {
-    let starts: Vec<usize> = (0..bytes.len().saturating_sub(3)).filter(|&at| bytes[at..].starts_with(&[0, 0, 1])).collect();
+    let starts: Vec<usize> =
+        (0..bytes.len().saturating_sub(3)).filter(|&at| bytes[at..].starts_with(&[0, 0, 1])).collect();
     let ends = starts.iter().skip(1).copied().chain([bytes.len()]);
     let mut found = Vec::new();
     for (start, end) in starts.iter().zip(ends) {

@@ -47,7 +47,10 @@ impl Seen {
     /// When each picture came, with its first slice.
     pub(crate) fn pictures(&self) -> Vec<Sent> {
         let at = |offset| self.pieces.iter().find(|(end, _)| *end > offset).expect("it came with a piece").1;
-        first_slices(&self.stream).into_iter().map(|(offset, slice)| Sent { slice: slice.to_vec(), at: at(offset) }).collect()
+        first_slices(&self.stream)
+            .into_iter()
+            .map(|(offset, slice)| Sent { slice: slice.to_vec(), at: at(offset) })
+            .collect()
     }
 
     /// Which pictures of those that were sent came, in the order of sending, and how long after.
