@@ -135,6 +135,7 @@ impl OneByOne {
             }
         };
         let finished = self.screen.finish(&last, &mut self.meter);
+        tell(format_args!("the end: {}", self.screen.summary()));
         ended.and(finished)
     }
 }

@@ -439,6 +439,9 @@ impl<'a> Streaming<'a> {
                 .take()
                 .map_or_else(|| self.nobody_came(), |reason| Err(timeous::Error::Closed(reason).into()));
         }
+        for (link, _) in &ended {
+            tell(format_args!("{}", link.summary()));
+        }
         let failed = ended.iter().map(|(_, reason)| *reason).find(|reason| *reason != CloseReason::Local);
         let records: Vec<_> = ended
             .iter()

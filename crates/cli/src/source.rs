@@ -159,7 +159,7 @@ impl Stamper {
             Some(at) => self.ticks(at),
             None => {
                 let ahead = i64::try_from(frame.display_index).unwrap_or(0) - i64::from(frame.index);
-                self.reorder = self.reorder.max(-ahead);
+                self.reorder = self.reorder.max(-ahead).max(frame.reorder.into());
                 let interval = ticks_of(frame.duration) as i64;
                 capture.saturating_add_signed((ahead + self.reorder) * interval)
             }

@@ -112,6 +112,9 @@ pub struct Frame {
     pub gop_position: u32,
     /// Its place in the order in which frames are shown.
     pub display_index: u64,
+    /// Most frames by which pictures of the stream are shown later than they are decoded, as the SPS says
+    /// (`max_num_reorder_frames`); zero where it does not.
+    pub reorder: u32,
     /// When it is seen by the camera, counted from the beginning: its time on the screen, and what a latency counts
     /// from.
     pub capture: Duration,

@@ -132,10 +132,8 @@ impl Playout {
     pub fn handle_packet(&mut self, now: Instant, rtp: &[u8]) -> Result<(), RtpError> {
         self.now = now.max(self.now);
         let result = self.take(now, rtp);
-        match &result {
-            Ok(()) => self.settle(now),
-            Err(_) => self.stats.refused += 1,
-        }
+        self.stats.refused += u64::from(result.is_err());
+        self.settle(now);
         result
     }
 
@@ -263,8 +261,12 @@ impl Playout {
                 self.settle_all();
                 self.restart();
                 for (at, rtp) in kept {
-                    let packet = RtpPacket::parse(&rtp).map_err(|error| RtpError::NotRtp(error.to_string()))?;
-                    self.place(at, &packet, Payload::parse(packet.payload())?)?;
+                    // They were read before they were kept; a number out of order is refused by itself.
+                    if let Ok(packet) = RtpPacket::parse(&rtp)
+                        && let Ok(payload) = Payload::parse(packet.payload())
+                    {
+                        self.stats.refused += u64::from(self.place(at, &packet, payload).is_err());
+                    }
                 }
                 Ok(())
             }

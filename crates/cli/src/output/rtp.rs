@@ -121,6 +121,7 @@ fn as_sent(frame: &PlayoutFrame) -> Frame {
         frame_num: 0,
         gop_position: 0,
         display_index: 0,
+        reorder: 0,
         capture: Duration::ZERO,
         handover: Duration::ZERO,
         // These go on over a sender's restart; RTP has their lowest 32 bits.

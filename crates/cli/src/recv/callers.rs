@@ -70,7 +70,7 @@ pub(super) fn receive(args: &RecvArgs, uri: &Uri, place: &Place, interrupt: &Int
         }
     }
     let parked = std::mem::take(&mut *locked(&shared.parked));
-    parked.into_values().try_for_each(|(screen, last)| screen.finish(&last, &mut shared.meter.another()))
+    parked.into_values().try_for_each(|(mut screen, last)| screen.finish(&last, &mut shared.meter.another()))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -119,8 +119,9 @@ impl Shared {
                 self.park(ssrc, screen, last)
             }
             _ => {
+                let finished = screen.finish(&last, &mut meter);
                 tell(format_args!("{peer}: the stream has ended: {}", screen.summary()));
-                screen.finish(&last, &mut meter)
+                finished
             }
         }
     }
@@ -131,7 +132,7 @@ impl Shared {
         if parked.len() <= MOST_PARKED {
             return Ok(());
         }
-        let Some((_, (screen, last))) = parked.pop_first() else { return Ok(()) };
+        let Some((_, (mut screen, last))) = parked.pop_first() else { return Ok(()) };
         drop(parked);
         screen.finish(&last, &mut self.meter.another())
     }

@@ -248,7 +248,7 @@ impl Screen {
     }
 
     /// Completes the sink and writes the last record; whatever goes wrong, the rest is done.
-    pub(super) fn finish(mut self, stream: &Fields, meter: &mut Meter) -> Result<(), Failure> {
+    pub(super) fn finish(&mut self, stream: &Fields, meter: &mut Meter) -> Result<(), Failure> {
         self.playout.finish();
         let shown = self.show();
         let journal = self.frames.finish();

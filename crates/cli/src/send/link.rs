@@ -107,6 +107,20 @@ impl Link {
         self.peer.map_or_else(|| "the receiver".to_owned(), |peer| peer.to_string())
     }
 
+    /// Summary of what it was sent, for people.
+    pub(super) fn summary(&self) -> String {
+        let (counts, stats) = (self.counts, self.sender.stats());
+        format!(
+            "{}: {} frames sent, {} left out before them; {} packets arrived, {} were lost, {} given up",
+            self.name(),
+            counts.frames,
+            counts.skipped,
+            stats.pkt_acked_total,
+            stats.pkt_snd_loss_total,
+            stats.pkt_snd_drop_total
+        )
+    }
+
     /// Sends a part of a frame: nothing before an entry point, which comes with the parameter sets that it needs.
     pub(super) fn send(
         &mut self,

@@ -98,11 +98,11 @@ impl RtpSource {
         packet.extend(payload);
         self.sequence = self.sequence.wrapping_add(1);
         self.count += 1;
-        if self.reorders && self.count % 7 == 0 && self.held.is_none() {
+        if self.reorders && self.count.is_multiple_of(7) && self.held.is_none() {
             self.held = Some(packet);
             return;
         }
-        let times = if self.repeats && self.count % 5 == 0 { 2 } else { 1 };
+        let times = if self.repeats && self.count.is_multiple_of(5) { 2 } else { 1 };
         for packet in std::iter::repeat_n(packet, times).chain(self.held.take()) {
             // Nobody may be there: the test finds out by what arrives.
             let _ = self.socket.send(&packet);

@@ -183,8 +183,8 @@ mod tests {
         let files = Files::new(Path::new("some dir"), Approach::Fifo);
         let [udp, fifo, timeous] = Approach::ALL.map(|approach| sender(&setting(), approach, &files, 5)[2].clone());
         assert_eq!(udp, "udp://127.0.0.1:5");
-        assert_eq!(timeous, "timeous://127.0.0.1:5?latency=1s&policy=frames");
-        assert_eq!(fifo, "timeous://127.0.0.1:5?latency=1s&policy=fifo&slots=4096");
+        assert_eq!(timeous, "timeous://127.0.0.1:5?latency=1s&reconnect=off&policy=frames");
+        assert_eq!(fifo, "timeous://127.0.0.1:5?latency=1s&reconnect=off&policy=fifo&slots=4096");
     }
 
     #[test]

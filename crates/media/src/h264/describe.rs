@@ -41,6 +41,7 @@ struct Current {
     kind: SliceKind,
     reference: bool,
     times: Times,
+    reorder: u32,
     /// What its slices so far may refer to.
     known: Vec<Known>,
 }
@@ -59,7 +60,12 @@ pub(crate) struct Describer {
 
 impl Describer {
     /// A frame begins with this slice.
-    pub(crate) fn begin(&mut self, header: SliceHeader, recovery: Option<RecoveryPoint>, rate: FrameRate) {
+    pub(crate) fn begin(
+        &mut self,
+        header: SliceHeader,
+        recovery: Option<RecoveryPoint>,
+        (rate, reorder): (FrameRate, u32),
+    ) {
         let count = self.poc.count(&header);
         let times = self.timeline.place(&header, count, rate);
         self.buffer.begin(&header, false);
@@ -72,6 +78,7 @@ impl Describer {
             kind: header.kind,
             reference: false,
             times,
+            reorder,
             known: Vec::new(),
         });
         self.index = self.index.wrapping_add(1);
@@ -133,6 +140,7 @@ impl Describer {
             entry,
             gop_position,
             display_index,
+            reorder: current.reorder,
             capture,
             handover,
             duration,

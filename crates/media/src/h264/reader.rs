@@ -20,6 +20,12 @@ pub(crate) fn rate_of(sps: &SeqParameterSet) -> Option<FrameRate> {
     FrameRate::new(timing.time_scale, timing.num_units_in_tick.checked_mul(2)?)
 }
 
+/// Frames by which pictures are shown later than they are decoded, by the VUI: no level has more than 16 (H.264 §E.2.1).
+fn reorder_of(sps: &SeqParameterSet) -> u32 {
+    let restrictions = sps.vui_parameters.as_ref().and_then(|vui| vui.bitstream_restrictions.as_ref());
+    restrictions.map_or(0, |restrictions| restrictions.max_num_reorder_frames.min(16))
+}
+
 /// How an input ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
@@ -200,7 +206,8 @@ impl FrameReader {
                     self.rate = self.units.sets.of(header.pps_id).and_then(|(sps, _)| rate_of(sps));
                     self.first = true;
                     let rate = self.rate();
-                    self.describer.begin(header, recovery, rate);
+                    let reorder = self.units.sets.of(header.pps_id).map_or(0, |(sps, _)| reorder_of(sps));
+                    self.describer.begin(header, recovery, (rate, reorder));
                 }
                 Event::Field(header) => self.describer.field(&header),
                 Event::Slice(header) => self.describer.slice(&header),

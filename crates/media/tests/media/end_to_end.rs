@@ -428,6 +428,28 @@ fn all_lives_of_a_sender_are_on_one_timeline() {
     assert!(played.is_sorted_by(|a, b| a.decode_ticks < b.decode_ticks));
 }
 
+/// Found by fuzzing: what was kept of a new source was due already, and a packet of it that was refused left it undone.
+#[test]
+fn what_is_due_is_done_even_if_a_packet_is_refused() {
+    let ms = |millis| Instant::ZERO + Duration::from_millis(millis);
+    let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(50)));
+    let packets = |ssrc, first_sequence| {
+        let config = PacketizerConfig { ssrc, first_sequence, ..PacketizerConfig::default() };
+        let mut packetizer = Packetizer::new(config).unwrap();
+        frames()[..4].iter().flat_map(|frame| packetizer.packetize(frame)).map(|adu| adu.rtp).collect::<Vec<_>>()
+    };
+    playout.handle_packet(ms(0), &packets(1, 0)[0]).unwrap();
+    // The new source's packets are far apart, so that the last of them are strays.
+    let [first, far] = [packets(2, 0), packets(2, 40_000)];
+    playout.handle_packet(ms(100), &far[0]).unwrap();
+    playout.handle_packet(ms(300), &first[0]).unwrap();
+    playout.handle_packet(ms(500), &first[1]).unwrap();
+    playout.handle_timeout(ms(500));
+    assert!(playout.poll_timeout().is_none_or(|due| due > ms(500)), "{:?}", playout.poll_timeout());
+    let _refused = playout.handle_packet(ms(900), b"no RTP");
+    assert!(playout.poll_timeout().is_none_or(|due| due > ms(900)), "a refused packet lets time pass as well");
+}
+
 #[test]
 fn a_sender_that_starts_anew_is_followed() {
     let frames = frames();

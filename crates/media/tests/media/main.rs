@@ -5,6 +5,7 @@ mod end_to_end;
 mod hostile;
 mod mp4;
 mod mp4_boxes;
+mod mutated;
 mod reading;
 mod streams;
 mod support;
