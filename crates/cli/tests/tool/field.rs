@@ -80,7 +80,7 @@ fn parameter_sets_with_bytes_behind_them_are_read() {
     file("sps-trailing.h264", 50);
 }
 
-fn an_idr_picture_beside_another_is_one_of_its_own() {
+fn an_idr_picture_at_the_time_of_the_picture_before_is_one_of_its_own() {
     file("idr-same-time.h264", 74);
 }
 
@@ -156,7 +156,10 @@ fn files_in_the_field() {
         ("prefix_nal_units_between_slices_make_no_frames", prefix_nal_units_between_slices_make_no_frames),
         ("nal_units_of_unspecified_types_are_passed_over", nal_units_of_unspecified_types_are_passed_over),
         ("parameter_sets_with_bytes_behind_them_are_read", parameter_sets_with_bytes_behind_them_are_read),
-        ("an_idr_picture_beside_another_is_one_of_its_own", an_idr_picture_beside_another_is_one_of_its_own),
+        (
+            "an_idr_picture_at_the_time_of_the_picture_before_is_one_of_its_own",
+            an_idr_picture_at_the_time_of_the_picture_before_is_one_of_its_own,
+        ),
         ("a_rate_that_changes_in_mid_stream_is_followed", a_rate_that_changes_in_mid_stream_is_followed),
         ("a_file_as_a_live_source_is_over_at_once", a_file_as_a_live_source_is_over_at_once),
         ("a_picture_that_changes_its_size_goes_on", a_picture_that_changes_its_size_goes_on),
