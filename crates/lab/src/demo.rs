@@ -3,14 +3,14 @@
 pub(crate) mod adapt;
 mod capture;
 mod clip;
-mod error;
+pub(crate) mod error;
 mod journal;
 mod judge;
 mod page;
-mod plan;
-mod process;
+pub(crate) mod plan;
+pub(crate) mod process;
 mod progress;
-mod run;
+pub(crate) mod run;
 mod table;
 mod video;
 
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<bool, DemoError> {
 }
 
 /// The tool `timeous`, which is built to the same place.
-fn tool() -> Result<PathBuf, DemoError> {
+pub(crate) fn tool() -> Result<PathBuf, DemoError> {
     let own = std::env::current_exe().map_err(DemoError::file(Path::new("timeous-lab")))?;
     let tool = own.with_file_name(format!("timeous{}", std::env::consts::EXE_SUFFIX));
     if tool.is_file() { Ok(tool) } else { Err(DemoError::NoTool(tool)) }

@@ -1,6 +1,7 @@
 //! Demonstrations, and the experiments of the papers: the binary `timeous-lab`.
 
 mod bound;
+mod camera;
 mod demo;
 mod experiment;
 mod experiments;
@@ -33,6 +34,7 @@ struct Lab {
 enum Task {
     Demo(demo::DemoArgs),
     Adapt(demo::adapt::AdaptArgs),
+    Camera(camera::CameraArgs),
     Soak(soak::SoakArgs),
     /// Lists what can be run
     List,
@@ -121,6 +123,10 @@ fn task(task: Task, experiments: &[&dyn Experiment]) -> u8 {
             Ok(held) => u8::from(!held),
             Err(error) => failed(&error, error.exit_code()),
         },
+        Task::Camera(args) => match camera::run(&args, &Progress::new()) {
+            Ok(held) => u8::from(!held),
+            Err(error) => failed(&error, error.exit_code()),
+        },
         Task::Soak(args) => match soak::run(&args) {
             Ok(held) => u8::from(!held),
             Err(error) => failed(&error, error.exit_code()),
@@ -158,6 +164,10 @@ fn list(experiments: &[&dyn Experiment]) {
         "demo", "real"
     );
     println!("{:<16}{:<16}a live encoder over a link whose rate falls to a third and comes back", "adapt", "real");
+    println!(
+        "{:<16}{:<16}a live camera by Timeous and by SRT over seven links: frames and their delay",
+        "camera", "real"
+    );
     println!("{:<16}{:<16}kernel TCP through loss and reordering, every byte checked", "soak", "real");
     println!(
         "{:<16}{:<16}one trace over one link by Timeous, UDP, TCP, SRT, RIST, SCTP, QUIC, WebRTC",

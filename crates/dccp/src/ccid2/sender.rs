@@ -9,9 +9,11 @@ use crate::options::{DropBlock, DropCode};
 use crate::seq::Seq;
 
 mod given_up;
+mod reordering;
 
 pub(crate) use given_up::Late;
 use given_up::{GivenUp, Open};
+use reordering::Reordering;
 
 /// A packet is lost when this many later ones have arrived (RFC 4341 §5).
 pub(super) const NUMDUPACK: usize = 3;
@@ -140,7 +142,8 @@ pub(crate) struct Sender {
     first: Seq,
     sent: VecDeque<Sent>,
     /// The greatest numbers known to have arrived, greatest first.
-    arrived: [Option<Seq>; NUMDUPACK],
+    arrived: [Option<Seq>; reordering::MOST],
+    reordering: Reordering,
     outstanding: usize,
     /// The window of data in which something was lost or marked ends before this number.
     congested_until: Option<Seq>,
@@ -149,8 +152,15 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new() -> Self {
-        let (sent, arrived) = (VecDeque::new(), [None; NUMDUPACK]);
-        Self { first: Seq::new(0), sent, arrived, outstanding: 0, congested_until: None, given_up: GivenUp::default() }
+        Self {
+            first: Seq::new(0),
+            sent: VecDeque::new(),
+            arrived: [None; reordering::MOST],
+            reordering: Reordering::default(),
+            outstanding: 0,
+            congested_until: None,
+            given_up: GivenUp::default(),
+        }
     }
 
     /// Data packets whose fate is open.
@@ -213,6 +223,7 @@ impl Sender {
         let mut late_at = None;
         for report in reports.filter(|report| report.state.has_arrived()) {
             late_at = late_at.or(self.given_up.came(ack, &report, &mut feedback.late));
+            self.reordering.look(&report, self.arrived[0]);
             self.mark_range(&report, dropped, &mut feedback);
         }
         let is_news = self.get(ack).is_some_and(|sent| sent.arrived);
@@ -286,11 +297,14 @@ impl Sender {
         }
     }
 
-    /// What was sent before the `NUMDUPACK` greatest numbers that arrived, and is not among what arrived, is lost.
+    /// What was sent before the greatest numbers that arrived, [`NUMDUPACK`] of them where packets keep their order, and is
+    /// not among what arrived, is lost.
     fn declare_lost(&mut self, feedback: &mut Feedback) {
-        let Some(third) = self.arrived[NUMDUPACK - 1] else { return };
-        while !self.sent.is_empty() && self.first.is_before(third) {
-            self.decide_first(feedback);
+        let Some(last) = self.arrived[self.reordering.tolerance() - 1] else { return };
+        while !self.sent.is_empty() && self.first.is_before(last) {
+            if let Some(open) = self.decide_first(feedback) {
+                self.reordering.inferred(open.seq);
+            }
         }
     }
 

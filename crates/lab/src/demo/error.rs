@@ -14,6 +14,9 @@ pub(crate) enum DemoError {
         .0.display()
     )]
     NoTool(PathBuf),
+    /// Program of others that is not installed.
+    #[error("{0} is not installed: `scripts/tools.sh` installs what is needed")]
+    NotInstalled(&'static str),
     /// A file cannot be used.
     #[error("{}: {source}", path.display())]
     File {

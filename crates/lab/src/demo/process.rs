@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -29,15 +29,30 @@ impl Process {
     pub(crate) fn start(name: &str, program: &Path, words: &[String], log: &Path) -> Result<Self, DemoError> {
         let out = File::create(log).map_err(DemoError::file(log))?;
         let err = out.try_clone().map_err(DemoError::file(log))?;
-        let child = Command::new(program)
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err)
-            .spawn()
-            .map_err(DemoError::file(program))?;
-        let command = words.join(" ");
-        Ok(Self { name: name.to_owned(), child, log: log.to_owned(), command })
+        let mut command = Command::new(program);
+        command.args(words).stdin(Stdio::null()).stdout(out).stderr(err);
+        Self::spawn(name, command, words, log)
+    }
+
+    /// Starts `program` with pipes for standard input and output; its standard error goes to `log`.
+    pub(crate) fn start_piped(
+        name: &str,
+        program: &Path,
+        words: &[String],
+        log: &Path,
+    ) -> Result<(Self, ChildStdin, ChildStdout), DemoError> {
+        let err = File::create(log).map_err(DemoError::file(log))?;
+        let mut command = Command::new(program);
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(err);
+        let mut process = Self::spawn(name, command, words, log)?;
+        let input = process.child.stdin.take().expect("it was asked for");
+        let output = process.child.stdout.take().expect("it was asked for");
+        Ok((process, input, output))
+    }
+
+    fn spawn(name: &str, mut command: Command, words: &[String], log: &Path) -> Result<Self, DemoError> {
+        let child = command.spawn().map_err(DemoError::file(Path::new(command.get_program())))?;
+        Ok(Self { name: name.to_owned(), child, log: log.to_owned(), command: words.join(" ") })
     }
 
     /// Whether it has ended, and how.

@@ -1,0 +1,69 @@
+//! Byte stream with the time at which each byte came.
+
+use timeous::core::Instant;
+
+/// Bytes that came, chunk by chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrivals {
+    /// All bytes, in order.
+    pub(crate) bytes: Vec<u8>,
+    /// Where each chunk ends, and when it came.
+    ends: Vec<(usize, Instant)>,
+}
+
+/// NAL unit of a byte stream, without start code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nal<'a> {
+    /// Its bytes.
+    pub(crate) bytes: &'a [u8],
+    /// When its first byte came.
+    pub(crate) first: Instant,
+    /// When its last byte came.
+    pub(crate) last: Instant,
+}
+
+impl Arrivals {
+    /// Adds a chunk.
+    pub(crate) fn push(&mut self, chunk: &[u8], at: Instant) {
+        self.bytes.extend_from_slice(chunk);
+        self.ends.push((self.bytes.len(), at));
+    }
+
+    /// When the byte at `offset` came.
+    pub(crate) fn at(&self, offset: usize) -> Instant {
+        let chunk = self.ends.partition_point(|&(end, _)| end <= offset);
+        self.ends[chunk].1
+    }
+
+    /// NAL units of an H.264 byte stream (Annex B).
+    pub(crate) fn nals(&self) -> Vec<Nal<'_>> {
+        let starts = self.bytes.windows(3).enumerate().filter(|(_, code)| *code == [0, 0, 1]);
+        let starts: Vec<usize> = starts.map(|(at, _)| at + 3).collect();
+        let ends = starts.iter().skip(1).map(|next| next - 3).chain([self.bytes.len()]);
+        let nal = |(&start, end): (&usize, usize)| {
+            let zeros = self.bytes[start..end].iter().rev().take_while(|byte| **byte == 0).count();
+            let bytes = &self.bytes[start..end - zeros];
+            let last = start + bytes.len().checked_sub(1)?;
+            Some(Nal { bytes, first: self.at(start), last: self.at(last) })
+        };
+        starts.iter().zip(ends).filter_map(nal).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nal_units_have_the_times_of_their_first_and_last_bytes() {
+        let [one, two, three] = [1, 2, 3].map(Instant::from_nanos);
+        let mut arrivals = Arrivals::default();
+        arrivals.push(&[0, 0, 0, 1, 0x67, 5, 0], one);
+        arrivals.push(&[0, 0, 1, 0x65], two);
+        arrivals.push(&[9, 8, 7], three);
+        let nals = arrivals.nals();
+        assert_eq!(nals[0], Nal { bytes: &[0x67, 5], first: one, last: one }, "zeros belong to the next start code");
+        assert_eq!(nals[1..], [Nal { bytes: &[0x65, 9, 8, 7], first: two, last: three }]);
+        assert!(Arrivals::default().nals().is_empty());
+    }
+}

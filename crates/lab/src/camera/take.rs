@@ -1,0 +1,189 @@
+//! One run: a link, a receiver behind it, a sender before it, and a camera that hands over a frame each 40 ms.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
+use timeous::clock;
+use timeous::core::{Duration, Instant};
+
+use super::arrivals::Arrivals;
+use super::clip::{Clip, ClipFrame, INTERVAL};
+use super::judge::{Judgement, judge};
+use super::link::LinkName;
+use super::tool::{Terms, Tool};
+use super::ts;
+use crate::demo::error::DemoError;
+use crate::demo::plan::time;
+use crate::demo::process::{Process, free_ports, is_open};
+use crate::demo::run::{SOON, listening_at};
+
+/// From the link's begin to the first frame: both tools have shaken hands by then.
+const LEAD: Duration = Duration::from_secs(2);
+/// From the last frame to the end, beyond the latency: what is under way comes out.
+const REST: Duration = Duration::from_millis(1_500);
+/// Most bytes of a datagram of MPEG-TS: seven packets, as SRT's live mode expects.
+const DATAGRAM: usize = 7 * 188;
+/// How long a socket is read before it is looked whether the run has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a run needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Take<'a> {
+    /// The tool `timeous`.
+    pub(crate) timeous: &'a Path,
+    /// Where records and logs go.
+    pub(crate) raw: &'a Path,
+    /// What is sent.
+    pub(crate) clip: &'a Clip,
+    /// Options of both ends.
+    pub(crate) terms: Terms,
+    /// Set when all is to end.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// Path of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Link of the comparison, with the seed of its randomness.
+    Link(LinkName, u64),
+    /// Nothing but this delay, each way.
+    Idle(Duration),
+}
+
+impl Take<'_> {
+    /// Sends the clip by a tool. `name` begins the names of its files.
+    ///
+    /// # Errors
+    /// A program that is not there or fails.
+    pub(crate) fn run(&self, tool: Tool, way: Way, name: &str) -> Result<Judgement, DemoError> {
+        let [port, input] = free_ports()?;
+        let sink = UdpSocket::bind("127.0.0.1:0").map_err(DemoError::Ports)?;
+        let out = sink.local_addr().map_err(DemoError::Ports)?.port();
+        let files = self.raw.join(name).to_string_lossy().into_owned();
+        let log = |program: &str| self.raw.join(format!("{name}-{program}.log"));
+        let program = tool.program(self.timeous);
+
+        let mut link = Process::start("the link", self.timeous, &self.link_words(way, port, &files)?, &log("emulate"))?;
+        let entry = link.wait_until(SOON, self.stop, |link| Ok(listening_at(&link.said()?)))?;
+        let begin = clock::now() + LEAD;
+        let words = tool.receiver(&self.terms, port, out, &files);
+        let (mut receiver, _, stdout) = Process::start_piped("the receiver", &program, &words, &log("receiver"))?;
+        receiver.wait_until(SOON, self.stop, |_| Ok(is_open(port)?.then_some(())))?;
+        let words = tool.sender(&self.terms, entry.port(), input, &files);
+        let (mut sender, stdin, _) = Process::start_piped("the sender", &program, &words, &log("sender"))?;
+
+        let has_ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let came = scope.spawn(|| match tool {
+                Tool::Timeous => read_pipe(stdout),
+                Tool::Srt => ts::elementary(&read_socket(&sink, &has_ended)),
+            });
+            let feed = match tool {
+                Tool::Timeous => Ok(Feed::Pipe(stdin)),
+                Tool::Srt => connect(input).map(Feed::Socket),
+            };
+            let entered = feed.and_then(|feed| self.play(feed, begin));
+            if tool == Tool::Timeous && entered.is_ok() {
+                // The end of the pipe is the end of the stream, for both ends.
+                sender.wait(SOON, self.stop)?;
+                receiver.wait(SOON, self.stop)?;
+            }
+            has_ended.store(true, Ordering::Relaxed);
+            drop((sender, receiver));
+            let came = came.join().expect("reading does not panic");
+            Ok(judge(self.clip, &entered?, &came))
+        })
+    }
+
+    fn link_words(&self, way: Way, port: u16, files: &str) -> Result<Vec<String>, DemoError> {
+        let limit = LEAD + self.clip.length() + self.terms.latency + SOON * 2;
+        let ends = format!("emulate --listen 127.0.0.1:0 --to 127.0.0.1:{port} --duration {}", time(limit));
+        let options = match way {
+            Way::Link(link, seed) => {
+                let trace = format!("{files}-rate.txt");
+                let text = link.trace(LEAD + self.clip.length() / 2);
+                fs::write(&trace, text).map_err(DemoError::file(Path::new(&trace)))?;
+                // A path may hold a space.
+                let options = link.options(self.clip.rate(), "TRACE");
+                return Ok(format!("{ends} --seed {seed} {options}")
+                    .split_whitespace()
+                    .map(|word| if word == "TRACE" { trace.clone() } else { word.to_owned() })
+                    .collect());
+            }
+            Way::Idle(delay) => format!("--delay {0} --back-delay {0}", time(delay)),
+        };
+        Ok(format!("{ends} {options}").split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Hands over each frame at its time; when the last byte of each went in.
+    fn play(&self, mut feed: Feed, begin: Instant) -> Result<Vec<Instant>, DemoError> {
+        let mut entered = Vec::new();
+        for (frame, number) in self.clip.frames.iter().zip(0..) {
+            sleep_until(begin + INTERVAL * number);
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(DemoError::Interrupted);
+            }
+            feed.take(frame)?;
+            entered.push(clock::now());
+        }
+        sleep_until(clock::now() + self.terms.latency + REST);
+        Ok(entered)
+    }
+}
+
+/// Where the camera's frames go.
+enum Feed {
+    Pipe(ChildStdin),
+    Socket(UdpSocket),
+}
+
+impl Feed {
+    fn take(&mut self, frame: &ClipFrame) -> Result<(), DemoError> {
+        let taken = match self {
+            Self::Pipe(pipe) => pipe.write_all(&frame.annexb),
+            Self::Socket(socket) => frame.ts.chunks(DATAGRAM).try_for_each(|datagram| socket.send(datagram).map(drop)),
+        };
+        taken.map_err(DemoError::file(Path::new("the sender's input")))
+    }
+}
+
+fn connect(port: u16) -> Result<UdpSocket, DemoError> {
+    let socket = UdpSocket::bind("127.0.0.1:0").map_err(DemoError::Ports)?;
+    socket.connect(("127.0.0.1", port)).map_err(DemoError::Ports)?;
+    Ok(socket)
+}
+
+fn sleep_until(at: Instant) {
+    let nanos = at.as_nanos();
+    let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
+    // Interrupted or not: a frame's delay is counted from when it goes in.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
+}
+
+/// All that comes out of a pipe until its end.
+fn read_pipe(mut pipe: ChildStdout) -> Arrivals {
+    let (mut came, mut chunk) = (Arrivals::default(), vec![0; 1 << 16]);
+    // An error is an end: what has come is judged.
+    while let Ok(count @ 1..) = pipe.read(&mut chunk) {
+        came.push(&chunk[..count], clock::now());
+    }
+    came
+}
+
+/// All that comes to a socket until the run ends.
+fn read_socket(socket: &UdpSocket, has_ended: &AtomicBool) -> Arrivals {
+    let (mut came, mut datagram) = (Arrivals::default(), vec![0; 1 << 16]);
+    socket.set_read_timeout(Some(LOOK.into())).expect("it is not zero");
+    while !has_ended.load(Ordering::Relaxed) {
+        if let Ok(count) = socket.recv(&mut datagram) {
+            came.push(&datagram[..count], clock::now());
+        }
+    }
+    came
+}
