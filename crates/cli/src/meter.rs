@@ -161,6 +161,8 @@ impl Meter {
         let at = (clock::now() + clock::unix_offset()).as_nanos() / 1_000_000;
         let mut record = record.clone();
         record.insert("unixMs".to_owned(), at.into());
+        // A column in every row, even of times at which nobody is connected.
+        record.entry("peer".to_owned()).or_insert(Value::Null);
         let written = match self.format {
             Format::Json => {
                 serde_json::to_writer(&mut *out, &record).map_err(io::Error::from).and_then(|()| writeln!(out))

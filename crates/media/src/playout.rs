@@ -342,12 +342,16 @@ impl Playout {
         self.capture_offset = descriptor.map_or(self.capture_offset, |descriptor| descriptor.capture_offset.into());
         self.is_described |= descriptor.is_some();
         let is_prompt = descriptor.is_none_or(|descriptor| !descriptor.is_queued);
-        if let Some(change) = self.clock.observe(ticks + self.capture_offset, now, is_prompt) {
-            if matches!(change, ClockChange::Stepped(_)) {
-                self.outlet.begin_anew();
-            }
-            self.events.push_back(PlayoutEvent::Clock(change));
+        let capture = ticks + self.capture_offset;
+        let before = self.clock.instant(capture);
+        let change = self.clock.observe(capture, now, is_prompt);
+        if matches!(change, Some(ClockChange::Stepped(_))) {
+            self.outlet.begin_anew();
+        } else {
+            // Frames that had waited for the connection came first, and are older than they looked.
+            self.outlet.bring_forward(before.saturating_since(self.clock.instant(capture)));
         }
+        self.events.extend(change.map(PlayoutEvent::Clock));
     }
 
     /// The sender has started anew: what waited is settled, and nothing is known of what comes.

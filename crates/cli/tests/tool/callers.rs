@@ -24,7 +24,7 @@ fn record(port: u16, sink: &str) -> Running {
 /// A genuine first datagram of a caller.
 fn request() -> Vec<u8> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut sender = send_to(socket.local_addr().unwrap().port(), &field(PLAIN), &[]);
+    let mut sender = send_to(socket.local_addr().unwrap().port(), LATENCY_MS, &field(PLAIN), &[]);
     let mut buffer = vec![0; 1 << 16];
     let len = socket.recv(&mut buffer).unwrap();
     sender.kill();
@@ -71,11 +71,11 @@ fn seven_honest_callers_beside_three_others_are_recorded_whole() {
     }
     let (files, port) = (Files::new(), free_port());
     let mut receiver = record(port, &files.path("out-%n.mp4"));
-    let silent = send_to(port, "-", &[]);
+    let silent = send_to(port, LATENCY_MS, "-", &[]);
     let time = Duration::from_secs(5);
     let others = [thread::spawn(move || flood(port, time)), thread::spawn(move || garbage(port, time))];
     sleep(Duration::from_millis(300));
-    let mut honest: Vec<Running> = (0..7).map(|_| send_to(port, &field(PLAIN), &[])).collect();
+    let mut honest: Vec<Running> = (0..7).map(|_| send_to(port, LATENCY_MS, &field(PLAIN), &[])).collect();
     for sender in &mut honest {
         sender.ends_with(0);
     }
@@ -101,10 +101,10 @@ fn a_second_caller_is_told_at_once_that_another_is_served_and_waits_for_its_turn
     let mut receiver = record(port, &sink);
     let pictures: Vec<_> = field_pictures(PLAIN).into_iter().cycle().take(125).collect();
     let source = files.write("source.h264", &pictures.iter().flat_map(annexb).collect::<Vec<u8>>());
-    let mut first = send_to(port, &source, &[]);
+    let mut first = send_to(port, LATENCY_MS, &source, &[]);
     receiver.until_it_says("connected");
     let began = clock::now();
-    let mut second = send_to(port, &field("sps-trailing.h264"), &[]);
+    let mut second = send_to(port, LATENCY_MS, &field("sps-trailing.h264"), &[]);
     second.until_it_says("serving another caller");
     assert!(clock::now() - began < Duration::from_secs(1), "it takes {:?}", clock::now() - began);
     first.ends_with(0);

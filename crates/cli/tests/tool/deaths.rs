@@ -23,7 +23,8 @@ impl Stream {
     fn start(near: u16, far: u16) -> Self {
         let files = Files::new();
         let sink = files.path("out.h264");
-        let receiver = timeous(&["recv", &format!("timeous://:{far}?latency=3s&timeout=2s&reconnect=off"), &sink]);
+        let mut receiver = timeous(&["recv", &format!("timeous://:{far}?latency=3s&timeout=2s&reconnect=off"), &sink]);
+        receiver.until_it_says("listening at");
         let sender =
             timeous(&["send", CLIP, &format!("timeous://127.0.0.1:{near}?latency=3s&timeout=2s&reconnect=off")]);
         let mut stream = Self { files, sender, receiver };
@@ -138,6 +139,7 @@ fn a_reader_of_the_pipe_that_goes_away_is_told() {
         crate::support::command(&["recv", &format!("timeous://:{port}?latency=3s&timeout=2s&reconnect=off"), "-"]);
     receive.stdout(std::process::Stdio::piped());
     let mut receiver = Running::start(receive);
+    receiver.until_it_says("listening at");
     drop(receiver.output());
     let mut sender =
         timeous(&["send", CLIP, &format!("timeous://127.0.0.1:{port}?latency=3s&timeout=2s&reconnect=off")]);

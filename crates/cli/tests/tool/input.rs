@@ -48,6 +48,7 @@ fn a_file_that_breaks_off_is_sent_as_far_as_it_is_whole() {
         let cut = [&whole[..], tail].concat();
         let (source, sink, port) = (files.write("cut.h264", &cut), files.path("out.h264"), free_port());
         let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=3s&reconnect=off"), &sink]);
+        receiver.until_it_says("listening at");
         let said =
             timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=3s&reconnect=off")]).ends_with(3);
         assert!(said.contains("breaks off") && said.contains("40 frames were whole"), "cut {name}: {said}");
@@ -115,6 +116,7 @@ fn a_disk_that_is_full_ends_both_ends_with_a_word() {
     let files = Files::new();
     let (source, port) = (files.write("clip.h264", &clip(200)), free_port());
     let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=3s&reconnect=off"), "/dev/full"]);
+    receiver.until_it_says("listening at");
     let mut sender =
         timeous(&["send", &source, &format!("timeous://127.0.0.1:{port}?latency=3s&timeout=5s&reconnect=off")]);
     let said = receiver.ends_with(4);

@@ -44,7 +44,7 @@ fn a_receiver_that_is_killed_and_started_again() {
     let (files, port) = (Files::new(), free_port());
     let [first, second] = ["first.mp4", "second.mp4"].map(|name| files.path(name));
     let mut receiver = record(port, &first);
-    let mut sender = send_to(port, &source(&files, 9), &[]);
+    let mut sender = send_to(port, LATENCY_MS, &source(&files, 9), &[]);
     receiver.until_it_says("connected");
     sleep(secs(2.5));
     receiver.kill();
@@ -66,12 +66,12 @@ fn a_sender_that_is_killed_and_started_again() {
     let sink = files.path("out.mp4");
     let mut receiver = record(port, &sink);
     let source = source(&files, 3);
-    let mut sender = send_to(port, &source, &[]);
+    let mut sender = send_to(port, LATENCY_MS, &source, &[]);
     receiver.until_it_says("connected");
     sleep(secs(2.0));
     sender.kill();
     sleep(secs(1.0));
-    send_to(port, &source, &[]).ends_with(0);
+    send_to(port, LATENCY_MS, &source, &[]).ends_with(0);
     sleep(secs(0.5));
     let said = receiver.stop();
     let recorded = Recorded::mp4(&sink);
@@ -97,7 +97,7 @@ fn an_encoder_that_is_killed_and_started_again() {
     encoder.kill();
     sender.ends_with(0);
     sleep(secs(1.0));
-    let mut sender = send_to(port, "-", &[]);
+    let mut sender = send_to(port, LATENCY_MS, "-", &[]);
     let feeder = Feeder::start(sender.write(), field_pictures(PLAIN), 25.0, 75, None);
     sender.ends_with(0);
     feeder.end();
@@ -123,7 +123,7 @@ fn dark(name: &str, seconds: f64, end: f64) {
     let sink = files.path(name);
     let mut receiver = record(port, &sink);
     let relay = Relay::start(near, port);
-    let mut sender = send_to(near, "-", &[]);
+    let mut sender = send_to(near, LATENCY_MS, "-", &[]);
     receiver.until_it_says("connected");
     let count = (25.0 * (3.0 + seconds + end)) as usize;
     let feeder = Feeder::start(sender.write(), field_pictures(PLAIN), 25.0, count, None);
@@ -178,7 +178,7 @@ fn a_sender_whose_address_changes() {
     let sink = files.path("out.mp4");
     let mut receiver = record(port, &sink);
     let relay = Relay::start(near, port);
-    let mut sender = send_to(near, "-", &[]);
+    let mut sender = send_to(near, LATENCY_MS, "-", &[]);
     receiver.until_it_says("connected");
     let feeder = Feeder::start(sender.write(), field_pictures(PLAIN), 25.0, 200, None);
     for _ in 0..2 {

@@ -34,6 +34,7 @@ fn one_port_after_the_other_serves_one_caller_after_the_other() {
         let files = Files::new();
         let (source, sink) = (files.write("clip.h264", &sent), files.path("out.mp4"));
         let mut receiver = timeous(&["recv", &format!("timeous://:{port}?latency=3s&reconnect=off"), &sink]);
+        receiver.until_it_says("listening at");
         timeous(&["send", &source, &format!("timeous://localhost:{port}?latency=3s&reconnect=off")]).ends_with(0);
         receiver.ends_with(0);
         let kept = std::fs::read(&sink).unwrap();

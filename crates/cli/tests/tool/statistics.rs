@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
+use timeous::core::Duration;
 
-use crate::support::{Files, clip, emulate, free_port, timeous};
+use crate::support::{Files, clip, emulate, free_port, sleep, timeous};
 
 /// Records of a file with a JSON object on each line.
 fn json(path: &str) -> Vec<Map<String, Value>> {
@@ -28,6 +29,9 @@ fn run(files: &Files, format: &str, policy: &str) -> [String; 3] {
     let meter = ["--stats-format", format, "--stats-interval", "100ms", "--stats"];
     let from = format!("timeous://:{far}?latency=300ms&reconnect=off");
     let mut receiver = timeous(&[&["recv", &from, &files.path("out.h264")], &meter[..], &[received]].concat());
+    receiver.until_it_says("listening at");
+    // There are records of times at which nobody is connected, too.
+    sleep(Duration::from_millis(250));
     let to = format!("timeous://127.0.0.1:{near}?latency=300ms&reconnect=off&policy={policy}");
     let mut sender = timeous(&[&["send", &source, &to, "--journal", journal], &meter[..], &[sent]].concat());
     sender.ends_with(0);

@@ -19,8 +19,13 @@ fn a_clip_arrives_whole_whoever_calls() {
             let caller = format!("timeous://127.0.0.1:{port}?transport={transport}&latency=3s&reconnect=off");
             let listener = format!("timeous://:{port}?transport={transport}&latency=3s&reconnect=off");
             let (to, from) = if sender_calls { (&caller, &listener) } else { (&listener, &caller) };
-            let mut receiver = timeous(&["recv", from, &sink]);
-            timeous(&["send", &source, to]).ends_with(0);
+            let (send, receive) = (["send", &source, to], ["recv", from, &sink]);
+            let (listens, calls) = if sender_calls { (receive, send) } else { (send, receive) };
+            let mut first = timeous(&listens);
+            first.until_it_says(" at ");
+            let second = timeous(&calls);
+            let (mut sender, mut receiver) = if sender_calls { (second, first) } else { (first, second) };
+            sender.ends_with(0);
             receiver.ends_with(0);
             assert!(assert_is_beginning_of(Path::new(&sink), &bytes) >= FRAMES, "{name} {sender_calls}");
         }

@@ -10,13 +10,14 @@ use crate::pictures::{Picture, first_slice};
 use crate::support::{Files, Running, command, decoder, free_port, is_installed, skip};
 use crate::viewer::{Seen, Viewer};
 
-/// Time from capture to picture that both ends of a watched stream ask for, in milliseconds.
-pub(crate) const LATENCY_MS: u64 = 300;
+/// Time from capture to picture, in milliseconds, that outlasts the stalls of a machine with too much to do.
+pub(crate) const LATENCY_MS: u64 = 1_000;
 
 /// A receiver that listens for one stream, and its viewer.
 pub(crate) struct Watched {
     pub(crate) files: Files,
     pub(crate) port: u16,
+    latency_ms: u64,
     pub(crate) receiver: Running,
     viewer: Viewer,
 }
@@ -33,23 +34,23 @@ pub(crate) struct Outcome {
 
 impl Watched {
     pub(crate) fn start() -> Self {
-        Self::start_at(free_port(), "reconnect=off")
+        Self::start_at(free_port(), LATENCY_MS)
     }
 
-    pub(crate) fn start_at(port: u16, options: &str) -> Self {
+    pub(crate) fn start_at(port: u16, latency_ms: u64) -> Self {
         let files = Files::new();
-        let uri = format!("timeous://127.0.0.1:{port}?mode=listener&latency={LATENCY_MS}ms&{options}");
+        let uri = format!("timeous://127.0.0.1:{port}?mode=listener&latency={latency_ms}ms&reconnect=off");
         let mut receive = command(&["recv", &uri, "-", "--stats", &files.path("stats.json")]);
         receive.args(["--frames", &files.path("frames.csv")]).stdout(Stdio::piped());
         let mut receiver = Running::start(receive);
         let viewer = Viewer::start(receiver.read());
         receiver.until_it_says("listening at");
-        Self { files, port, receiver, viewer }
+        Self { files, port, latency_ms, receiver, viewer }
     }
 
     /// A sender to its port.
     pub(crate) fn send(&self, source: &str, options: &[&str]) -> Running {
-        send_to(self.port, source, options)
+        send_to(self.port, self.latency_ms, source, options)
     }
 
     /// A sender that reads RTP at a port, once it is connected.
@@ -61,7 +62,7 @@ impl Watched {
 
     /// A sender that reads a pipe, once it is connected to the receiver, which may be behind another port.
     pub(crate) fn send_pipe(&mut self, port: u16) -> Running {
-        let sender = send_to(port, "-", &[]);
+        let sender = send_to(port, self.latency_ms, "-", &[]);
         self.receiver.until_it_says("connected");
         sender
     }
@@ -76,8 +77,8 @@ impl Watched {
 }
 
 /// A sender that calls this port. Its standard input is a pipe.
-pub(crate) fn send_to(port: u16, source: &str, options: &[&str]) -> Running {
-    let uri = format!("timeous://127.0.0.1:{port}?latency={LATENCY_MS}ms");
+pub(crate) fn send_to(port: u16, latency_ms: u64, source: &str, options: &[&str]) -> Running {
+    let uri = format!("timeous://127.0.0.1:{port}?latency={latency_ms}ms");
     let mut send = command(&[&["send", source, &uri], options].concat());
     send.stdin(Stdio::piped());
     Running::start(send)

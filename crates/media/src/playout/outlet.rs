@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use timeous_core::Instant;
+use timeous_core::{Duration, Instant};
 
 use super::timeline::Timeline;
 use super::types::{PictureFormat, PlayoutFrame};
@@ -46,6 +46,14 @@ impl Outlet {
     /// The source's clock is another one from the next frame on.
     pub(super) fn begin_anew(&mut self) {
         self.timeline.begin_anew();
+    }
+
+    /// The clock was put forward: what waits was captured earlier than thought, by so much.
+    pub(super) fn bring_forward(&mut self, by: Duration) {
+        for frame in self.frames.iter_mut().filter(|_| !by.is_zero()) {
+            frame.captured_at = frame.captured_at.saturating_sub(by);
+            frame.presented_at = frame.presented_at.saturating_sub(by);
+        }
     }
 
     /// The next frame.

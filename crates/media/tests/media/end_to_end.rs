@@ -332,6 +332,29 @@ fn a_frame_that_becomes_whole_after_its_instant_is_late() {
     assert!(playout.stats().late > 0);
 }
 
+/// A sender that was connected late sends at once what it has kept.
+#[test]
+fn frames_that_had_waited_for_the_connection_are_given_out_at_their_own_times() {
+    let frames = &frames()[..40];
+    let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(200)));
+    let mut played = Played::default();
+    let connected = Instant::ZERO + adus(frames).iter().find(|adu| frame_of(adu) == 20).unwrap().handover;
+    for adu in adus(frames) {
+        let now = connected.max(Instant::ZERO + adu.handover);
+        let_time_pass(&mut playout, now, &mut played);
+        playout.handle_packet(now, &adu.rtp).unwrap();
+        played.take(&mut playout);
+        if frame_of(&adu) == 20 {
+            // The last six of 30 a second are not 200 ms old.
+            let count = played.frames.len();
+            assert!((12..=15).contains(&count), "{count} of 20 are given out");
+        }
+    }
+    playout.finish();
+    played.take(&mut playout);
+    assert_eq!(played.frames.len(), 40);
+}
+
 /// As behind a plain queue that grows: by and by all of a frame comes after its instant.
 #[test]
 fn frames_that_fall_ever_further_behind_are_late_and_not_lost() {
