@@ -147,6 +147,8 @@ mod tests {
         assert_eq!(ingress.check_type(0), Err(RtpError::NotDynamic(0)));
         assert_eq!(ingress.check_type(97), Ok(()));
         ingress.admit(Instant::ZERO, (97, 1, 1), true, &[]).unwrap();
+        assert_eq!(ingress.check_type(96), Ok(()), "a stray packet decides nothing");
+        ingress.settle();
         assert_eq!(ingress.check_type(96), Err(RtpError::PayloadType { found: 96, expected: 97 }));
         assert_eq!(Ingress::new(Some(33), None).check_type(33), Ok(()));
     }
