@@ -22,9 +22,31 @@ fn what_is_sent_is_received_and_what_cannot_be_is_an_error() {
     }
 }
 
+/// Waits until a program listens at this TCP port, as the kernel's tables tell: who calls before is refused.
+fn until_listening(port: &str) {
+    /// TCP_LISTEN in the column `st` (proc(5)).
+    const LISTEN: &str = "0A";
+    let port = format!(":{:04X}", port.parse::<u16>().unwrap());
+    let listens = |table: &str| {
+        let table = std::fs::read_to_string(table).unwrap_or_default();
+        table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|columns| {
+            columns.get(1).is_some_and(|local| local.ends_with(&port)) && columns.get(3) == Some(&LISTEN)
+        })
+    };
+    for _ in 0..3_000 {
+        if ["/proc/net/tcp", "/proc/net/tcp6"].into_iter().any(listens) {
+            return;
+        }
+        #[expect(clippy::disallowed_methods, reason = "another process is waited for, and it has nothing to wait on")]
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("nobody listens at {port}");
+}
+
 /// Runs a receiver, and the example with it: the receiver's lines.
 fn streamed(receiver: &mut Command, port: &str, way: Way) -> Vec<String> {
     let receiver = receiver.stdout(Stdio::piped()).spawn().unwrap();
+    until_listening(port);
     let said = run(command(&program("examples/utl_send.c", way)).args(["127.0.0.1", port, "30"]));
     assert_eq!(said, "acked 60 lost 0 dropped 0\n");
     let output = receiver.wait_with_output().unwrap();

@@ -18,8 +18,8 @@ const REPORTS: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Interval at which the path is sampled.
 const LOOKS: Duration = Duration::from_millis(100);
-/// Samples of the way that are kept: two seconds of them.
-const WAYS: usize = 20;
+/// Samples of the way that are kept: less than a second of them, as the receiver follows a longer path after one.
+const WAYS: usize = 8;
 
 /// A receiver that is connected.
 pub(super) struct Link {
