@@ -74,21 +74,24 @@ pub(super) fn read_live(
     let mut chunk = vec![0; CHUNK];
     loop {
         if !quiet.wait(&from, &mut reader)? {
-            give_live(&mut reader, frames, &mut stamps, whole);
+            give_live(&mut reader, frames, &mut stamps, (quiet.since, whole));
             continue;
         }
+        // The frame whose end this chunk tells came before it.
+        let pending_since = quiet.pending_since();
         let count = read(&mut from, &mut chunk)?;
         if count == 0 {
             break;
         }
         quiet.heard(&chunk[..count]);
+        let came_at = pending_since.unwrap_or(quiet.since);
         let pushed = reader.push(&chunk[..count]);
         left_out.look(reader.left_out());
-        give_live(&mut reader, frames, &mut stamps, whole);
+        give_live(&mut reader, frames, &mut stamps, (came_at, whole));
         pushed?;
     }
     let ending = reader.finish()?;
-    give_live(&mut reader, frames, &mut stamps, whole);
+    give_live(&mut reader, frames, &mut stamps, (quiet.since, whole));
     Ok(ending)
 }
 
@@ -108,14 +111,16 @@ struct Stamps {
     captured: Instant,
 }
 
-fn give_live(reader: &mut FrameReader, frames: &Frames, stamps: &mut Stamps, whole: bool) {
+/// Gives on what is known to be whole. The first frame of it came at this instant, and others now.
+fn give_live(reader: &mut FrameReader, frames: &Frames, stamps: &mut Stamps, (mut came_at, whole): (Instant, bool)) {
     let mut next = || match whole {
         true => reader.next_frame().map(|frame| FramePart { frame, first: true, last: true }),
         false => reader.next_part(),
     };
     while let Some(part) = next() {
         if part.first {
-            stamps.captured = stamps.cadence.frame(clock::now(), part.frame.duration);
+            stamps.captured = stamps.cadence.frame(came_at, part.frame.duration);
+            came_at = clock::now();
         }
         let timing = Timing::Live { captured: stamps.captured, presented: None };
         if !frames.give(Captured { part, timing, encoding: frames.encoding }) {
@@ -134,6 +139,8 @@ struct Quiet {
     /// A pause that is to be judged by what comes after it.
     has_paused: bool,
     is_flushed: bool,
+    /// Whether all that came was given on then.
+    is_taken: bool,
     since: Instant,
     is_silent: bool,
 }
@@ -146,6 +153,7 @@ impl Default for Quiet {
             trusted_from: TRUSTED_FROM,
             has_paused: false,
             is_flushed: true,
+            is_taken: true,
             since: clock::now(),
             is_silent: false,
         }
@@ -172,10 +180,16 @@ impl Quiet {
         self.is_flushed = true;
         self.has_paused = true;
         self.bytes = 0;
-        if self.clean >= self.trusted_from {
+        self.is_taken = self.clean >= self.trusted_from;
+        if self.is_taken {
             reader.flush();
         }
         Ok(false)
+    }
+
+    /// Arrival of the last bytes, if some of what has come was not given on.
+    fn pending_since(&self) -> Option<Instant> {
+        (!self.is_taken).then_some(self.since)
     }
 
     fn heard(&mut self, bytes: &[u8]) {
@@ -188,7 +202,7 @@ impl Quiet {
         }
         self.since = clock::now();
         self.bytes += bytes.len();
-        self.is_flushed = false;
+        (self.is_flushed, self.is_taken) = (false, false);
     }
 
     /// A pause before a start code stood between NAL units. One within a NAL unit tells that pauses of this source say

@@ -13,10 +13,8 @@ mod reordering;
 
 pub(crate) use given_up::Late;
 use given_up::{GivenUp, Open};
+pub(super) use reordering::NUMDUPACK;
 use reordering::Reordering;
-
-/// A packet is lost when this many later ones have arrived (RFC 4341 §5).
-pub(super) const NUMDUPACK: usize = 3;
 
 /// A packet that may still be acknowledged.
 #[derive(Clone, Copy, Debug)]

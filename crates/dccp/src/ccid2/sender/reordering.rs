@@ -5,10 +5,11 @@
 
 use std::collections::VecDeque;
 
-use super::NUMDUPACK;
 use crate::ack_vector::Report;
 use crate::seq::Seq;
 
+/// A packet is lost when this many later ones have arrived (RFC 4341 §5).
+pub(in crate::ccid2) const NUMDUPACK: usize = 3;
 /// The most: what leaves within a tenth of a second at 4 Mbit/s.
 pub(super) const MOST: usize = 32;
 /// Packets that were taken for lost and are remembered.
