@@ -9,12 +9,12 @@ use crate::options::{DropBlock, DropCode};
 use crate::seq::Seq;
 
 mod given_up;
-mod reordering;
 
 pub(crate) use given_up::Late;
 use given_up::{GivenUp, Open};
-pub(super) use reordering::NUMDUPACK;
-use reordering::Reordering;
+
+/// A packet is lost when this many later ones have arrived (RFC 4341 §5).
+pub(super) const NUMDUPACK: usize = 3;
 
 /// A packet that may still be acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -140,8 +140,7 @@ pub(crate) struct Sender {
     first: Seq,
     sent: VecDeque<Sent>,
     /// The greatest numbers known to have arrived, greatest first.
-    arrived: [Option<Seq>; reordering::MOST],
-    reordering: Reordering,
+    arrived: [Option<Seq>; NUMDUPACK],
     outstanding: usize,
     /// The window of data in which something was lost or marked ends before this number.
     congested_until: Option<Seq>,
@@ -150,15 +149,8 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new() -> Self {
-        Self {
-            first: Seq::new(0),
-            sent: VecDeque::new(),
-            arrived: [None; reordering::MOST],
-            reordering: Reordering::default(),
-            outstanding: 0,
-            congested_until: None,
-            given_up: GivenUp::default(),
-        }
+        let (sent, arrived) = (VecDeque::new(), [None; NUMDUPACK]);
+        Self { first: Seq::new(0), sent, arrived, outstanding: 0, congested_until: None, given_up: GivenUp::default() }
     }
 
     /// Data packets whose fate is open.
@@ -221,7 +213,6 @@ impl Sender {
         let mut late_at = None;
         for report in reports.filter(|report| report.state.has_arrived()) {
             late_at = late_at.or(self.given_up.came(ack, &report, &mut feedback.late));
-            self.reordering.look(&report, self.arrived[0]);
             self.mark_range(&report, dropped, &mut feedback);
         }
         let is_news = self.get(ack).is_some_and(|sent| sent.arrived);
@@ -295,14 +286,11 @@ impl Sender {
         }
     }
 
-    /// What was sent before the greatest numbers that arrived, [`NUMDUPACK`] of them where packets keep their order, and is
-    /// not among what arrived, is lost.
+    /// What was sent before the `NUMDUPACK` greatest numbers that arrived, and is not among what arrived, is lost.
     fn declare_lost(&mut self, feedback: &mut Feedback) {
-        let Some(last) = self.arrived[self.reordering.tolerance() - 1] else { return };
-        while !self.sent.is_empty() && self.first.is_before(last) {
-            if let Some(open) = self.decide_first(feedback) {
-                self.reordering.inferred(open.seq);
-            }
+        let Some(third) = self.arrived[NUMDUPACK - 1] else { return };
+        while !self.sent.is_empty() && self.first.is_before(third) {
+            self.decide_first(feedback);
         }
     }
 

@@ -201,20 +201,3 @@ fn after_a_timeout_the_window_may_grow_again() {
     ack(&mut sender, &[arrived(60, 60)]);
     assert!(!sender.holds_window(false));
 }
-
-/// Found by a camera beside SRT over a link that reorders: a packet in six counted as lost, and none was.
-#[test]
-fn where_packets_come_out_of_order_more_must_overtake_one_before_it_is_lost() {
-    let mut sender = ten(50);
-    let feedback = ack(&mut sender, &[arrived(54, 51)]);
-    assert_eq!(lost(&feedback), [0], "four have overtaken it");
-    ack(&mut sender, &[arrived(54, 50)]);
-    // It came after all, overtaken by four: so the next may be, too.
-    let feedback = ack(&mut sender, &[arrived(59, 56)]);
-    assert_eq!(lost(&feedback), [] as [u64; 0]);
-    for n in 0..10 {
-        sender.sent_data(Instant::ZERO + MS * (100 + n), Seq::new(60 + n), Some(10 + n), 100);
-    }
-    let feedback = ack(&mut sender, &[arrived(60, 56)]);
-    assert_eq!(lost(&feedback), [5], "five have overtaken it");
-}
