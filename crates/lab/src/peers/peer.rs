@@ -129,7 +129,7 @@ fn own_ways(setting: &Setting, lab: &Path, own: &[(String, String)]) -> Vec<Peer
         let sender = format!("timeous://{RIGHT}:{PORT}?{keys} 127.0.0.1:{IN_PORT}");
         let way = Way::Programs { receiver: program("receive", receiver), sender: program("send", sender) };
         let title = format!("Timeous ({advice})");
-        Peer { name, title, advice: "README: latency is the deadline at the sender".to_owned(), way }
+        Peer { name, title, advice: "docs/reference.md: latency is the deadline at the sender".to_owned(), way }
     };
     fixed.into_iter().chain(asked).map(peer).collect()
 }
