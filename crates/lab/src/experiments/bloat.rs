@@ -1,4 +1,5 @@
-//! bloat: frames decodable in time over links whose queue holds longer than the deadline, beside what could be.
+//! bloat: frames decodable before their deadline over bottlenecks whose queue outlasts that
+//! deadline, beside an upper bound.
 
 mod course;
 mod findings;
@@ -47,7 +48,7 @@ impl Experiment for Bloat {
     }
 }
 
-/// What came of each cell, for all seeds.
+/// Runs every cell with each sender and all seeds; returns outcomes and upper bounds by cell.
 fn judged(run: &Run<'_>, what: &str, cells: &[Cell], ways: &[Way]) -> Vec<Judged> {
     let limits: Vec<(Cell, u64)> = cells.iter().flat_map(|&cell| run.seeds().map(move |seed| (cell, seed))).collect();
     let trials: Vec<Trial> =
@@ -66,7 +67,7 @@ fn judged(run: &Run<'_>, what: &str, cells: &[Cell], ways: &[Way]) -> Vec<Judged
     cells.iter().enumerate().map(of_cell).collect()
 }
 
-/// How the senders behave when something changes.
+/// Measures how each sender reacts to capacity that returns and to an application-limited minute.
 fn behaviours(run: &Run<'_>) -> Vec<Behaviour> {
     let asked: Vec<(Way, u64)> =
         Way::ALL.into_iter().flat_map(|way| run.seeds().map(move |seed| (way, seed))).collect();

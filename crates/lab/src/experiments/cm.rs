@@ -1,4 +1,4 @@
-//! What the experiments with the Congestion Manager share: its clients over UDP, at both ends.
+//! Shared parts of the Congestion Manager's experiments: its clients over UDP, at both ends.
 
 pub(crate) mod greedy;
 pub(crate) mod packet;

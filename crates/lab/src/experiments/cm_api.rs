@@ -1,4 +1,5 @@
-//! cm-api: what a packet costs by each way to use the Congestion Manager (Andersen et al. §4.2, figure 6 and table 1).
+//! cm-api: cost of a packet with each API of the Congestion Manager (Andersen et al. §4.2, figure 6
+//! and table 1).
 
 mod alf;
 mod buffered;
@@ -19,14 +20,14 @@ use way::{Place, Way};
 
 pub(crate) struct CmApi;
 
-/// Bytes of a packet.
+/// Packet sizes in bytes.
 const SIZES: [usize; 4] = [168, 400, 800, 1_400];
-/// In which the packets of a size are sent, each way in turn.
+/// Rounds per packet size; each round runs every way once, in turn.
 const ROUNDS: usize = 10;
-/// By each way in each round.
+/// Packets per way and round.
 const PACKETS: u64 = 20_000;
 
-/// The costs of one round, in the order of [`Way::ALL`].
+/// Costs of one round, in the order of [`Way::ALL`].
 type Round = [Cost; Way::ALL.len()];
 
 impl Experiment for CmApi {
@@ -50,7 +51,8 @@ impl Experiment for CmApi {
             let mut rounds = Vec::new();
             for number in 0..ROUNDS {
                 let mut round = [Cost::default(); Way::ALL.len()];
-                // In turns, and each as often first as any other: what else the machine does meets all alike.
+                // The order rotates, so that every way is first equally often: other load on the
+                // machine affects all alike.
                 for place in 0..Way::ALL.len() {
                     let index = (number + place) % Way::ALL.len();
                     round[index] = bed.run(Way::ALL[index], size, PACKETS)?;
@@ -64,7 +66,7 @@ impl Experiment for CmApi {
     }
 }
 
-/// All rounds of a size.
+/// All rounds of one packet size.
 struct Measured {
     size: usize,
     rounds: Vec<Round>,
@@ -82,12 +84,12 @@ impl Measured {
         self.median(|round| cost(&round[way.index()]))
     }
 
-    /// How much a way costs over another, in rounds.
+    /// Returns the median over the rounds of one way's cost divided by another's.
     fn ratio(&self, way: Way, over: Way, cost: impl Fn(&Cost) -> f64) -> f64 {
         self.median(|round| cost(&round[way.index()]) / cost(&round[over.index()]))
     }
 
-    /// Throughput lost against TCP/CM nodelay, in percent.
+    /// Returns the throughput lost against TCP/CM nodelay, in percent.
     fn reduction(&self, way: Way) -> f64 {
         100.0 * (1.0 - self.ratio(Way::NODELAY, way, Cost::wall))
     }
@@ -97,7 +99,7 @@ impl Measured {
         Way::ALL.into_iter().min_by(least).expect("there are some")
     }
 
-    /// Processor time beyond the cheapest way's, in percent.
+    /// Returns the processor time beyond the cheapest way's, in percent.
     fn excess(&self, way: Way) -> f64 {
         100.0 * (self.ratio(way, self.cheapest(), Cost::cpu) - 1.0)
     }
@@ -129,7 +131,8 @@ impl Measured {
     }
 }
 
-/// The way and the size where something is most.
+/// Returns the largest value over all ways at `place` and all sizes, and the name of that way and
+/// size.
 fn worst(measured: &[Measured], place: Place, of: fn(&Measured, Way) -> f64) -> (f64, String) {
     let all = measured.iter().flat_map(|sized| Way::of(place).map(move |way| (of(sized, way), way, sized.size)));
     let (value, way, size) = all.max_by(|a, b| a.0.total_cmp(&b.0)).expect("something was measured");

@@ -1,5 +1,5 @@
-//! cm-cpu: what it costs the kernel's TCP to have its window from the Congestion Manager (Andersen et al. §4.1, figures 4
-//! and 5).
+//! cm-cpu: processor time and throughput of the kernel's TCP with its window from the Congestion
+//! Manager (Andersen et al. §4.1, figures 4 and 5).
 
 mod transfer;
 
@@ -13,13 +13,13 @@ use transfer::{Cost, Wire};
 
 pub(crate) struct CmCpu;
 
-/// How much is sent in one connection, and how often.
+/// Bytes per connection, and number of rounds.
 const SIZES: [Size; 3] = [
     Size { bytes: 10_000_000, rounds: 150 },
     Size { bytes: 100_000_000, rounds: 60 },
     Size { bytes: 1_000_000_000, rounds: 24 },
 ];
-/// As `nice` counts.
+/// Highest priority, as a `nice` value.
 const MOST_FAVOURED: i32 = -20;
 
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +34,12 @@ impl Size {
     }
 }
 
-/// Who makes the window.
+/// Congestion control of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
-    /// The kernel's Reno, with which the others are compared.
+    /// Kernel's Reno, the baseline.
     Reno,
-    /// The same again: how far two of the same kind are apart.
+    /// Kernel's Reno once more: shows the noise between two identical setups.
     Again,
     Cubic,
     Managed,
@@ -81,7 +81,7 @@ impl Experiment for CmCpu {
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
         let measured = || {
-            // A thread's priority is its own, and that of the threads that it starts.
+            // A thread's priority applies to it and to the threads that it starts.
             let favoured = setpriority_process(None, MOST_FAVOURED).is_ok();
             measure(run).map(|rounds| findings(&rounds, favoured))
         };
@@ -89,7 +89,7 @@ impl Experiment for CmCpu {
     }
 }
 
-/// The costs of one round, in the order of [`Who::ALL`].
+/// Costs of one round, in the order of [`Who::ALL`].
 type Round = [Cost; Who::ALL.len()];
 
 fn measure(run: &Run<'_>) -> Result<Vec<(Size, Vec<Round>)>, LabError> {
@@ -101,10 +101,11 @@ fn measure(run: &Run<'_>) -> Result<Vec<(Size, Vec<Round>)>, LabError> {
         let mut rounds = Vec::new();
         for number in 0..size.rounds {
             let mut round = [Cost::default(); Who::ALL.len()];
-            // In turns, and each as often first as any other: what else the machine does meets all alike.
+            // The order rotates, so that each is first equally often: other load on the machine
+            // affects all alike.
             for place in 0..Who::ALL.len() {
                 let index = (number + place) % Who::ALL.len();
-                // None begins with what the one before it has learnt.
+                // Each connection begins without the path state of the previous one.
                 managed.forget()?;
                 round[index] = wire.transfer(Who::ALL[index].congestion_control(&managed), size.bytes)?;
             }
@@ -116,7 +117,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<(Size, Vec<Round>)>, LabError> {
     Ok(measured)
 }
 
-/// A ratio of two kinds over all rounds: its median, and the bounds between which the median is with 95 % certainty.
+/// Ratio of two kinds over all rounds: median, and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug)]
 struct Ratio {
     median: f64,
@@ -131,7 +132,7 @@ impl Ratio {
         let mut ratios: Vec<f64> = rounds.iter().map(|round| of(&round[who]) / of(&round[base])).collect();
         ratios.sort_by(f64::total_cmp);
         let n = ratios.len() as f64;
-        // Of the order statistics: how many of n values are below the median is binomial.
+        // By order statistics: the number of n values below the median is binomial.
         let off = 1.96 * n.sqrt() / 2.0;
         let at = |place: f64| ratios[place.round().clamp(0.0, n - 1.0) as usize];
         Self { median: at((n - 1.0) / 2.0), least: at((n - 1.0) / 2.0 - off), most: at((n - 1.0) / 2.0 + off) }
@@ -186,7 +187,7 @@ fn findings(measured: &[(Size, Vec<Round>)], favoured: bool) -> Findings {
     }
 }
 
-/// Bounds on the longest connections, as the paper speaks of those; the shorter ones are shown beside.
+/// Returns claims about the longest connections, as in the paper; the shorter ones are only shown.
 fn claims(size: Size, rounds: &[Round]) -> Vec<Claim> {
     let name = size.name();
     let (throughput, cpu) = (throughput(rounds, Who::Managed), cpu(rounds, Who::Managed));

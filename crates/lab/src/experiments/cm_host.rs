@@ -1,4 +1,5 @@
-//! cm-host: the daemon with many clients, with clients that die, and with clients that lie.
+//! cm-host: the daemon with many clients, with clients that are killed, and with clients that send
+//! false feedback.
 
 mod client;
 mod deaths;

@@ -1,4 +1,5 @@
-//! cm-layers: a stream of four layers that follows the rate of its path (Andersen et al. §4.4, figures 8, 9 and 10).
+//! cm-layers: a stream of four layers that adapts to the rate of its path (Andersen et al. §4.4,
+//! figures 8, 9 and 10).
 
 mod judge;
 mod series;

@@ -1,4 +1,5 @@
-//! cm-loss: TCP as a client of the Congestion Manager beside plain TCP, where packets are lost (Andersen et al., figure 3).
+//! cm-loss: TCP as a client of the Congestion Manager beside plain TCP, on a path with loss
+//! (Andersen et al., figure 3).
 
 mod flow;
 mod judge;

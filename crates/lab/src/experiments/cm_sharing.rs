@@ -1,4 +1,5 @@
-//! cm-sharing: a file fetched again and again, each time by a new connection (Andersen et al. §4.3, figure 7).
+//! cm-sharing: repeated fetches of a file, each over a new connection (Andersen et al. §4.3, figure
+//! 7).
 
 mod fetches;
 mod judge;

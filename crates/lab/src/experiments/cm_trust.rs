@@ -1,4 +1,5 @@
-//! cm-trust: users who do not trust each other, one of whom lies of what became of his packets (Andersen et al. §5).
+//! cm-trust: users who do not trust each other, one of whom gives false feedback (Andersen et al.
+//! §5).
 
 mod judge;
 mod liar;

@@ -1,5 +1,5 @@
-//! cm-vat: audio of constant rate over less than that: a policer, then a buffer that drops from its head (Andersen et
-//! al. §3.6, figure 2).
+//! cm-vat: constant-rate audio over a path with less capacity, by a policer and a buffer that drops
+//! from its head (Andersen et al. §3.6, figure 2).
 
 mod audio;
 mod judge;

@@ -1,5 +1,5 @@
-//! Hasan et al. §4: what their experiments share. One stream beside FTP and web traffic over a narrow link, by each
-//! transport.
+//! Shared parts of the experiments of Hasan et al. §4: one stream beside FTP and web traffic over a
+//! narrow link, by each transport.
 
 pub(crate) mod apart;
 pub(crate) mod order;

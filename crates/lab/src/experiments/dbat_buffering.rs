@@ -1,4 +1,5 @@
-//! dbat-buffering: the time that a live stream's player spends buffering (Hasan et al. §4.4, table 1).
+//! dbat-buffering: share of time that a live stream's player spends buffering (Hasan et al. §4.4,
+//! table 1).
 
 use serde_json::json;
 
@@ -7,19 +8,19 @@ use super::dbat::{self, Apart, Order, Outcome, PAPERS, Spread, Way};
 use crate::experiment::{About, Bound, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
-/// Percent, as the paper has it: at 20, 150 and 450 ms.
+/// The paper's percentages at 20, 150 and 450 ms.
 const PAPER: [(Way, [f64; 3]); 3] =
     [(Way::Tcp, [0.39, 10.46, 37.80]), (Way::Tfrc, [0.84, 1.12, 4.44]), (Way::Dbat, [0.43, 1.01, 4.13])];
-/// The least that DBAT may show, in percent, by round trip.
+/// Largest accepted percentage of DBAT, by round-trip time in milliseconds.
 const PASS: [(u64, f64); 2] = [(150, 1.01), (450, 4.13)];
-/// The round trips at which the ways' order is looked at, and what is looked at there.
+/// Round-trip times at which the order is compared, and the compared values.
 const LONG: [u64; 2] = [150, 450];
 const ORDERS: [(u64, Order); 2] = [
     (150, Order { what: "150 ms, % of the time buffering", ..BUFFERING }),
     (450, Order { what: "450 ms, % of the time buffering", ..BUFFERING }),
 ];
 const BUFFERING: Order = Order { what: "% of the time buffering", digits: 2, rises: false, value: all };
-/// Where we want it to be, at each.
+/// Target percentage at each round-trip time.
 const AIM: f64 = 0.1;
 
 pub(crate) struct DbatBuffering;
@@ -53,12 +54,12 @@ impl Experiment for DbatBuffering {
     }
 }
 
-/// Percent of the time, all of it.
+/// Returns the percentage of time spent buffering, in total.
 fn all(outcome: &Outcome) -> f64 {
     100.0 * outcome.buffering().0
 }
 
-/// Percent of the time, without the first.
+/// Returns the percentage of time spent buffering, without the initial buffering.
 fn again(outcome: &Outcome) -> f64 {
     100.0 * outcome.buffering().1
 }
@@ -115,12 +116,12 @@ fn taken_away(outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// The paper's means in their order.
+/// Returns the paper's means in their order.
 fn papers(rtt: u64) -> String {
     PAPERS.map(|way| paper(way, rtt).map_or_else(String::new, |percent| format!("{percent:.2}"))).join(" > ")
 }
 
-/// The order and the size where what TCP's buffer refuses is what it is in ns-2.
+/// Returns claims about order and size with ns-2's treatment of data that TCP's buffer rejects.
 fn by_tcp_app(outcomes: &[Outcome]) -> Vec<Claim> {
     let claim = |(rtt, order): (u64, Order)| {
         let claim = order.claim(&papers(rtt), &order.spreads(outcomes, Apart::NS2_ALL, rtt));
@@ -130,7 +131,7 @@ fn by_tcp_app(outcomes: &[Outcome]) -> Vec<Claim> {
     ORDERS.map(claim).to_vec()
 }
 
-/// For comparison.
+/// Returns the same orders with today's TCP, for comparison.
 fn beside_today(outcomes: &[Outcome]) -> Vec<Claim> {
     ORDERS.map(|(rtt, order)| order.today(&order.spreads(outcomes, Apart::TODAY, rtt))).to_vec()
 }

@@ -1,4 +1,4 @@
-//! dbat-latency: how long a live stream's packets are under way (Hasan et al. §4.2, figures 10 to 12).
+//! dbat-latency: latency of a live stream's packets (Hasan et al. §4.2, figures 10 to 12).
 
 use serde_json::json;
 
@@ -40,17 +40,17 @@ impl Experiment for DbatLatency {
     }
 }
 
-/// So much that a share of the packets is under way for less, in milliseconds.
+/// Returns the latency below which a share of the packets lies, in milliseconds.
 fn below(outcome: &Outcome, share: f64) -> f64 {
     quantile(outcome.latencies().into_iter().map(|(_, latency)| latency).collect(), share)
 }
 
-/// The 99th percentile over the median, in milliseconds.
+/// Returns the 99th percentile minus the median, in milliseconds.
 fn swing(outcome: &Outcome) -> f64 {
     below(outcome, 0.99) - below(outcome, 0.5)
 }
 
-/// The most that a packet is later than the one before it, or sooner, in milliseconds.
+/// Returns the largest latency difference between consecutive packets, in milliseconds.
 fn leap(outcome: &Outcome) -> f64 {
     let latencies = outcome.latencies();
     latencies.windows(2).map(|pair| (pair[1].1 - pair[0].1).abs()).fold(0.0, f64::max)
@@ -88,7 +88,7 @@ fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     ]
 }
 
-/// The worst of each half second.
+/// Returns the largest latency in each half second.
 fn worst(outcome: &Outcome) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for (at, latency) in outcome.latencies() {

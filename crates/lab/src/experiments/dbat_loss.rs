@@ -1,4 +1,5 @@
-//! dbat-loss: what a live stream loses, and how much at a time (Hasan et al. §4.3, figures 13 to 15).
+//! dbat-loss: packet losses of a live stream, and lengths of loss bursts (Hasan et al. §4.3,
+//! figures 13 to 15).
 
 use serde_json::json;
 
@@ -43,7 +44,7 @@ impl Experiment for DbatLoss {
     }
 }
 
-/// A count of all losses, of all runs of a way.
+/// Returns the spread of a loss count over all runs of a transport.
 fn spread(outcomes: &[Outcome], way: Way, count: fn(&Lost) -> u64) -> Spread {
     Spread::over(outcomes, way, RTT, |outcome| count(&outcome.lost()) as f64)
 }

@@ -1,4 +1,5 @@
-//! dbat-throughput: what a live stream gets beside FTP and web traffic (Hasan et al. §4.1, figures 7 to 9).
+//! dbat-throughput: throughput of a live stream beside FTP and web traffic (Hasan et al. §4.1,
+//! figures 7 to 9).
 
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use super::goddard::server::By;
 use crate::experiment::{About, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
-/// While FTP is there, and in all of the stream's time.
+/// Orders while FTP is active, and over the stream's whole time.
 const BESIDE_FTP: Order = Order { what: "kbit/s from 30 to 200 s", digits: 0, rises: true, value: stream };
 const ALL: Order = Order { what: "kbit/s from 30 to 240 s", digits: 0, rises: true, value: Outcome::mean_rate };
 
@@ -50,7 +51,7 @@ impl Experiment for DbatThroughput {
     }
 }
 
-/// What the stream has of its fair share while FTP is there.
+/// Returns the stream's throughput relative to its fair share while FTP is active.
 fn share(outcome: &Outcome) -> f64 {
     let (stream, ftp) = outcome.shares();
     2.0 * stream / (stream + ftp)
@@ -77,7 +78,7 @@ fn table(outcomes: &[Outcome], with: &str) -> Table {
     table
 }
 
-/// Who changed the rate, and how often.
+/// Builds a table of rate changes by cause.
 fn switches(outcomes: &[Outcome]) -> Table {
     let head = ["way", "by the player", "told of a queue", "told of room", "media rate, kbit/s"];
     let title = format!("Changes of the rate, {}: mean of the seeds, least and most", dbat::NS2);
@@ -93,7 +94,7 @@ fn switches(outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// The rate of the media that were made, in the mean of the packets' playing time, in kbit/s.
+/// Returns the mean rate of the media, weighted by playing time, in kbit/s.
 fn media_rate(outcome: &Outcome) -> f64 {
     let seconds = |level: usize| 8e3 / RATES[level].as_bps() as f64;
     let time: f64 = outcome.made.iter().map(|made| seconds(made.level)).sum();
@@ -125,7 +126,7 @@ fn over_time(outcomes: &[Outcome], way: Way, number: u32) -> Result<Figure, LabE
     Ok(Figure::new(lines.draw()?, "A second at a time, the first seed."))
 }
 
-/// The media's rate over time.
+/// Plots the media's rate over time.
 fn levels(outcomes: &[Outcome]) -> Result<Figure, LabError> {
     let line = |way: Way| {
         let mut points: Vec<(f64, f64)> = Vec::new();

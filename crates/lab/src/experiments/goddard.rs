@@ -1,5 +1,5 @@
-//! A streamer and its player after Goddard (Chung & Claypool 2005), as Hasan et al. §4 use them: applications of virtual
-//! time, the same over each transport.
+//! Streamer and player after Goddard (Chung & Claypool 2005), as in Hasan et al. §4: applications
+//! in virtual time, the same over each transport.
 
 pub(crate) mod message;
 pub(crate) mod player;
@@ -8,7 +8,7 @@ pub(crate) mod server;
 
 use timeous::core::{Duration, Rate};
 
-/// The rates that there are of the media.
+/// Rates of the media, by level.
 pub(crate) const RATES: [Rate; 7] = [
     Rate::from_kbps(80),
     Rate::from_kbps(120),
@@ -19,15 +19,16 @@ pub(crate) const RATES: [Rate; 7] = [
     Rate::from_kbps(1_920),
 ];
 
-/// How much faster than it plays a stream is sent while the player's buffer fills: four packets for five.
+/// Ratio of sending rate to playing rate while the player's buffer fills, as a fraction: five
+/// packets are sent in the playing time of four.
 pub(crate) const HASTE: (u64, u64) = (5, 4);
 
-/// How long the media of one packet play at a level.
+/// Returns the playing time of one packet at a level.
 pub(crate) fn interval(level: usize) -> Duration {
     RATES[level].time_for(message::PACKET as u64)
 }
 
-/// The highest level whose rate fits into `rate`; the lowest if none does.
+/// Returns the highest level whose rate fits into `rate`; the lowest if none does.
 pub(crate) fn fitting(rate: Rate) -> usize {
     RATES.iter().rposition(|level| *level <= rate).unwrap_or(0)
 }

@@ -1,4 +1,5 @@
-//! Lai & Kohler §4.2 and §4.3: what their experiments share, how they are judged, and their form on real kernels.
+//! Shared parts of the experiments of Lai & Kohler §4.2 and §4.3: measures, claims, and their form
+//! on real kernels.
 
 pub(crate) mod ages;
 pub(crate) mod real;

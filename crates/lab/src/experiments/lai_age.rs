@@ -1,4 +1,4 @@
-//! lai-age: how old packets are when they leave and when they arrive (Lai & Kohler §4.2, figures 9 and 10).
+//! lai-age: age of packets at departure and on arrival (Lai & Kohler §4.2, figures 9 and 10).
 
 use super::lai::{ages, real, simulated};
 use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};

@@ -1,4 +1,5 @@
-//! lai-iframes: which frames arrive when there are too many (Lai & Kohler §4.3, table 1).
+//! lai-iframes: share of I-frames that arrive when the sender exceeds the link (Lai & Kohler §4.3,
+//! table 1).
 
 use super::lai::{real, shares, simulated};
 use crate::experiment::{About, Experiment, Findings, Forms, LabError, Run};

@@ -1,4 +1,4 @@
-//! lai-notify: what it saves to hand control over less often (Lai & Kohler §4.1, figure 8).
+//! lai-notify: cost saved by fewer notifications of the transport (Lai & Kohler §4.1, figure 8).
 
 use serde_json::json;
 
@@ -14,14 +14,14 @@ use crate::report::plot::{Lines, Series};
 pub(crate) struct LaiNotify;
 
 const PAYLOADS: [usize; 5] = [0, 200, 600, 1_000, 1_400];
-/// Packets that are counted.
+/// Number of packets for the counts.
 const COUNTED: u64 = 19_200;
 const EVERY: [u32; 4] = [1, 4, 16, 64];
 const RAW: Way = Way::Bundles { of: 16 };
 const EFFORT: Effort = Effort { rounds: 40, packets: 9_600 };
-/// Processes at once (§4.1).
+/// Concurrent processes (§4.1).
 const CROWD: usize = 30;
-/// The size that they send.
+/// Payload of their packets, in bytes.
 const CROWD_PAYLOAD: usize = 1_400;
 const CROWD_EFFORT: Effort = Effort { rounds: 5, packets: 38_400 };
 
@@ -51,7 +51,7 @@ impl Experiment for LaiNotify {
     }
 }
 
-/// Without a clock.
+/// Returns the findings by counting, without a clock.
 fn counted() -> Findings {
     let ways = [Way::Send].into_iter().chain(EVERY.map(ring));
     let counts: Vec<_> = ways.map(|way| (Case { way, payload: 1_400 }, count(way, 1_400, COUNTED))).collect();
@@ -59,7 +59,7 @@ fn counted() -> Findings {
         let of = |(case, _): &&(Case, Counts)| case.way == ring(every);
         let counts = counts.iter().find(of).map(|(_, counts)| *counts).unwrap_or_default();
         let calls = counts.calls as f64 / counts.packets as f64;
-        // What the transport says for itself goes along with data, or nearly.
+        // The transport's own packets share a system call with data, with few exceptions.
         let bound = (1_050.0 / f64::from(every)).round() / 1_000.0;
         Claim::new(&format!("k = {every}: system calls a packet"), paper, format!("{calls:.4}"), calls)
             .pass(Bound::AtMost(bound))
@@ -77,7 +77,7 @@ fn ways() -> Vec<Way> {
     [Way::Send].into_iter().chain(EVERY.map(|every| Way::Ring { every })).chain([RAW]).collect()
 }
 
-/// The ways in a crowd.
+/// Returns the ways that are run in many processes.
 fn crowd_ways() -> impl Iterator<Item = Way> {
     ways().into_iter().filter(|way| *way != RAW)
 }
@@ -120,7 +120,7 @@ fn ring(every: u32) -> Way {
     Way::Ring { every }
 }
 
-/// The greatest of the ratios over all sizes.
+/// Returns the largest ratio over all payload sizes, with its size.
 fn worst<'a>(of: &impl Fn(Way, usize) -> &'a Cost, own: Way, other: Way) -> (f64, usize) {
     let ratios = PAYLOADS.map(|payload| (of(own, payload).over(of(other, payload)), payload));
     ratios.into_iter().fold((0.0, 0), |most, own| if own.0 > most.0 { own } else { most })

@@ -1,4 +1,5 @@
-//! lai-overhead: what a packet costs out of the ring, notified at each, and by `send()` (Lai & Kohler §4.1, figure 7).
+//! lai-overhead: cost of a packet from the ring, with a notification for each, and by `send()` (Lai
+//! & Kohler §4.1, figure 7).
 
 use serde_json::json;
 
@@ -12,15 +13,15 @@ use crate::report::plot::{Lines, Series};
 
 pub(crate) struct LaiOverhead;
 
-/// Bytes of a packet, up to what an Ethernet frame takes with the headers of each way.
+/// Payload sizes in bytes, up to an Ethernet frame with the headers of each way.
 const PAYLOADS: [usize; 8] = [0, 200, 400, 600, 800, 1_000, 1_200, 1_400];
-/// Notified at each packet, as in the engine.
+/// Transport in a thread of its own, notified at each packet, as in the engine.
 const RING: Way = Way::Thread;
-/// The same in the application's own thread: a call that sends, at each packet.
+/// Transport in the application's thread: one sending call per packet.
 const INLINE: Way = Way::Ring { every: 1 };
 const COPY: Way = Way::RingWithCopy { every: 1 };
 const WAYS: [Way; 4] = [Way::Send, RING, INLINE, COPY];
-/// Packets that are counted.
+/// Number of packets for the counts.
 const COUNTED: u64 = 19_200;
 const EFFORT: Effort = Effort { rounds: 40, packets: 9_600 };
 
@@ -47,7 +48,7 @@ impl Experiment for LaiOverhead {
     }
 }
 
-/// Without a clock.
+/// Returns the findings by counting, without a clock.
 fn counted() -> Findings {
     let cases =
         [0, 200, 1_400].into_iter().flat_map(|payload| [Way::Send, INLINE, COPY].map(|way| Case { way, payload }));

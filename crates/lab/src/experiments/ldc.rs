@@ -1,4 +1,5 @@
-//! What the experiments with layered video over TCP share (Birkedal et al. §6): the stream, the link, what arrived.
+//! Shared parts of the experiments with layered video over TCP (Birkedal et al. §6): the stream,
+//! the link, and the arrivals.
 
 pub(crate) mod real;
 mod setup;

@@ -1,4 +1,4 @@
-//! ldc-layers: which layers are complete (Birkedal et al. §6, figures 5 and 6).
+//! ldc-layers: completeness of each layer (Birkedal et al. §6, figures 5 and 6).
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::report::plot::{Lines, Series};
 
 pub(crate) struct LdcLayers;
 
-/// In percent. The paper's base layer is complete.
+/// Accepted completeness of the base layer in percent, as in the paper.
 const COMPLETE: f64 = 100.0;
 
 impl Experiment for LdcLayers {
@@ -69,20 +69,22 @@ fn of(viewed: &[Viewed], kbps: u64, sender: Sender) -> impl Iterator<Item = &Vie
     viewed.iter().filter(move |one| one.kbps == kbps && one.sender == sender)
 }
 
-/// For each layer, percent in time.
+/// Returns for each layer the percentage in time.
 fn layers(viewed: &[Viewed], kbps: u64, sender: Sender) -> [f64; LAYERS] {
     let count = of(viewed, kbps, sender).count() as f64;
     std::array::from_fn(|layer| of(viewed, kbps, sender).map(|one| 100.0 * one.layers[layer]).sum::<f64>() / count)
 }
 
-/// The worst seed decides. What is not quite a hundred is no rounding: it is seconds without a picture.
+/// Returns the claim about the base layer in the worst seed. 100 % is exact: the rest would be
+/// seconds without a picture.
 fn base(kbps: u64, viewed: &[Viewed]) -> Claim {
     let least = of(viewed, kbps, Sender::LateChoice).map(|one| 100.0 * one.layers[0]).fold(f64::MAX, f64::min);
     let what = format!("percent of the base layer in time at {kbps} kbit/s, the worst seed");
     Claim::new(&what, "complete", format!("{least:.2}"), (least * 1e6).round() / 1e6).pass(Bound::AtLeast(COMPLETE))
 }
 
-/// Of the layers that fit into what plain TCP receives, the least complete.
+/// Returns the claim about the least complete of the layers that fit into plain TCP's received
+/// rate.
 fn fitting(kbps: u64, viewed: &[Viewed]) -> Claim {
     let mean = |sender, what: fn(&Viewed) -> u64| {
         let all: Vec<f64> = of(viewed, kbps, sender).map(|one| what(one) as f64).collect();

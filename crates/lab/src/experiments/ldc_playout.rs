@@ -1,4 +1,4 @@
-//! ldc-playout: what arrives in time to be played (Birkedal et al. §6 and §7, figures 7 and 8).
+//! ldc-playout: data that arrives in time for playout (Birkedal et al. §6 and §7, figures 7 and 8).
 
 use serde_json::json;
 use timeous::core::Duration;
@@ -9,9 +9,9 @@ use crate::report::plot::{Lines, Series};
 
 pub(crate) struct LdcPlayout;
 
-/// The whole stream.
+/// Bytes of the whole stream.
 const ALL: u64 = BYTES * LAYERS as u64 * SECONDS;
-/// The least share of what is received that is in time, in percent: where we want to be.
+/// Target for the share of received data that is in time, in percent.
 const AIM: f64 = 97.0;
 
 impl Experiment for LdcPlayout {
@@ -84,7 +84,7 @@ fn findings(viewed: &[Viewed]) -> Result<Findings, LabError> {
     Ok(Findings { setup, tables, figures, claims, notes, data: json!({ "streams": viewed }) })
 }
 
-/// A start-up time and a rate.
+/// Results at one start-up time and rate.
 struct Cell<'a> {
     viewed: &'a [Viewed],
     start_up: Duration,
@@ -105,7 +105,7 @@ impl<'a> Cell<'a> {
         self.of(sender).map(|one| one.in_time as f64).sum::<f64>() / self.of(sender).count() as f64
     }
 
-    /// Whether every stream had all of its bytes in time.
+    /// Returns whether every stream had all of its bytes in time.
     fn has_all(&self, sender: Sender) -> bool {
         self.of(sender).count() > 0 && self.of(sender).all(|one| one.in_time == ALL)
     }
@@ -116,7 +116,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// The first seed at the highest rate: how late the latest packet of each second was.
+/// Plots the latest packet of each second for the first seed at the highest rate.
 fn figure(viewed: &[Viewed]) -> Result<Figure, LabError> {
     let mut series = Vec::new();
     for (sender, name) in [(Sender::Plain, "plain"), (Sender::LateChoice, "late choice")] {

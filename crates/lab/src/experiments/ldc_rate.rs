@@ -1,4 +1,4 @@
-//! ldc-rate: what late choice over TCP costs in throughput (Birkedal et al. §6, table 1).
+//! ldc-rate: throughput cost of late choice over TCP (Birkedal et al. §6, table 1).
 
 use serde_json::json;
 use timeous::core::Duration;
@@ -8,9 +8,9 @@ use crate::experiment::{About, Bound, Claim, Experiment, Findings, Forms, LabErr
 
 pub(crate) struct LdcRate;
 
-/// What the paper received, in kbit/s: plain, and with late choice.
+/// Rates received in the paper, in kbit/s: plain, and with late choice.
 const PAPER: [(f64, f64); 3] = [(862.47, 851.96), (457.72, 456.30), (235.88, 235.24)];
-/// The paper's worst, in percent, beyond which late choice costs too much.
+/// Largest accepted cost in percent: the paper's worst.
 const PASS: f64 = 1.25;
 
 impl Experiment for LdcRate {
@@ -53,7 +53,7 @@ fn findings(viewed: &[Viewed]) -> Findings {
             let kbps = rate.as_bps() / 1_000;
             let [plain, late] = [Sender::Plain, Sender::LateChoice].map(|sender| mean(viewed, start_up, kbps, sender));
             if plain.is_nan() {
-                // Not run.
+                // This cell was not run.
                 continue;
             }
             let less = 100.0 * (plain - late) / plain;

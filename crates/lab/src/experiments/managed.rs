@@ -13,10 +13,10 @@ use timeous_net::emulator::{EmulatorError, Namespace};
 
 use crate::experiment::LabError;
 
-/// What keeps two of this process apart.
+/// Counter that makes names unique within this process.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// The congestion control, loaded under a name of its own, and taken away when it is dropped.
+/// Congestion control module, loaded under a name of its own and unloaded on drop.
 #[derive(Debug)]
 pub(super) struct Managed {
     name: String,
@@ -24,10 +24,11 @@ pub(super) struct Managed {
 }
 
 impl Managed {
-    /// Loads it.
+    /// Loads the module.
     ///
     /// # Errors
-    /// [`LabError::Machine`] if this machine cannot, [`LabError::LeftOut`] if the program was built without.
+    /// [`LabError::Machine`] if this machine cannot load it, [`LabError::LeftOut`] if the program
+    /// was built without it.
     pub(super) fn load() -> Result<Self, LabError> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("lab{}_{number}", std::process::id() % 1_000_000);
@@ -35,17 +36,17 @@ impl Managed {
         Ok(Self { name, installed })
     }
 
-    /// Its name, as sockets ask for it.
+    /// Returns its name for `TCP_CONGESTION`.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The macroflows.
+    /// Returns the macroflows.
     pub(super) fn macroflows(&self) -> Result<Vec<Macroflow>, LabError> {
         self.installed().macroflows().map_err(refused)
     }
 
-    /// Forgets all paths that no connection uses.
+    /// Forgets all paths without connections.
     pub(super) fn forget(&self) -> Result<(), LabError> {
         self.installed().forget_idle(Duration::ZERO).map(drop).map_err(refused)
     }
@@ -73,13 +74,14 @@ fn refused(error: KernelError) -> LabError {
     }
 }
 
-/// What the emulator says of the machine, it says with what to do.
+/// Converts an emulator error, whose text says what the machine lacks and how to fix it.
 #[allow(clippy::needless_pass_by_value)]
 pub(super) fn machine(error: EmulatorError) -> LabError {
     LabError::Machine(error.to_string())
 }
 
-/// A connection of the kernel's TCP whose caller has the named congestion control: who called, and who was called.
+/// Opens a TCP connection whose client uses the named congestion control; returns client and
+/// server.
 pub(super) fn pair(
     from: &Namespace,
     to: &Namespace,

@@ -1,4 +1,4 @@
-//! Streams of datagrams over real TCP, whoever sends: through the emulated link, many at once.
+//! Streams of datagrams over real TCP by any sender: through the emulated link, many at once.
 
 mod meddler;
 mod own;
@@ -23,25 +23,25 @@ pub(crate) use plan::{Control, Offer, Plan, Way};
 pub(crate) use setup::Told;
 pub(crate) use wire::{Carried, What};
 
-/// So many streams at once: none shares a link, and together they are far from what the machine can do.
+/// Concurrent streams: none shares a link, and together they are far below the machine's capacity.
 const AT_ONCE: usize = 24;
-/// As `nice` counts.
+/// Highest priority, as a `nice` value.
 const MOST_FAVOURED: i32 = -20;
 
-/// What came of a stream.
+/// Log of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     pub(crate) begin: Instant,
-    /// When each datagram came first.
+    /// First arrival of each datagram.
     pub(crate) arrived: Vec<Option<Instant>>,
-    /// Datagrams that came and were not as they were offered, or came twice.
+    /// Datagrams that arrived altered or twice.
     pub(crate) corrupt: u64,
-    /// What came to the link, in order.
+    /// Stretches of data that arrived at the link, in order.
     pub(crate) wire: Vec<Carried>,
     pub(crate) told: Told,
 }
 
-/// What is alike for all such streams.
+/// Returns the choices common to all such streams.
 pub(crate) fn choices() -> Vec<Choice> {
     vec![
         Choice::ours("machines", "network namespaces of one", "one clock for all, and no other traffic"),
@@ -65,14 +65,15 @@ pub(crate) fn choices() -> Vec<Choice> {
     ]
 }
 
-/// All streams, in order.
+/// Runs all streams, and returns their logs in order.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(crate) fn all(run: &Run<'_>, plans: &[Plan]) -> Result<Vec<Log>, LabError> {
     let task = run.progress.task("streams", plans.len() as u64);
     let one = |index: usize, plan: &Plan| {
-        // A thread's priority is its own, and that of the threads that it starts. Without it, other programs are met.
+        // A thread's priority applies to it and to the threads it starts. Without it, other
+        // programs interfere.
         let _ = setpriority_process(None, MOST_FAVOURED);
         let log = stream(&format!("ot{index}"), plan);
         task.step();
@@ -92,11 +93,12 @@ pub(crate) fn all(run: &Run<'_>, plans: &[Plan]) -> Result<Vec<Log>, LabError> {
     Ok(logs)
 }
 
-/// Streams as planned over a link of its own. `name` tells it from others of this process.
+/// Runs a stream over a link of its own. `name` distinguishes it from others of this process.
 fn stream(name: &str, plan: &Plan) -> Result<Log, LabError> {
     let capture = NamedTempFile::new().map_err(LabError::system("make a file for a capture"))?;
     let bed = Bed::make(name, &plan.links, plan.seed, Some(capture.path()))?;
-    // Of a route: a namespace's default may only be what the machine allows all users.
+    // Set on the route: a namespace's default may only be a control that the machine allows to all
+    // users.
     let route =
         ["route", "replace", "10.77.0.0/24", "dev", "timeous0", "src", "10.77.0.1", "congctl", plan.control.name()];
     bed.left.ip(&route).map_err(machine)?;

@@ -1,4 +1,5 @@
-//! What sending a packet costs (Lai & Kohler §4.1): the ways to send, what they come to, and their costs on this machine.
+//! Cost of sending a packet (Lai & Kohler §4.1): the ways to send, their counts, and their
+//! processor time on this machine.
 
 pub(crate) mod cost;
 pub(crate) mod count;
@@ -15,7 +16,7 @@ use cost::{Case, Cost, Effort};
 use count::Counts;
 use way::Way;
 
-/// What the experiments of §4.1 have chosen in either form.
+/// Returns the choices common to both forms of the experiments of §4.1.
 fn choices_of_both() -> Vec<Choice> {
     let (leaves, there) = ("whole DCCP packets, congestion control included", "§4.1: DCCP protocol and API overhead");
     vec![
@@ -45,13 +46,13 @@ fn choices_of_both() -> Vec<Choice> {
     ]
 }
 
-/// Where sending is counted.
+/// Returns the choices where sending is counted.
 pub(crate) fn choices_of_counts() -> Vec<Choice> {
     let own = [Choice::ours("counted", "packets, calls and bytes, without a clock", "the same on every machine")];
     choices_of_both().into_iter().chain(own).collect()
 }
 
-/// Where sending is measured.
+/// Returns the choices where sending is timed.
 pub(crate) fn choices(effort: Effort) -> Vec<Choice> {
     let card = "one that does nothing, and offers checksums and scatter/gather";
     let Effort { rounds, packets } = effort;
@@ -68,18 +69,18 @@ pub(crate) fn choices(effort: Effort) -> Vec<Choice> {
     choices_of_both().into_iter().chain(own).collect()
 }
 
-/// A cost for programs.
+/// Returns a cost as JSON.
 pub(crate) fn data(cost: &Cost) -> serde_json::Value {
     let system = if cost.system.is_nan() { serde_json::Value::Null } else { json!(cost.system) };
     json!({ "way": cost.case.way.name(), "payload": cost.case.payload, "ns": cost.rounds, "system_share": system })
 }
 
-/// The cost of a way for packets of a size.
+/// Returns the cost of a way for one packet size.
 pub(crate) fn of(costs: &[Cost], way: Way, payload: usize) -> &Cost {
     costs.iter().find(|cost| cost.case == Case { way, payload }).expect("each case was measured")
 }
 
-/// All costs, user and system apart.
+/// Builds a table of all costs, with user and system time.
 pub(crate) fn table(costs: &[Cost]) -> Table {
     let head = ["payload", "way", "ns", "quartiles", "user", "system", "over UDP"];
     let mut table = Table::new("Time on a processor for a packet, ns", &head);
@@ -101,7 +102,7 @@ pub(crate) fn table(costs: &[Cost]) -> Table {
     table
 }
 
-/// What was counted for each packet.
+/// Builds a table of the counts per packet.
 pub(crate) fn table_of_counts(counts: &[(Case, Counts)]) -> Table {
     let head = [
         "payload",
@@ -126,7 +127,7 @@ pub(crate) fn table_of_counts(counts: &[(Case, Counts)]) -> Table {
     table
 }
 
-/// Counts for programs.
+/// Returns counts as JSON.
 pub(crate) fn data_of_counts(counts: &[(Case, Counts)]) -> serde_json::Value {
     let one =
         |(case, counts): &(Case, Counts)| json!({ "way": case.way.name(), "payload": case.payload, "counts": counts });

@@ -1,23 +1,24 @@
-//! How the rate of a link goes: steady, or as in a mobile network.
+//! Link rate over time: constant, or varying as in a mobile network.
 
 use timeous::core::{Duration, Rate, Rng};
 
 use super::setup::Course;
 use crate::bound::Rates;
 
-/// How often the rate of a mobile link changes.
+/// Interval between rate changes of a mobile link.
 const STEP: Duration = Duration::from_millis(100);
-/// How far it goes from one step to the next, as a share, and how much of its way back to the mean.
+/// Standard deviation of the log rate per step, and the share of its distance to the mean that it
+/// regains per step.
 const WANDERS: f64 = 0.2;
 const RETURNS: f64 = 0.06;
-/// What it keeps to, beside the mean.
+/// Lowest and highest rate, as multiples of the mean.
 const LEAST: f64 = 0.2;
 const MOST: f64 = 2.5;
-/// How often nothing passes, a step, and for how many steps at most: a handover.
+/// Probability per step that an outage (handover) begins, and its longest duration in steps.
 const OUTAGE: f64 = 0.005;
 const OUTAGE_STEPS: u64 = 3;
 
-/// The rates of a link of this mean rate, for so long.
+/// Returns the rates of a link with this mean rate over `lasting`.
 pub(super) fn course(course: Course, mean: Rate, lasting: Duration, rng: &mut Rng) -> Rates {
     if course == Course::Steady {
         return Rates::fixed(mean);
@@ -25,7 +26,7 @@ pub(super) fn course(course: Course, mean: Rate, lasting: Duration, rng: &mut Rn
     let (mut log, mut out) = (0.0_f64, 0);
     let steps = lasting.as_nanos() / STEP.as_nanos();
     let mut share = || {
-        // Nearly normal, of unit variance.
+        // Approximately normal, with unit variance.
         let normal = (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
         log = (log * (1.0 - RETURNS) + normal * WANDERS).clamp(LEAST.ln(), MOST.ln());
         if out == 0 && rng.chance(OUTAGE) {

@@ -1,4 +1,4 @@
-//! Tables and claims.
+//! Tables and claims of the experiment.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,20 @@ use super::way::Way;
 use crate::bound::Bound;
 use crate::experiment::{Bound as Keeps, Claim, Findings, Table};
 
-/// Percent of the bound, in the mean over the cells, and in the worst of them.
+/// Claimed frames decodable in time, percent of the bound: mean over the cells, and worst cell.
 const MEAN: f64 = 90.0;
 const WORST: f64 = 75.0;
-/// With room to spare, percent of what could be: at a deadline of two round trips, and of four.
+/// The same on links with room to spare: (deadline in round trips, percent of the bound).
 const ROOM: [(u64, f64); 2] = [(2, 99.0), (4, 100.0)];
-/// Seconds until capacity that came back is used.
+/// Longest time until returned capacity is used, in seconds.
 const USED_AFTER: f64 = 2.0;
-/// What leaves in the first round trip after a minute of little, in what the link carries: slow start doubles, no more.
+/// Largest burst in the first round trip after an application-limited minute, in multiples of what
+/// the link carries per round trip: slow start at most doubles.
 const BURST: f64 = 2.0;
-/// How many of the worst cells are shown.
+/// Number of worst cells in the table.
 const SHOWN: usize = 12;
 
-/// What came of a cell, by seed.
+/// Outcomes of one cell, by sender and seed.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Judged {
     #[serde(serialize_with = "by_name")]
@@ -35,13 +36,14 @@ fn by_name<S: serde::Serializer>(cell: &Cell, out: S) -> Result<S::Ok, S::Error>
     out.serialize_str(&cell.name())
 }
 
-/// What a sender did when something changed.
+/// Reaction of a sender to changes of the link and of its application.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(super) struct Behaviour {
     pub(super) way: Way,
-    /// Seconds until capacity that came back is used.
+    /// Seconds until returned capacity is used.
     pub(super) until_used: f64,
-    /// What leaves in the first round trip after a minute of little, in what the link carries.
+    /// Bytes sent in the first round trip after an application-limited minute, in multiples of what
+    /// the link carries.
     pub(super) burst: f64,
 }
 
@@ -54,12 +56,12 @@ impl Judged {
         self.outcomes.get(&way).into_iter().flatten().map(|outcome| outcome.decodable).sum()
     }
 
-    /// Percent of the bound, over all seeds; `None` where nothing could be decodable.
+    /// Returns the percentage of the bound over all seeds; `None` if no frame could be decodable.
     fn share(&self, way: Way) -> Option<f64> {
         (self.bound() > 0).then(|| 100.0 * self.decodable(way) as f64 / self.bound() as f64)
     }
 
-    /// The lowest and the highest of a seed.
+    /// Returns the lowest and the highest percentage over the seeds.
     fn spread(&self, way: Way) -> (f64, f64) {
         let shares = self.outcomes[&way].iter().zip(&self.bounds).filter(|(_, bound)| bound.value > 0);
         let shares = shares.map(|(outcome, bound)| 100.0 * outcome.decodable as f64 / bound.value as f64);
@@ -67,7 +69,7 @@ impl Judged {
     }
 }
 
-/// Everything that was found.
+/// Builds all tables and claims.
 pub(super) fn findings(crowded: &[Judged], room: &[Judged], returns: &[Behaviour]) -> Findings {
     let tables = vec![ways(crowded), dimensions(crowded), worst(crowded)];
     let tables = if room.is_empty() { tables } else { [tables, vec![spare(room), changes(returns)]].concat() };
@@ -121,7 +123,7 @@ fn least(cells: &[Judged], way: Way) -> f64 {
     shares(cells, way).into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// A row for each sender.
+/// Builds a table with a row for each sender.
 fn ways(cells: &[Judged]) -> Table {
     let head = ["sender", "mean, % of the bound", "worst cell, %", "cells under 75 %", "cells", "late packets"];
     let mut table = Table::new("Frames decodable in time, of what any schedule could have made so", &head);
@@ -140,7 +142,7 @@ fn ways(cells: &[Judged]) -> Table {
     table
 }
 
-/// A row for each value of each dimension.
+/// Builds a table with a row for each value of each dimension.
 fn dimensions(cells: &[Judged]) -> Table {
     let head: Vec<String> = ["cells with", "cells", "worst, %"].map(str::to_owned).to_vec();
     let head = [head, Way::BESIDE.map(|way| format!("{}, %", way.name())).to_vec()].concat();
@@ -163,7 +165,7 @@ fn dimensions(cells: &[Judged]) -> Table {
     table
 }
 
-/// The cells with the lowest shares.
+/// Builds a table of the cells with the lowest percentages.
 fn worst(cells: &[Judged]) -> Table {
     let head = ["cell", "bound, frames a seed", "Timeous, %", "seeds, %"];
     let mut table = Table::new("The worst cells", &head);
@@ -178,7 +180,7 @@ fn worst(cells: &[Judged]) -> Table {
     table
 }
 
-/// The cells with room to spare.
+/// Builds a table of the cells with room to spare.
 fn spare(cells: &[Judged]) -> Table {
     let head = [
         "link, times the stream",
@@ -218,7 +220,7 @@ fn changes(returns: &[Behaviour]) -> Table {
     table
 }
 
-/// Mean and maximum over the seeds.
+/// Returns mean and maximum over the seeds.
 fn of(returns: &[Behaviour], way: Way, value: fn(&Behaviour) -> f64) -> (f64, f64) {
     let values: Vec<f64> = returns.iter().filter(|one| one.way == way).map(value).collect();
     (values.iter().sum::<f64>() / values.len() as f64, values.iter().copied().fold(0.0, f64::max))

@@ -1,22 +1,22 @@
-//! What came of a stream: frames decodable in time, and what its sender did for them.
+//! Outcome of a stream: frames decodable in time, late packets and bytes on the link.
 
 use std::collections::BTreeMap;
 
 use timeous::core::{Duration, FrameId, Instant};
 use timeous_host::{Arrivals, Journal};
 
-/// What came of a stream.
+/// Outcome of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Outcome {
-    /// Frames that were captured, of those that count.
+    /// Captured frames after the warm-up.
     pub(crate) frames: u64,
-    /// Of these, how many were there in time, as were all that they refer to.
+    /// Frames among them that arrived before their deadline, with all their references.
     pub(crate) decodable: u64,
-    /// Packets of all that left after their deadline.
+    /// Packets that left after their deadline.
     pub(crate) late: u64,
     /// Bytes on the link, headers included.
     pub(crate) bytes: u64,
-    /// For each frame that counts, whether it was decodable in time.
+    /// Whether each frame after the warm-up was decodable in time.
     #[serde(skip)]
     pub(crate) timeline: Vec<bool>,
 }
@@ -27,7 +27,7 @@ struct Seen {
     whole: bool,
 }
 
-/// Judges a stream by what its sender and its receiver wrote down.
+/// Judges a stream by the sender's journal and the receiver's arrivals.
 pub(crate) fn outcome(journal: &Journal, arrivals: &Arrivals, warm_up: Duration, bytes: u64) -> Outcome {
     let first = arrivals.first_by_seq(journal.adus().len());
     let mut frames: BTreeMap<FrameId, Seen> = BTreeMap::new();

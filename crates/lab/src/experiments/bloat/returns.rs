@@ -1,4 +1,4 @@
-//! Capacity that comes back, and a flow that its application limits for a minute.
+//! Two changes during a stream: capacity that returns, and an application-limited minute.
 
 use timeous::core::{Duration, Instant, Rate, Rng};
 use timeous_host::sources::{Frame, Frames};
@@ -9,17 +9,18 @@ use super::trial::{BEGIN, Bed};
 use super::way::Way;
 use crate::bound::Rates;
 
-/// The link, and what it falls to for [`AWAY`].
+/// Link rate, and the rate to which it drops for [`AWAY`], in kbit/s.
 const KBPS: u64 = 1_000;
 const FALLEN: u64 = 300;
 const BEFORE: Duration = Duration::from_secs(15);
 const AWAY: Duration = Duration::from_secs(10);
-/// How long the application limits its flow, and to which rate.
+/// Duration and rate (kbit/s) of the application-limited phase.
 const LIMITED: Duration = Duration::from_secs(60);
 const LITTLE: u64 = 200;
-/// What is offered otherwise.
+/// Offered rate otherwise, in kbit/s.
 const OFFERED: u64 = 2_000;
-/// How the link is looked at, and what counts as its use: so much of it in the mean of so many looks.
+/// Sampling interval, samples per mean, and the share of the link's rate in that mean that counts
+/// as using it.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOKS: usize = 5;
 const USED: f64 = 0.9;
@@ -37,7 +38,8 @@ fn cell() -> Cell {
     }
 }
 
-/// How long after its return nine tenths of the link's rate are used; the rest of the run if they never are.
+/// Measures the time from the return of the capacity until nine tenths of it are used; the rest of
+/// the run if never.
 pub(super) fn until_used(way: Way, seed: u64) -> Duration {
     let cell = cell();
     let back = BEGIN + BEFORE + AWAY;
@@ -62,7 +64,8 @@ pub(super) fn until_used(way: Way, seed: u64) -> Duration {
     used.map_or(AWAY, |looks| LOOK * looks as u64)
 }
 
-/// How many times as much as the link carries in a round trip leaves in the first round trip after a minute of little.
+/// Measures the bytes of the first round trip after an application-limited minute, in multiples of
+/// what the link carries in a round trip.
 pub(super) fn burst(way: Way, seed: u64) -> f64 {
     let cell = cell();
     let mut rng = Rng::from_seed(seed);
@@ -80,7 +83,7 @@ pub(super) fn burst(way: Way, seed: u64) -> f64 {
     let mut bed = Bed::new(&cell, seed, way, Rates::fixed(Rate::from_kbps(KBPS)).capacity(), source);
     let end = Instant::ZERO + BEGIN + LIMITED;
     let bytes_in = |bed: &Bed| bed.network.link(bed.link).counters().bytes_in;
-    // The first frame of much comes at its very end.
+    // The first frame at the full rate is captured at the end of that minute.
     bed.network.run_until(end.saturating_sub(Duration::from_millis(1)));
     let before = bytes_in(&bed);
     bed.network.run_until(end + cell.rtt);

@@ -1,4 +1,4 @@
-//! The cells: which links, which streams, and what was chosen.
+//! Cells of the experiment: links, streams, and chosen parameters.
 
 use timeous::core::{Duration, Rate};
 use timeous_net::link::Loss;
@@ -6,17 +6,19 @@ use timeous_net::link::Loss;
 use super::stream::Shape;
 use crate::experiment::Choice;
 
-/// From a frame's capture to the time at which all of it has to be there.
+/// Time from a frame's capture to its deadline at the receiver, for all of its packets.
 pub(super) const DEADLINE: Duration = Duration::from_millis(500);
-/// How long a stream is, and how much of its beginning does not count: how fast a sender starts is another question.
+/// Length of a stream, and its uncounted warm-up: how fast a sender starts is not the question
+/// here.
 pub(super) const LASTING: Duration = Duration::from_secs(30);
 pub(super) const WARM_UP: Duration = Duration::from_secs(5);
-/// The most payload of a packet.
+/// Largest payload of a packet, in bytes.
 pub(super) const PACKET: usize = 1_100;
-/// What each packet has beside its payload on the link at least: IPv4, UDP, and the shortest header of a DCCP data packet.
+/// Smallest header of a packet on the link, in bytes: IPv4, UDP, and the shortest header of a DCCP
+/// data packet.
 pub(super) const HEADERS: u64 = 20 + 8 + 16;
 
-/// How packets are lost at the link.
+/// Packet loss on the link.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Losses {
@@ -28,7 +30,7 @@ pub(super) enum Losses {
 impl Losses {
     pub(super) const ALL: [Self; 5] = [Self::None, Self::Random(1), Self::Bursts(1), Self::Random(5), Self::Bursts(5)];
 
-    /// Which share is lost in the mean.
+    /// Returns the mean loss rate.
     pub(super) fn share(self) -> f64 {
         match self {
             Self::None => 0.0,
@@ -36,7 +38,7 @@ impl Losses {
         }
     }
 
-    /// As a link has it. Bursts are of four packets in the mean.
+    /// Returns the link's loss model. Bursts have four packets in the mean.
     pub(super) fn of_link(self) -> Loss {
         let leaves = 0.25;
         match self {
@@ -59,28 +61,28 @@ impl Losses {
     }
 }
 
-/// How the rate of the link goes.
+/// Link rate over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Course {
-    /// It stays.
+    /// Constant.
     Steady,
-    /// As in a mobile network: see [`super::course`].
+    /// Varying as in a mobile network: see [`super::course`].
     Mobile,
 }
 
-/// A link and a stream.
+/// Link and stream of one cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cell {
     pub(super) course: Course,
-    /// Of the link, in the mean.
+    /// Mean rate of the link.
     pub(super) kbps: u64,
-    /// Of the stream.
+    /// Rate of the stream, in kbit/s.
     pub(super) offered: u64,
-    /// What the link's queue holds, at its mean rate.
+    /// Length of the link's queue, in time at its mean rate.
     pub(super) queue: Duration,
     pub(super) losses: Losses,
-    /// Without a queue.
+    /// Round-trip time without queueing.
     pub(super) rtt: Duration,
     pub(super) shape: Shape,
     pub(super) deadline: Duration,
@@ -106,10 +108,10 @@ impl Cell {
     }
 }
 
-/// What a dimension of the cells is called, and which of its values a cell has.
+/// Name of a dimension, and the function that returns a cell's value in it.
 pub(super) type Dimension = (&'static str, fn(&Cell) -> String);
 
-/// The dimensions.
+/// Dimensions of the cells.
 pub(super) const DIMENSIONS: [Dimension; 7] = [
     ("link", |cell| {
         format!("{}{} Mbit/s", if cell.course == Course::Mobile { "mobile " } else { "" }, cell.kbps as f64 / 1e3)
@@ -122,18 +124,18 @@ pub(super) const DIMENSIONS: [Dimension; 7] = [
     ("deadline", |cell| format!("{} ms", cell.deadline.as_millis())),
 ];
 
-/// How many of the cells are run.
+/// Selection of cells to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// All of them.
+    /// All cells.
     All,
-    /// So many that each value of a dimension meets each value of every other.
+    /// Pairwise combinations: each value of a dimension meets each value of every other.
     Pairs,
-    /// A handful of the narrowest links.
+    /// Handful of the narrowest links.
     Handful,
 }
 
-/// The cells in which too much is offered.
+/// Returns the cells whose stream exceeds the link.
 pub(super) fn cells(part: Part) -> Vec<Cell> {
     let cells = [of(Course::Steady, &STEADY), of(Course::Mobile, &MOBILE)].concat();
     let narrow = |cell: &Cell| cell.kbps == 300 && cell.queue == DEADLINE * 4 && cell.offered == 450;
@@ -145,13 +147,13 @@ pub(super) fn cells(part: Part) -> Vec<Cell> {
     cells.into_iter().filter(kept).map(|(_, cell)| cell).collect()
 }
 
-/// The values of the dimensions.
+/// Values of the dimensions.
 struct Values {
     kbps: &'static [u64],
-    /// Quarters of the deadline.
+    /// Queue lengths, in quarters of the deadline.
     queues: &'static [u64],
     losses: &'static [Losses],
-    /// Tenths of the deadline.
+    /// Round-trip times, in tenths of the deadline.
     rtts: &'static [u64],
     shapes: &'static [Shape],
 }
@@ -171,7 +173,7 @@ const MOBILE: Values = Values {
     shapes: &[Shape::Gop(30), Shape::Layers],
 };
 
-/// All combinations, each with a number by which parts of them are chosen.
+/// Returns all combinations, each with a number by which [`Part`] selects.
 fn of(course: Course, values: &Values) -> Vec<(usize, Cell)> {
     let mut cells = Vec::new();
     for (a, &kbps) in values.kbps.iter().enumerate() {
@@ -193,7 +195,7 @@ fn of(course: Course, values: &Values) -> Vec<(usize, Cell)> {
     cells
 }
 
-/// The cells with room to spare: a stream of 1 Mbit/s and a round trip of 100 ms.
+/// Returns the cells with room to spare: a stream of 1 Mbit/s and a round trip of 100 ms.
 pub(super) fn with_room() -> Vec<Cell> {
     let (offered, rtt) = (1_000, Duration::from_millis(100));
     let mut cells = Vec::new();
@@ -208,7 +210,7 @@ pub(super) fn with_room() -> Vec<Cell> {
     cells
 }
 
-/// All that was chosen.
+/// Returns all choices of this setup.
 pub(super) fn choices() -> Vec<Choice> {
     let ours = Choice::ours;
     vec![

@@ -1,22 +1,22 @@
-//! The streams: frames of a live encoder, in groups that begin with an intra frame.
+//! Streams: frames of a live encoder, in groups of pictures that begin with a keyframe.
 
 use timeous::core::{AduMeta, Duration, FrameId, Priority, References, Rng, SubStream};
 use timeous_host::sources::Frame;
 
-/// Frames a second.
+/// Frames per second.
 const RATE: u64 = 25;
-/// An intra frame has so many times the bytes of another, as a low-latency encoder makes it.
+/// Size of a keyframe in multiples of another frame, as low-latency encoders make them.
 const INTRA: f64 = 3.0;
-/// Sizes vary by this share to either side, each for itself.
+/// Random variation of each frame's size, as a share to either side.
 const SPREAD: f64 = 0.25;
-/// Frames of a layered group.
+/// Frames per group with temporal layers.
 const LAYERED: u32 = 32;
 
-/// How frames depend on each other.
+/// References between frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Shape {
-    /// Groups of so many frames, each of which refers to the one before it.
+    /// Groups with this number of frames, each of which refers to the previous one.
     Gop(u32),
     /// Groups of 32 frames in three temporal layers: each fourth frame refers to the fourth before it, the ones midway to
     /// the nearest of those before them, the others to the one before them.
@@ -40,7 +40,7 @@ impl Shape {
         }
     }
 
-    /// Layer, how far back the reference is, and the size beside that of a plain frame.
+    /// Returns layer, distance to the reference in frames, and size relative to a plain frame.
     fn place(self, place: u32) -> (u8, u32, f64) {
         match self {
             _ if place == 0 => (0, 0, INTRA),
@@ -54,7 +54,8 @@ impl Shape {
     }
 }
 
-/// A stream of `kbps` for so long. The seed says how sizes vary, and with which frame of a group it begins to count.
+/// Returns a stream of `kbps` over `lasting`. The seed decides the sizes and the position in the
+/// group at which the stream begins.
 pub(crate) fn stream(shape: Shape, kbps: u64, lasting: Duration, rng: &mut Rng) -> Vec<Frame> {
     let places = 0..shape.frames();
     let mean = places.map(|place| shape.place(place).2).sum::<f64>() / f64::from(shape.frames());

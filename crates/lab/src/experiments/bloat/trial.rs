@@ -1,4 +1,4 @@
-//! One stream over one link.
+//! Trial: one stream over one link.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -18,7 +18,7 @@ use super::stream::stream;
 use super::way::Way;
 use crate::bound::{Bound, Job, Rates, bound};
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Trial {
     pub(super) cell: Cell,
@@ -29,14 +29,15 @@ pub(super) struct Trial {
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const PORT: u16 = 6_511;
-/// A stream begins when its connection is surely open.
+/// Start of the stream: its connection is open by then.
 pub(super) const BEGIN: Duration = Duration::from_secs(3);
-/// Of [`HEADERS`], what UDP and IP add.
+/// Bytes of UDP and IP in [`HEADERS`].
 const UDP: u64 = 20 + 8;
-/// What is under way when the stream ends may arrive.
+/// Time after the stream's end for packets in flight to arrive.
 const AFTER: Duration = Duration::from_secs(3);
 
-/// The stream and the link's rates: of the cell and the seed alone, so that all senders meet the same.
+/// Returns the stream and the link's rates. They depend on the cell and the seed alone, so that all
+/// senders meet the same.
 fn given(cell: &Cell, seed: u64) -> (Vec<Frame>, Rates) {
     let mut rng = Rng::from_seed(seed ^ 0x626c_6f61_7400);
     let mut frames = stream(cell.shape, cell.offered, LASTING, &mut rng.fork());
@@ -44,7 +45,8 @@ fn given(cell: &Cell, seed: u64) -> (Vec<Frame>, Rates) {
     (frames, course(cell.course, cell.rate(), BEGIN + LASTING + AFTER, &mut rng))
 }
 
-/// A size whose last packet has room for the stamp by which its arrival is known: one of a few bytes more, if need be.
+/// Returns a frame size whose last packet has room for the arrival stamp: up to a few bytes more
+/// than `bytes`.
 fn told(bytes: usize) -> usize {
     match bytes % PACKET {
         0 => bytes,
@@ -64,11 +66,11 @@ pub(super) fn run(trial: &Trial) -> Outcome {
     bed.outcome(WARM_UP)
 }
 
-/// The bound of a cell: what counts is what counts of the trials.
+/// Returns the upper bound of a cell, over the same frames as its trials count.
 pub(super) fn limit(cell: &Cell, seed: u64) -> Bound {
     let (frames, rates) = given(cell, seed);
-    // A schedule that knows which packets will be lost sends something else in their place: at this link losses come
-    // before the queue, and cost no time.
+    // An ideal schedule knows which packets will be lost and sends others instead: on this link
+    // losses occur before the queue and cost no time.
     let job = |frame: &Frame| {
         let packets = frame.bytes.div_ceil(PACKET) as u64;
         let due = frame.at + cell.deadline - cell.rtt / 2;
@@ -85,7 +87,7 @@ pub(super) fn limit(cell: &Cell, seed: u64) -> Bound {
     bound(&jobs, &rates)
 }
 
-/// A source that begins at [`BEGIN`].
+/// Source that begins at [`BEGIN`].
 struct Late<A> {
     source: A,
     begun: bool,
@@ -104,7 +106,7 @@ impl<A: Application> Application for Late<A> {
     }
 }
 
-/// Two machines and a link between them.
+/// Two hosts and the link between them.
 pub(super) struct Bed {
     pub(super) network: Network<Machine>,
     pub(super) link: LinkId,
@@ -115,7 +117,7 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// `source` over the cell's link, at `capacity`.
+    /// Builds the bed: `source` over the cell's link, at `capacity`.
     pub(super) fn new(cell: &Cell, seed: u64, way: Way, capacity: Capacity, source: impl Application) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
@@ -149,7 +151,7 @@ impl Bed {
         Self { network, link, here, there, sender, receiver }
     }
 
-    /// Tells the sender each rate of the link as it begins, from the stream's beginning on.
+    /// Tells the sender each rate of the link when it takes effect, from the stream's beginning on.
     fn tell(&mut self, rates: &Rates, lost: f64) {
         let begin = Duration::from_millis(BEGIN.as_millis() - 100);
         let now = rates.each().filter(|&(from, _)| from <= begin).last().map(|(_, rate)| (begin, rate));
@@ -161,7 +163,8 @@ impl Bed {
                 let (agent, manager) = machine.agent_and_manager(sender);
                 let endpoint = agent.endpoint();
                 let flow = endpoint.connections().find_map(|id| endpoint.connection(id)?.flow());
-                // It counts what DCCP makes of each packet, and what is lost takes nothing of the link.
+                // The sender counts DCCP's bytes of each packet; lost packets take no capacity of
+                // the link.
                 let counted = PACKET as u64 + HEADERS - UDP;
                 let rate = Rate::from_bps((rate.as_bps() * counted) / (counted + UDP));
                 let rate = Rate::from_bps((rate.as_bps() as f64 / (1.0 - lost)) as u64);
@@ -171,7 +174,7 @@ impl Bed {
         }
     }
 
-    /// What came of it, without what was captured in the first `warm_up` of the stream.
+    /// Returns the outcome, without frames captured in the first `warm_up` of the stream.
     pub(super) fn outcome(&self, warm_up: Duration) -> Outcome {
         let sender = self.network.host(self.here).agent(self.sender).session();
         let receiver = self.network.host(self.there).agent(self.receiver).session();

@@ -1,28 +1,29 @@
-//! Who sends: Timeous, what it is without one of its parts, and with other congestion control.
+//! Senders: Timeous, Timeous without one of its parts, and other congestion control.
 
 use timeous::core::LateChoice;
 use timeous::{Options, PolicyName};
 use timeous_cm::Kind;
 use timeous_dccp::Ccid;
 
-/// A sender.
+/// Sender of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Way {
-    /// All of it.
+    /// Timeous with all of its parts.
     Timeous,
-    /// All of it but the controller: it is told the link's rate at each instant, as nobody can know it. It sees the round
-    /// trips and the losses that it meets, and knows nothing in advance.
+    /// Timeous with the link's true rate at each instant in place of its controller, which no real
+    /// sender can know. It sees round trips and losses as they happen, and knows nothing in
+    /// advance.
     Told,
-    /// With the controller that fills queues.
+    /// Timeous with a controller that fills queues.
     NoController,
-    /// With the policy that looks no further than the queue.
+    /// Timeous with a policy that looks no further than its queue.
     NoPlan,
-    /// What is lost stays lost.
+    /// Timeous without repair of lost packets.
     NoRepair,
-    /// Congestion control as TCP's.
+    /// TCP-like congestion control.
     TcpLike,
-    /// TFRC.
+    /// TFRC congestion control.
     Tfrc,
 }
 
@@ -30,7 +31,8 @@ impl Way {
     pub(super) const ALL: [Self; 6] =
         [Self::Timeous, Self::NoController, Self::NoPlan, Self::NoRepair, Self::TcpLike, Self::Tfrc];
 
-    /// All that are compared over cells with too much: what it is told is the most that control could do.
+    /// Senders compared in cells with too much data; `Told` is the most that congestion control
+    /// could reach.
     pub(super) const BESIDE: [Self; 7] =
         [Self::Timeous, Self::Told, Self::NoController, Self::NoPlan, Self::NoRepair, Self::TcpLike, Self::Tfrc];
 

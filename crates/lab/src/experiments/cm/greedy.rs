@@ -1,11 +1,11 @@
-//! An application that sends as much as it is granted.
+//! Greedy application: sends all that it is granted.
 
 use timeous::core::{Instant, PathState};
 
 use super::packet::Packet;
 use super::sender::{Application, Flow};
 
-/// Packets of one length, without end.
+/// Endless packets of one length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Greedy {
     pub(crate) len: usize,

@@ -1,25 +1,25 @@
-//! A datagram of a client: its number, by which it is acknowledged, and what its application says of it.
+//! Datagram of a client: its number, by which it is acknowledged, its creation time and a tag.
 
 use timeous::core::Instant;
 
-/// What a packet has before its content.
+/// Bytes of a packet's header: number, creation time, tag.
 pub(crate) const HEADER: usize = 8 + 8 + 8;
-/// Bytes of the headers of IP and UDP: what a packet is longer on a link.
+/// Bytes of the IP and UDP headers that each packet has on a link.
 pub(crate) const OVERHEAD: usize = 20 + 8;
 
-/// A packet.
+/// Packet of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packet {
-    /// When its content came into being.
+    /// Creation time of its content.
     pub(crate) made: Instant,
-    /// Whatever its application wants to tell.
+    /// Free tag of the application.
     pub(crate) tag: u64,
-    /// Its length, the header included.
+    /// Length in bytes, the header included.
     pub(crate) len: usize,
 }
 
 impl Packet {
-    /// As a datagram.
+    /// Encodes it as a datagram.
     pub(in crate::experiments) fn encode(&self, number: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len.max(HEADER));
         for word in [number, self.made.as_nanos(), self.tag] {
@@ -29,7 +29,7 @@ impl Packet {
         bytes
     }
 
-    /// A datagram's number, and the packet.
+    /// Decodes a datagram into its number and the packet.
     pub(super) fn decode(bytes: &[u8]) -> Option<(u64, Self)> {
         let word = |n: usize| Some(u64::from_be_bytes(*bytes.get(8 * n..)?.first_chunk()?));
         Some((word(0)?, Self { made: Instant::from_nanos(word(1)?), tag: word(2)?, len: bytes.len() }))

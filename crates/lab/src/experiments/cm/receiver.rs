@@ -1,4 +1,4 @@
-//! The receiving end of a client: notes what comes, and acknowledges it at once or late.
+//! Receiving end of a client: records arrivals and acknowledges them at once or late.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -10,29 +10,30 @@ use timeous_net::sim::{self, Protocol};
 
 use super::packet::Packet;
 
-/// When it acknowledges.
+/// Acknowledgement policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Every other packet, or soon; gaps at once.
+    /// After every other packet or a short delay; at once on gaps.
     Soon,
-    /// When so many packets have come, or the first of them is so old, and not before whatever happens.
+    /// After this number of packets or this age of the oldest unacknowledged one, and never
+    /// earlier.
     Late(u32, Duration),
 }
 
-/// A packet that came.
+/// Arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) at: Instant,
     pub(crate) packet: Packet,
 }
 
-/// A receiver.
+/// Receiver of a client's packets.
 pub(crate) struct Receiver {
     local: SocketAddr,
     peer: Option<SocketAddr>,
     when: When,
     acks: Acks,
-    /// Packets that were not acknowledged, and when the first of them came.
+    /// Number of unacknowledged packets, and the arrival time of the first of them.
     untold: u32,
     since: Instant,
     arrivals: Vec<Arrival>,
@@ -51,7 +52,7 @@ impl Receiver {
         }
     }
 
-    /// What came.
+    /// Returns the arrivals so far.
     pub(crate) fn arrivals(&self) -> &[Arrival] {
         &self.arrivals
     }

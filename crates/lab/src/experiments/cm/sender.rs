@@ -1,4 +1,4 @@
-//! The sending end of a client: a flow of the Congestion Manager, and the application that uses it.
+//! Sending end of a client: a flow of the Congestion Manager, and the application that uses it.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -12,27 +12,27 @@ use timeous_net::sim::{self, Protocol};
 
 use super::packet::{OVERHEAD, Packet};
 
-/// The manager refuses nothing that an experiment does.
+/// Message for calls that the manager never refuses in an experiment.
 const TRUE: &str = "the flow is open, and its feedback is true";
 
-/// What an application does with its flow.
+/// Application that uses a flow.
 pub(crate) trait Application: Any + Send {
-    /// Runs when the flow is open, when its time has come, and when anything was heard.
+    /// Runs when the flow opens, at [`poll_timeout`](Self::poll_timeout), and after feedback.
     fn run(&mut self, now: Instant, flow: &mut Flow<'_>);
 
-    /// It may send a packet now (`cmapp_send`), or none.
+    /// Returns the packet to send with a grant (`cmapp_send`), or none.
     fn granted(&mut self, now: Instant, path: &PathState) -> Option<Packet>;
 
-    /// The rate has crossed a threshold (`cmapp_update`).
+    /// Handles a rate that has crossed a threshold (`cmapp_update`).
     fn changed(&mut self, now: Instant, path: &PathState) {
         let _ = (now, path);
     }
 
-    /// When it wants to be run next.
+    /// Returns when it wants to run next.
     fn poll_timeout(&self) -> Option<Instant>;
 }
 
-/// A flow, as its application sees it.
+/// Flow, as its application sees it.
 pub(crate) struct Flow<'a> {
     now: Instant,
     cm: &'a mut Manager,
@@ -40,38 +40,38 @@ pub(crate) struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// Asks for the right to send a packet (`cm_request`).
+    /// Requests the right to send a packet (`cm_request`).
     pub(crate) fn request(&mut self) {
         self.cm.request(self.now, self.id).expect(TRUE);
     }
 
-    /// Whether it has asked, and was not yet answered.
+    /// Returns whether a request is pending or a grant unused.
     pub(crate) fn is_waiting(&self) -> bool {
         self.cm.is_waiting(self.id) || self.cm.has_grant(self.id)
     }
 
-    /// What is known of the path (`cm_query`).
+    /// Returns the state of the path (`cm_query`).
     pub(crate) fn query(&self) -> PathState {
         self.cm.query(self.id).expect(TRUE)
     }
 
-    /// Wants to hear of the rate (`cm_thresh`).
+    /// Sets the thresholds for rate callbacks (`cm_thresh`).
     pub(crate) fn thresh(&mut self, down: f64, up: f64) {
         self.cm.thresh(self.id, down, up).expect(TRUE);
     }
 }
 
-/// What the manager said of the path after an update.
+/// Path state that the manager reported after an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Report {
     pub(crate) at: Instant,
-    /// The rate that can be reckoned with, in bit/s as packets are on the link.
+    /// Usable rate, in bit/s on the link.
     pub(crate) rate: f64,
-    /// The smoothed round-trip time; zero before there is one.
+    /// Smoothed round-trip time; zero before the first sample.
     pub(crate) rtt: Duration,
 }
 
-/// A sender.
+/// Sender with its flow and application.
 pub(crate) struct Sender<A> {
     local: SocketAddr,
     remote: SocketAddr,
@@ -80,16 +80,16 @@ pub(crate) struct Sender<A> {
     application: A,
     open: Option<(ClientId, FlowId)>,
     feedback: Feedback,
-    /// Where feedback is late, when each packet left that was not acknowledged, with its number: what takes so long that
-    /// a window is under way is the loop, and not the path alone.
+    /// With late feedback, number and departure of each unacknowledged packet: the control loop
+    /// then includes the feedback's delay, not just the path's.
     loops: Option<VecDeque<(u64, Instant)>>,
     stirred: bool,
     reported: Vec<Report>,
 }
 
 impl<A: Application> Sender<A> {
-    /// One that sends packets of at most `mtu` bytes to `remote` from `start` on, and hears of them at most `late`
-    /// later than the path takes.
+    /// Creates a sender of packets of at most `mtu` bytes to `remote` from `start` on, whose
+    /// feedback arrives at most `late` later than the path takes.
     pub(crate) fn new(remote: SocketAddr, mtu: usize, start: Instant, late: Duration, application: A) -> Self {
         Self {
             local: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
@@ -109,7 +109,7 @@ impl<A: Application> Sender<A> {
         &self.application
     }
 
-    /// What the manager said after each update.
+    /// Returns the manager's reports after each update.
     pub(crate) fn reported(&self) -> &[Report] {
         &self.reported
     }

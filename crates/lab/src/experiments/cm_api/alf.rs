@@ -1,5 +1,5 @@
-//! A sender by requests and callbacks (Andersen et al. §2.1.2 ii): a request, a grant, a packet, a notice, an
-//! acknowledgement, an update.
+//! Sender by requests and callbacks (Andersen et al. §2.1.2 ii); per packet: request, grant,
+//! packet, notify, acknowledgement, update.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -8,38 +8,38 @@ use timeous::clock;
 use timeous::cm::{Ack, ClientError, CongestionManager, Error, Event, Feedback, FlowId, Refusal, Update};
 use timeous::core::Duration;
 
-/// Grants that are asked for and have not come. One call for each, as the paper's: nothing is done for several at once.
+/// Most outstanding requests. One call for each, as in the paper: requests are not batched.
 const REQUESTS: u64 = 64;
-/// After this long without grants they are asked for again: those that came and were not used in time are gone.
+/// Time without grants after which they are requested again: unused grants have lapsed.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// So often, and then something is broken.
+/// Number of silent periods after which the transfer fails.
 const AGAIN: u32 = 20;
 
-/// What is to be sent.
+/// Parameters of a transfer.
 pub(super) struct Alf<'a> {
     pub(super) cm: &'a CongestionManager,
     pub(super) socket: &'a UdpSocket,
     pub(super) remote: SocketAddr,
-    /// Otherwise each packet is addressed.
+    /// Whether the socket is connected; otherwise each packet is addressed.
     pub(super) connected: bool,
     pub(super) size: usize,
     pub(super) packets: u64,
 }
 
-/// What an application keeps.
+/// State of the sending application.
 struct Sender<'a> {
     plan: &'a Alf<'a>,
     flow: FlowId,
     feedback: Feedback,
     payload: Vec<u8>,
-    /// Grants that were asked for and have not come.
+    /// Outstanding requests.
     asked: u64,
     newest: Option<u64>,
     silences: u32,
 }
 
 impl Alf<'_> {
-    /// Sends all of it, until the last packet is acknowledged.
+    /// Sends all packets, and returns when the last one is acknowledged.
     pub(super) fn send(&self) -> Result<(), Error> {
         if self.connected {
             self.socket.connect(self.remote)?;
@@ -69,7 +69,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Nothing has come for long.
+    /// Handles a period without events: requests grants again, or fails after [`AGAIN`] periods.
     fn bear_silence(&mut self) -> Result<(), Error> {
         self.silences += 1;
         if self.silences > AGAIN {
@@ -82,7 +82,7 @@ impl Sender<'_> {
         self.ask()
     }
 
-    /// Asks for what is left, within bounds.
+    /// Requests grants for the remaining packets, at most [`REQUESTS`] at once.
     fn ask(&mut self) -> Result<(), Error> {
         let left = self.plan.packets - self.feedback.next_number();
         while self.asked < left.min(REQUESTS) {
@@ -100,7 +100,7 @@ impl Sender<'_> {
                 self.leave()?;
                 self.ask()
             }
-            // It was late with a packet that has left.
+            // The grant had lapsed before the packet was reported, but the packet has left.
             Event::Refused { why: Refusal::NotGranted, value, .. } => self.plan.cm.notify_unasked(self.flow, value),
             Event::Refused { why: Refusal::Implausible | Refusal::MoreThanSent, value, .. } => {
                 patiently(|| self.plan.cm.update(self.flow, Update { acked: value, ..Update::default() }))
@@ -113,7 +113,7 @@ impl Sender<'_> {
         }
     }
 
-    /// A packet leaves.
+    /// Sends a packet.
     fn leave(&mut self) -> Result<(), Error> {
         let number = self.feedback.next_number();
         self.payload[..8].copy_from_slice(&number.to_be_bytes());
@@ -125,11 +125,11 @@ impl Sender<'_> {
         }
         let bytes = self.payload.len() as u64;
         self.feedback.sent(now, bytes);
-        // A grant that lapsed is none any more, but the packet has left.
+        // The grant may have lapsed, but the packet has left.
         patiently(|| self.plan.cm.notify(self.flow, bytes)).or_else(|_| self.plan.cm.notify_unasked(self.flow, bytes))
     }
 
-    /// Takes in what the receiver says.
+    /// Reads the receiver's acknowledgements.
     fn hear(&mut self) -> Result<(), Error> {
         let mut buffer = [0; 1_024];
         loop {
@@ -146,7 +146,7 @@ impl Sender<'_> {
     }
 }
 
-/// Makes a call until the queue to the daemon has room for it.
+/// Repeats a call until the queue to the daemon has room for it.
 fn patiently(mut call: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
     loop {
         match call() {

@@ -1,4 +1,5 @@
-//! A sender by a buffered socket (Andersen et al. §2.1.2 i): it writes, reads acknowledgements, and hands those in.
+//! Sender by a buffered socket (Andersen et al. §2.1.2 i): writes packets, reads acknowledgements,
+//! and reports those to the manager.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -7,10 +8,10 @@ use timeous::clock;
 use timeous::cm::{Ack, BufferedSocket, CongestionManager, Error};
 use timeous::core::Duration;
 
-/// Nothing is silent for so long, unless it is lost.
+/// Time without an acknowledgement after which the outstanding packets count as lost.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Sends all packets, until the last one is acknowledged.
+/// Sends all packets, and returns when the last one is acknowledged.
 pub(super) fn send(
     cm: &CongestionManager,
     socket: UdpSocket,

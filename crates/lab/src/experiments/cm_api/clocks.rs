@@ -1,4 +1,4 @@
-//! The time of processors that a process or a thread has had.
+//! Clocks of processor time of a process or a thread.
 
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
@@ -6,23 +6,23 @@ use timeous::core::Duration;
 
 use crate::experiment::LabError;
 
-/// A clock of processor time.
+/// Clock of processor time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock(ClockId);
 
 impl Clock {
-    /// That of this process, all threads together.
+    /// Clock of this process, over all threads.
     pub(super) const PROCESS: Self = Self(ClockId::CLOCK_PROCESS_CPUTIME_ID);
-    /// That of the calling thread.
+    /// Clock of the calling thread.
     pub(super) const THREAD: Self = Self(ClockId::CLOCK_THREAD_CPUTIME_ID);
 
-    /// That of another process.
+    /// Returns the clock of another process.
     pub(super) fn of(process: u32) -> Result<Self, LabError> {
         let clock = clock_getcpuclockid(Pid::from_raw(process as i32));
         clock.map(Self).map_err(|error| LabError::System { what: "find the clock of a process", source: error.into() })
     }
 
-    /// What it shows.
+    /// Returns the processor time so far.
     pub(super) fn read(self) -> Duration {
         let time = self.0.now().expect("the clock of a process that lives can be read");
         Duration::from_secs(time.tv_sec() as u64) + Duration::from_nanos(time.tv_nsec() as u64)

@@ -1,4 +1,4 @@
-//! The daemon, as a process of its own.
+//! Daemon in a process of its own.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use timeous_daemon::{Config, Daemon};
 
 use crate::experiment::LabError;
 
-/// The command that is the daemon. It is no experiment, and people need not know of it.
+/// Hidden command that runs the daemon; it is no experiment.
 pub(crate) const COMMAND: &str = "daemon-member";
 
-/// What it is told: where its socket is to be.
+/// Arguments of the daemon's command: the path of its socket.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct DaemonArgs {
     path: PathBuf,
 }
 
-/// Is the daemon until nobody holds its standard input any more.
+/// Runs the daemon until its standard input is closed.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(crate) fn serve(args: &DaemonArgs) -> Result<(), LabError> {
     let refused = |error: timeous_daemon::DaemonError| LabError::Machine(error.to_string());
     let daemon = Daemon::bind(Config::at(&args.path)).map_err(refused)?;
@@ -33,14 +33,14 @@ pub(crate) fn serve(args: &DaemonArgs) -> Result<(), LabError> {
     daemon.run().map_err(refused)
 }
 
-/// A daemon that ends when this is dropped.
+/// Daemon process that ends when this is dropped.
 pub(super) struct Served {
     child: Child,
     input: Option<ChildStdin>,
 }
 
 impl Served {
-    /// Starts one, whose socket is at `path`.
+    /// Starts a daemon whose socket is at `path`.
     pub(super) fn start(path: &Path) -> Result<Self, LabError> {
         let failed = LabError::system;
         let program = std::env::current_exe().map_err(failed("find this program"))?;
@@ -54,7 +54,7 @@ impl Served {
         if line.trim() == "ready" { Ok(served) } else { Err(LabError::Machine("the daemon does not start".to_owned())) }
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }

@@ -1,4 +1,4 @@
-//! The receivers: each packet is acknowledged, by the application or by TCP.
+//! Receivers, with acknowledgement of each packet by the application or by TCP.
 
 use std::io::{self, Read};
 use std::net::{TcpStream, UdpSocket};
@@ -7,12 +7,13 @@ use timeous::clock;
 use timeous::cm::Acks;
 use timeous::core::Duration;
 
-/// After this much silence what is missing is lost.
+/// Silence after which missing packets count as lost.
 const SILENCE: std::time::Duration = std::time::Duration::from_secs(2);
-/// What is read of a connection at once.
+/// Buffer for one read from a connection, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// Receives up to so many packets, and acknowledges each by a datagram. How many came.
+/// Receives up to `packets` packets, acknowledges each by a datagram, and returns the number
+/// received.
 pub(super) fn datagrams(socket: &UdpSocket, packets: u64) -> io::Result<u64> {
     socket.set_read_timeout(Some(SILENCE))?;
     let (mut acks, mut buffer, mut came) = (Acks::every(1, Duration::ZERO), [0; 2_048], 0);
@@ -31,7 +32,7 @@ pub(super) fn datagrams(socket: &UdpSocket, packets: u64) -> io::Result<u64> {
     Ok(came)
 }
 
-/// Receives all of a connection. How many bytes came.
+/// Receives all of a connection, and returns the number of bytes.
 pub(super) fn stream(mut stream: &TcpStream) -> io::Result<u64> {
     let (mut buffer, mut came) = (vec![0; CHUNK], 0);
     loop {

@@ -1,11 +1,12 @@
-//! A sender by TCP, as the paper's: it writes each packet, and looks whether the other end has said anything.
+//! Sender over TCP, as in the paper: writes each packet, and polls for data from the other end.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Sends all packets, until the last one is acknowledged and the other end has ended the connection.
+/// Sends all packets; returns when the last one is acknowledged and the other end has closed the
+/// connection.
 pub(super) fn send(mut stream: &TcpStream, size: usize, packets: u64) -> io::Result<()> {
     let payload = vec![0; size];
     let (now, mut answer) = (Timespec::default(), [0; 1_024]);

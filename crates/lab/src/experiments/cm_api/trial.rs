@@ -1,4 +1,4 @@
-//! One way to send, for so many packets of one size: how long it takes, and what it costs.
+//! Trial: packets of one size, sent in one way; its duration and processor time.
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -18,53 +18,53 @@ use super::wire::Wire;
 use super::{buffered, receiver, tcp};
 use crate::experiment::LabError;
 
-/// What the packets of one trial cost.
+/// Cost of one trial's packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
     pub(super) packets: u64,
-    /// From before the first packet until the last one is acknowledged.
+    /// Time from before the first packet until the last acknowledgement.
     pub(super) took: Duration,
-    /// Time of processors that the sender's process had.
+    /// Processor time of the sender's process.
     pub(super) sender: Duration,
-    /// That the daemon had.
+    /// Processor time of the daemon.
     pub(super) daemon: Duration,
-    /// Packets that did not arrive.
+    /// Lost packets.
     pub(super) lost: u64,
 }
 
 impl Cost {
-    /// Of the sender and the daemon together, in microseconds a packet.
+    /// Returns the processor time of sender and daemon together, in microseconds per packet.
     pub(super) fn cpu(&self) -> f64 {
         self.each(self.sender + self.daemon)
     }
 
-    /// From packet to packet, in microseconds.
+    /// Returns the elapsed time, in microseconds per packet.
     pub(super) fn wall(&self) -> f64 {
         self.each(self.took)
     }
 
-    /// A share of a packet, in microseconds.
+    /// Returns `of` divided by the number of packets, in microseconds.
     pub(super) fn each(&self, of: Duration) -> f64 {
         of.as_secs_f64() * 1e6 / self.packets as f64
     }
 }
 
-/// All that the ways need.
+/// Test bed for all ways.
 pub(super) struct Bed {
     wire: Wire,
     in_process: CongestionManager,
     daemon: CongestionManager,
-    /// None if the program was built without, or the machine cannot.
+    /// Kernel module; none if the program was built without it or the machine cannot load it.
     managed: Option<Managed>,
-    /// What the sender and the receiver run on.
+    /// Processors of the sender and the receiver.
     processors: [Option<usize>; 2],
-    // After its client.
+    // Dropped after its client.
     served: Served,
     _directory: tempfile::TempDir,
 }
 
 impl Bed {
-    /// Makes it; and why TCP is not under the Congestion Manager, if it is not.
+    /// Builds the bed; also returns why TCP is not under the Congestion Manager, if it is not.
     pub(super) fn make() -> Result<(Self, Option<String>), LabError> {
         let directory = tempfile::tempdir().map_err(LabError::system("make a directory"))?;
         let path: PathBuf = directory.path().join("daemon.sock");
@@ -88,7 +88,7 @@ impl Bed {
         Ok((bed, without))
     }
 
-    /// Sends so many packets.
+    /// Sends `packets` packets in one way.
     pub(super) fn run(&self, way: Way, size: usize, packets: u64) -> Result<Cost, LabError> {
         let cost = match way {
             Way::Tcp { nodelay } => self.by_tcp(nodelay, size, packets),
@@ -128,7 +128,7 @@ impl Bed {
     ) -> Result<Cost, LabError> {
         let daemon = Clock::of(self.served.id())?;
         let [at_sender, at_receiver] = self.processors;
-        // Both threads are there before it begins.
+        // Both threads are running before the clock starts.
         let ready = Barrier::new(2);
         thread::scope(|scope| {
             let receiver = scope.spawn(|| {
@@ -149,7 +149,8 @@ impl Bed {
             let received = receiver.join().expect("a receiver does not panic");
             let (took, process, daemon) = sent?;
             let (came, of_receiver) = received.map_err(LabError::system("receive over a veth pair"))?;
-            // The receiver is of this process, too, but would be elsewhere.
+            // The receiver's thread is in this process, too, but would be on another host: its time
+            // does not count.
             let sender = process.saturating_sub(of_receiver);
             Ok(Cost { packets, took, sender, daemon, lost: packets.saturating_sub(came) })
         })
@@ -165,7 +166,7 @@ fn stay_on(processor: Option<usize>) {
     if let Some(processor) = processor {
         let mut set = CpuSet::new();
         set.set(processor);
-        // It only makes results steadier.
+        // Failure is harmless: pinning only makes results steadier.
         let _ = sched_setaffinity(None, &set);
     }
 }

@@ -1,26 +1,26 @@
-//! The ways to send that are compared.
+//! Ways to send that are compared.
 
 use std::fmt;
 
-/// How an application uses the Congestion Manager.
+/// API of the Congestion Manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Api {
-    /// Requests and callbacks, on a socket that is not connected.
+    /// Requests and callbacks on an unconnected socket.
     NoConnect,
-    /// Requests and callbacks, on a connected socket.
+    /// Requests and callbacks on a connected socket.
     Alf,
-    /// A buffered socket.
+    /// Buffered socket.
     Buffered,
 }
 
-/// Where the Congestion Manager is.
+/// Location of the Congestion Manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     InProcess,
     Daemon,
 }
 
-/// A way to send.
+/// Way to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Api(Api, Place),
@@ -41,15 +41,15 @@ impl Way {
         Self::Api(Api::Buffered, Place::Daemon),
         Self::Tcp { nodelay: false },
     ];
-    /// What the others are compared with.
+    /// Baseline of all comparisons.
     pub(super) const NODELAY: Self = Self::Tcp { nodelay: true };
 
-    /// Its place in [`ALL`](Self::ALL).
+    /// Returns its index in [`ALL`](Self::ALL).
     pub(super) fn index(self) -> usize {
         Self::ALL.iter().position(|&way| way == self).expect("all are in the list")
     }
 
-    /// The ways through a Congestion Manager at `place`.
+    /// Returns the ways through a Congestion Manager at `place`.
     pub(super) fn of(place: Place) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |way| matches!(way, Self::Api(_, at) if *at == place))
     }

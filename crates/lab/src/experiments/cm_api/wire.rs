@@ -1,4 +1,4 @@
-//! Two namespaces and a wire between them on which nothing is lost, and the sockets at its ends.
+//! Two network namespaces with a lossless veth pair between them, and the sockets at its ends.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,13 +12,13 @@ use timeous_net::emulator::Namespace;
 use super::super::managed::machine;
 use crate::experiment::LabError;
 
-/// Each side's address in the network whose receiver delays acknowledgements as it likes, and in the one where each
-/// packet is acknowledged at once.
+/// Addresses of both sides in two networks: one with delayed acknowledgements, one with an
+/// acknowledgement per packet.
 const DELAYED: [&str; 2] = ["10.81.1.1", "10.81.1.2"];
 const AT_ONCE: [&str; 2] = ["10.81.2.1", "10.81.2.2"];
-/// Room for all packets of a round at once, so that none is lost.
+/// Socket buffer, in bytes: holds all packets of a round, so that none is lost.
 const BUFFER: usize = 64 << 20;
-/// What timestamps take of each segment (RFC 7323 §3.2).
+/// Bytes of the timestamps option in each segment (RFC 7323 §3.2).
 const TIMESTAMPS: usize = 12;
 
 pub(super) struct Wire {
@@ -27,7 +27,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Makes it.
+    /// Builds namespaces and links.
     pub(super) fn make() -> Result<Self, LabError> {
         let name = |side: &str| format!("timeous-api-{}{side}", std::process::id());
         let open = |side: &str| Namespace::open_or_make(&name(side)).map_err(machine);
@@ -36,7 +36,8 @@ impl Wire {
         left.ip(&["link", "add", "veth0", "type", "veth", "peer", "name", "veth1", "netns", &peer]).map_err(machine)?;
         for (side, namespace, device) in [(0, &left, "veth0"), (1, &right, "veth1")] {
             let ip = |words: &[&str]| namespace.ip(words).map_err(machine);
-            // Each packet goes by itself, as the paper's did: TCP's counts are those of UDP.
+            // Segmentation offload is off, as in the paper: TCP and UDP then send equally many
+            // packets.
             ip(&["link", "set", device, "gso_max_segs", "1"])?;
             for network in [DELAYED, AT_ONCE] {
                 ip(&["address", "add", &format!("{}/24", network[side]), "dev", device])?;
@@ -49,7 +50,7 @@ impl Wire {
         Ok(Self { left, right })
     }
 
-    /// A socket that sends, and one that receives.
+    /// Returns a sending and a receiving socket.
     pub(super) fn udp(&self) -> Result<(UdpSocket, UdpSocket), LabError> {
         let bind = |namespace: &Namespace, address: &str| {
             let opened = || -> io::Result<UdpSocket> {
@@ -62,7 +63,7 @@ impl Wire {
         Ok((bind(&self.left, AT_ONCE[0])?, bind(&self.right, AT_ONCE[1])?))
     }
 
-    /// A connection whose segments hold `size` bytes.
+    /// Opens a connection whose segments hold `size` bytes.
     pub(super) fn tcp(
         &self,
         congestion_control: &str,

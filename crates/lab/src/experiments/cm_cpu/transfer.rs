@@ -1,4 +1,4 @@
-//! One connection over a veth pair: how long it takes, and what it costs.
+//! One TCP connection over a veth pair: its duration and processor time.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -16,28 +16,28 @@ use crate::experiment::LabError;
 
 /// The receiver's address.
 const RIGHT: &str = "10.79.0.2";
-/// What is written or read at once.
+/// Buffer for one write or read, in bytes.
 const CHUNK: usize = 256 << 10;
 
-/// What a connection costs.
+/// Cost of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
-    /// From the first byte handed over to the last one received.
+    /// Time from the first byte written to the last one received.
     pub(super) took: Duration,
-    /// Time of all processors.
+    /// Processor time over all processors.
     pub(super) cpu: Duration,
 }
 
-/// Two namespaces and a wire between them.
+/// Two network namespaces and a veth pair between them.
 pub(super) struct Wire {
     left: Namespace,
     right: Namespace,
-    /// The processors that may be used: the sender's, the receiver's.
+    /// Processors of the sender and the receiver.
     processors: [Option<usize>; 2],
 }
 
 impl Wire {
-    /// Makes it.
+    /// Builds namespaces and links.
     pub(super) fn make() -> Result<Self, LabError> {
         let name = |side: &str| format!("timeous-cpu-{}{side}", std::process::id());
         let open = |side: &str| Namespace::open_or_make(&name(side)).map_err(machine);
@@ -47,7 +47,7 @@ impl Wire {
         for (namespace, device, address) in [(&left, "veth0", "10.79.0.1/24"), (&right, "veth1", "10.79.0.2/24")] {
             namespace.ip(&["address", "add", address, "dev", device]).map_err(machine)?;
             namespace.ip(&["link", "set", device, "up"]).map_err(machine)?;
-            // Otherwise a connection begins with what the one before it has learnt.
+            // Otherwise a connection would begin with the previous one's cached metrics.
             namespace.set_sysctl("net/ipv4/tcp_no_metrics_save", "1").map_err(machine)?;
         }
         let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
@@ -55,11 +55,11 @@ impl Wire {
         Ok(Self { left, right, processors: [allowed.next(), allowed.next()] })
     }
 
-    /// Sends so many bytes over one connection with this congestion control.
+    /// Sends `bytes` over one connection with this congestion control.
     pub(super) fn transfer(&self, congestion_control: &str, bytes: usize) -> Result<Cost, LabError> {
         let (sending, receiving) = pair(&self.left, &self.right, RIGHT, congestion_control)?;
         let [at_sender, at_receiver] = self.processors;
-        // Both threads are there before it begins.
+        // Both threads are running before the clock starts.
         let ready = Barrier::new(2);
         thread::scope(|scope| {
             let receiver = scope.spawn(|| {
@@ -88,12 +88,12 @@ fn stay_on(processor: Option<usize>) {
     if let Some(processor) = processor {
         let mut set = CpuSet::new();
         set.set(processor);
-        // It only makes results steadier.
+        // Failure is harmless: pinning only makes results steadier.
         let _ = sched_setaffinity(None, &set);
     }
 }
 
-/// The time of processors that this process has had.
+/// Returns the processor time of this process.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)

@@ -1,4 +1,4 @@
-//! The shares, and how even they are.
+//! Bandwidth shares, and their fairness.
 
 use serde_json::json;
 
@@ -7,13 +7,13 @@ use super::trial::{Case, Outcome, QUEUE, RATE, RTT, SLICES, TIME, WARM_UP};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
-/// The first side's share must be within these.
+/// Accepted range of the first side's share.
 const SHARE: (f64, f64) = (0.4, 0.6);
-/// Jain's index inside a macroflow.
+/// Least Jain's index inside a macroflow.
 const FAIR: f64 = 0.98;
 
 impl Outcome {
-    /// The mean rate of each flow of a side.
+    /// Returns the mean rate of each flow of a side.
     fn means(&self, side: usize) -> Vec<f64> {
         self.sides[side].iter().map(|rates| rates.iter().sum::<f64>() / rates.len() as f64).collect()
     }
@@ -22,7 +22,7 @@ impl Outcome {
         self.means(side).iter().sum()
     }
 
-    /// The first side's share.
+    /// Returns the first side's share.
     fn share(&self) -> f64 {
         self.total(0) / (self.total(0) + self.total(1))
     }
@@ -68,7 +68,7 @@ pub(super) fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
     })
 }
 
-/// The mean of the seeds, and for people how far they are apart.
+/// Returns the mean over the seeds, and their range as text.
 fn over_seeds(outcomes: &[Outcome], case: Case, of: impl Fn(&Outcome) -> f64) -> (f64, String) {
     let values: Vec<f64> = outcomes.iter().filter(|outcome| outcome.case == case).map(of).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -100,7 +100,7 @@ fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     ]
 }
 
-/// Every flow of the first seed.
+/// Plots every flow of the first seed.
 fn figure(outcomes: &[Outcome], case: Case) -> Result<Figure, LabError> {
     let shown = outcomes.iter().find(|outcome| outcome.case == case).expect("each case was run");
     let slice = TIME.as_secs_f64() / SLICES as f64;

@@ -1,4 +1,4 @@
-//! The same on this machine's kernel: its TCP in a macroflow, beside its Reno from another host.
+//! The experiment on this machine's kernel: its TCP in a macroflow, beside Reno of another host.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,20 +17,20 @@ use super::super::tcp_kernel::bed::{Bed, Links};
 use super::trial::{QUEUE, RATE, RTT, WARM_UP};
 use crate::experiment::{Bound, Choice, Claim, Findings, LabError, Run, Table};
 
-/// What is judged comes after the warm-up.
+/// Measured time after the warm-up.
 const TIME: Duration = Duration::from_secs(60);
-/// Each case over so many links at once.
+/// Links per case, run at the same time.
 const COPIES: usize = 3;
-/// The shares of an ensemble that is as aggressive as one flow.
+/// Share of an ensemble that is as aggressive as one flow.
 const EVEN: Bound = Bound::Within(0.4, 0.6);
-/// How evenly its flows share: Jain's index.
+/// Jain's index among the ensemble's flows.
 const JAIN: Bound = Bound::AtLeast(0.98);
-/// The far end, and another host there.
+/// Addresses of the far end, and of a second host there.
 const RIGHT: [&str; 2] = ["10.77.0.2", "10.77.0.3"];
-/// How long a write may take before somebody asks whether it is still wanted.
+/// Write timeout, after which a sender checks whether to stop.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Who shares the bottleneck.
+/// Flows at the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Case {
@@ -50,13 +50,13 @@ impl Case {
         }
     }
 
-    /// How many connections are on either side.
+    /// Returns the number of connections on either side.
     fn sides(self) -> [usize; 2] {
         if self == Self::Two { [4, 2] } else { [4, 1] }
     }
 }
 
-/// The mean rates of the connections on either side, in kbit/s.
+/// Mean rates of the connections on either side, in kbit/s.
 struct Outcome {
     case: Case,
     sides: [Vec<f64>; 2],
@@ -69,7 +69,7 @@ impl Outcome {
         ensemble / (ensemble + other)
     }
 
-    /// Jain's index of the first side.
+    /// Returns Jain's index of the first side.
     fn jain(&self) -> f64 {
         let rates = &self.sides[0];
         let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
@@ -77,10 +77,10 @@ impl Outcome {
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let trials: Vec<Case> = Case::ALL.into_iter().flat_map(|case| [case; COPIES]).collect();
     let lasts = (WARM_UP + TIME).as_secs_f64();
@@ -118,7 +118,7 @@ fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
         Case::Apart => ["reno"; 2],
     };
     let connect = |side: usize| match case {
-        // Both macroflows are of one host.
+        // Both macroflows belong to one host.
         Case::Two => pair(&bed.left, &bed.right, RIGHT[side], controls[side]),
         _ => pair([&bed.left, &other][side], &bed.right, RIGHT[0], controls[side]),
     };
@@ -132,7 +132,7 @@ fn trial(number: usize, case: Case, seed: u64) -> Result<Outcome, LabError> {
     Ok(Outcome { case, sides, reductions })
 }
 
-/// A host behind the left, whose packets take the same link.
+/// Builds another host behind the left one, whose packets take the same link.
 fn other_host(bed: &Bed, number: usize) -> Result<Namespace, LabError> {
     let name = format!("timeous-ens{number}-{}o", std::process::id());
     let other = Namespace::open_or_make(&name).map_err(machine)?;
@@ -152,7 +152,7 @@ fn other_host(bed: &Bed, number: usize) -> Result<Namespace, LabError> {
     Ok(other)
 }
 
-/// All send all that they can; the mean rates after the warm-up.
+/// Sends greedily on all connections; returns the mean rates after the warm-up.
 fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2]) -> Result<[Vec<f64>; 2], LabError> {
     let counts = sides.each_ref().map(|side| side.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
     let stop = AtomicBool::new(false);
@@ -178,7 +178,7 @@ fn measure(sides: &[Vec<(TcpStream, TcpStream)>; 2]) -> Result<[Vec<f64>; 2], La
 
 fn sleep(duration: Duration) {
     let time = rustix::thread::Timespec { tv_sec: duration.as_secs_f64() as i64, tv_nsec: 0 };
-    // Nobody interrupts it; a shorter time is measured as what it is.
+    // No signal interrupts it; a shorter time would be measured as such.
     let _ = rustix::thread::nanosleep(&time);
 }
 
@@ -189,11 +189,11 @@ fn send(mut sending: &TcpStream, receiving: &TcpStream, stop: &AtomicBool) {
         match sending.write(&block) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            // What it could not send shows in its rate.
+            // Unsent data shows in the rate.
             Err(_) => break,
         }
     }
-    // What is still on its way is of no interest to anybody.
+    // Data still in flight is not needed.
     let _ = receiving.shutdown(Shutdown::Both);
 }
 

@@ -1,4 +1,4 @@
-//! One bottleneck, and what each flow got of it.
+//! Trial: one bottleneck, and the rate of each flow on it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -18,32 +18,33 @@ use super::super::cm::sender::Sender;
 
 pub(super) const RATE: Rate = Rate::from_bps(10_000_000);
 pub(super) const RTT: Duration = Duration::from_millis(60);
-/// Packets that may wait: a round trip's worth.
+/// Queue of the bottleneck, in packets: one round trip's worth.
 pub(super) const QUEUE: usize = 50;
-/// Flows begin within this time.
+/// Time within which flows start.
 const BEGINNING: Duration = Duration::from_secs(1);
 pub(super) const WARM_UP: Duration = Duration::from_secs(20);
 pub(super) const TIME: Duration = Duration::from_secs(60);
-/// For the figure.
+/// Time slices of the figure.
 pub(super) const SLICES: u64 = 30;
-/// Bytes of data in a segment or datagram.
+/// Bytes of data per segment or datagram.
 const SIZE: usize = 1_400;
 
-/// Who shares the bottleneck.
+/// Flows at the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Case {
-    /// Four TCP connections in one macroflow beside a TCP of another host.
+    /// Four TCP connections in one macroflow, beside one TCP of another host.
     One,
-    /// Two TCP connections and two applications by request and callback in one macroflow beside the same.
+    /// Two TCP connections and two request-and-callback applications in one macroflow, beside one
+    /// TCP.
     Mixed,
-    /// Four TCP connections that share nothing, beside the same.
+    /// Four independent TCP connections, beside one TCP.
     Apart,
     /// Four TCP connections to one host and two to another: two macroflows of one manager.
     Two,
 }
 
-/// A kind of flow.
+/// Kind of flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Member {
     Tcp,
@@ -53,7 +54,7 @@ enum Member {
 impl Case {
     pub(super) const ALL: [Self; 4] = [Self::One, Self::Mixed, Self::Two, Self::Apart];
 
-    /// For people.
+    /// Returns the name for output.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::One => "four TCP in one macroflow, one TCP",
@@ -63,7 +64,7 @@ impl Case {
         }
     }
 
-    /// The flows on either side.
+    /// Returns the flows on either side.
     fn sides(self) -> [&'static [Member]; 2] {
         use Member::{Alf, Tcp};
         match self {
@@ -74,28 +75,28 @@ impl Case {
     }
 }
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) case: Case,
     pub(super) seed: u64,
 }
 
-/// What came of it: the rate of each flow on either side in each slice of the time, in kbit/s of data.
+/// Outcome of a trial: the rate of each flow on either side in each time slice, in kbit/s of data.
 pub(super) struct Outcome {
     pub(super) case: Case,
     pub(super) seed: u64,
     pub(super) sides: [Vec<Vec<f64>>; 2],
 }
 
-/// The receiving end of a flow.
+/// Receiving end of a flow.
 #[derive(Clone, Copy)]
 enum End {
     Tcp(NodeId, Handle<Tcp>),
     Alf(NodeId, Handle<Receiver>),
 }
 
-/// The network with the flows on either side.
+/// Network with the flows on either side.
 struct Bed {
     network: Network<Machine>,
     net: Dumbbell,
@@ -103,7 +104,7 @@ struct Bed {
     sides: [Vec<End>; 2],
 }
 
-/// The right end of a pair of hosts, at a port.
+/// Returns the address of the right host of a pair, with a port.
 fn address(pair: usize, port: u16) -> SocketAddr {
     (Ipv4Addr::new(10, 0, 2, pair as u8 + 1), port).into()
 }
@@ -131,13 +132,13 @@ impl Bed {
         self.network.with_host(node, |_, machine| machine.add_manager(kind))
     }
 
-    /// Adds a flow on a side: from a host on the left to the side's own on the right.
+    /// Adds a flow on a side, from a host on the left to the side's own host on the right.
     fn add(&mut self, side: usize, member: Member, from: NodeId, manager: ManagerId) {
         let to = self.net.right[side];
         let port = 5_000 + (10 * side + self.sides[side].len()) as u16;
         let remote = address(side, port);
         let start = Instant::ZERO + Duration::from_nanos(self.rng.below(BEGINNING.as_nanos()));
-        // The receiving end controls nothing that matters.
+        // The receiving end sends no data, so its controller does not matter.
         let any = self.manager(to, Kind::NewReno);
         let end = match member {
             Member::Tcp => {
@@ -159,7 +160,7 @@ impl Bed {
         self.sides[side].push(end);
     }
 
-    /// Bytes of data that have come, by flow.
+    /// Returns the received bytes of data, by side and flow.
     fn received(&self) -> [Vec<u64>; 2] {
         let of = |end: &End| match *end {
             End::Tcp(node, handle) => {
@@ -197,7 +198,7 @@ impl Trial {
             let manager = if self.case == Case::Apart { bed.manager(first, Kind::Aimd) } else { shared };
             bed.add(0, member, first, manager);
         }
-        // Both macroflows of one manager begin at one host; a TCP by itself is another's.
+        // Both macroflows of one manager start at one host; the single TCP starts at another.
         let (from, manager) =
             if self.case == Case::Two { (first, shared) } else { (second, bed.manager(second, Kind::NewReno)) };
         for &member in others {

@@ -1,4 +1,4 @@
-//! A client process: flows of the daemon's Congestion Manager, and a UDP socket for their packets.
+//! Client process: flows of the daemon's Congestion Manager, and a UDP socket for their packets.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
@@ -18,22 +18,22 @@ use super::proc::resident;
 use super::work::{ClientArgs, Done, Ready, Work};
 use crate::experiment::LabError;
 
-/// How often is looked for packets of which nothing is heard.
+/// Interval between checks for unacknowledged packets.
 const SWEEP: Duration = Duration::from_millis(50);
-/// How long the daemon may take for an answer.
+/// Longest wait for the daemon's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Packets that are asked for at once where there always is one.
+/// Outstanding requests of a greedy flow.
 const AHEAD: u32 = 2;
 
-/// What a client process does: connects, opens its flows, sends until its standard input ends. Before each it waits for a
-/// word, after each it says what came of it.
+/// Runs a client process: connects, opens its flows, sends until its standard input ends. It waits
+/// for a line on standard input before each step, and reports the result after it.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(crate) fn client(args: &ClientArgs) -> Result<(), LabError> {
     let work: Work = serde_json::from_str(&args.work).map_err(|error| LabError::Machine(error.to_string()))?;
     if let Some(uid) = work.uid {
-        // The process has this one thread.
+        // The process is single-threaded.
         let uid = rustix::process::Uid::from_raw(uid);
         rustix::thread::set_thread_uid(uid).map_err(|errno| LabError::system("become another user")(errno.into()))?;
     }
@@ -59,7 +59,7 @@ fn say(what: &impl serde::Serialize) -> Result<(), LabError> {
     writeln!(io::stdout(), "{line}").map_err(LabError::system("say how far it is"))
 }
 
-/// The processor's time of this process.
+/// Returns the processor time of this process.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
@@ -70,7 +70,7 @@ fn failed(error: &ClientError) -> LabError {
 }
 
 struct Own {
-    /// None: without the Congestion Manager.
+    /// Flow of the Congestion Manager; none if the client sends without it.
     flow: Option<Flow>,
     to: SocketAddr,
     feedback: Feedback,
@@ -82,7 +82,7 @@ struct Sender<'a> {
     socket: UdpSocket,
     flows: Vec<Own>,
     places: BTreeMap<Flow, usize>,
-    /// When a flow makes its next packet: in the order of time, as all make as many.
+    /// Next packet time of each flow, in order of time, as all flows have the same rate.
     ticks: VecDeque<(Instant, usize)>,
     sweep: Instant,
     done: Done,
@@ -118,7 +118,7 @@ impl<'a> Sender<'a> {
         let begin = clock::now();
         self.sweep = begin + SWEEP;
         match self.work.every_micros {
-            // Evenly over the time between two of one flow.
+            // First packets are spread evenly over the packet interval.
             Some(every) => {
                 let n = self.flows.len() as u64;
                 self.ticks = (0..n).map(|i| (begin + Duration::from_micros(every * i / n), i as usize)).collect();
@@ -157,7 +157,7 @@ impl<'a> Sender<'a> {
                     }
                 }
                 Event::Refused { flow, why: Refusal::NotGranted, value } => {
-                    // It left all the same.
+                    // The packet has left all the same.
                     self.done.late += 1;
                     self.submit(|client| client.notify_unasked(flow, value))?;
                 }
@@ -177,7 +177,7 @@ impl<'a> Sender<'a> {
             let Some((number, rest)) = packet::split(&room[..len]) else { continue };
             let place = number.wrapping_sub(self.work.first) as usize;
             let (Some(own), Ok(ack)) = (self.flows.get_mut(place), Ack::decode(rest)) else { continue };
-            // An acknowledgement of what was not sent would be another's: it says nothing.
+            // An acknowledgement of a packet never sent belongs to another flow and is ignored.
             if let Ok(Some(update)) = own.feedback.acked(clock::now(), &ack) {
                 self.tell(place, update)?;
             }
@@ -221,7 +221,7 @@ impl<'a> Sender<'a> {
         self.done.sent += 1;
         match self.socket.send_to(&bytes, own.to) {
             Ok(_) => Ok(()),
-            // Lost on its way, as far as the others know.
+            // From the flow's view the packet was lost on the path.
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused) => {
                 Ok(())
             }
@@ -239,7 +239,7 @@ impl<'a> Sender<'a> {
         self.work.lie.of(truth).into_iter().try_for_each(|update| self.submit(|client| client.update(flow, update)))
     }
 
-    /// A queue that is full is waited for.
+    /// Submits a call to the daemon, and waits while the queue is full.
     fn submit(&mut self, mut what: impl FnMut(&mut Client) -> Result<(), ClientError>) -> Result<(), LabError> {
         let Some(client) = self.client.as_mut() else { return Ok(()) };
         let end = clock::now() + PATIENCE;
@@ -253,7 +253,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Until there is something to do; `true` if standard input has ended.
+    /// Waits for the next event; returns `true` if standard input has ended.
     fn wait(&mut self) -> Result<bool, LabError> {
         let next = self.ticks.front().map_or(self.sweep, |&(at, _)| at.min(self.sweep));
         let left = next.saturating_since(clock::now()).as_nanos();

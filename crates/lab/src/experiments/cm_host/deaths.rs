@@ -1,4 +1,4 @@
-//! Clients that are killed in the middle of sending, and what others feel of it.
+//! Clients that are killed while sending, and the effect on other clients.
 
 use std::net::SocketAddr;
 
@@ -12,57 +12,58 @@ use super::work::Work;
 use crate::experiment::{LabError, Run};
 
 pub(super) const DEATHS: u64 = 100;
-/// What one death leaves behind, all do; what the first bring into being is not counted.
+/// Killed clients before the first count of resources: it excludes what only the first deaths
+/// allocate.
 const BEFORE: u64 = 10;
 pub(super) const OTHERS: u32 = 4;
 pub(super) const EVERY: Duration = Duration::from_millis(5);
 pub(super) const LEN: u64 = 1_000;
 pub(super) const FLOWS: usize = 10;
 pub(super) const EVERY_OF_THE_DYING: Duration = Duration::from_millis(10);
-/// How long each way is.
+/// One-way delay.
 pub(super) const DELAY: Duration = Duration::from_millis(10);
 pub(super) const TIME: Duration = Duration::from_secs(10);
 const WARM_UP: Duration = Duration::from_secs(3);
 const FIRST_OF_THE_DYING: u32 = 1_000;
 
-/// What was seen of a flow of the others.
+/// Observations of one surviving flow.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(super) struct Felt {
-    /// Whether it shares its macroflow with those who die.
+    /// Whether it shares its macroflow with the killed clients.
     pub(super) beside: bool,
-    /// Kilobits a second beside one who lives, and while others die.
+    /// Rate in kbit/s beside a client that lives, and while clients are killed.
     pub(super) alive: f64,
     pub(super) dying: f64,
-    /// The longest time without a packet, in milliseconds.
+    /// Longest time without a packet, in milliseconds, in both phases.
     pub(super) alive_gap: f64,
     pub(super) dying_gap: f64,
 }
 
 impl Felt {
-    /// How far the rate is from what it was.
+    /// Returns the rate during the deaths divided by the rate before.
     pub(super) fn ratio(&self) -> f64 {
         self.dying / self.alive
     }
 }
 
-/// What came of all deaths.
+/// Results over all deaths.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Deaths {
     pub(super) felt: Vec<Felt>,
-    /// Flows, clients and descriptors more than before.
+    /// Increase of flows, clients and descriptors.
     pub(super) flows: i64,
     pub(super) clients: i64,
     pub(super) descriptors: i64,
-    /// Bytes that the daemon holds more than before.
+    /// Increase of the daemon's memory, in bytes.
     pub(super) bytes: i64,
-    /// From the last death until nothing of it was left, in milliseconds.
+    /// Time from the last death until the daemon has released everything, in milliseconds.
     pub(super) forgotten: f64,
 }
 
-/// Measures it.
+/// Measures the effect of clients that are killed.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(super) fn measure(host: &Host, run: &Run<'_>) -> Result<Deaths, LabError> {
     let far = Far::start()?;
     let way = LinkConfig { delay: DELAY, ..LinkConfig::default() };
@@ -125,7 +126,7 @@ pub(super) fn measure(host: &Host, run: &Run<'_>) -> Result<Deaths, LabError> {
     })
 }
 
-/// What the daemon holds.
+/// Resources held by the daemon.
 struct Held {
     flows: i64,
     clients: i64,
@@ -136,7 +137,8 @@ struct Held {
 impl Held {
     fn of(host: &Host) -> Result<Self, LabError> {
         let view = host.view()?;
-        // Who looked is gone by then, and its descriptors soon are.
+        // The client that took the snapshot is gone by then, and its descriptors will be closed
+        // soon.
         pause(Duration::from_millis(100));
         Ok(Self {
             flows: view.macroflows.iter().map(|macroflow| macroflow.flows.len() as i64).sum(),
@@ -147,7 +149,8 @@ impl Held {
     }
 }
 
-/// Sends beside those who die, and to another host.
+/// Returns the work of a surviving client: a flow beside the killed clients, and one to another
+/// host.
 fn other(host: &Host, port: u16, number: u32) -> Work {
     Work {
         daemon: Some(host.socket()),

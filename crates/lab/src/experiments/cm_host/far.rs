@@ -1,4 +1,5 @@
-//! The other end of all flows: it counts and acknowledges each packet. And the link before it, where there is one.
+//! Far end of all flows, which counts and acknowledges each packet, and the optional link before
+//! it.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -15,21 +16,21 @@ use timeous_net::emulator::{Emulator, Relay, RelayConfig, Stop, Stopper};
 use super::packet;
 use crate::experiment::LabError;
 
-/// How often is looked whether it is over.
+/// Interval between checks of the stop flag.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// What was seen of a flow.
+/// Observations of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Seen {
     pub(super) bytes: u64,
-    /// The longest time between two packets.
+    /// Longest time between two packets.
     pub(super) gap: Duration,
     last: Option<Instant>,
 }
 
 type Flows = Arc<Mutex<BTreeMap<u32, (Acks, Seen)>>>;
 
-/// The other end, at one port of all addresses of the loopback.
+/// Far end, at one port of all loopback addresses.
 pub(super) struct Far {
     port: u16,
     flows: Flows,
@@ -55,12 +56,12 @@ impl Far {
         self.port
     }
 
-    /// What was seen of each flow since this was asked last.
+    /// Returns the observations of each flow since the last call.
     pub(super) fn take(&self) -> BTreeMap<u32, Seen> {
         let mut flows = self.flows.lock().expect("nobody panics while holding it");
         let now = clock::now();
         let take = |seen: &mut Seen| {
-            // What does not come at all is missed, too.
+            // The current silence counts as a gap, too.
             let open = seen.last.map_or(Duration::ZERO, |last| now.saturating_since(last));
             let taken = Seen { gap: seen.gap.max(open), ..*seen };
             *seen = Seen { last: seen.last.map(|_| now), ..Seen::default() };
@@ -74,7 +75,7 @@ impl Drop for Far {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It panics only if it holds what nobody asks for any more.
+            // It panics only while it holds data that is no longer needed.
             let _ = thread.join();
         }
     }
@@ -96,13 +97,13 @@ fn answer(socket: &UdpSocket, flows: &Flows, over: &AtomicBool) {
             acks.poll_ack(now)
         };
         if let Some(ack) = ack {
-            // Who is dead hears nothing.
+            // A killed client receives no acknowledgement.
             let _ = socket.send_to(&packet::back(flow, &ack.encode()), from);
         }
     }
 }
 
-/// A link to a far end, in a thread of its own.
+/// Link to a far end, in a thread of its own.
 pub(super) struct Wire {
     port: u16,
     stopper: Stopper,
@@ -120,7 +121,7 @@ impl Wire {
         let port = relay.local_addr().port();
         let carry = move || {
             let end = relay.now() + Duration::from_secs(3_600);
-            // A link that fails is a path that carries nothing: what is measured shows it.
+            // A failed link is a path without delivery: the measurements show it.
             let _: Result<_, _> = relay.run_until(end, &stop).map_err(|error| eprintln!("the link: {error}"));
         };
         Ok(Self { port, stopper, thread: Some(std::thread::spawn(carry)) })
@@ -135,7 +136,7 @@ impl Drop for Wire {
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
-            // It does not panic while it carries nothing.
+            // It does not panic; otherwise it merely carries nothing.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,5 @@
-//! The daemon in a process of its own, its clients in theirs, and what can be seen of them. None is left behind.
+//! Daemon and clients, each in a process of its own, and their observable state. Dropping ends all
+//! processes.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -18,17 +19,17 @@ use super::proc;
 use super::work::{COMMAND, Done, Ready, Work};
 use crate::experiment::LabError;
 
-/// How long anything may take.
+/// Longest wait for any step.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn pause(time: Duration) {
     let time =
         Timespec { tv_sec: (time.as_nanos() / 1_000_000_000) as i64, tv_nsec: (time.as_nanos() % 1_000_000_000) as _ };
-    // Nobody interrupts it.
+    // No signal interrupts it.
     let _ = nanosleep(&time);
 }
 
-/// A running `timeous daemon`.
+/// Running `timeous daemon`.
 pub(super) struct Host {
     daemon: Child,
     directory: TempDir,
@@ -44,7 +45,7 @@ impl Host {
             return Err(LabError::Machine(format!("there is no {place}: build it with `cargo build --release`")));
         }
         let directory = tempfile::tempdir().map_err(failed())?;
-        // Other users find the socket.
+        // Other users must be able to reach the socket.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).map_err(failed())?;
         let log = File::create(directory.path().join("log")).map_err(failed())?;
         let daemon = Command::new(tool)
@@ -72,7 +73,7 @@ impl Host {
         })
     }
 
-    /// What `timeous top --once --json` shows; who asks is one of the clients.
+    /// Returns the view of `timeous top --once --json`; the observer counts as a client.
     pub(super) fn view(&self) -> Result<View, LabError> {
         let bad = |error: String| LabError::Machine(format!("what the daemon shows: {error}"));
         let bytes = self.client()?.snapshot().map_err(|error| bad(error.to_string()))?;
@@ -91,7 +92,7 @@ impl Host {
         proc::cpu(&self.daemon.id().to_string())
     }
 
-    /// Waits until it holds; how long that took.
+    /// Waits until a condition holds, and returns how long that took.
     pub(super) fn until(
         &self,
         what: &str,
@@ -110,13 +111,13 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // It may have ended, and is waited for in any case.
+        // It may have exited already; waiting is required in any case.
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
     }
 }
 
-/// A client process.
+/// Client process.
 pub(super) struct Member {
     child: Child,
     input: Option<ChildStdin>,
@@ -124,7 +125,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Starts it.
+    /// Starts a client process.
     pub(super) fn start(work: &Work) -> Result<Self, LabError> {
         let failed = || LabError::system("start a client process");
         let own = std::env::current_exe().map_err(failed())?;
@@ -140,23 +141,23 @@ impl Member {
         Ok(Self { child, input, output })
     }
 
-    /// Waits until it is connected; the bytes that it holds.
+    /// Waits until it is connected, and returns its memory in bytes.
     pub(super) fn connected(&mut self) -> Result<u64, LabError> {
         Ok(self.hear::<Ready>()?.memory)
     }
 
-    /// It opens its flows; the bytes that it holds then.
+    /// Lets it open its flows, and returns its memory in bytes.
     pub(super) fn open(&mut self) -> Result<u64, LabError> {
         self.say()?;
         Ok(self.hear::<Ready>()?.memory)
     }
 
-    /// From now on it sends.
+    /// Lets it start sending.
     pub(super) fn go(&mut self) -> Result<(), LabError> {
         self.say()
     }
 
-    /// One that has its flows open.
+    /// Starts a client and opens its flows.
     pub(super) fn opened(work: &Work) -> Result<Self, LabError> {
         let mut member = Self::start(work)?;
         member.connected()?;
@@ -169,7 +170,7 @@ impl Member {
         input.write_all(b"go\n").map_err(LabError::system("tell a client process"))
     }
 
-    /// It ends in order, and says what came of it.
+    /// Ends it in order, and returns its results.
     pub(super) fn end(mut self) -> Result<Done, LabError> {
         drop(self.input.take());
         let done = self.hear()?;
@@ -177,7 +178,7 @@ impl Member {
         Ok(done)
     }
 
-    /// `kill -9`.
+    /// Kills it by `kill -9`.
     pub(super) fn kill(mut self) -> Result<(), LabError> {
         let killed = self.child.kill().and_then(|()| self.child.wait().map(drop));
         killed.map_err(LabError::system("kill a client process"))

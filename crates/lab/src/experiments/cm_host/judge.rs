@@ -1,4 +1,4 @@
-//! What was measured, and what is to be said of it.
+//! Tables and claims of the measurements.
 
 use serde_json::json;
 
@@ -110,7 +110,8 @@ fn claims_of_deaths(deaths: &Deaths) -> Vec<Claim> {
     ]
 }
 
-/// What a user gets where all are honest: all three are alike there, and their mean has the least noise.
+/// Returns the mean rate of a user where all are honest; the mean over all three has the least
+/// noise.
 fn honest(users: &[Outcome]) -> f64 {
     let rates: Vec<f64> =
         users.iter().filter(|outcome| outcome.lie == Lie::None).flat_map(|outcome| outcome.kbps).collect();

@@ -1,28 +1,28 @@
-//! What somebody says of his packets in place of the truth.
+//! False feedback of a client about its packets.
 
 use serde::{Deserialize, Serialize};
 use timeous::core::Duration;
 use timeous_cm::Update;
 
-/// How somebody lies.
+/// Kind of false feedback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Lie {
-    /// Not at all.
+    /// True feedback.
     None,
-    /// Twice as much has arrived as has.
+    /// Twice the bytes that have arrived.
     Double,
-    /// Much has arrived that never was sent.
+    /// Arrival of many bytes that were never sent.
     Unsent,
-    /// The round trip is a tenth of what it is.
+    /// A tenth of the round-trip time.
     Short,
-    /// Each packet has arrived when it has just left, and none is ever lost.
+    /// Arrival of each packet at the time it leaves, without any loss.
     Early,
-    /// What was lost has arrived.
+    /// Arrival of lost packets.
     Deaf,
 }
 
 impl Lie {
-    /// The truth first.
+    /// All kinds, true feedback first.
     pub(super) const ALL: [Self; 6] = [Self::None, Self::Double, Self::Unsent, Self::Short, Self::Early, Self::Deaf];
 
     pub(super) fn name(self) -> &'static str {
@@ -36,17 +36,17 @@ impl Lie {
         }
     }
 
-    /// Whether some of it can never be true.
+    /// Returns whether part of it is impossible, so that the daemon can detect it.
     pub(super) fn is_impossible(self) -> bool {
         matches!(self, Self::Double | Self::Unsent)
     }
 
-    /// What is said when a packet has just left.
+    /// Returns the feedback given when a packet has just left.
     pub(super) fn of_sent(self, bytes: u64) -> Option<Update> {
         (self == Self::Early).then(|| Update { acked: bytes, ..Update::default() })
     }
 
-    /// What is said where this is the truth.
+    /// Returns the feedback given in place of the truth.
     pub(super) fn of(self, truth: Update) -> Vec<Update> {
         let silent = Update { acked: truth.acked + truth.lost, lost: 0, loss: None, ..truth };
         match self {
@@ -54,7 +54,7 @@ impl Lie {
             Self::Double => vec![truth, Update { acked: truth.acked, ..Update::default() }],
             Self::Unsent => vec![truth, Update { acked: 1_000_000, ..Update::default() }],
             Self::Short => vec![Update { rtt: truth.rtt.map(|rtt: Duration| rtt / 10), ..truth }],
-            // All was said already, but how long it took.
+            // All bytes were reported at departure; only the round-trip time is missing.
             Self::Early => Vec::new(),
             Self::Deaf => vec![silent],
         }

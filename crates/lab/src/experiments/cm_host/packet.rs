@@ -1,9 +1,9 @@
-//! A packet: the number of its flow, its own number, and room; and the acknowledgement of one.
+//! Packet format: flow number, packet number, padding; and its acknowledgement.
 
 const FLOW: usize = 4;
 const HEADER: usize = FLOW + 8;
 
-/// A packet of so many bytes.
+/// Encodes a packet of `len` bytes.
 pub(super) fn packet(flow: u32, number: u64, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len.max(HEADER));
     bytes.extend(flow.to_be_bytes());
@@ -12,18 +12,18 @@ pub(super) fn packet(flow: u32, number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// What goes back to a flow.
+/// Encodes an acknowledgement for a flow.
 pub(super) fn back(flow: u32, ack: &[u8]) -> Vec<u8> {
     [&flow.to_be_bytes(), ack].concat()
 }
 
-/// Whose it is, and the rest.
+/// Splits off the flow number.
 pub(super) fn split(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (flow, rest) = bytes.split_first_chunk::<FLOW>()?;
     Some((u32::from_be_bytes(*flow), rest))
 }
 
-/// Whose it is, and its number.
+/// Reads flow number and packet number.
 pub(super) fn read(bytes: &[u8]) -> Option<(u32, u64)> {
     let (flow, rest) = split(bytes)?;
     Some((flow, u64::from_be_bytes(*rest.first_chunk()?)))

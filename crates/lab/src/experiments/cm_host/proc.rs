@@ -1,4 +1,4 @@
-//! What the kernel tells of a process.
+//! Resource usage of a process, from `/proc`.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use timeous::core::Duration;
 
 use crate::experiment::LabError;
 
-/// Bytes of memory that a process holds, by its number or `self`.
+/// Returns the resident memory of a process in bytes; `pid` is its number or `self`.
 pub(super) fn resident(pid: &str) -> Result<u64, LabError> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(LabError::system("read /proc"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -14,12 +14,12 @@ pub(super) fn resident(pid: &str) -> Result<u64, LabError> {
     kib.map(|kib| kib << 10).ok_or_else(|| LabError::Machine("/proc does not tell the memory of a process".to_owned()))
 }
 
-/// Descriptors that a process has open.
+/// Returns the number of open descriptors of a process.
 pub(super) fn descriptors(pid: &str) -> Result<usize, LabError> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd")).map_err(LabError::system("read /proc"))?.count())
 }
 
-/// Processor time of all threads of a process.
+/// Returns the processor time of all threads of a process.
 pub(super) fn cpu(pid: &str) -> Result<Duration, LabError> {
     let failed = || LabError::system("read /proc");
     let mut nanos = 0;

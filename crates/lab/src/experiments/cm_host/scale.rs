@@ -1,4 +1,4 @@
-//! A thousand flows in a hundred macroflows: what a grant costs, and how much memory a flow takes.
+//! A thousand flows in a hundred macroflows: processor time per grant, and memory per flow.
 
 use std::net::SocketAddr;
 
@@ -13,23 +13,24 @@ use crate::experiment::LabError;
 pub(super) const FLOWS: usize = 1_000;
 pub(super) const MACROFLOWS: usize = 100;
 pub(super) const PROCESSES: usize = 8;
-/// A packet of each flow is made so often.
+/// Packet interval of each flow.
 pub(super) const EVERY: Duration = Duration::from_millis(100);
-/// Bytes of a packet.
+/// Packet size in bytes.
 pub(super) const LEN: u64 = 200;
 pub(super) const TIME: Duration = Duration::from_secs(8);
 
-/// What it costs.
+/// Cost of grants and flows.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Scale {
     pub(super) flows: usize,
     pub(super) macroflows: usize,
     pub(super) grants: u64,
-    /// Microseconds of a processor for a grant: the daemon's, the clients', and of clients that send as much unasked.
+    /// Processor time per grant, in microseconds: of the daemon, of its clients, and of clients
+    /// that send as much without requests.
     pub(super) daemon_micros: f64,
     pub(super) client_micros: f64,
     pub(super) plain_micros: f64,
-    /// Bytes for a flow: in the daemon when it is open, after it was used, and in its client.
+    /// Bytes per flow: in the daemon after opening, in the daemon after use, and in the client.
     pub(super) daemon_bytes: f64,
     pub(super) daemon_bytes_used: f64,
     pub(super) client_bytes: f64,
@@ -37,10 +38,10 @@ pub(super) struct Scale {
     pub(super) refused: u64,
 }
 
-/// Measures it.
+/// Measures the cost.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(super) fn measure(host: &Host) -> Result<Scale, LabError> {
     let far = Far::start()?;
     let plain = unasked(&far)?;
@@ -72,7 +73,7 @@ pub(super) fn measure(host: &Host) -> Result<Scale, LabError> {
     })
 }
 
-/// What a packet costs clients that ask nobody.
+/// Measures the processor time per packet of clients without a Congestion Manager.
 fn unasked(far: &Far) -> Result<f64, LabError> {
     let (mut members, _) = start(far, None)?;
     members.iter_mut().try_for_each(|member| member.open().map(drop))?;
@@ -91,7 +92,7 @@ fn micros_each(done: &[Done]) -> f64 {
     nanos as f64 / 1e3 / sent as f64
 }
 
-/// All processes, connected, and the bytes that each holds.
+/// Starts and connects all processes; also returns the memory of each in bytes.
 fn start(far: &Far, host: Option<&Host>) -> Result<(Vec<Member>, Vec<u64>), LabError> {
     let mut members =
         (0..PROCESSES).map(|number| Member::start(&work(far, host, number))).collect::<Result<Vec<_>, _>>()?;
@@ -105,7 +106,7 @@ fn work(far: &Far, host: Option<&Host>, number: usize) -> Work {
         let macroflow = (number * each + flow) % MACROFLOWS;
         SocketAddr::from(([127, 0, 1, 1 + macroflow as u8], far.port()))
     };
-    // Other numbers where others have sent before.
+    // Flow numbers differ from those of the earlier run.
     let first = if host.is_some() { 100_000 } else { 0 };
     Work {
         daemon: host.map(Host::socket),

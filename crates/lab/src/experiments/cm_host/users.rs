@@ -1,4 +1,4 @@
-//! Three users with flows to one host over one bottleneck; the third says of his packets what he likes.
+//! Three users with flows to one host over one bottleneck; the third may send false feedback.
 
 use std::net::SocketAddr;
 
@@ -13,29 +13,29 @@ use super::work::Work;
 use crate::experiment::{LabError, Run};
 
 pub(super) const RATE: Rate = Rate::from_bps(4_000_000);
-/// How long each way is.
+/// One-way delay.
 pub(super) const DELAY: Duration = Duration::from_millis(20);
-/// Packets that may wait.
+/// Queue of the bottleneck, in packets.
 pub(super) const QUEUE: usize = 30;
 pub(super) const LEN: u64 = 1_000;
 pub(super) const WARM_UP: Duration = Duration::from_secs(5);
 pub(super) const TIME: Duration = Duration::from_secs(45);
-/// Paths on which all are honest: with these the others are compared.
+/// Number of paths with honest users only, the baseline.
 pub(super) const HONEST: usize = 3;
 const UIDS: [u32; 3] = [61_001, 61_002, 61_003];
 
-/// What came of it on one path; the third is the liar.
+/// Outcome on one path; the third user is the liar.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Outcome {
     pub(super) lie: Lie,
-    /// What arrived of each user, in kilobits a second.
+    /// Received rate of each user, in kbit/s.
     pub(super) kbps: [f64; 3],
-    /// Feedback of each user that was refused.
+    /// Refused feedback of each user.
     pub(super) refused: [u64; 3],
 }
 
 impl Outcome {
-    /// The honest ones' mean.
+    /// Returns the mean rate of the honest users.
     pub(super) fn others(&self) -> f64 {
         (self.kbps[0] + self.kbps[1]) / 2.0
     }
@@ -48,10 +48,10 @@ struct Path {
     members: Vec<Member>,
 }
 
-/// Measures it: all paths at the same time, each with a bottleneck of its own.
+/// Measures all paths at the same time, each with a bottleneck of its own.
 ///
 /// # Errors
-/// What the machine lacks, root among it.
+/// Missing features of the machine, such as root.
 pub(super) fn measure(host: &Host, run: &Run<'_>) -> Result<Vec<Outcome>, LabError> {
     let honest = std::iter::repeat_n(Lie::None, HONEST - 1);
     let mut paths = Vec::new();
@@ -90,7 +90,7 @@ impl Path {
         Ok(Self { lie, far, _wire: wire, members })
     }
 
-    /// When, and the bytes of each user since the last look.
+    /// Returns the current time, and the bytes of each user since the last call.
     fn look(&self) -> (timeous::core::Instant, [u64; 3]) {
         let seen = self.far.take();
         (timeous::clock::now(), [0, 1, 2].map(|user| seen.get(&user).map_or(0, |seen| seen.bytes)))

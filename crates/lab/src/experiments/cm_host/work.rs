@@ -1,4 +1,4 @@
-//! What a client process is told to do, and what it tells of it: as JSON, a line each.
+//! Messages with a client process: its work and its reports, as one line of JSON each.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,42 +7,42 @@ use serde::{Deserialize, Serialize};
 
 use super::lie::Lie;
 
-/// The command of a client. It is no experiment, and people need not know of it.
+/// Hidden command that runs a client; it is no experiment.
 pub(crate) const COMMAND: &str = "cm-host-client";
 
-/// What a client process is told.
+/// Arguments of a client process.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ClientArgs {
-    /// A [`Work`].
+    /// A [`Work`], as JSON.
     pub(super) work: String,
 }
 
-/// What a client process does.
+/// Work of a client process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Work {
-    /// Where the daemon is; none: packets are sent without asking anybody.
+    /// Socket of the daemon; none: packets are sent without grants.
     pub(super) daemon: Option<PathBuf>,
-    /// Which user it becomes.
+    /// User that it becomes.
     pub(super) uid: Option<u32>,
-    /// The number of its first flow; those of others are numbered from it on.
+    /// Number of its first flow; the others are numbered consecutively.
     pub(super) first: u32,
-    /// Where each flow goes.
+    /// Destination of each flow.
     pub(super) to: Vec<SocketAddr>,
-    /// Bytes of a packet.
+    /// Packet size in bytes.
     pub(super) len: u64,
-    /// A packet of each flow is made so often; none: there is always one.
+    /// Packet interval of each flow; none: flows are greedy.
     pub(super) every_micros: Option<u64>,
     pub(super) lie: Lie,
 }
 
-/// What a client says when it is connected, and again when its flows are open.
+/// Report of a client after it has connected, and again after its flows are open.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Ready {
-    /// Bytes that it holds.
+    /// Its memory in bytes.
     pub(super) memory: u64,
 }
 
-/// What a client says in the end, of the time since it was told to go.
+/// Final report of a client, over the time since it began to send.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Done {
     pub(super) cpu_nanos: u64,
@@ -50,7 +50,7 @@ pub(super) struct Done {
     pub(super) grants: u64,
     /// Feedback that the daemon refused.
     pub(super) refused: u64,
-    /// Grants that had gone to others when they were used.
+    /// Grants that had lapsed when they were used.
     pub(super) late: u64,
     pub(super) memory: u64,
 }

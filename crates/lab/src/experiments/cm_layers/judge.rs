@@ -1,4 +1,4 @@
-//! What the streams did, beside each other.
+//! Comparison of the streams: tables, claims and figures.
 
 use serde_json::json;
 
@@ -7,20 +7,21 @@ use super::video::{BUFFER, DOWN, GROUP, LAYERS, MOST_GROUPS, SIZE, UP};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
-/// What one stream shows.
+/// Statistics of one stream.
 struct Shown<'a> {
     outcome: &'a Outcome,
-    /// Changes of its layers a minute.
+    /// Layer changes per minute.
     changes: f64,
-    /// By how much the reported rate differs from one report to the next, in the mean, as a share.
+    /// Mean relative difference between consecutive reported rates.
     jump: f64,
-    /// What arrived, of what the path carried.
+    /// Received share of what the path carried.
     used: f64,
-    /// The longest time for which the layers took more than the manager reported, and the round-trip time then.
+    /// Longest time for which the layers' rate exceeded the reported rate, and the round-trip time
+    /// then.
     above_reported: (f64, f64),
-    /// The same for more than the path carried.
+    /// The same for the rate of the path.
     above_path: (f64, f64),
-    /// The share of the time for which they did.
+    /// Share of the time for which the layers' rate exceeded the path's.
     above: f64,
 }
 
@@ -170,7 +171,7 @@ fn claims(shown: &[Shown<'_>]) -> Vec<Claim> {
     ]
 }
 
-/// What a figure shows, and what it is like in the paper.
+/// Returns the caption of a figure, with the paper's counterpart.
 fn caption(api: Api) -> &'static str {
     match api {
         Api::Alf => {
@@ -188,7 +189,8 @@ fn caption(api: Api) -> &'static str {
 fn figure(outcome: &Outcome) -> Result<Figure, LabError> {
     let mega = |line: Vec<(f64, f64)>| line.into_iter().map(|(at, rate)| (at, rate / 1e6)).collect();
     let layers = outcome.layers.line(outcome.end).into_iter().map(|(at, layers)| (at, need(layers))).collect();
-    // No more points than can be seen, and none of a slow start that would make the rest small.
+    // Points are thinned to a visible number, and the slow start is omitted since it would compress
+    // the rest.
     let shown = |steps: Vec<(f64, f64)>| {
         let step = (steps.len() / 1_500).max(1);
         steps.into_iter().filter(|(at, _)| *at >= BEGIN.as_secs_f64()).step_by(step).collect::<Vec<_>>()

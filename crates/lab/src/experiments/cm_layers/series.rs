@@ -1,6 +1,6 @@
-//! A value over time that holds until the next, and what can be asked of it.
+//! Step function: a value over time that holds until the next one.
 
-/// Steps, in the order of their times.
+/// Steps in order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Steps(Vec<(f64, f64)>);
 
@@ -9,25 +9,25 @@ impl Steps {
         Self(steps.collect())
     }
 
-    /// The steps from `from` on.
+    /// Returns the steps from `from` on.
     pub(super) fn since(&self, from: f64) -> impl Iterator<Item = (f64, f64)> {
         self.0.iter().copied().filter(move |&(at, _)| at >= from)
     }
 
-    /// The value at a time; none before the first.
+    /// Returns the value at a time; none before the first step.
     pub(super) fn at(&self, time: f64) -> Option<f64> {
         let after = self.0.partition_point(|&(at, _)| at <= time);
         Some(self.0[after.checked_sub(1)?].1)
     }
 
-    /// As a line with corners, to `end`.
+    /// Returns the corners of its line, up to `end`.
     pub(super) fn line(&self, end: f64) -> Vec<(f64, f64)> {
         let ends = self.0.iter().skip(1).map(|&(at, _)| at).chain([end]);
         self.0.iter().zip(ends).flat_map(|(&(at, value), until)| [(at, value), (until, value)]).collect()
     }
 
-    /// The stretches within `from..to` in which `over` holds of this value and the other's, each as its beginning and
-    /// its length.
+    /// Returns the stretches within `from..to` in which `over` holds of this value and the other's,
+    /// each as start and length.
     pub(super) fn stretches(
         &self,
         other: &Self,
@@ -53,7 +53,7 @@ impl Steps {
         stretches
     }
 
-    /// The mean over `from..to`.
+    /// Returns the mean over `from..to`.
     pub(super) fn mean(&self, (from, to): (f64, f64)) -> f64 {
         let line = self.0.iter().zip(self.0.iter().skip(1).map(|&(at, _)| at).chain([f64::INFINITY]));
         let sum: f64 = line.map(|(&(at, value), until)| value * (until.min(to) - at.max(from)).max(0.0)).sum();

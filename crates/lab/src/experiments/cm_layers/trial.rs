@@ -1,4 +1,4 @@
-//! One stream over the path, and what it chose.
+//! Trial: one stream over the path, and its choice of layers.
 
 use std::net::SocketAddr;
 
@@ -15,39 +15,40 @@ use super::super::cm::sender::Sender;
 use super::series::Steps;
 use super::video::{Clocked, Granted, SIZE, Video};
 
-/// Of the path while nothing waits.
+/// Round-trip time without queueing.
 pub(super) const RTT: Duration = Duration::from_millis(75);
-/// Packets that may wait at the narrow link.
+/// Queue of the bottleneck, in packets.
 pub(super) const QUEUE: usize = 40;
-/// The rate of the path in kbit/s, for as long as `STEP` each: some between what layers take, some just there.
+/// Rate of the path in kbit/s, for `STEP` each: some between the rates of the layers, some just
+/// above one.
 pub(super) const STEPS: [u64; 7] = [4_000, 2_200, 1_300, 3_200, 1_100, 1_600, 4_000];
 pub(super) const STEP: Duration = Duration::from_secs(12);
-/// Around that it wavers by this share to either side, anew each time.
+/// Random variation around that, as a share to either side, drawn anew every `WAVER_EVERY`.
 pub(super) const WAVER: f64 = 0.1;
 pub(super) const WAVER_EVERY: Duration = Duration::from_millis(500);
-/// How late feedback is where it is late.
+/// Acknowledgement delay of late feedback: packets, and time.
 pub(super) const LATE: (u32, Duration) = (500, Duration::from_secs(2));
-/// Counted from then on.
+/// Start of the measurement.
 pub(super) const BEGIN: Duration = Duration::from_secs(4);
-/// For the figures.
+/// Sampling interval of the figures.
 const SAMPLE: Duration = Duration::from_millis(250);
 
-/// How the application uses the manager.
+/// API of the manager that the application uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Api {
-    /// Request and callback: it chooses at each grant.
+    /// Request and callback: layers are chosen at each grant.
     Alf,
-    /// Rate callbacks.
+    /// Rate callbacks: layers are chosen at each.
     Rate,
-    /// Rate callbacks, and feedback comes late.
+    /// Rate callbacks with late feedback.
     Late,
 }
 
 impl Api {
     pub(super) const ALL: [Self; 3] = [Self::Alf, Self::Rate, Self::Late];
 
-    /// For people.
+    /// Returns the name for output.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Alf => "ALF",
@@ -57,38 +58,38 @@ impl Api {
     }
 }
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) api: Api,
     pub(super) seed: u64,
 }
 
-/// What came of it. Times are in seconds, rates in bit/s.
+/// Outcome of a trial. Times are in seconds, rates in bit/s.
 pub(super) struct Outcome {
     pub(super) api: Api,
     pub(super) seed: u64,
-    /// What the path carries.
+    /// Rate of the path.
     pub(super) available: Steps,
-    /// What the manager said of it.
+    /// Rate that the manager reported.
     pub(super) reported: Steps,
-    /// The round-trip time, as the manager has smoothed it, in seconds.
+    /// Smoothed round-trip time of the manager, in seconds.
     pub(super) rtt: Steps,
-    /// How many layers were sent.
+    /// Number of layers sent.
     pub(super) layers: Steps,
-    /// The rate that arrived.
+    /// Received rate.
     pub(super) arrived: Vec<(f64, f64)>,
-    /// Packets that the path dropped, of those that were sent.
+    /// Share of sent packets that the path dropped.
     pub(super) dropped: f64,
     pub(super) end: f64,
 }
 
-/// When the experiment ends.
+/// Returns the end of the experiment.
 pub(super) fn end() -> Duration {
     STEP * STEPS.len() as u64
 }
 
-/// The steps, and what wavers around them.
+/// Returns the steps of the path's rate with their variation.
 fn trace(rng: &mut Rng) -> Vec<(Duration, Rate)> {
     let count = end().as_nanos() / WAVER_EVERY.as_nanos();
     let at = |n: u64| WAVER_EVERY * n;

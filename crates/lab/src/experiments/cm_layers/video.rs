@@ -1,4 +1,4 @@
-//! The stream: what it sends at a grant, or by its own clock.
+//! Layered stream: sends at grants, or by its own clock.
 
 use std::collections::VecDeque;
 
@@ -7,32 +7,33 @@ use timeous::core::{Duration, Instant, PathState, Rate};
 use super::super::cm::packet::{OVERHEAD, Packet};
 use super::super::cm::sender::{Application, Flow};
 
-/// What the stream takes on the link with so many layers, in bit/s.
+/// Rate of the stream on the link with 1 to 4 layers, in bit/s.
 pub(super) const LAYERS: [u64; 4] = [1_000_000, 1_500_000, 2_200_000, 3_200_000];
-/// Bytes of a packet, its header included.
+/// Packet size in bytes, the header included.
 pub(super) const SIZE: usize = 1_000;
-/// The rate is told when it has fallen to this share of what was told, or risen to that.
+/// Thresholds of rate callbacks, as shares of the last reported rate.
 pub(super) const DOWN: f64 = 0.8;
 pub(super) const UP: f64 = 1.25;
-/// A layer is added at a group of pictures, which begins each so often.
+/// Length of a group of pictures; a layer is added only at its beginning.
 pub(super) const GROUP: Duration = Duration::from_secs(2);
-/// One that did not stay for so long failed; the next try waits twice as long as the last, up to `MOST_GROUPS` groups.
+/// Time after which an added layer counts as successful; after each failure the wait before the
+/// next attempt doubles, up to `MOST_GROUPS` groups.
 const STAYS: Duration = Duration::from_secs(8);
 pub(super) const MOST_GROUPS: u64 = 16;
 /// Packets that wait for a grant, at most, where a clock makes them.
 pub(super) const BUFFER: usize = 32;
 
-/// How many layers fit into `rate` bit/s on the link; the lowest always does.
+/// Returns the number of layers that fit into `rate` bit/s on the link; at least one.
 fn fitting(rate: f64) -> usize {
     LAYERS.iter().rposition(|&layer| layer as f64 <= rate).unwrap_or(0) + 1
 }
 
-/// What the manager reports, counted with the headers that a packet has on the link.
+/// Returns the reported rate, including the headers that packets have on the link.
 fn on_link(path: &PathState) -> f64 {
     path.rate.as_bps() as f64 * (SIZE + OVERHEAD) as f64 / SIZE as f64
 }
 
-/// The layers that were sent, from when on.
+/// Numbers of layers sent, each with its start.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chosen {
     list: Vec<(Instant, usize)>,
@@ -54,12 +55,13 @@ impl Chosen {
     }
 }
 
-/// An application of either kind.
+/// Application of either kind.
 pub(super) trait Video: Application {
     fn chosen(&self) -> &Chosen;
 }
 
-/// By request and callback: it chooses at each grant, and sends as fast as it is granted.
+/// Stream by request and callback: chooses layers at each grant, and sends as fast as it is
+/// granted.
 #[derive(Debug, Default)]
 pub(super) struct Granted {
     chosen: Chosen,
@@ -88,12 +90,13 @@ impl Application for Granted {
     }
 }
 
-/// By rate callback: it sends by its own clock at the rate of its layers, and chooses them when it is told of a rate.
+/// Stream by rate callbacks: sends by its own clock at the rate of its layers, and chooses them at
+/// each callback.
 #[derive(Debug, Default)]
 pub(super) struct Clocked {
     chosen: Chosen,
     told: bool,
-    /// Layers that fit as far as is known.
+    /// Layers that fit, by the last reported rate.
     fit: usize,
     joins: Joins,
     next: Option<Instant>,
@@ -101,8 +104,8 @@ pub(super) struct Clocked {
     dropped: u64,
 }
 
-/// When a layer may be added: as receivers of layered multicast do it, who cannot know either what more would do (McCanne,
-/// Jacobson & Vetterli 1996, §3.2).
+/// Join timer for adding a layer, as with receivers of layered multicast, who cannot know the
+/// effect of more data either (McCanne, Jacobson & Vetterli 1996, §3.2).
 #[derive(Clone, Copy, Debug)]
 struct Joins {
     last: Instant,
@@ -130,7 +133,7 @@ impl Joins {
 }
 
 impl Clocked {
-    /// Drops layers at once, and adds one when its time has come.
+    /// Drops layers at once, and adds one when the join timer allows.
     fn follow(&mut self, now: Instant) {
         let layers = self.chosen.now();
         if self.fit < layers {
@@ -142,7 +145,7 @@ impl Clocked {
         }
     }
 
-    /// The time between two packets.
+    /// Returns the time between two packets.
     fn interval(&self) -> Duration {
         Rate::from_bps(LAYERS[self.chosen.now() - 1]).time_for((SIZE + OVERHEAD) as u64)
     }
@@ -175,7 +178,7 @@ impl Application for Clocked {
         }
         self.next = Some(next);
         if !self.waiting.is_empty() && !flow.is_waiting() {
-            // What was granted and not used in time is asked for again.
+            // Lapsed grants are requested again.
             flow.request();
         }
     }
@@ -184,7 +187,8 @@ impl Application for Clocked {
         self.waiting.pop_front()
     }
 
-    /// Until it is told again the rate does not fall below `DOWN` of this.
+    /// Takes the lower threshold into account: the rate may fall to `DOWN` of this before the next
+    /// callback.
     fn changed(&mut self, now: Instant, path: &PathState) {
         self.fit = fitting(DOWN * on_link(path));
         self.follow(now);

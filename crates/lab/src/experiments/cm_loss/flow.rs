@@ -11,34 +11,34 @@ use timeous_tcp::Config;
 
 use super::super::tcp::end::End;
 
-/// Shares of the packets that the path loses.
+/// Loss rates of the path.
 pub(super) const LOSSES: [f64; 8] = [0.0, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05];
 pub(super) const RATE: Rate = Rate::from_bps(10_000_000);
 pub(super) const RTT: Duration = Duration::from_millis(60);
-/// Packets that may wait: a round trip's worth, full segments.
+/// Queue in full segments: one round trip's worth.
 pub(super) const QUEUE: usize = 50;
-/// Not counted: slow start is a matter of how long a transfer is.
+/// Uncounted start: the effect of slow start depends on the length of a transfer.
 pub(super) const WARM_UP: Duration = Duration::from_secs(10);
-/// A flow is counted until the path has lost about so many packets of it.
+/// Number of losses for which a flow is measured.
 pub(super) const LOST: f64 = 300.0;
-/// And at least and at most for so long.
+/// Bounds on the measured time.
 const LEAST: Duration = Duration::from_secs(40);
 const MOST: Duration = Duration::from_secs(150);
 
-/// Who controls congestion.
+/// Congestion control of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Side {
-    /// TCP's own, as the standard has it.
+    /// TCP's own, as standardised.
     Plain,
-    /// The Congestion Manager, with the controller that it has unless told.
+    /// Congestion Manager with its default controller.
     Managed,
 }
 
 impl Side {
     pub(super) const ALL: [Self; 2] = [Self::Plain, Self::Managed];
 
-    /// For people.
+    /// Returns the name for output.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Plain => "TCP",
@@ -54,7 +54,7 @@ impl Side {
     }
 }
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
     pub(crate) side: Side,
@@ -62,21 +62,21 @@ pub(crate) struct Cell {
     pub(crate) seed: u64,
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(crate) struct Measured {
     pub(crate) side: Side,
     pub(crate) loss: f64,
     pub(crate) seed: u64,
-    /// Of data that arrived in order, in kbit/s.
+    /// Throughput of in-order data, in kbit/s.
     pub(crate) throughput: f64,
-    /// Timeouts a minute.
+    /// Timeouts per minute.
     pub(crate) timeouts: f64,
 }
 
-/// How long a flow is counted: a rate is the better known the more losses it has met.
+/// Returns the measured time of a flow: an estimate improves with the number of losses.
 fn lasting(loss: f64) -> Duration {
-    // By the square root law a path that loses a share `p` carries 1.22 / √p packets a round trip.
+    // By the square-root law, a path with loss rate `p` carries 1.22 / √p packets per round trip.
     let rounds = LOST / (1.22 * loss.max(1e-9).sqrt());
     Duration::from_millis((RTT.as_millis() as f64 * rounds) as u64).clamp(LEAST, MOST)
 }

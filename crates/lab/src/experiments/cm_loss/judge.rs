@@ -1,4 +1,4 @@
-//! Both throughputs beside each other, point by point, with what chance leaves open.
+//! Comparison of both throughputs at each loss rate, with standard errors.
 
 use serde_json::json;
 
@@ -6,18 +6,18 @@ use super::flow::{LOSSES, LOST, Measured, QUEUE, Side, WARM_UP};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
-/// The throughput may differ by this share at each point.
+/// Accepted difference in throughput at each point, as a share.
 const PASS: f64 = 0.10;
-/// Where we want to be.
+/// Target for that difference.
 const AIM: f64 = 0.03;
-/// So many standard errors to either side are shown.
+/// Standard errors shown to either side.
 const ERRORS: f64 = 2.0;
 
-/// A mean over seeds.
+/// Mean over seeds.
 #[derive(Clone, Copy, Debug)]
 struct Mean {
     value: f64,
-    /// Its standard error; not a number with one seed.
+    /// Its standard error; NaN with one seed.
     error: f64,
 }
 
@@ -30,7 +30,7 @@ impl Mean {
     }
 }
 
-/// A loss rate.
+/// Results at one loss rate.
 struct Point {
     loss: f64,
     plain: Mean,
@@ -52,7 +52,7 @@ impl Point {
         }
     }
 
-    /// TCP/CM over TCP.
+    /// Returns the throughput of TCP/CM divided by TCP's.
     fn ratio(&self) -> Mean {
         let value = self.managed.value / self.plain.value;
         let shares = [self.managed, self.plain].map(|mean| mean.error / mean.value);
@@ -60,7 +60,7 @@ impl Point {
     }
 }
 
-/// `± 1.2`, or nothing where one seed says nothing of it.
+/// Formats an error as `± 1.2`; empty with a single seed.
 fn spread(error: f64, digits: usize) -> String {
     if error.is_finite() { format!(" ± {:.digits$}", ERRORS * error) } else { String::new() }
 }

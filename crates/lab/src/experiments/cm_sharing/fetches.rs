@@ -1,4 +1,4 @@
-//! A client that fetches, and what the server remembers from one fetch to the next.
+//! Client that fetches a file repeatedly, and path state that the server keeps between fetches.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -15,36 +15,36 @@ use super::server::{Ask, Serve};
 /// Bytes of the file.
 pub(super) const FILE: usize = 128 << 10;
 pub(super) const FETCHES: usize = 9;
-/// From the beginning of one fetch to that of the next.
+/// Time from the start of one fetch to the start of the next.
 pub(super) const EVERY: Duration = Duration::from_millis(500);
 pub(super) const RTT: Duration = Duration::from_millis(75);
 pub(super) const RATE: Rate = Rate::from_bps(100_000_000);
-/// By how much the delay of a packet varies, either way.
+/// Random variation of a packet's delay, to either side.
 pub(super) const JITTER: Duration = Duration::from_millis(2);
-/// Before this fetch the server restarts, where it does.
+/// Fetch before which the server restarts, if it does.
 pub(super) const RESTART: usize = 5;
 const PORT: u16 = 80;
-/// The server's buffer holds the file: the application is not what is measured.
+/// Server's send buffer: it holds the whole file, so that the application is no limit.
 const BUFFER: SendBuffer = SendBuffer::Fixed(1 << 20);
 
-/// What connections of the server have in common.
+/// State that the server's connections share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Memory {
-    /// Nothing: each has a manager of its own, as a kernel has it.
+    /// None: each connection has a manager of its own, as in a kernel.
     Fresh,
-    /// The same, with today's initial window of ten packets and NewReno.
+    /// None, with today's initial window of ten packets and NewReno.
     FreshTen,
-    /// One manager.
+    /// One manager for all connections.
     Shared,
-    /// One manager, whose process restarts; the next gets what the path store kept.
+    /// One manager, whose process restarts; the next one loads the path store.
     Restart,
 }
 
 impl Memory {
     pub(super) const ALL: [Self; 4] = [Self::Fresh, Self::Shared, Self::Restart, Self::FreshTen];
 
-    /// For people.
+    /// Returns the name for output.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Fresh => "a manager for each connection",
@@ -59,14 +59,14 @@ impl Memory {
     }
 }
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) memory: Memory,
     pub(super) seed: u64,
 }
 
-/// How long each fetch took, in milliseconds, from the call on.
+/// Duration of each fetch in milliseconds, from the connect call on.
 pub(super) struct Outcome {
     pub(super) memory: Memory,
     pub(super) seed: u64,
@@ -118,7 +118,7 @@ impl Trial {
     }
 }
 
-/// Begins a fetch at a port of its own.
+/// Starts a fetch at a port of its own.
 fn fetch(
     network: &mut Network<Machine>,
     (client, server): (NodeId, NodeId),
@@ -139,8 +139,8 @@ fn fetch(
     (call, listener)
 }
 
-/// The server's process ends, its connections with it, and is started again: what the manager has learnt is kept, and
-/// the next is told.
+/// Restarts the server's process: its connections end, and the next manager gets the stored path
+/// state.
 fn restart(
     network: &mut Network<Machine>,
     server: NodeId,

@@ -1,4 +1,4 @@
-//! How much faster later fetches are.
+//! Speed-up of later fetches: tables and claims.
 
 use std::ops::RangeInclusive;
 
@@ -8,9 +8,9 @@ use super::fetches::{EVERY, FETCHES, FILE, JITTER, Memory, Outcome, RATE, RESTAR
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
-/// Later fetches must be faster by this share than those that know nothing.
+/// Least time saved by later fetches against those without shared state, as a share.
 const PASS: f64 = 0.4;
-/// Where we want to be.
+/// Target for that share.
 const AIM: f64 = 0.6;
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -18,7 +18,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// The mean over the seeds of one fetch, counted from one.
+/// Returns the mean over the seeds for one fetch, counted from one.
 fn took(outcomes: &[Outcome], memory: Memory, number: usize) -> f64 {
     mean(outcomes.iter().filter(|outcome| outcome.memory == memory).map(|outcome| outcome.took[number - 1]))
 }
@@ -57,7 +57,7 @@ pub(super) fn findings(outcomes: &[Outcome]) -> Result<Findings, LabError> {
 }
 
 fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
-    // Of the same fetches without sharing.
+    // Share of the time saved against the same fetches without sharing.
     let faster = |memory: Memory, than: Memory, numbers: RangeInclusive<usize>| {
         let of = |memory| mean(numbers.clone().map(|number| took(outcomes, memory, number)));
         1.0 - of(memory) / of(than)

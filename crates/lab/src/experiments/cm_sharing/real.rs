@@ -1,4 +1,5 @@
-//! The same with an unmodified HTTP server and client, over the emulated link: the server's kernel remembers the path.
+//! The experiment with an unmodified HTTP server and client over the emulated link: the server's
+//! kernel remembers the path.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -17,22 +18,22 @@ use super::super::tcp_kernel::bed::{Bed, Links};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
-/// What is fetched, in bytes.
+/// Bytes of the file.
 const LEN: usize = 128 << 10;
 const FETCHES: usize = 9;
-/// The server is another process after this many.
+/// Number of fetches after which the server process restarts.
 const RESTART_AFTER: usize = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 const DELAY: Duration = Duration::from_micros(37_500);
 const RATE: Rate = Rate::from_kbps(100_000);
-/// Packets that may wait: about a round trip's worth.
+/// Queue of the bottleneck, in packets: about one round trip's worth.
 const QUEUE: usize = 640;
-/// Where the server is.
+/// Address of the server.
 const SERVER: &str = "10.77.0.1:8000";
-/// How long a server may take to answer for the first time.
+/// Longest wait for a server to accept its first connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Why it takes what it takes, as captures at both ends show it.
+/// Explanation of the durations, from captures at both ends.
 const NOTES: [&str; 3] = [
     "The client's kernel opens each connection with a window of 64 kB, whatever the server's kernel knows of the path: 128 kB \
      take three round trips at the least, 225 ms. Plain TCP with ten packets takes five, so that 40 % less leaves 3 ms for all \
@@ -46,20 +47,20 @@ const NOTES: [&str; 3] = [
      there for comparison; nobody should send like that over a path.",
 ];
 
-/// What the kernel's connections begin with.
+/// Initial window of the kernel's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Initial {
-    /// Two packets, as the paper's did.
+    /// Two packets, as in the paper.
     Then,
-    /// Ten packets, as today's do.
+    /// Ten packets, as today.
     Today,
-    /// More than the client's window, and all at once.
+    /// More than the client's window, sent at once.
     Burst,
 }
 
 impl Initial {
-    /// Those with which the Congestion Manager is compared.
+    /// Initial windows with which the Congestion Manager is compared.
     const COMPARED: [Self; 2] = [Self::Then, Self::Today];
 
     fn name(self) -> &'static str {
@@ -70,7 +71,7 @@ impl Initial {
         }
     }
 
-    /// What the route has to say of it.
+    /// Returns the `initcwnd` of the route, if it sets one.
     fn packets(self) -> Option<u32> {
         match self {
             Self::Then => Some(2),
@@ -80,7 +81,7 @@ impl Initial {
     }
 }
 
-/// The times of the fetches of one run.
+/// Durations of the fetches of one run.
 struct Outcome {
     initial: Initial,
     is_managed: bool,
@@ -93,20 +94,20 @@ impl Outcome {
         format!("{who}, initial window {}", self.initial.name())
     }
 
-    /// The mean of all but the first.
+    /// Returns the mean of all fetches but the first.
     fn later(&self) -> f64 {
         self.seconds[1..].iter().sum::<f64>() / (self.seconds.len() - 1) as f64
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
 /// # Errors
-/// What the machine lacks, `python3` and `curl` among it.
+/// Missing features of the machine, such as `python3` and `curl`.
 pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let directory = tempfile::tempdir().map_err(LabError::system("make a directory"))?;
     fs::write(directory.path().join("file"), vec![7; LEN]).map_err(LabError::system("write a file"))?;
-    // First of all: without it there is nothing to compare.
+    // Checked first: without the module there is nothing to compare.
     drop(Managed::load()?);
     let trials = Initial::COMPARED.into_iter().flat_map(|initial| [(initial, false), (initial, true)]);
     let trials: Vec<_> = trials.chain([(Initial::Burst, false)]).collect();
@@ -133,7 +134,7 @@ fn links() -> Links {
     Links { forward: link.clone(), back: link }
 }
 
-/// The seconds that each fetch takes, from the call to the last byte.
+/// Returns the duration of each fetch in seconds, from the call to the last byte.
 fn fetches(
     bed: &Bed,
     managed: Option<&Managed>,
@@ -159,13 +160,13 @@ fn fetches(
         seconds.push(fetch(&bed.right)?);
         step();
         let pause = rustix::thread::Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as _ };
-        // Nobody interrupts it.
+        // No signal interrupts it.
         let _ = rustix::thread::nanosleep(&pause);
     }
     Ok(seconds)
 }
 
-/// Python's HTTP server, as it comes.
+/// Python's unmodified HTTP server.
 struct Server(Child);
 
 impl Server {
@@ -176,7 +177,7 @@ impl Server {
         command.arg("--directory").arg(directory).stdout(Stdio::null()).stderr(Stdio::null());
         let child = namespace.within(|| command.spawn()).map_err(machine)?;
         let server = Self(child.map_err(LabError::system("run python3 (install it: scripts/tools.sh)"))?);
-        // Asked on its own host: the path to the client is not used.
+        // Connects on the server's own host, so that the path to the client stays unused.
         namespace.ip(&["link", "set", "lo", "up"]).map_err(machine)?;
         let end = clock::now() + PATIENCE;
         while namespace.within(|| TcpStream::connect(address)).map_err(machine)?.is_err() {

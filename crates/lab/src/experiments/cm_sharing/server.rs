@@ -1,4 +1,4 @@
-//! The applications: one asks for the file, the other sends it.
+//! Applications: the client requests the file, the server sends it.
 
 use timeous::core::{AduMeta, Instant};
 use timeous_host::{Application, Outlet};
@@ -6,7 +6,7 @@ use timeous_host::{Application, Outlet};
 /// Bytes of a request.
 const REQUEST: usize = 200;
 
-/// Asks as soon as it can.
+/// Client that sends its request as soon as it can.
 #[derive(Debug, Default)]
 pub(super) struct Ask {
     asked: bool,
@@ -26,7 +26,7 @@ impl Application for Ask {
     }
 }
 
-/// Sends the file when it was asked for it.
+/// Server that sends the file after a request.
 #[derive(Debug)]
 pub(super) struct Serve {
     left: usize,

@@ -1,4 +1,4 @@
-//! What the liar gains, and what the others lose.
+//! Gain of the liar, and loss of the other users.
 
 use serde_json::json;
 use timeous::core::Duration;
@@ -7,7 +7,7 @@ use super::liar::Lie;
 use super::trial::{LOST_EACH, MOST, Outcome, QUEUE, RATE, RTT, SHORT, Setting, TIME, WARM_UP};
 use crate::experiment::{Bound, Choice, Claim, Findings, Table};
 
-/// All seeds of all lies.
+/// Outcomes of all lies and seeds.
 struct Outcomes<'a>(&'a [Outcome]);
 
 impl Outcomes<'_> {
@@ -15,18 +15,18 @@ impl Outcomes<'_> {
         self.0.iter().filter(move |outcome| outcome.trial.lie == lie && outcome.trial.setting == setting)
     }
 
-    /// The mean of all seeds.
+    /// Returns the mean over all seeds.
     fn mean(&self, setting: Setting, lie: Lie, value: impl Fn(&Outcome) -> f64) -> f64 {
         let values: Vec<f64> = self.of(setting, lie).map(value).collect();
         values.iter().sum::<f64>() / values.len() as f64
     }
 
-    /// The same over that of an honest third.
+    /// Returns that mean relative to the mean with an honest third user.
     fn over_honest(&self, setting: Setting, lie: Lie, value: impl Fn(&Outcome) -> f64 + Copy) -> f64 {
         self.mean(setting, lie, value) / self.mean(setting, Lie::None, value)
     }
 
-    /// How many of the others' packets did not leave when they do beside an honest third.
+    /// Counts packets of the others that leave at another time than beside an honest third user.
     fn moved(&self, setting: Setting, lie: Lie) -> usize {
         let pairs = self.of(setting, lie).zip(self.of(setting, Lie::None));
         let users = pairs.flat_map(|(lying, honest)| lying.left.iter().zip(&honest.left));
@@ -38,7 +38,7 @@ impl Outcomes<'_> {
     }
 }
 
-/// What the third may be if all use the manager.
+/// Returns the third user's lies in which all users use the manager.
 fn lies() -> impl Iterator<Item = Lie> {
     Lie::ALL.into_iter().filter(|lie| !matches!(lie, Lie::None | Lie::Outside))
 }
@@ -106,8 +106,8 @@ fn room(outcomes: &Outcomes<'_>) -> Table {
     table
 }
 
-/// The bounds were chosen before the first run: what is refused gains nothing but what chance may; and a grant that
-/// comes at another time because of another user's lie is one too many.
+/// Returns the claims. Bounds were chosen before the first run: refused feedback gains no more than
+/// chance, and no grant to another user may change its time because of a lie.
 fn claims(outcomes: &Outcomes<'_>) -> Vec<Claim> {
     let refused = [Lie::Early, Lie::More];
     let gain = |lie| outcomes.over_honest(Setting::Apart, lie, |o| o.kbps[2]);

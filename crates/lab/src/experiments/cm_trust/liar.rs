@@ -1,4 +1,4 @@
-//! A sender that says of its packets what it likes.
+//! Sender that gives false feedback about its packets.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,24 +11,25 @@ use timeous_net::sim::{self, Protocol};
 
 use super::super::cm::packet::Packet;
 
-/// How somebody lies. Where he is not believed he tells the truth, as far as that still is.
+/// Kind of false feedback. After a refusal the sender tells the truth, as far as that is still
+/// possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lie {
-    /// Not at all.
+    /// True feedback.
     None,
-    /// All that is under way has arrived, he says after each packet.
+    /// Arrival of all bytes in flight, reported after each packet.
     Early,
-    /// More has arrived than was sent, he says with each acknowledgement.
+    /// Arrival of more bytes than were sent, reported with each acknowledgement.
     More,
-    /// What he told to be lost has arrived since, he says with each acknowledgement.
+    /// Arrival of bytes that it reported as lost before, reported with each acknowledgement.
     Again,
-    /// Round trips take half as long, he says.
+    /// Half of the round-trip time.
     Halved,
-    /// Each packet has arrived half a round trip after it left, and took that long, he says.
+    /// Arrival of each packet half a round trip after it left, with that as the round-trip time.
     Swift,
-    /// What was lost has arrived, he says.
+    /// Arrival of lost packets.
     Deaf,
-    /// He does not ask the manager at all.
+    /// Sending without the manager.
     Outside,
 }
 
@@ -50,45 +51,45 @@ impl Lie {
     }
 }
 
-/// The manager refuses nothing else.
+/// Message for calls that the manager refuses only for closed flows.
 const OPEN: &str = "the flow is open";
 
-/// A port where nobody listens.
+/// Port without a listener.
 const NOBODY: u16 = 9;
-/// What was not believed is said again after this.
+/// Delay before refused feedback is repeated.
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// How a sender is to send.
+/// Parameters of a sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     pub(super) len: usize,
-    /// It has no more to send.
+    /// Highest rate of its data.
     pub(super) most: Rate,
     pub(super) start: Instant,
     pub(super) user: Option<User>,
     pub(super) lie: Lie,
-    /// After which time he says that a packet has arrived, who says that of a time.
+    /// Time after departure at which [`Lie::Swift`] reports an arrival.
     pub(super) half: Duration,
-    /// Each so many of its packets are lost behind the path that it shares with others; 0: none.
+    /// Every n-th of its packets is lost behind the shared path; 0: none.
     pub(super) lost_each: u64,
 }
 
-/// A sender.
+/// Sender with one flow.
 pub(super) struct Sender {
     local: SocketAddr,
     remote: SocketAddr,
     manner: Manner,
     open: Option<(ClientId, FlowId)>,
     feedback: Feedback,
-    /// When there is something to send.
+    /// Time of its next packet.
     next: Instant,
-    /// When packets will be said to have arrived.
+    /// Times at which packets will be reported as arrived.
     claims: VecDeque<Instant>,
-    /// Bytes of which he has not told the manager what became of them.
+    /// Bytes not yet reported to the manager.
     untold: u64,
-    /// Bytes that he told to be lost, and has not told to have arrived since.
+    /// Bytes reported as lost and not reported as arrived since.
     told_lost: u64,
-    /// He waits for a grant.
+    /// Whether a request is outstanding.
     asked: bool,
     refused: u64,
     window: u64,
@@ -112,12 +113,12 @@ impl Sender {
         }
     }
 
-    /// Updates that were refused.
+    /// Returns the number of refused updates.
     pub(super) fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// The largest window that the manager gave.
+    /// Returns the largest window that the manager gave.
     pub(super) fn window(&self) -> u64 {
         self.window
     }
@@ -132,7 +133,7 @@ impl Sender {
         self.open
     }
 
-    /// Says something; whether it was believed.
+    /// Gives feedback; returns whether it was accepted.
     fn say(&mut self, now: Instant, cm: &mut Manager, flow: FlowId, update: Update) -> bool {
         let believed = cm.update(now, flow, update).is_ok();
         if believed {
@@ -143,7 +144,7 @@ impl Sender {
         believed
     }
 
-    /// What he learnt, or what he makes of it.
+    /// Reports true feedback, or the lie in its place.
     fn tell(&mut self, now: Instant, cm: &mut Manager, update: Option<Update>) {
         let (Some(truth), Some((_, flow))) = (update, self.open) else { return };
         let acked = truth.acked.min(self.untold);
@@ -166,7 +167,7 @@ impl Sender {
         }
     }
 
-    /// Says of packets that they have arrived, when he wants them to have.
+    /// Reports packets as arrived at the times of the lie.
     fn claim(&mut self, now: Instant, cm: &mut Manager) {
         let Some((_, flow)) = self.open else { return };
         while self.claims.front().is_some_and(|&at| at <= now) {

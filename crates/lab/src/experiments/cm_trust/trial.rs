@@ -1,4 +1,4 @@
-//! Three users of one host and its manager, over one path.
+//! Trial: three users of one host and its manager, over one path.
 
 use std::net::SocketAddr;
 
@@ -13,28 +13,28 @@ use super::super::cm::receiver::{Receiver, When};
 use super::liar::{Lie, Manner, Sender};
 
 pub(super) const RATE: Rate = Rate::from_bps(6_000_000);
-/// What each user has to send at most.
+/// Highest sending rate of each user.
 pub(super) const MOST: Rate = Rate::from_bps(9_000_000);
 pub(super) const RTT: Duration = Duration::from_millis(60);
 pub(super) const QUEUE: usize = 45;
 pub(super) const WARM_UP: Duration = Duration::from_secs(5);
 pub(super) const TIME: Duration = Duration::from_secs(15);
-/// How long it goes on where there is room for all.
+/// Duration where the path has room for all.
 pub(super) const SHORT: Duration = Duration::from_secs(2);
-/// Each so many of the third's packets are lost there, behind what the users share.
+/// Every n-th of the third user's packets is lost there, behind the shared path.
 pub(super) const LOST_EACH: u64 = 40;
 const LEN: usize = 1_000;
 
-/// Over what, and with what in common.
+/// Path, and sharing of macroflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
-    /// A bottleneck; each user has a macroflow.
+    /// Bottleneck; one macroflow per user.
     Apart,
-    /// The same; all users share one macroflow, as in the paper.
+    /// Bottleneck; all users share one macroflow, as in the paper.
     Together,
-    /// A path with room for all; each user has a macroflow.
+    /// Path with room for all; one macroflow per user.
     Room,
-    /// The same; all users share one macroflow.
+    /// Path with room for all; all users share one macroflow.
     RoomTogether,
 }
 
@@ -50,7 +50,7 @@ impl Setting {
     }
 }
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) lie: Lie,
@@ -58,19 +58,19 @@ pub(super) struct Trial {
     pub(super) seed: u64,
 }
 
-/// What came of it, user by user; the third is the liar.
+/// Outcome of a trial, by user; the third is the liar.
 pub(super) struct Outcome {
     pub(super) trial: Trial,
     pub(super) kbps: [f64; 3],
-    /// The largest window of the others, and of the liar.
+    /// Largest window of the other users, and of the liar.
     pub(super) window: [u64; 2],
     pub(super) refused: u64,
-    /// When the others' packets left, where all arrive.
+    /// Departure times of the other users' packets, where all arrive.
     pub(super) left: [Vec<Instant>; 2],
 }
 
 impl Outcome {
-    /// What each of the others got.
+    /// Returns the mean rate of the other users.
     pub(super) fn others(&self) -> f64 {
         (self.kbps[0] + self.kbps[1]) / 2.0
     }

@@ -1,4 +1,4 @@
-//! The audio: frames at one interval, through a policer and a buffer, or not.
+//! Audio source: frames at a fixed interval, with or without policer and buffer.
 
 use std::collections::VecDeque;
 
@@ -7,37 +7,37 @@ use timeous::core::{Duration, Instant, PathState};
 use super::super::cm::packet::{HEADER, Packet};
 use super::super::cm::sender::{Application, Flow};
 
-/// A frame comes each so often.
+/// Interval between frames.
 pub(super) const INTERVAL: Duration = Duration::from_millis(20);
-/// Bytes of audio in it: 64 kbit/s.
+/// Bytes of audio per frame: 64 kbit/s.
 pub(super) const FRAME: usize = 160;
-/// A packet.
+/// Packet size in bytes.
 pub(super) const SIZE: usize = FRAME + HEADER;
-/// What the buffer holds.
+/// Length of the buffer, in time.
 pub(super) const BUFFER: Duration = Duration::from_millis(200);
-/// Packets that the policer lets pass at once.
+/// Burst of the policer, in packets.
 pub(super) const BURST: f64 = 3.0;
-/// Packets that a socket's buffer holds where there is nothing better.
+/// Length of a plain socket's buffer, in packets.
 pub(super) const SOCKET: usize = 50;
 
-/// How the audio is sent.
+/// Way to send the audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Way {
-    /// Figure 2: policer, buffer that drops from its head, request and callback.
+    /// Policer, buffer that drops from its head, request and callback (figure 2).
     Vat,
-    /// The same without a policer.
+    /// `Vat` without the policer.
     Head,
-    /// A congestion-controlled socket with a queue that drops at its tail.
+    /// Congestion-controlled socket whose queue drops at its tail.
     Tail,
-    /// Plain UDP, which asks nobody.
+    /// Plain UDP without congestion control.
     Plain,
 }
 
 impl Way {
     pub(super) const ALL: [Self; 4] = [Self::Vat, Self::Head, Self::Tail, Self::Plain];
 
-    /// For people.
+    /// Returns the name for output.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Vat => "policer, drop from head",
@@ -48,17 +48,17 @@ impl Way {
     }
 }
 
-/// What became of the frames at the sender.
+/// Frame counts of the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Counted {
     pub(super) made: u64,
     /// Dropped by the policer.
     pub(super) policed: u64,
-    /// Dropped from the buffer, since they were too old or found no room.
+    /// Dropped from the buffer: too old, or no room.
     pub(super) dropped: u64,
 }
 
-/// A token bucket whose rate is what the manager says.
+/// Token bucket whose rate is the manager's.
 #[derive(Debug, Default)]
 struct Policer {
     tokens: f64,
@@ -66,10 +66,10 @@ struct Policer {
 }
 
 impl Policer {
-    /// Whether a packet of `SIZE` bytes may pass.
+    /// Returns whether a packet of `SIZE` bytes may pass.
     fn passes(&mut self, now: Instant, path: &PathState) -> bool {
         let full = BURST * SIZE as f64;
-        // Before anything is known of the path there is nothing to be held to.
+        // Without a round-trip sample there is no rate to enforce.
         let known = path.srtt.is_some();
         let earned = match self.last {
             Some(last) if known => path.rate.as_bps() as f64 / 8.0 * now.saturating_since(last).as_secs_f64(),
@@ -85,14 +85,14 @@ impl Policer {
     }
 }
 
-/// The application, as a client of the manager.
+/// Application, as a client of the manager.
 pub(super) struct Vat {
     way: Way,
     next: Option<Instant>,
     policer: Policer,
     waiting: VecDeque<Packet>,
     counted: Counted,
-    /// How long each packet waited that left, in milliseconds.
+    /// Waiting time of each sent packet, in milliseconds.
     waited: Vec<f64>,
 }
 
@@ -106,7 +106,7 @@ impl Vat {
         self.counted
     }
 
-    /// How long each packet waited that left, in milliseconds.
+    /// Returns the waiting time of each sent packet, in milliseconds.
     pub(super) fn waited(&self) -> &[f64] {
         &self.waited
     }
@@ -125,7 +125,7 @@ impl Vat {
         self.drop_stale(now);
     }
 
-    /// From the head goes what has been there for as long as the buffer is.
+    /// Drops packets from the head that have waited longer than the buffer's length.
     fn drop_stale(&mut self, now: Instant) {
         while self.way != Way::Tail && self.waiting.front().is_some_and(|head| now.saturating_since(head.made) > BUFFER)
         {

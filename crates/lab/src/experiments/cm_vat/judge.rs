@@ -1,4 +1,4 @@
-//! How old frames are, and how many arrive.
+//! Age and delivery of frames: tables and claims.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::trial::{AVAILABLE, DELAY, JITTER, Outcome, QUEUE, TIME, WARM_UP, path
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series, cumulative};
 
-/// The value below which a share of the values lies.
+/// Returns the value below which a share of the values lies.
 fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let index = (share * values.len().saturating_sub(1) as f64).round() as usize;
@@ -30,13 +30,13 @@ impl Cell<'_> {
         self.outcomes.iter().flat_map(|outcome| outcome.waited.iter().copied()).collect()
     }
 
-    /// What arrived, of what was made and fits.
+    /// Returns the share of received frames, of those made that fit the path.
     fn heard(&self) -> f64 {
         let frames = self.outcomes.len() as f64 * TIME.as_secs_f64() / INTERVAL.as_secs_f64();
         self.ages().len() as f64 / (frames * (self.available as f64 / 64.0).min(1.0))
     }
 
-    /// How many frames were older when they arrived than the buffer and the path explain.
+    /// Returns the number of frames that arrived later than buffer and path explain.
     fn stale(&self) -> usize {
         let most = 1e3 * (BUFFER + path_delay(self.available)).as_secs_f64();
         self.ages().into_iter().filter(|&age| age > most).count()
@@ -159,7 +159,7 @@ fn claims(cells: &[Cell<'_>]) -> Vec<Claim> {
     ]
 }
 
-/// The mean age in the last third over that in the first.
+/// Returns the mean age in the last third over that in the first.
 fn growth(cell: &Cell<'_>) -> f64 {
     let (begin, third) = (WARM_UP.as_secs_f64(), TIME.as_secs_f64() / 3.0);
     let mean = |from: f64| {
@@ -193,7 +193,7 @@ fn distribution(cells: &[Cell<'_>], available: u64) -> Result<Figure, LabError> 
     Ok(Figure::new(lines.draw()?, "Cumulative distributions, all seeds."))
 }
 
-/// A distribution of no more points than can be seen.
+/// Returns a distribution thinned to a visible number of points.
 fn thinned(values: &[f64]) -> Vec<(f64, f64)> {
     let points = cumulative(values);
     let step = (points.len() / 400).max(1);

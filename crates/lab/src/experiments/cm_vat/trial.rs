@@ -1,4 +1,4 @@
-//! One call over the path, and how old its frames were.
+//! Trial: one call over the path, and the age of its frames.
 
 use std::net::SocketAddr;
 
@@ -15,18 +15,18 @@ use super::super::cm::receiver::{Receiver, When};
 use super::super::cm::sender::Sender;
 use super::audio::{Counted, FRAME, INTERVAL, SIZE, Vat, Way};
 
-/// What the path carries of audio, in kbit/s.
+/// Capacity of the path for audio, in kbit/s.
 pub(super) const AVAILABLE: [u64; 7] = [16, 24, 32, 48, 64, 96, 128];
-/// One way, while nothing waits.
+/// One-way delay without queueing.
 pub(super) const DELAY: Duration = Duration::from_millis(50);
-/// By how much it varies.
+/// Random variation of the delay.
 pub(super) const JITTER: Duration = Duration::from_millis(5);
-/// Packets that may wait at the narrow link.
+/// Queue of the bottleneck, in packets.
 pub(super) const QUEUE: usize = 3;
 pub(super) const WARM_UP: Duration = Duration::from_secs(10);
 pub(super) const TIME: Duration = Duration::from_secs(120);
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) way: Way,
@@ -34,23 +34,24 @@ pub(super) struct Trial {
     pub(super) seed: u64,
 }
 
-/// What came of it. Times are in milliseconds.
+/// Outcome of a trial. Times are in milliseconds.
 pub(super) struct Outcome {
     pub(super) way: Way,
     pub(super) available: u64,
-    /// How long each packet waited in the sender.
+    /// Waiting time of each packet in the sender.
     pub(super) waited: Vec<f64>,
-    /// When each frame that arrived was made, in seconds, and how old it was then.
+    /// Creation time of each received frame in seconds, and its age on arrival.
     pub(super) ages: Vec<(f64, f64)>,
     pub(super) counted: Counted,
 }
 
-/// What the narrow link carries, headers included.
+/// Returns the rate of the narrow link, headers included.
 pub(super) fn rate(available: u64) -> Rate {
     Rate::from_bps(available * 1_000 * (SIZE + OVERHEAD) as u64 / FRAME as u64)
 }
 
-/// How old a frame can be at most that waited for nothing but the path: its delay, the queue, and its own transmission.
+/// Returns the largest age of a frame that waited only on the path: its delay, queue and
+/// transmission.
 pub(super) fn path_delay(available: u64) -> Duration {
     DELAY + JITTER + rate(available).time_for((SIZE + OVERHEAD) as u64) * (QUEUE as u64 + 2)
 }

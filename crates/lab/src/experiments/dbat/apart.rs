@@ -1,4 +1,5 @@
-//! Which TCP it is: ns-2's, as in the paper, or today's; and what of today's, or of the setup, can be taken away.
+//! TCP variants: ns-2's, as in the paper, or today's; and single differences in TCP or setup, to
+//! find their effect.
 
 use timeous::core::Duration;
 use timeous_cm::controller::initial;
@@ -10,12 +11,12 @@ use timeous_tcp::{Config as TcpConfig, EcnMode, LossDetection};
 use super::super::goddard::message::PACKET;
 use super::setup::web;
 
-/// Segments in flight that ns-2's TCP is allowed (`window_`).
+/// Largest window of ns-2's TCP, in segments (`window_`).
 const WINDOW: usize = 20;
-/// Bytes in a segment of ns-2's full TCP (`segsize_`).
+/// Segment size of ns-2's full TCP, in bytes (`segsize_`).
 const SEGMENT: u16 = 536;
 
-/// The level of 240 kbit/s: less than a fair share.
+/// Index of the 240 kbit/s level: less than a fair share.
 const FIRST: Option<usize> = Some(2);
 const BEGINS: &str = "the stream begins at 240 kbit/s, not at what a pair tells";
 const WINDOWS: &str = "windows of 20 segments";
@@ -25,39 +26,41 @@ const NS2_TCP: &str = "ns-2's TCP: no SACK …, windows of 20 of 536 bytes";
 const NS2_ALL: &str = "all of ns-2's and Goddard's";
 const AS_TFRC: &str = "TCP begins with as many packets as TFRC";
 
-/// What is otherwise than with today's TCP.
+/// Differences from today's TCP and our setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Apart {
-    /// The window of every TCP is twenty segments (`window_`).
+    /// Every TCP has a window of twenty segments (`window_`).
     pub(crate) window: bool,
-    /// Segments of every TCP have 536 bytes (`segsize_`).
+    /// Every TCP has segments of 536 bytes (`segsize_`).
     pub(crate) segments: bool,
-    /// Every TCP is as RFC 6582 has it, without SACK, RACK and tail loss probes, starts with two segments
-    /// (`windowInit_`) and acknowledges each one (`segsperack_`).
+    /// Every TCP follows RFC 6582, without SACK, RACK and tail loss probes, starts with two
+    /// segments (`windowInit_`) and acknowledges each one (`segsperack_`).
     pub(crate) reno: bool,
-    /// What finds the send buffer of the stream's TCP full is not lost but late: ns-2's `TcpApp` notes what is written before
-    /// its agent has taken it, and its peer counts bytes. So the player gets the oldest that it has not got, without a gap.
+    /// Data that finds TCP's send buffer full is late rather than lost: ns-2's `TcpApp` records
+    /// writes before its agent has accepted them, and its peer counts bytes. So the player gets its
+    /// oldest missing data, without a gap.
     pub(crate) shifted: bool,
     /// Over TCP the player counts no losses.
     pub(crate) blind: bool,
-    /// After an empty buffer the pair alone says which rate is taken, and not what came.
+    /// After an empty buffer the packet pair alone decides the rate, not the received rate.
     pub(crate) by_pair: bool,
-    /// The streamer sends on while the link is probed (Goddard's source; the paper's text says otherwise).
+    /// The streamer sends on while the link is probed (Goddard's source; the paper's text says
+    /// otherwise).
     pub(crate) sends_on: bool,
-    /// So many times the web's users.
+    /// Factor on the number of web users.
     pub(crate) web: u32,
-    /// The stream begins at this level, whatever a pair tells.
+    /// Level at which the stream begins, regardless of the packet pair.
     pub(crate) first: Option<usize>,
-    /// The player never asks for more than it has.
+    /// The player never asks for a higher level.
     pub(crate) content: bool,
-    /// What is under way has its place in the stream's send buffer over TFRC, too, as in TCP's.
+    /// Data in flight occupies the stream's send buffer over TFRC, too, as with TCP.
     pub(crate) counts_flight: bool,
-    /// Every TCP begins with as many packets as TFRC does (RFC 3390).
+    /// Every TCP starts with TFRC's initial window (RFC 3390).
     pub(crate) as_tfrc: bool,
 }
 
 impl Apart {
-    /// Today's TCP, and nothing is.
+    /// Today's TCP without any difference.
     pub(crate) const TODAY: Self = Self {
         window: false,
         segments: false,
@@ -73,12 +76,12 @@ impl Apart {
         as_tfrc: false,
     };
 
-    /// Every TCP is as ns-2's full TCP is unless asked for more: the paper's (§4), and the experiments'.
+    /// ns-2's full TCP with its defaults, as in the paper (§4).
     pub(crate) const PAPER: Self = Self { window: true, segments: true, reno: true, ..Self::TODAY };
-    /// And what the simulator and the streamer have besides.
+    /// The paper's TCP with further properties of simulator and streamer.
     pub(crate) const NS2_ALL: Self = Self { shifted: true, sends_on: true, ..Self::PAPER };
 
-    /// What may make TCP's time buffering the paper's, one at a time and together.
+    /// Candidate causes of the paper's buffering time over TCP, alone and combined.
     pub(crate) const OF_TCP: [(&'static str, Self); 15] = {
         let none = Self::TODAY;
         let shifted = Self { shifted: true, ..none };
@@ -101,7 +104,7 @@ impl Apart {
         ]
     };
 
-    /// What may make TFRC's stream later and less whole than TCP's.
+    /// Candidate causes of TFRC's stream being later and less complete than TCP's.
     pub(crate) const OF_ORDER: [(&'static str, Self); 13] = {
         let none = Self::TODAY;
         let few = Self { first: FIRST, content: true, ..none };
@@ -122,7 +125,7 @@ impl Apart {
         ]
     };
 
-    /// Of every TCP.
+    /// Returns the configuration of every TCP.
     pub(crate) fn tcp(self) -> TcpConfig {
         let mss = if self.segments { SEGMENT } else { PACKET as u16 };
         let today = TcpConfig { mss, timestamps: false, ecn: EcnMode::Off, ..TcpConfig::default() };
@@ -136,7 +139,7 @@ impl Apart {
         TcpConfig { sack: false, loss_detection, tail_loss_probe: false, delayed_ack, ..today }
     }
 
-    /// Of every TCP's host.
+    /// Returns the manager of every TCP's host.
     pub(crate) fn manager(self) -> Manager {
         fn two(mtu: u64) -> Box<dyn Controller> {
             Box::new(NewReno::new(mtu).with_initial_window(2 * mtu))
@@ -152,7 +155,7 @@ impl Apart {
         Manager::new(make)
     }
 
-    /// Who else is there.
+    /// Returns the web traffic beside the stream.
     pub(crate) fn web(self) -> WebTraffic {
         let web = web();
         WebTraffic { users: web.users * self.web, ..web }

@@ -1,4 +1,4 @@
-//! A value of which the paper says over which transport it is the greatest: TCP, TFRC, or TFRC with DBAT.
+//! Rank order of TCP, TFRC and TFRC with DBAT by one value, compared with the order in the paper.
 
 use super::apart::Apart;
 use super::outcome::Outcome;
@@ -7,22 +7,22 @@ use super::setup::Way;
 use super::spread::Spread;
 use crate::experiment::{Claim, Run, Table};
 
-/// The paper's ways.
+/// Transports of the paper.
 pub(crate) const PAPERS: [Way; 3] = [Way::Tcp, Way::Tfrc, Way::Dbat];
 
-/// The order of the paper's ways by one value.
+/// Order of the paper's transports by one value.
 #[derive(Clone, Copy)]
 pub(crate) struct Order {
-    /// For people, with the unit.
+    /// Name of the value for output, with its unit.
     pub(crate) what: &'static str,
     pub(crate) digits: usize,
-    /// Whether it rises from TCP by TFRC to DBAT, or falls.
+    /// Whether the value rises from TCP over TFRC to DBAT; otherwise it falls.
     pub(crate) rises: bool,
     pub(crate) value: fn(&Outcome) -> f64,
 }
 
 impl Order {
-    /// Of each of the ways at a round trip, all of them with the same TCP.
+    /// Returns the spread of each transport at a round-trip time, all with the same TCP.
     pub(crate) fn spreads(&self, outcomes: &[Outcome], apart: Apart, rtt: u64) -> [Spread; 3] {
         PAPERS.map(|way| {
             let of = outcomes.iter().filter(|outcome| (outcome.apart, outcome.way, outcome.rtt) == (apart, way, rtt));
@@ -30,17 +30,17 @@ impl Order {
         })
     }
 
-    /// Whether the means are ordered as the paper has it.
+    /// Returns whether the means are ordered as in the paper.
     pub(crate) fn is_the_papers(&self, spreads: &[Spread; 3]) -> bool {
         spreads.is_sorted_by(|a, b| if self.rises { a.mean < b.mean } else { a.mean > b.mean })
     }
 
-    /// With the paper's TCP, or what else is meant to be as there.
+    /// Returns the claim with the paper's TCP, or with another setup meant to match the paper's.
     pub(crate) fn claim(&self, paper: &str, spreads: &[Spread; 3]) -> Claim {
         Claim::order(&self.sentence(), paper, self.means(spreads), self.is_the_papers(spreads))
     }
 
-    /// With today's TCP, for comparison: the paper says nothing of that.
+    /// Returns the comparison with today's TCP, about which the paper says nothing.
     pub(crate) fn today(&self, spreads: &[Spread; 3]) -> Claim {
         let is_the_papers = self.is_the_papers(spreads);
         let says = if is_the_papers { "the paper's order" } else { "another order" };
@@ -48,7 +48,7 @@ impl Order {
         Claim::new(&what, "", format!("{}: {says}", self.means(spreads)), f64::from(is_the_papers))
     }
 
-    /// With each of these things otherwise, for the first seeds.
+    /// Returns a table of the order with each difference in turn, for the first seeds.
     pub(crate) fn with_aparts(&self, run: &Run<'_>, rtt: u64) -> Table {
         let outcomes = run_apart(run, &Apart::OF_ORDER.map(|(_, apart)| apart), &[rtt], &PAPERS);
         let title = format!(

@@ -1,4 +1,4 @@
-//! What came of a run, and what is reckoned from it.
+//! Outcome of a run, and the values computed from it.
 
 use timeous::core::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::super::goddard::server::{Gone, Made, Switch};
 use super::apart::Apart;
 use super::setup::{FTP, STREAM, Way};
 
-/// What came of a run.
+/// Outcome of a run.
 pub(crate) struct Outcome {
     pub(crate) apart: Apart,
     pub(crate) way: Way,
@@ -17,24 +17,24 @@ pub(crate) struct Outcome {
     pub(crate) switches: Vec<Switch>,
     pub(crate) received: Vec<Received>,
     pub(crate) pauses: Vec<Pause>,
-    /// When so many bytes of FTP could be read.
+    /// Times at which FTP data became readable, with the number of bytes.
     pub(crate) ftp: Vec<(Instant, u64)>,
 }
 
-/// Where a lost packet was lost.
+/// Lost packets by place of loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Lost {
-    /// It found the send buffer full.
+    /// Rejected by a full send buffer.
     pub(crate) full: u64,
-    /// Late choice gave it up.
+    /// Dropped by late choice.
     pub(crate) choice: u64,
-    /// Under way.
+    /// Lost in the network.
     pub(crate) network: u64,
-    /// Runs of ten packets and more that were lost one after the other.
+    /// Runs of ten or more consecutive losses.
     pub(crate) bursts: u64,
-    /// The longest run.
+    /// Length of the longest run.
     pub(crate) longest: u64,
-    /// Marked packets that found the send buffer full, or were given up.
+    /// Marked packets rejected by a full send buffer or dropped by late choice.
     pub(crate) marked: u64,
 }
 
@@ -44,7 +44,7 @@ impl Lost {
     }
 }
 
-/// A run that is long enough to be called a burst.
+/// Least length of a run of losses that counts as a burst.
 const BURST: u64 = 10;
 
 fn seconds(at: Instant) -> f64 {
@@ -52,7 +52,8 @@ fn seconds(at: Instant) -> f64 {
 }
 
 impl Outcome {
-    /// The time spent buffering, of that of the stream: all of it, and without the first.
+    /// Returns the share of the stream's time spent buffering: in total, and without the initial
+    /// buffering.
     pub(crate) fn buffering(&self) -> (f64, f64) {
         let time = STREAM[1].saturating_since(STREAM[0]).as_secs_f64();
         let length = |pause: &Pause| {
@@ -63,12 +64,13 @@ impl Outcome {
         (all, self.pauses.iter().skip(1).map(length).sum())
     }
 
-    /// How often the buffer ran empty.
+    /// Returns how often the buffer ran empty.
     pub(crate) fn rebuffered(&self) -> usize {
         self.pauses.iter().skip(1).filter(|pause| pause.from < STREAM[1]).count()
     }
 
-    /// The packets that came late enough made not to count, left out: those made while the stream was on.
+    /// Returns for each packet whether it arrived; only packets made during the stream are counted
+    /// later.
     fn arrived(&self) -> Vec<bool> {
         let mut arrived = vec![false; self.made.len()];
         for packet in &self.received {
@@ -79,7 +81,7 @@ impl Outcome {
         arrived
     }
 
-    /// What was lost, and where.
+    /// Returns the lost packets by place of loss.
     pub(crate) fn lost(&self) -> Lost {
         let (mut lost, mut run) = (Lost::default(), 0);
         for (made, arrived) in self.made.iter().zip(self.arrived()) {
@@ -99,29 +101,29 @@ impl Outcome {
         lost
     }
 
-    /// Lost packets in each second, by when they were made.
+    /// Returns the lost packets per second of their creation.
     pub(crate) fn lost_by_second(&self) -> Vec<(f64, f64)> {
         let lost = self.made.iter().zip(self.arrived()).filter(|(_, arrived)| !arrived);
         by_second(lost.map(|(made, _)| (made.at, 1.0)))
     }
 
-    /// How long each packet was under way from its hand-over to its player, in milliseconds, by when it came.
+    /// Returns each packet's latency from hand-over to player in milliseconds, by arrival time.
     pub(crate) fn latencies(&self) -> Vec<(f64, f64)> {
         let age = |packet: &Received| 1e3 * packet.at.saturating_since(packet.made).as_secs_f64();
         self.received.iter().map(|packet| (seconds(packet.at), age(packet))).collect()
     }
 
-    /// kbit/s of the stream in each second.
+    /// Returns the stream's rate in each second, in kbit/s.
     pub(crate) fn stream_by_second(&self) -> Vec<(f64, f64)> {
         by_second(self.received.iter().map(|packet| (packet.at, PACKET as f64 * 8e-3)))
     }
 
-    /// kbit/s of FTP in each second.
+    /// Returns FTP's rate in each second, in kbit/s.
     pub(crate) fn ftp_by_second(&self) -> Vec<(f64, f64)> {
         by_second(self.ftp.iter().map(|&(at, bytes)| (at, bytes as f64 * 8e-3)))
     }
 
-    /// kbit/s of the stream and of FTP in the mean, while both are there.
+    /// Returns the mean rates of stream and FTP while both are active, in kbit/s.
     pub(crate) fn shares(&self) -> (f64, f64) {
         let both = STREAM[0]..FTP[1];
         let time = both.end.saturating_since(both.start).as_secs_f64();
@@ -130,14 +132,14 @@ impl Outcome {
         (stream * 8e-3 / time, ftp as f64 * 8e-3 / time)
     }
 
-    /// kbit/s of the stream in the mean of all its time.
+    /// Returns the stream's mean rate over its whole time, in kbit/s.
     pub(crate) fn mean_rate(&self) -> f64 {
         let time = STREAM[1].saturating_since(STREAM[0]).as_secs_f64();
         self.received.len() as f64 * PACKET as f64 * 8e-3 / time
     }
 }
 
-/// Sums by second, from the first of all to the last that there is anything in.
+/// Returns sums by second, from the first second to the last non-empty one.
 fn by_second(what: impl Iterator<Item = (Instant, f64)>) -> Vec<(f64, f64)> {
     let mut sums = Vec::new();
     for (at, much) in what {

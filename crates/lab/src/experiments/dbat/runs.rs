@@ -1,4 +1,4 @@
-//! Which trials an experiment consists of: every way, at each round trip, for each seed.
+//! Trials of an experiment: every transport, at each round-trip time, for each seed.
 
 use super::apart::Apart;
 use super::outcome::Outcome;
@@ -6,14 +6,15 @@ use super::setup::Way;
 use super::trial::Trial;
 use crate::experiment::Run;
 
-/// For titles: every TCP is the paper's, or today's.
+/// Phrases for titles: the paper's TCP, or today's.
 pub(crate) const NS2: &str = "with ns-2's TCP";
 pub(crate) const TODAY: &str = "with today's TCP";
 
-/// What is otherwise is looked at with so many of the seeds.
+/// Number of seeds for runs with single differences.
 const FEW_SEEDS: usize = 5;
 
-/// Runs every way at each of these round trips, in milliseconds, for each seed, with every TCP like that.
+/// Runs every transport at each of these round-trip times (milliseconds) for each seed, with this
+/// TCP.
 pub(crate) fn run(run: &Run<'_>, apart: Apart, rtts: &[u64]) -> Vec<Outcome> {
     let seeds: Vec<u64> = run.seeds().collect();
     let trials = trials(&[apart], rtts, &Way::ALL, &seeds);
@@ -21,7 +22,7 @@ pub(crate) fn run(run: &Run<'_>, apart: Apart, rtts: &[u64]) -> Vec<Outcome> {
     run.each(what, &trials, Trial::run)
 }
 
-/// Runs these ways with each of these things otherwise, for the first seeds.
+/// Runs these transports with each of these differences, for the first seeds.
 pub(crate) fn run_apart(run: &Run<'_>, aparts: &[Apart], rtts: &[u64], ways: &[Way]) -> Vec<Outcome> {
     let seeds: Vec<u64> = run.seeds().take(FEW_SEEDS).collect();
     run.each("streams, something otherwise", &trials(aparts, rtts, ways, &seeds), Trial::run)

@@ -1,4 +1,4 @@
-//! The link, the others on it, and the ways to send a stream, as Hasan et al. §4 has them.
+//! Setup of Hasan et al. §4: the link, its cross traffic, and the transports of the stream.
 
 use timeous::core::{Duration, Instant, Rate};
 use timeous_choice::dbat::{Beyond, Settings};
@@ -8,43 +8,43 @@ use super::super::goddard::message::PACKET;
 use super::super::goddard::{HASTE, RATES, player, server};
 use crate::experiment::Choice;
 
-/// The bottleneck.
+/// Rate of the bottleneck.
 pub(crate) const RATE: Rate = Rate::from_kbps(1_000);
-/// Round trips while nothing waits, in milliseconds.
+/// Round-trip times without queueing, in milliseconds.
 pub(crate) const RTTS: [u64; 3] = [20, 150, 450];
-/// That of §4.1 to §4.3.
+/// Round-trip time of §4.1 to §4.3, in milliseconds.
 pub(crate) const RTT: u64 = 150;
-/// Each way of a host's own link.
+/// One-way delay of a host's access link.
 pub(crate) const ACCESS: Duration = Duration::from_millis(1);
-/// A packet on the wire, headers included.
+/// Bytes of a packet on the link, headers included.
 pub(crate) const WIRE: u64 = PACKET as u64 + 40;
-/// Three quarters of the send buffer, for DBAT's thresholds.
+/// Largest threshold of DBAT, in bytes: three quarters of the send buffer.
 const MOST: u64 = (server::BUFFER * PACKET) as u64 / 4 * 3;
-/// FTP's time.
+/// Start and end of FTP.
 pub(crate) const FTP: [Instant; 2] = [Instant::from_nanos(100_000_000), Instant::from_nanos(200_000_000_000)];
-/// The stream's.
+/// Start and end of the stream.
 pub(crate) const STREAM: [Instant; 2] = [Instant::from_nanos(30_000_000_000), Instant::from_nanos(240_000_000_000)];
-/// What is under way then may arrive.
+/// Time after the stream's end for packets in flight to arrive.
 pub(crate) const AFTER: Duration = Duration::from_secs(5);
 
-/// How the stream is sent.
+/// Transport of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Way {
-    /// A socket with a send buffer of 64 packets.
+    /// TCP socket with a send buffer of 64 packets.
     Tcp,
-    /// DCCP with TFRC (CCID 3), out of a ring that drops at its tail.
+    /// DCCP with TFRC (CCID 3), from a ring that drops at its tail.
     Tfrc,
-    /// The same, with DBAT over the ring, as Timeous has it for a source of a few rates.
+    /// TFRC with DBAT on the ring, as Timeous has it for a source with a few rates.
     Dbat,
-    /// The same, with nothing but what the paper says.
+    /// TFRC with DBAT exactly as in the paper.
     PaperDbat,
 }
 
 impl Way {
     pub(crate) const ALL: [Self; 4] = [Self::Tcp, Self::Tfrc, Self::Dbat, Self::PaperDbat];
 
-    /// For people.
+    /// Returns the name for output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -54,7 +54,7 @@ impl Way {
         }
     }
 
-    /// DBAT's settings, if it is there.
+    /// Returns DBAT's settings, if it is used.
     pub(crate) fn dbat(self) -> Option<Settings> {
         match self {
             Self::Tcp | Self::Tfrc => None,
@@ -67,18 +67,18 @@ impl Way {
     }
 }
 
-/// Packets that wait at the bottleneck: twice the bandwidth-delay product.
+/// Returns the bottleneck's queue in packets: twice the bandwidth-delay product.
 pub(crate) fn queue(rtt: u64) -> usize {
     let bytes = 2 * RATE.bytes_in(Duration::from_millis(rtt));
     ((bytes + WIRE / 2) / WIRE) as usize
 }
 
-/// The web traffic.
+/// Returns the web traffic.
 pub(crate) fn web() -> WebTraffic {
     WebTraffic { users: 5, max_size: 1_000_000, ..WebTraffic::default() }
 }
 
-/// What is chosen, and by whom.
+/// Returns the choices of the setup, each with its source.
 pub(crate) fn choices(rtts: &[u64]) -> Vec<Choice> {
     let queues: Vec<String> = rtts.iter().map(|&rtt| format!("{} packets at {rtt} ms", queue(rtt))).collect();
     let rates: Vec<String> = RATES.iter().map(|rate| (rate.as_bps() / 1_000).to_string()).collect();
@@ -100,7 +100,7 @@ pub(crate) fn choices(rtts: &[u64]) -> Vec<Choice> {
     choices
 }
 
-/// What streamer and player are like.
+/// Returns the choices about streamer and player.
 fn application() -> Vec<Choice> {
     vec![
         Choice::paper(
@@ -203,7 +203,7 @@ fn transports() -> Vec<Choice> {
     ]
 }
 
-/// Where the order is not the paper's, and what was tried to find out why.
+/// Returns notes on where the order differs from the paper's, and on attempts to explain it.
 pub(crate) fn notes() -> Vec<String> {
     vec![
         "TCP stalls less than the paper's since what its send buffer refuses is lost, and the player can see that and take a lower \

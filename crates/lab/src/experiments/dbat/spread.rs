@@ -1,11 +1,11 @@
-//! Several seeds: their mean, and how far they lie apart.
+//! Spread over several seeds: mean, minimum and maximum.
 
 use std::fmt;
 
 use super::outcome::Outcome;
 use super::setup::Way;
 
-/// The mean of some values, the least and the greatest.
+/// Mean, minimum and maximum of some values.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub(crate) struct Spread {
     pub(crate) mean: f64,
@@ -14,7 +14,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of values, of which there is one at least.
+    /// Computes the spread of at least one value.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.into_iter().collect();
         Self {
@@ -24,7 +24,7 @@ impl Spread {
         }
     }
 
-    /// Of all runs of a way at a round trip.
+    /// Computes the spread over all runs of a transport at a round-trip time.
     pub(crate) fn over(outcomes: &[Outcome], way: Way, rtt: u64, value: impl Fn(&Outcome) -> f64) -> Self {
         Self::of(outcomes.iter().filter(|outcome| outcome.way == way && outcome.rtt == rtt).map(value))
     }
@@ -37,7 +37,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// The value below which a share of the values lies.
+/// Returns the value below which a share of the values lies.
 pub(crate) fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let index = (share * values.len().saturating_sub(1) as f64).round() as usize;

@@ -1,4 +1,4 @@
-//! One run: the stream by one transport beside FTP and web traffic.
+//! Trial: the stream by one transport, beside FTP and web traffic.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -20,22 +20,22 @@ use super::apart::Apart;
 use super::outcome::Outcome;
 use super::setup::{ACCESS, AFTER, FTP, RATE, STREAM, Way, queue};
 
-/// The stream's port at its streamer, and its player's.
+/// Ports of the stream, at streamer and player.
 const STREAMER: u16 = 5_004;
 const PLAYER: u16 = 6_000;
-/// The packet pairs'.
+/// Port of the packet pairs.
 const PAIRS: u16 = 7_000;
-/// FTP's and the web's.
+/// Port of FTP and web traffic.
 const OTHERS: u16 = 8_000;
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     pub(crate) way: Way,
-    /// In milliseconds.
+    /// Round-trip time in milliseconds.
     pub(crate) rtt: u64,
     pub(crate) seed: u64,
-    /// And what is otherwise.
+    /// Differences from today's TCP and our setup.
     pub(crate) apart: Apart,
 }
 
@@ -45,7 +45,7 @@ enum Ends {
     Dccp(Handle<Dccp>, Handle<Dccp>),
 }
 
-/// The network, with three pairs of machines: of the stream, of FTP, of the web.
+/// Network with three pairs of hosts: for the stream, FTP, and the web.
 struct Bed {
     network: Network<Machine>,
     net: Dumbbell,
@@ -75,7 +75,7 @@ impl Bed {
         Self { network, net, rng, apart }
     }
 
-    /// Puts an agent on a machine, under a Congestion Manager of its own.
+    /// Adds an agent to a host, under a Congestion Manager of its own.
     fn add<A: Agent>(&mut self, node: NodeId, port: u16, kind: Kind, agent: A) -> Handle<A> {
         self.network.with_host(node, |_, machine| {
             let own = machine.add_manager(kind);
@@ -83,7 +83,7 @@ impl Bed {
         })
     }
 
-    /// The same under TCP's.
+    /// Adds a TCP to a host, under the trial's own manager for TCP.
     fn add_tcp(&mut self, node: NodeId, port: u16, agent: Tcp) -> Handle<Tcp> {
         let manager = self.apart.manager();
         self.network.with_host(node, |_, machine| {
@@ -92,7 +92,7 @@ impl Bed {
         })
     }
 
-    /// The FTP flow; the end at which it arrives.
+    /// Adds the FTP flow; returns both ends, the receiving one last.
     fn ftp(&mut self) -> (Handle<Tcp>, Handle<Tcp>) {
         let (from, to) = (self.net.left[1], self.net.right[1]);
         let source = Socket::new(Bulk::endless(PACKET));
@@ -110,7 +110,7 @@ impl Bed {
         self.add_tcp(to, OTHERS, listener);
     }
 
-    /// Streamer and player, and the packet pairs between them.
+    /// Adds streamer and player, and the packet pairs between them.
     fn stream(&mut self, way: Way) -> Ends {
         let (from, to) = (self.net.left[0], self.net.right[0]);
         let probe = Probe::default();
@@ -135,7 +135,8 @@ impl Bed {
             return Ends::Tcp(streamer, self.add_tcp(to, PLAYER, caller));
         }
         let connection = DccpConfig { mps: PACKET + DccpConfig::HEADER_ROOM, ecn: false, ..DccpConfig::default() };
-        // The player's few requests are no stream: on a rate that silence halves, one could take a minute.
+        // The player sends few requests: at a rate that idle periods halve, one could take a
+        // minute.
         let (streams, asks) = (vec![Ccid::Ccid3], vec![Ccid::Ccid2]);
         let settings = |ccids: &[Ccid], peer_ccids: &[Ccid]| {
             let (ccids, peer_ccids) = (ccids.to_vec(), peer_ccids.to_vec());
@@ -143,7 +144,8 @@ impl Bed {
             DccpSettings { connection, start: STREAM[0], dccp_port: STREAMER, ..DccpSettings::default() }
         };
         let stream = move || {
-            // Of more slots than the buffer has places: how many may wait is the streamer's to see.
+            // The ring has more slots than the buffer has places: the streamer itself limits the
+            // queue.
             let stream = Stream::new(server()).slots(128);
             match way.dbat() {
                 Some(settings) => stream.choice(Box::new(Dbat::new(settings, Marking::default()))),
@@ -156,7 +158,7 @@ impl Bed {
         Ends::Dccp(streamer, self.add(to, PLAYER, Kind::NewReno, caller))
     }
 
-    /// The streamer and the player as they are.
+    /// Returns streamer and player.
     fn look(&self, ends: &Ends) -> (&Server, &Player) {
         let (left, right) = (self.network.host(self.net.left[0]), self.network.host(self.net.right[0]));
         let found = match *ends {

@@ -1,39 +1,40 @@
-//! What streamer and player say to each other: packets of one size each way, so that a byte stream needs no framing.
+//! Messages between streamer and player: packets of one size each way, so that a byte stream needs
+//! no framing.
 
 use timeous::core::{Duration, Instant};
 
-/// Bytes of a packet of media.
+/// Bytes of a media packet.
 pub(crate) const PACKET: usize = 1_000;
-/// Bytes of what the player asks for.
+/// Bytes of a request.
 pub(crate) const REQUEST: usize = 16;
 
-/// What a packet of media says of itself.
+/// Header of a media packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Media {
-    /// Its number among all that were made, whether the transport took them or not.
+    /// Packet number, counted over all packets made, accepted by the transport or not.
     pub(crate) number: u64,
-    /// When it was handed to the transport.
+    /// Time of hand-over to the transport.
     pub(crate) made: Instant,
-    /// Where in the media it belongs.
+    /// Position in the media.
     pub(crate) at: Duration,
-    /// At which rate it was made.
+    /// Level of the media's rate.
     pub(crate) level: usize,
-    /// The last request that its sender has heard.
+    /// Number of the last request that the streamer received.
     pub(crate) answers: u32,
 }
 
-/// What the player asks for; the newest holds.
+/// Request of the player; the newest one is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Request {
-    /// Counts up.
+    /// Request number, ascending.
     pub(crate) number: u32,
-    /// Whether anything is to be sent.
+    /// Whether to send at all.
     pub(crate) play: bool,
-    /// Whether faster than it plays, so that the buffer fills.
+    /// Whether to send faster than the media plays, so that the buffer fills.
     pub(crate) fast: bool,
-    /// At which rate, at most.
+    /// Highest level to send.
     pub(crate) level: usize,
-    /// Whether it may be a higher rate than before, where early feedback has chosen a lower one.
+    /// Whether the level may rise again after early feedback lowered it.
     pub(crate) up: bool,
 }
 
@@ -46,7 +47,7 @@ fn half(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl Media {
-    /// Fills a packet.
+    /// Writes a packet.
     pub(crate) fn write(&self, packet: &mut Vec<u8>) {
         packet.clear();
         packet.extend(self.number.to_be_bytes());
@@ -70,7 +71,7 @@ impl Media {
 }
 
 impl Request {
-    /// As bytes.
+    /// Encodes the request.
     pub(crate) fn write(&self) -> [u8; REQUEST] {
         let mut bytes = [0; REQUEST];
         bytes[..4].copy_from_slice(&self.number.to_be_bytes());
@@ -78,7 +79,7 @@ impl Request {
         bytes
     }
 
-    /// From bytes.
+    /// Decodes a request.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let [play, fast, level, up] = *bytes.get(4..)?.first_chunk()?;
         let number = half(bytes, 0)?;
@@ -86,7 +87,7 @@ impl Request {
     }
 }
 
-/// Pieces of one size, from a transport that keeps them apart or from a byte stream.
+/// Reassembly of fixed-size pieces, from a message-based transport or a byte stream.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     size: usize,
@@ -94,12 +95,12 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Of `size` bytes.
+    /// Creates a reassembly of pieces of `size` bytes.
     pub(crate) fn of(size: usize) -> Self {
         Self { size, begun: Vec::new() }
     }
 
-    /// Takes in what came; the pieces that are whole.
+    /// Adds received bytes, and returns the complete pieces.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.begun.extend_from_slice(bytes);
         let whole = self.begun.len() / self.size * self.size;

@@ -1,4 +1,4 @@
-//! The player: a buffer of media, and the control loop that chooses the rate (Hasan et al. §2.1).
+//! Player: a buffer of media, and the control loop that chooses the rate (Hasan et al. §2.1).
 
 use timeous::core::{AduMeta, Duration, Instant, Rate};
 use timeous_host::{Application, Outlet};
@@ -7,35 +7,35 @@ use super::message::{Media, PACKET, Pieces, Request};
 use super::probe::{Probe, TIMEOUT};
 use super::{RATES, fitting, interval};
 
-/// So much of the media is in the buffer before it plays.
+/// Media in the buffer before playout starts.
 pub(crate) const PLAYOUT: Duration = Duration::from_secs(1);
-/// Losses are judged over at least this time.
+/// Least time over which the loss rate is measured.
 pub(crate) const MONITORED: Duration = Duration::from_secs(1);
-/// A larger share of lost packets lowers the rate.
+/// Loss rate above which the player lowers the level.
 pub(crate) const INTOLERABLE: f64 = 0.05;
-/// A higher rate is asked for after so long without trouble.
+/// Time without trouble after which the player asks for a higher level.
 pub(crate) const STEP: Duration = Duration::from_secs(30);
-/// And only if a smaller share of the packets was lost meanwhile.
+/// Loss rate in that time below which it does so.
 pub(crate) const TOLERABLE: f64 = 0.01;
-/// A rate at which the buffer ran empty is tried again after so many steps without that.
+/// Steps without an empty buffer after which the level that emptied it is tried again.
 pub(crate) const FORGIVEN: u64 = 2;
-/// How often it looks for what the probe has found.
+/// Interval between checks for the probe's result.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Where it is not as Goddard is.
+/// Differences from Goddard's rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// After an empty buffer the pair alone says which rate is taken, and not what came.
+    /// After an empty buffer the packet pair alone decides the level, not the received rate.
     pub(crate) by_pair: bool,
-    /// No losses are counted.
+    /// Losses are not counted.
     pub(crate) blind: bool,
-    /// It begins at this level, whatever the pair tells.
+    /// Level at which it begins, regardless of the packet pair.
     pub(crate) first: Option<usize>,
-    /// It never asks for more than it has.
+    /// It never asks for a higher level.
     pub(crate) content: bool,
 }
 
-/// A packet of media that came.
+/// Received media packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) number: u64,
@@ -43,27 +43,27 @@ pub(crate) struct Received {
     pub(crate) at: Instant,
 }
 
-/// A time in which nothing plays.
+/// Period without playout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pause {
     pub(crate) from: Instant,
-    /// `None`: it did not end.
+    /// End of the period; `None`: it did not end.
     pub(crate) to: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The connection has just opened.
+    /// Connection has just opened.
     New,
-    /// The narrowest link is asked for its rate.
+    /// Packet pair measures the bottleneck's rate.
     Probing,
-    /// The buffer fills.
+    /// Buffer is filling.
     Buffering,
-    /// From then on it plays, from there in the media.
+    /// Playout, since this time, from this position in the media.
     Playing { since: Instant, from: Duration },
 }
 
-/// What came since the last decision.
+/// Counters since the last decision.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     since: Instant,
@@ -87,7 +87,7 @@ impl Counted {
     }
 }
 
-/// The player.
+/// Player of a stream.
 #[derive(Debug)]
 pub(crate) struct Player {
     probe: Probe,
@@ -95,21 +95,21 @@ pub(crate) struct Player {
     phase: Phase,
     pieces: Pieces,
     request: Request,
-    /// When it was sent last; `None`: it has to be sent.
+    /// Time of the last transmission of the request; `None`: it must be sent.
     asked: Option<Instant>,
     answered: bool,
     level: usize,
-    /// What the last pair told, and the most that one told.
+    /// Bottleneck rate by the last packet pair, and the highest by any.
     capacity: Rate,
     best: Rate,
-    /// The level at which the buffer ran empty last.
+    /// Level at which the buffer last ran empty.
     bad: usize,
-    /// Since when it plays without that, or since when that was forgiven.
+    /// Start of playout without an empty buffer, or the time at which the last one was forgiven.
     well: Instant,
     counted: Counted,
-    /// The number that comes next.
+    /// Next expected packet number.
     expected: u64,
-    /// Of what is in the buffer: where it begins, if it fills, and where it ends.
+    /// Buffered media: start while the buffer fills, and end.
     begin: Option<Duration>,
     end: Duration,
     step: Instant,
@@ -119,7 +119,7 @@ pub(crate) struct Player {
 }
 
 impl Player {
-    /// One with what probes for it.
+    /// Creates a player with its probe.
     pub(crate) fn new(probe: Probe, rules: Rules) -> Self {
         Self {
             probe,
@@ -145,17 +145,18 @@ impl Player {
         }
     }
 
-    /// What came.
+    /// Returns the received packets.
     pub(crate) fn received(&self) -> &[Received] {
         &self.received
     }
 
-    /// When nothing played: first until it began to, then each time the buffer was empty.
+    /// Returns the periods without playout: the initial one, then one for each time the buffer ran
+    /// empty.
     pub(crate) fn pauses(&self) -> &[Pause] {
         &self.pauses
     }
 
-    /// Asks for what is wanted now.
+    /// Requests the current level and phase.
     fn ask(&mut self, up: bool) {
         let Self { phase, level, request: Request { number, .. }, .. } = *self;
         let (play, fast) = (phase != Phase::Probing, phase == Phase::Buffering);
@@ -168,18 +169,18 @@ impl Player {
         self.step = now + STEP;
     }
 
-    /// The level that what came, or what the link carries, is enough for.
+    /// Returns the level that fits the received rate and the link's capacity.
     fn affordable(&self, now: Instant) -> usize {
         fitting(self.counted.rate(now).map_or(self.capacity, |rate| rate.min(self.capacity)))
     }
 
-    /// Nothing is left to play, or it never has been: the link is probed before anything is sent.
+    /// Probes the link when the buffer is empty, at the start too, before any media is sent.
     fn probe(&mut self) {
         self.phase = Phase::Probing;
         self.probe.ask();
     }
 
-    /// The pair has come.
+    /// Chooses a level by the packet pair's result.
     fn choose(&mut self, now: Instant, capacity: Rate) {
         self.capacity = capacity;
         self.best = self.best.max(capacity);
@@ -195,7 +196,7 @@ impl Player {
         self.ask(false);
     }
 
-    /// A level more, if nothing speaks against it.
+    /// Raises the level by one, unless losses or an earlier empty buffer at that level forbid it.
     fn climb(&mut self, now: Instant) {
         if matches!(self.phase, Phase::Playing { .. }) && !self.rules.content {
             if now.saturating_since(self.well) >= STEP * FORGIVEN && self.bad < RATES.len() {
@@ -214,7 +215,8 @@ impl Player {
         self.start_anew(now);
     }
 
-    /// A level less, if too much is lost and what comes is not enough for this one.
+    /// Lowers the level by one if the loss rate is too high and the received rate is below the
+    /// level's.
     fn judge_losses(&mut self, now: Instant) {
         if self.counted.lost == 0 || now.saturating_since(self.counted.since) <= MONITORED {
             return;
@@ -233,7 +235,7 @@ impl Player {
         self.received.push(Received { number: media.number, made: media.made, at: now });
         if media.answers == self.request.number {
             self.answered = true;
-            // Early feedback may have changed it meanwhile.
+            // Early feedback may have changed the level meanwhile.
             self.level = media.level.min(RATES.len() - 1);
         }
         self.counted.bytes += PACKET as u64;
@@ -254,7 +256,7 @@ impl Player {
         self.judge_losses(now);
     }
 
-    /// When the buffer is empty, as it stands.
+    /// Returns the time at which the buffer will be empty without further packets.
     fn empty_at(&self) -> Option<Instant> {
         match self.phase {
             Phase::Playing { since, from } => Some(since + self.end.saturating_sub(from)),
@@ -285,7 +287,7 @@ impl Application for Player {
         }
         let due = self.asked.is_none_or(|at| !self.answered && now >= at + TIMEOUT);
         if due {
-            // What does not get through is said again.
+            // A request that is not sent now is repeated.
             let _again = outlet.send(AduMeta { enqueued: now, ..AduMeta::default() }, &self.request.write());
             self.asked = Some(now);
         }

@@ -1,5 +1,6 @@
-//! Packet pairs: two packets leave back to back, and the time between them at the far end tells what the narrowest link
-//! carries. They travel beside the stream, by UDP: a paced transport would tell of its own pace.
+//! Packet pairs: two packets leave back to back, and their spacing at the far end gives the
+//! bottleneck's rate. They travel beside the stream over UDP: a paced transport would show its own
+//! pacing rate.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,20 +9,20 @@ use timeous_host::{Application, Outlet};
 
 use super::message::PACKET;
 
-/// A pair that has not come after so long is asked for again.
+/// Time after which a missing pair is requested again.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
-/// How often it is looked for something to be asked.
+/// Interval between checks for a new request of the player.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Between a player and what probes for it on the same machine.
+/// State shared by a player and its probe on the same host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Probe(Arc<Mutex<State>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// How often was asked.
+    /// Number of requests for an estimate.
     asked: u32,
-    /// What was found for the last time.
+    /// Last estimate, with the number of its request.
     found: Option<(u32, Rate)>,
 }
 
@@ -30,23 +31,23 @@ impl Probe {
         what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Asks for an estimate.
+    /// Requests an estimate.
     pub(crate) fn ask(&self) {
         self.with(|state| state.asked += 1);
     }
 
-    /// The answer to the last question, once it is there.
+    /// Returns the estimate of the last request, once available.
     pub(crate) fn answer(&self) -> Option<Rate> {
         self.with(|state| state.found.filter(|(asked, _)| *asked == state.asked).map(|(_, rate)| rate))
     }
 
-    /// Answers the last question, in place of a pair.
+    /// Sets the estimate of the last request, in place of a pair.
     #[cfg(test)]
     pub(super) fn found(&self, rate: Rate) {
         self.with(|state| state.found = Some((state.asked, rate)));
     }
 
-    /// The question that has no answer yet.
+    /// Returns the number of the unanswered request.
     fn open(&self) -> Option<u32> {
         self.with(|state| {
             let answered = state.found.is_some_and(|(asked, _)| asked == state.asked);
@@ -55,20 +56,20 @@ impl Probe {
     }
 }
 
-/// At the player: asks for pairs, and looks at how far apart they come.
+/// Player's end: requests pairs, and measures their spacing.
 #[derive(Debug)]
 pub(crate) struct Asking {
     probe: Probe,
-    /// Each pair has a number of its own, since one that was thought lost may come yet.
+    /// Number of the last pair; each has its own, since a pair thought lost may still arrive.
     pair: u32,
-    /// For which question, and when, the last pair was asked for.
+    /// Request and time of the last pair.
     last: Option<(u32, Instant)>,
     first: Option<Instant>,
     next: Instant,
 }
 
 impl Asking {
-    /// For a player.
+    /// Creates the player's end.
     pub(crate) fn new(probe: Probe) -> Self {
         Self { probe, pair: 0, last: None, first: None, next: Instant::ZERO }
     }
@@ -82,7 +83,7 @@ impl Application for Asking {
         if !waits {
             self.pair += 1;
             (self.last, self.first) = (Some((question, now)), None);
-            // What does not get through is asked for again.
+            // A request that is not sent now is repeated.
             let _again = outlet.send(AduMeta { enqueued: now, ..AduMeta::default() }, &self.pair.to_be_bytes());
         }
     }
@@ -105,7 +106,7 @@ impl Application for Asking {
     }
 }
 
-/// At the streamer: answers with pairs.
+/// Streamer's end: answers each request with a pair.
 #[derive(Debug, Default)]
 pub(crate) struct Answering {
     asked: Vec<[u8; 4]>,

@@ -1,4 +1,5 @@
-//! The streamer: makes packets of media at the rate that its player asks for, or that early feedback advises.
+//! Streamer: sends media packets at the rate that its player requests, or that early feedback
+//! advises.
 
 use std::collections::VecDeque;
 
@@ -9,42 +10,42 @@ use timeous_host::{Application, Outlet};
 use super::message::{Media, Pieces, REQUEST, Request};
 use super::{HASTE, RATES, interval};
 
-/// So many packets wait at most to be sent; what comes beyond is given up, since nobody waits in a call.
+/// Send buffer, in packets; further packets are dropped, as a live call does not wait.
 pub(crate) const BUFFER: usize = 64;
-/// Each so manieth packet is marked: on it the others depend.
+/// Every n-th packet is marked: the others depend on it.
 pub(crate) const MARKED: u64 = 12;
 
-/// A packet that was made.
+/// Packet that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) at: Instant,
     pub(crate) level: usize,
     pub(crate) marked: bool,
-    /// Why it never left the host.
+    /// Reason why it never left the host, if so.
     pub(crate) gone: Option<Gone>,
 }
 
-/// Why a packet never left its host.
+/// Reason why a packet never left its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// It found the send buffer full.
+    /// Full send buffer.
     Full,
-    /// Late choice gave it up.
+    /// Drop by late choice.
     Choice,
 }
 
-/// Who changed the rate.
+/// Cause of a rate change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The player asked for it.
+    /// Request of the player.
     Player,
-    /// Early feedback told of a queue.
+    /// Early feedback about a queue.
     Queue,
-    /// Early feedback told of room.
+    /// Early feedback about spare capacity.
     Room,
 }
 
-/// A change of the rate.
+/// Change of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switch {
     pub(crate) at: Instant,
@@ -52,39 +53,40 @@ pub(crate) struct Switch {
     pub(crate) by: By,
 }
 
-/// The streamer.
+/// Streamer of live media.
 #[derive(Debug)]
 pub(crate) struct Server {
     until: Instant,
     pieces: Pieces,
     request: Request,
-    /// Its level, and how it follows early feedback: as a source with a few rates does.
+    /// Level, and its adaptation to early feedback as in a source with a few rates.
     ladder: Ladder,
-    /// When the next packet is due, while it sends.
+    /// Time of the next packet, while it sends.
     next: Option<Instant>,
-    /// Where in the media it is.
+    /// Position in the media.
     media: Duration,
     made: Vec<Made>,
-    /// Which of them the transport took, by its own numbers.
+    /// Indices in `made` of the packets that the transport accepted, in the transport's order.
     taken: Vec<usize>,
     switches: Vec<Switch>,
-    /// What it was advised and has not followed yet.
+    /// Advice of early feedback that it has not followed yet.
     advised: Option<Advice>,
-    /// The rate that it has said last.
+    /// Rate announced last.
     said: Rate,
     finished: bool,
     packet: Vec<u8>,
-    /// Whether it sends while the link is probed, too.
+    /// Whether it sends while the link is probed.
     sends_on: bool,
-    /// Whether what is under way has its place in the send buffer, too, and how much has its fate.
+    /// Whether packets in flight occupy the send buffer, and the number of packets whose fate is
+    /// known.
     counts_flight: bool,
     settled: usize,
-    /// What it has made and not handed over, where the oldest goes first.
+    /// Packets made and not handed over, oldest first, for [`shifted`](Self::shifted).
     behind: Option<VecDeque<Vec<u8>>>,
 }
 
 impl Server {
-    /// One that ends at `until`.
+    /// Creates a streamer that ends at `until`.
     pub(crate) fn new(until: Instant) -> Self {
         Self {
             until,
@@ -107,30 +109,31 @@ impl Server {
         }
     }
 
-    /// Sends while its player probes the link, too.
+    /// Sets whether it sends while its player probes the link.
     pub(crate) fn sending_on(mut self, on: bool) -> Self {
         self.sends_on = on;
         self
     }
 
-    /// What is under way has its place in the send buffer, as in TCP's.
+    /// Sets whether packets in flight occupy the send buffer, as with TCP.
     pub(crate) fn counting_flight(mut self, counts: bool) -> Self {
         self.counts_flight = counts;
         self
     }
 
-    /// What finds the send buffer full takes the place of what comes next, and so on.
+    /// Sets whether packets that find the send buffer full are sent later, in place of their
+    /// successors.
     pub(crate) fn shifted(mut self, shifted: bool) -> Self {
         self.behind = shifted.then(VecDeque::new);
         self
     }
 
-    /// What it has made, by number.
+    /// Returns the packets made, by number.
     pub(crate) fn made(&self) -> &[Made] {
         &self.made
     }
 
-    /// How its rate changed.
+    /// Returns the rate changes.
     pub(crate) fn switches(&self) -> &[Switch] {
         &self.switches
     }
@@ -146,7 +149,7 @@ impl Server {
         }
     }
 
-    /// What it sends.
+    /// Returns the sending rate.
     fn rate(&self) -> Rate {
         match (self.request.play, self.request.fast) {
             (false, _) => Rate::ZERO,

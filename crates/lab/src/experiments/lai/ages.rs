@@ -1,4 +1,4 @@
-//! Data age (Lai & Kohler §4.2, figures 9 and 10): how old packets are when they leave, and when they arrive.
+//! Data age (Lai & Kohler §4.2, figures 9 and 10): age of packets at departure and on arrival.
 
 use serde_json::json;
 use timeous::core::{Duration, Instant};
@@ -8,62 +8,62 @@ use super::setup::{self, Transport, WARM_UP};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series, cumulative};
 
-/// A packet's way, by one clock, counted from the beginning of its run.
+/// Timestamps of a packet by one clock, counted from the start of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Journey {
-    /// When the application sent it.
+    /// Time at which the application sent it.
     pub(crate) sent: Instant,
-    /// When it first came to the link, if it did.
+    /// First arrival at the link, if any.
     pub(crate) on_wire: Option<Instant>,
-    /// When the receiving application had it, if it came.
+    /// Delivery to the receiving application, if any.
     pub(crate) arrived: Option<Instant>,
 }
 
-/// What passed the link of one flow.
+/// Packets of one flow at the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// Packets that came to it.
+    /// Packets that arrived at the link.
     pub(crate) packets: u64,
-    /// Those for which it had no room.
+    /// Packets dropped by its full queue.
     pub(crate) dropped: u64,
 }
 
 impl Passed {
-    /// Both together.
+    /// Returns the sum of both.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { packets: self.packets + other.packets, dropped: self.dropped + other.dropped }
     }
 
-    /// The share that was dropped, in per cent.
+    /// Returns the share of dropped packets, in percent.
     pub(crate) fn loss(self) -> f64 {
         100.0 * self.dropped as f64 / self.packets.max(1) as f64
     }
 }
 
-/// A flow that was looked at.
+/// Measured flow.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Flow {
-    /// What carried it.
+    /// Transport of the flow.
     pub(crate) transport: Transport,
-    /// Its packets.
+    /// Packets of the flow.
     pub(crate) journeys: Vec<Journey>,
     /// Packets at the link.
     pub(crate) link: Passed,
 }
 
-/// Delays of a flow in milliseconds, sorted.
+/// Delays of a transport's packets in milliseconds, sorted.
 struct Delays {
     transport: Transport,
     sent: usize,
     in_sender: Vec<f64>,
     end_to_end: Vec<f64>,
-    /// From the link on.
+    /// Delay from arrival at the link to delivery.
     under_way: Vec<f64>,
     link: Passed,
 }
 
 impl Delays {
-    /// Those of all flows over a transport.
+    /// Collects the delays of all flows of a transport.
     fn new(transport: Transport, flows: &[Flow]) -> Self {
         let flows = || flows.iter().filter(|flow| flow.transport == transport);
         let counted =
@@ -88,7 +88,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
 }
 
-/// By nearest rank; not a number of nothing.
+/// Returns a percentile by nearest rank; NaN without values.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
@@ -98,8 +98,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// What the paper's figures 9 and 10 say, beside what was found with each seed. `choices` are those of the form that was
-/// run.
+/// Compares the paper's figures 9 and 10 with the results of each seed. `choices` are those of the
+/// form that was run.
 ///
 /// # Errors
 /// [`LabError::Plot`] if nothing arrived.
@@ -120,7 +120,7 @@ pub(crate) fn findings(seeds: &[Vec<Flow>], choices: Vec<Choice>) -> Result<Find
     })
 }
 
-/// The delays over UDP, TCP and Timeous.
+/// Returns the delays over UDP, TCP and Timeous.
 fn delays(flows: &[Flow]) -> Result<[Delays; 3], LabError> {
     let all = Transport::ALL.map(|transport| Delays::new(transport, flows));
     match all.iter().all(|delays| delays.sent > 0) {
@@ -172,7 +172,7 @@ fn claims([udp, tcp, timeous]: &[Delays; 3]) -> Vec<Claim> {
     ]
 }
 
-/// Why the aim is where it is, and what the table alone does not show.
+/// Returns notes: the reason for the aim, and facts that the table does not show.
 fn notes([udp, tcp, timeous]: &[Delays; 3]) -> Vec<String> {
     let (p99, full) = (percentile(&timeous.under_way, 99), percentile(&udp.end_to_end, 50));
     let share = |delays: &Delays| 100.0 * delays.end_to_end.len() as f64 / udp.sent.max(1) as f64;
@@ -226,10 +226,10 @@ fn in_sender(all: &[Delays]) -> Table {
 }
 
 fn figure(title: &str, all: &[Delays], of: impl Fn(&Delays) -> &Vec<f64>) -> Result<Figure, LabError> {
-    // A long tail would press the rest against the left side: the plot ends where most of it is over.
+    // The plot ends at the 95th percentile: a long tail would compress the rest.
     let end = all.iter().map(|delays| percentile(of(delays), 95)).fold(0.0, f64::max);
     let line = |delays: &Delays| {
-        // Of thousands of steps a drawing shows some hundred.
+        // A drawing shows a few hundred of thousands of steps.
         let values = of(delays);
         let steps = cumulative(values);
         let every = 2 * (values.len() / 250).max(1);
@@ -240,7 +240,7 @@ fn figure(title: &str, all: &[Delays], of: impl Fn(&Delays) -> &Vec<f64>) -> Res
     Ok(Figure::new(lines.draw()?, "Cumulative; the last twentieth of the slowest flow is left out of the drawing."))
 }
 
-/// Every percentile, to the microsecond.
+/// Returns every percentile, rounded to the microsecond.
 fn data(delays: &Delays) -> serde_json::Value {
     let rounded = |values: &[f64]| {
         let percentiles = (0..=100).map(|percent| percentile(values, percent));

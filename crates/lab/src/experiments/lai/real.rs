@@ -1,4 +1,5 @@
-//! Both experiments on this machine's kernel: namespaces, the emulated link, kernel TCP and UDP, and the engine.
+//! Both experiments on this machine's kernel: network namespaces, the emulated link, kernel TCP and
+//! UDP, and the engine.
 
 mod bed;
 mod sockets;
@@ -21,16 +22,16 @@ use bed::Bed;
 use streams::{Log, PORT, Plan};
 use wire::{Seen, Wanted};
 
-/// How long each flow of §4.2 lasts, as in virtual time: its queue breathes in tens of seconds.
+/// Duration of each flow of §4.2, as in virtual time: its queue oscillates over tens of seconds.
 const AGES_LAST: Duration = Duration::from_secs(190);
-/// How long each flow of §4.3 lasts.
+/// Duration of each flow of §4.3.
 const SHARES_LAST: Duration = Duration::from_secs(40);
-/// The flow beside it has the link for itself for so long, and up to as much again as the seed says.
+/// Head start of the competing flow; the seed adds up to as much again.
 const ALONE: Duration = Duration::from_secs(1);
-/// The port of the flow beside the one that is looked at.
+/// Port of the competing flow.
 const OTHER_PORT: u16 = 6_001;
 
-/// What is only so for real.
+/// Returns the choices that apply to real kernels only.
 pub(crate) fn choices(lasting: Duration) -> Vec<Choice> {
     vec![
         Choice::ours("machines", "network namespaces of one", "one clock for all, and no other traffic"),
@@ -53,7 +54,7 @@ pub(crate) fn choices(lasting: Duration) -> Vec<Choice> {
     ]
 }
 
-/// How long the flows of §4.2 last here.
+/// Returns the choices of §4.2 on real kernels.
 pub(crate) fn ages_choices() -> Vec<Choice> {
     let by_seed = Choice::ours(
         "by seed",
@@ -63,22 +64,22 @@ pub(crate) fn ages_choices() -> Vec<Choice> {
     setup::shared_choices().into_iter().chain(choices(AGES_LAST)).chain([by_seed]).collect()
 }
 
-/// How long the flows of §4.3 last here.
+/// Returns the choices of §4.3 on real kernels.
 pub(crate) fn shares_choices() -> Vec<Choice> {
     choices(SHARES_LAST)
 }
 
-/// What was seen of one stream, and when it began.
+/// Observations of one stream, and its start.
 struct Trial {
     begin: Instant,
     log: Log,
     seen: Seen,
 }
 
-/// The flows of §4.2, for each seed: each transport beside one long TCP flow.
+/// Runs the flows of §4.2 for each seed: each transport beside one long TCP flow.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, LabError> {
     let choice = || Box::new(Age::new(setup::AGE)) as Box<dyn LateChoice>;
     let plan = Plan { interval: setup::INTERVAL, lasting: AGES_LAST, choice: Arc::new(choice) };
@@ -89,10 +90,10 @@ pub(crate) fn ages(run: &Run<'_>) -> Result<Vec<Vec<Flow>>, LabError> {
     Ok(flows.chunks(Transport::ALL.len()).map(<[Flow]>::to_vec).collect())
 }
 
-/// The flows of §4.3: each transport alone, at each interval.
+/// Runs the flows of §4.3: each transport alone, at each interval.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(crate) fn shares(run: &Run<'_>) -> Result<Vec<Share>, LabError> {
     let choice = || Box::new(Frames::new(QueueLimit::Packets(setup::KEPT))) as Box<dyn LateChoice>;
     let plan = |interval| Plan { interval, lasting: SHARES_LAST, choice: Arc::new(choice) };
@@ -103,14 +104,14 @@ pub(crate) fn shares(run: &Run<'_>) -> Result<Vec<Share>, LabError> {
     Ok(wishes.iter().zip(found).map(share).collect())
 }
 
-/// A stream that is to be looked at.
+/// Stream to measure.
 struct Wish {
     seed: u64,
     transport: Transport,
     plan: Plan,
 }
 
-/// All trials at the same time, each over a link of its own.
+/// Runs all trials at the same time, each over a link of its own.
 fn all(run: &Run<'_>, wishes: &[Wish], beside_tcp: bool) -> Result<Vec<Trial>, LabError> {
     let lasting = wishes.iter().map(|wish| wish.plan.lasting).max().unwrap_or_default();
     let what = format!("{} flows at once, for {:.0} s", wishes.len(), lasting.as_secs_f64());

@@ -1,8 +1,8 @@
-//! Several seeds: what each shows becomes one claim, judged by the median seed, with the spread beside it.
+//! Claims over several seeds: each is judged by the median seed, and shown with the spread.
 
 use crate::experiment::Claim;
 
-/// One claim of each kind. All seeds make the same claims in the same order.
+/// Merges the claims of all seeds, which are the same in the same order, into one of each kind.
 pub(super) fn over_seeds(of_seeds: Vec<Vec<Claim>>) -> Vec<Claim> {
     let kinds = of_seeds.first().map_or(0, Vec::len);
     let of_kind = |kind: usize| of_seeds.iter().filter_map(|claims| claims.get(kind)).cloned().collect();

@@ -1,4 +1,4 @@
-//! The link and the streams of Lai & Kohler §4.2 and §4.3, the same in virtual and in real time.
+//! Link and streams of Lai & Kohler §4.2 and §4.3, the same in virtual and in real time.
 
 use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
@@ -6,23 +6,23 @@ use timeous_net::link::Jitter;
 
 use crate::experiment::Choice;
 
-/// What carries the stream that is looked at.
+/// Transport of the measured stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Transport {
-    /// Reliable and in order.
+    /// Reliable in-order delivery.
     Tcp,
-    /// Without congestion control.
+    /// No congestion control.
     Udp,
-    /// DCCP out of a packet ring.
+    /// DCCP from a packet ring.
     Timeous,
 }
 
 impl Transport {
-    /// All of them, in the paper's order.
+    /// All transports, in the paper's order.
     pub(crate) const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Timeous];
 
-    /// For people.
+    /// Returns the name for output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -32,36 +32,37 @@ impl Transport {
     }
 }
 
-/// The link's rate: 50 kB/s (§4.2).
+/// Rate of the link: 50 kB/s (§4.2).
 pub(crate) const RATE: Rate = Rate::from_bps(400_000);
-/// What the token bucket lets through at once: a packet, and what has come meanwhile.
+/// Size of the token bucket, in bytes: one packet, and the tokens that accrue meanwhile.
 pub(crate) const BURST: u64 = 3_000;
-/// How many packets wait at the bucket.
+/// Queue of the token bucket, in packets.
 pub(crate) const QUEUE: usize = 20;
-/// Of the wire, each way.
+/// One-way delay of the link.
 pub(crate) const DELAY: Duration = Duration::from_millis(5);
-/// The way to the link where another flow shares it: a packet comes early or late by at most half of its time there.
+/// Returns the access link where another flow shares the link: its jitter is up to half a packet's
+/// transmission time.
 pub(crate) fn access() -> LinkConfig {
     let spread = RATE.time_for(SIZE as u64) / 2;
     LinkConfig { delay: spread, jitter: Jitter { spread, ..Jitter::default() }, ..LinkConfig::default() }
 }
-/// A packet's payload: 1500 bytes without the headers (§4.2).
+/// Payload of a packet in bytes: 1500 without the headers (§4.2).
 pub(crate) const SIZE: usize = 1_460;
-/// From packet to packet in §4.2.
+/// Packet interval in §4.2.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(30);
-/// What is older is dead: three intervals (§4.2).
+/// Age after which data is useless: three intervals (§4.2).
 pub(crate) const AGE: Duration = Duration::from_millis(90);
-/// From packet to packet in §4.3.
+/// Packet intervals in §4.3.
 pub(crate) const FRAME_INTERVALS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(20), Duration::from_millis(25)];
-/// One packet in so many is an I-frame (§4.3).
+/// Every n-th packet is an I-frame (§4.3).
 pub(crate) const I_FRAME_EVERY: u64 = 10;
-/// B- and P-frames go when more than this many packets are queued (§4.3: at three or more).
+/// Queued packets beyond which B- and P-frames are dropped (§4.3: at three or more).
 pub(crate) const KEPT: usize = 2;
-/// What happens before is not counted: the flows have to find their shares first.
+/// Uncounted start, in which the flows converge to their shares.
 pub(crate) const WARM_UP: Duration = Duration::from_secs(10);
 
-/// What is chosen where two flows share the link.
+/// Returns the choices where two flows share the link.
 pub(super) fn shared_choices() -> Vec<Choice> {
     vec![Choice::ours(
         "way to the link",
@@ -71,7 +72,7 @@ pub(super) fn shared_choices() -> Vec<Choice> {
     )]
 }
 
-/// What both experiments have chosen.
+/// Returns the choices of both experiments.
 pub(super) fn choices() -> Vec<Choice> {
     let number = |n: &dyn ToString, unit: &str| format!("{} {unit}", n.to_string());
     vec![

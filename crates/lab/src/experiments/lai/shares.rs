@@ -1,4 +1,4 @@
-//! Late data choice (Lai & Kohler §4.3, table 1): how many of the frames that arrive are I-frames.
+//! Late data choice (Lai & Kohler §4.3, table 1): share of I-frames among the frames that arrive.
 
 use serde_json::json;
 use timeous::core::Duration;
@@ -9,12 +9,12 @@ use super::setup::{self, FRAME_INTERVALS, I_FRAME_EVERY, RATE, Transport};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
-/// What came of one flow.
+/// Results of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// What carried it.
+    /// Transport of the flow.
     pub(crate) transport: Transport,
-    /// From packet to packet.
+    /// Packet interval.
     pub(crate) interval: Duration,
     /// Frames that arrived after the warm-up.
     pub(crate) received: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// The paper's share and loss, in per cent.
+    /// Returns the paper's share and loss, in percent.
     fn reported(&self) -> (f64, f64) {
         let column = REPORTED.iter().find(|column| column.transport == self.transport);
         let row = FRAME_INTERVALS.iter().position(|&interval| interval == self.interval);
@@ -38,7 +38,7 @@ impl Share {
     }
 }
 
-/// A column of table 1: the share of I-frames and the loss, in per cent, at each interval.
+/// Column of table 1: share of I-frames and loss, in percent, at each interval.
 struct Reported {
     transport: Transport,
     share: [f64; 3],
@@ -51,17 +51,18 @@ const REPORTED: [Reported; 3] = [
     Reported { transport: Transport::Timeous, share: [23.8, 12.8, 10.1], loss: [0.7, 0.5, 0.6] },
 ];
 
-/// An IP packet of Timeous: the payload behind the headers of IP, UDP and DCCP.
+/// Bytes of a Timeous packet with its IP, UDP and DCCP headers.
 const ON_THE_WIRE: u64 = setup::SIZE as u64 + 20 + 8 + 16;
 
-/// The share if every I-frame arrives and the link is full, in per cent.
+/// Returns the share if every I-frame arrives and the link is full, in percent.
 fn most(interval: Duration) -> f64 {
     let fit = RATE.bytes_in(Duration::from_secs(1_000)) as f64 / 1e3 / ON_THE_WIRE as f64;
     let offered = 1.0 / interval.as_secs_f64();
     (100.0 * offered / I_FRAME_EVERY as f64 / fit).min(100.0)
 }
 
-/// What the paper's table 1 says, beside what was found with each seed. `choices` are those of the form that was run.
+/// Compares the paper's table 1 with the results of each seed. `choices` are those of the form that
+/// was run.
 ///
 /// # Errors
 /// [`LabError::Plot`] if the figure cannot be drawn.
@@ -99,7 +100,7 @@ pub(crate) fn findings(seeds: &[Vec<Share>], choices: Vec<Choice>) -> Result<Fin
     })
 }
 
-/// What came of all seeds together, in the order of the table.
+/// Returns the results summed over all seeds, in the order of the table.
 fn pooled(seeds: &[Vec<Share>]) -> Vec<Share> {
     let flows =
         FRAME_INTERVALS.into_iter().flat_map(|interval| REPORTED.map(|reported| (reported.transport, interval)));

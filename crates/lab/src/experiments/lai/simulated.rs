@@ -1,5 +1,5 @@
-//! Both experiments in virtual time: the flow that is looked at and the one beside it, each between machines of its
-//! own, over one link.
+//! Both experiments in virtual time: the measured flow and the competing one, each between hosts of
+//! its own, over one link.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,26 +22,27 @@ use super::setup::{self, Transport, WARM_UP};
 use super::shares::Share;
 use crate::experiment::{Choice, Run};
 
-/// How long a flow of §4.2 is looked at, the warm-up included: its queue breathes in tens of seconds.
+/// Duration of a flow of §4.2, the warm-up included: its queue oscillates over tens of seconds.
 const AGES_LAST: Duration = Duration::from_secs(190);
-/// How long a flow of §4.3 is.
+/// Duration of a flow of §4.3, the warm-up included.
 const SHARES_LAST: Duration = Duration::from_secs(70);
-/// It goes on for so long after that, so that the last packets that count meet what those before them met.
+/// Time for which it continues afterwards, so that the last counted packets meet the same
+/// conditions as those before.
 const AFTER: Duration = Duration::from_secs(20);
-/// The flow beside it has the link for itself for so long, and up to as much again as the seed says.
+/// Head start of the competing flow; the seed adds up to as much again.
 const ALONE: Duration = Duration::from_secs(1);
-/// TCP's send buffer, as Linux tunes it (`tcp_wmem` of the paper's kernel).
+/// Send buffer of TCP, as Linux tunes it (`tcp_wmem` of the paper's kernel).
 const BUFFER: SendBuffer = SendBuffer::Tuned { least: 16 << 10, most: 128 << 10 };
-/// Where a flow comes from and goes to.
+/// Source and destination ports of a flow.
 const FROM: u16 = 9_000;
 const TO: u16 = 6_000;
 
-/// What is only so in virtual time, for §4.2.
+/// Returns the choices of §4.2 in virtual time.
 pub(crate) fn ages_choices() -> Vec<Choice> {
     [setup::shared_choices(), choices(AGES_LAST)].concat()
 }
 
-/// What is only so in virtual time, for §4.3.
+/// Returns the choices of §4.3 in virtual time.
 pub(crate) fn shares_choices() -> Vec<Choice> {
     choices(SHARES_LAST)
 }
@@ -82,7 +83,7 @@ fn choices(lasting: Duration) -> Vec<Choice> {
     ]
 }
 
-/// The flows of §4.2, for each seed: each transport beside one long TCP flow.
+/// Runs the flows of §4.2 for each seed: each transport beside one long TCP flow.
 pub(crate) fn ages(run: &Run<'_>) -> Vec<Vec<Flow>> {
     let trial = |seed, transport| Trial {
         seed,
@@ -95,7 +96,7 @@ pub(crate) fn ages(run: &Run<'_>) -> Vec<Vec<Flow>> {
     by_seed(run, trials(run, &[setup::INTERVAL], |seed, transport, _| trial(seed, transport)), Trial::flow)
 }
 
-/// The flows of §4.3, for each seed: each transport alone, at each interval.
+/// Runs the flows of §4.3 for each seed: each transport alone, at each interval.
 pub(crate) fn shares(run: &Run<'_>) -> Vec<Vec<Share>> {
     let trial = |seed, transport, interval| Trial {
         seed,
@@ -122,7 +123,7 @@ fn by_seed<T: Send>(run: &Run<'_>, trials: Vec<Trial>, work: impl Fn(&Trial) -> 
     (0..run.seeds).map(|_| results.by_ref().take(each).collect()).collect()
 }
 
-/// One flow over the link.
+/// Parameters of a trial: one flow over the link.
 #[derive(Clone, Debug)]
 struct Trial {
     seed: u64,
@@ -133,14 +134,14 @@ struct Trial {
     choice: fn() -> Box<dyn LateChoice>,
 }
 
-/// The agents of a flow, at both ends.
+/// Agents of a flow, at both ends.
 enum Ends {
     Udp(Handle<Udp>, Handle<Udp>),
     Tcp(Handle<Tcp>, Handle<Tcp>),
     Timeous(Handle<Dccp>, Handle<Dccp>),
 }
 
-/// What came of a trial.
+/// Outcome of a trial.
 struct Outcome {
     begin: Instant,
     journal: Journal,
@@ -192,7 +193,7 @@ impl Trial {
         Outcome { begin, journal, arrived, link }
     }
 
-    /// The stream, as its application makes it.
+    /// Returns the application that makes the stream.
     fn source(&self, begin: Instant, on_full: OnFull, rng: &mut Rng) -> Cbr {
         let first = rng.below(setup::I_FRAME_EVERY);
         let describe = move |n: u64| AduMeta {
@@ -203,7 +204,7 @@ impl Trial {
         Cbr::new(self.interval, setup::SIZE, on_full).starting_at(begin).describing(describe)
     }
 
-    /// Both ends of the stream: opened at the beginning, so that it begins in time.
+    /// Opens both ends of the stream early, so that the stream begins in time.
     fn connect(&self, network: &mut Network<Machine>, net: &Dumbbell, begin: Instant, rng: &mut Rng) -> Ends {
         match self.transport {
             Transport::Udp => {
@@ -235,8 +236,8 @@ impl Trial {
     }
 }
 
-/// Two pairs of machines around the link: one for the flow that is looked at, one for the flow beside it. `access` lies
-/// between each sender and the link.
+/// Builds two pairs of hosts around the link: for the measured flow and the competing one. `access`
+/// is the link between each sender and the shared link.
 fn lay_out(network: &mut Network<Machine>, access: &LinkConfig) -> Dumbbell {
     let forward = LinkConfig {
         capacity: Capacity::Fixed(setup::RATE),
@@ -262,12 +263,12 @@ fn lay_out(network: &mut Network<Machine>, access: &LinkConfig) -> Dumbbell {
     Dumbbell { left, right, routers, bottleneck, access: links }
 }
 
-/// The port at the right of a pair.
+/// Returns the address of the right host of a pair.
 fn address(pair: u8) -> SocketAddr {
     (Ipv4Addr::new(10, 0, 2, pair + 1), TO).into()
 }
 
-/// Puts an agent on a machine, under a Congestion Manager of its own.
+/// Adds an agent to a host, under a Congestion Manager of its own.
 fn add<A: Agent>(network: &mut Network<Machine>, node: NodeId, port: u16, agent: A) -> Handle<A> {
     network.with_host(node, |_, machine| {
         let own = machine.add_manager(Kind::NewReno);
@@ -275,7 +276,7 @@ fn add<A: Agent>(network: &mut Network<Machine>, node: NodeId, port: u16, agent:
     })
 }
 
-/// A TCP connection between a pair of machines.
+/// Opens a TCP connection between a pair of hosts.
 fn connect_tcp(
     network: &mut Network<Machine>,
     net: &Dumbbell,
@@ -291,7 +292,7 @@ fn connect_tcp(
     (add(network, net.left[usize::from(pair)], FROM, caller), listener)
 }
 
-/// What the sender wrote down, and when each of its packets arrived.
+/// Returns the sender's journal, and the arrival time of each of its packets.
 fn logs(network: &Network<Machine>, net: &Dumbbell, ends: &Ends) -> (Journal, Vec<Option<Instant>>) {
     let (left, right) = (network.host(net.left[0]), network.host(net.right[0]));
     let datagrams =
@@ -311,7 +312,7 @@ fn logs(network: &Network<Machine>, net: &Dumbbell, ends: &Ends) -> (Journal, Ve
     }
 }
 
-/// The packets of the flow that came to the link within a time, and those that it dropped.
+/// Counts the flow's packets that arrived at the link within a time, and those that it dropped.
 fn passed(network: &Network<Machine>, net: &Dumbbell, within: std::ops::Range<Instant>) -> Passed {
     let mut passed = Passed::default();
     let mut own = BTreeSet::new();

@@ -14,19 +14,20 @@ use super::setup::{BYTES, DELAY, LAYERS, LOSS, PACKETS, QUEUE, RATES, SECONDS, S
 use super::trial::{Sender, Trial, Viewed};
 use crate::experiment::{Choice, Findings, LabError, Run};
 
-/// What is compared with plain TCP.
+/// Senders compared with plain TCP.
 const LATE: [Way; 2] = [Way::Ring, Way::Late];
-/// Room for a stream of twenty seconds.
+/// Slots of the ring, for a stream of twenty seconds.
 const SLOTS: u32 = 4_096;
-/// IP's and TCP's headers with timestamps.
+/// Bytes of IP's and TCP's headers with timestamps.
 const HEADERS: usize = 52;
-/// What the link sees of each.
+/// Bytes of a packet on the link.
 const PACKET: usize = record::sealed_len(SIZE) + HEADERS;
 
-/// Runs all streams, and makes findings of those of each congestion control and kind of late choice, beside plain TCP.
+/// Runs all streams; returns findings for each congestion control and kind of late choice, beside
+/// plain TCP.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(crate) fn run(
     run: &Run<'_>,
     start_ups: &[Duration],
@@ -120,7 +121,7 @@ fn plan(control: Control, way: Way, trial: &Trial) -> Plan {
     }
 }
 
-/// A second of each layer at once, lowest first.
+/// Returns the offered packets: each second a second of all layers at once, lowest first.
 fn offers(latency: Duration) -> Arc<[Offer]> {
     let of_second = |second: u64| {
         (0..LAYERS).flat_map(move |layer| {

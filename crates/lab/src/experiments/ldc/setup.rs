@@ -1,4 +1,4 @@
-//! What the paper says of its setup, and what we chose where it says nothing.
+//! Parameters of the paper's setup, and our choices where the paper gives none.
 
 use timeous::core::{Duration, Rate};
 
@@ -8,26 +8,26 @@ use crate::experiment::Choice;
 pub(crate) const RATES: [Rate; 3] = [Rate::from_kbps(1_024), Rate::from_kbps(512), Rate::from_kbps(256)];
 pub(crate) const LOSS: f64 = 0.05;
 pub(crate) const LAYERS: usize = 8;
-/// How long the stream is.
+/// Length of the stream in seconds.
 pub(crate) const SECONDS: u64 = 60;
-/// Packets of a layer in a second, and bytes of each: 128 kbit.
+/// Packets of a layer per second, and bytes of each: 128 kbit.
 pub(crate) const PACKETS: usize = 12;
 pub(crate) const SIZE: usize = 1_333;
-/// A layer's second.
+/// Bytes of one second of a layer.
 pub(crate) const BYTES: u64 = (PACKETS * SIZE) as u64;
-/// Each way.
+/// One-way delay.
 pub(crate) const DELAY: Duration = Duration::from_millis(10);
-/// Packets that wait at the link.
+/// Queue of the link, in packets.
 pub(crate) const QUEUE: usize = 20;
-/// From the arrival of the first packet to its playout.
+/// Time from the arrival of the first packet to its playout.
 pub(crate) const START_UPS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(20)];
 
-/// How long a packet of so many bytes is under way over the idle link: the first one is.
+/// Returns the delay of the first packet, of `bytes` bytes, over the idle link.
 pub(crate) fn first_way(rate: Rate, bytes: usize) -> Duration {
     DELAY + rate.time_for(bytes as u64)
 }
 
-/// All of it.
+/// Returns all choices.
 pub(crate) fn choices() -> Vec<Choice> {
     vec![
         Choice::paper("stream", "8 layers of 128 kbit/s, a second of each at once, lowest first, for 60 s", "§6"),

@@ -1,4 +1,4 @@
-//! The layered stream: a second of each layer at once, lowest first.
+//! Layered stream: a second of each layer at once, lowest first.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,11 @@ use timeous_host::{Application, Outlet, Refused};
 
 use super::setup::{LAYERS, PACKETS, SECONDS, SIZE};
 
-/// Live video: what cannot be handed over waits here, as the blocked writer's does.
+/// Live video source: packets that cannot be handed over wait here, as in a program blocked in a
+/// write.
 pub(super) struct Layered {
     begin: Instant,
-    /// How long each second's data are of use after they were made.
+    /// Useful life of each second's data after it was made.
     latency: Duration,
     next: u64,
     waiting: VecDeque<AduMeta>,

@@ -1,4 +1,4 @@
-//! One stream over the link, and when each of its packets arrived.
+//! Trial: one stream over the link, and the arrival time of each of its packets.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -14,27 +14,27 @@ use timeous_tcp::{Config, EcnMode};
 use super::setup::{BYTES, DELAY, LAYERS, LOSS, QUEUE, SECONDS, SIZE, first_way};
 use super::source::Layered;
 
-/// Who sends.
+/// Sender of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Sender {
-    /// A socket's send buffer.
+    /// Send buffer of a socket.
     Plain,
-    /// The packet ring, with late choice.
+    /// Packet ring with late choice.
     LateChoice,
 }
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     pub(crate) sender: Sender,
     pub(crate) rate: Rate,
-    /// From the arrival of the first packet to its playout.
+    /// Time from the arrival of the first packet to its playout.
     pub(crate) start_up: Duration,
     pub(crate) seed: u64,
 }
 
-/// What came of it within the 60 s, and until the last playout.
+/// Outcome of a trial, within the 60 s and until the last playout.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct Viewed {
     pub(crate) sender: Sender,
@@ -43,13 +43,13 @@ pub(crate) struct Viewed {
     pub(crate) seed: u64,
     /// Bytes that arrived in the 60 s.
     pub(crate) received: u64,
-    /// Bytes that arrived until the last playout, and those of them that were in time.
+    /// Bytes that arrived until the last playout, and bytes among them that were in time.
     pub(crate) arrived: u64,
     pub(crate) in_time: u64,
-    /// For each layer, the share of its bytes that were in time.
+    /// Share of each layer's bytes that were in time.
     pub(crate) layers: [f64; LAYERS],
-    /// For each packet, the second of the stream that it is of, and how late it came for its playout in seconds; early is
-    /// negative.
+    /// For each packet, its second of the stream, and its lateness for playout in seconds; negative
+    /// if early.
     #[serde(skip)]
     pub(crate) lateness: Vec<(u64, f64)>,
 }
@@ -57,9 +57,9 @@ pub(crate) struct Viewed {
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const PORT: u16 = 6_000;
-/// IP's and TCP's, without options.
+/// Bytes of IP's and TCP's headers, without options.
 const HEADERS: usize = 40;
-/// The stream begins when the connection is surely open.
+/// Start of the stream: its connection is open by then.
 const BEGIN: Duration = Duration::from_secs(5);
 
 /// Runs a trial.
@@ -130,7 +130,8 @@ fn view(trial: &Trial, begin: Instant, journal: &Journal, arrivals: &Arrivals) -
     viewed
 }
 
-/// When each ADU that left has arrived whole, by number: the stream holds them in the order of their numbers.
+/// Returns number and complete arrival of each ADU that left: the byte stream holds them in the
+/// order of their numbers.
 fn of_those_that_left(journal: &Journal, arrivals: &Arrivals) -> Vec<(usize, Instant)> {
     let left = journal.adus().iter().enumerate().filter(|(_, adu)| !adu.left.is_empty());
     let mut pieces = arrivals.list().iter();

@@ -1,4 +1,5 @@
-//! A middlebox on a real path: between a namespace of the sender's own and the left, a thread that meddles.
+//! Middlebox on a real path: a thread that alters packets between the sender's own namespace and
+//! the left one.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,27 +19,27 @@ use timeous_net::sim::{Host, Packet, Protocol};
 use super::super::tcp_kernel::bed::{Bed, SYSCTLS, machine};
 use crate::experiment::LabError;
 
-/// The sender's address, and the left's on the way to it.
+/// Address of the sender, and of the left namespace on the link to it.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 2);
 const MIDDLE: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
 const PREFIX: u8 = 24;
 const MTU: u16 = 1_500;
-/// Behind the middlebox, which may make one segment of two.
+/// MTU behind the middlebox, which may merge two segments into one.
 pub(super) const WIDE: u16 = 3_000;
 const TTL: u8 = 64;
-/// How often it is looked whether it is to end.
+/// Interval between checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A middlebox at work.
+/// Running middlebox.
 pub(super) struct Meddler {
-    /// Where the sender is.
+    /// Namespace of the sender.
     pub(super) host: Namespace,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<(), EmulatorError>>,
 }
 
 impl Meddler {
-    /// Puts it before the left, with a host behind it.
+    /// Puts a middlebox before the left namespace, with a host behind it.
     pub(super) fn lay(name: &str, bed: &Bed, control: &str, meddling: Meddling) -> Result<Self, LabError> {
         let host = Namespace::open_or_make(&format!("timeous-{name}-{}h", std::process::id())).map_err(machine)?;
         let open = |namespace: &Namespace, address, mtu| {
@@ -57,7 +58,7 @@ impl Meddler {
         Ok(Self { host, stop, thread })
     }
 
-    /// Takes it away.
+    /// Removes it.
     pub(super) fn end(self) -> Result<(), LabError> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the middlebox does not panic").map_err(machine)
@@ -90,14 +91,14 @@ fn carry(inner: Tun, outer: &Tun, meddling: Meddling, stop: &AtomicBool) -> Resu
             let nanos = until.saturating_since(clock::now()).as_nanos();
             let timeout = Timespec { tv_sec: 0, tv_nsec: nanos as _ };
             let wanted = |tun| PollFd::from_borrowed_fd(tun, PollFlags::IN);
-            // Interrupted or not, it is looked again.
+            // An interrupted poll is harmless: the loop checks again.
             let _ = poll(&mut [wanted(middlebox.host().tun.as_fd()), wanted(outer.as_fd())], Some(&timeout));
         }
     }
     Ok(())
 }
 
-/// The kernel behind the middlebox.
+/// Kernel behind the middlebox.
 struct Behind {
     tun: Tun,
     leaving: VecDeque<Packet>,
@@ -119,7 +120,7 @@ impl Host for Behind {
     }
 }
 
-/// A packet of TCP over IPv4; nothing else is sent here.
+/// Parses a packet of TCP over IPv4; no other packets are sent here.
 fn parse(bytes: &[u8]) -> Option<Packet> {
     let ip = Ipv4Slice::from_slice(bytes).ok().filter(|ip| ip.header().protocol() == IpNumber::TCP)?;
     let segment = ip.payload().payload;

@@ -1,4 +1,4 @@
-//! The packet ring and our own TCP, on a TUN device behind the left.
+//! Packet ring with our own TCP, on a TUN device behind the left namespace.
 
 use std::net::SocketAddrV4;
 
@@ -14,7 +14,7 @@ use super::plan::{Control, Plan};
 use super::setup::{LEAD, PATIENCE, RIGHT, Told, no_connection};
 use crate::experiment::LabError;
 
-/// Streams from behind the left.
+/// Streams from behind the left namespace.
 pub(super) fn stream(bed: &Bed, plan: &Plan) -> Result<(Instant, Told), LabError> {
     let tcp = TcpConfig { sending: Sending::LateChoice, ..TcpConfig::default() };
     let config =
@@ -31,7 +31,8 @@ pub(super) fn stream(bed: &Bed, plan: &Plan) -> Result<(Instant, Told), LabError
     Ok((begin, told))
 }
 
-/// As the kernel's: what was not under way when a loss showed is not given up by it.
+/// Returns the controller, as in the kernel: data sent after a loss was detected does not suffer
+/// from it again.
 fn controller(plan: &Plan) -> fn(u64) -> Box<dyn Controller> {
     match plan.control {
         Control::Reno => |mtu| Box::new(NewReno::new(mtu).for_streams_that_pause()),
@@ -60,7 +61,7 @@ struct Pace<'a> {
 }
 
 impl Pace<'_> {
-    /// Offers each datagram at its time, and carries packets meanwhile.
+    /// Offers each datagram at its time, and forwards packets meanwhile.
     fn run(mut self) -> Result<Told, LabError> {
         let end = self.begin + self.plan.lasting;
         let (mut next, mut told) = (0, Told::default());
@@ -82,13 +83,13 @@ impl Pace<'_> {
         }
     }
 
-    /// Offers what is due from `next` on; what comes after that.
+    /// Offers all datagrams due from index `next` on; returns the next index.
     fn offer(&mut self, mut next: usize) -> usize {
         let (now, before) = (clock::now(), next);
         let mut payload = Vec::new();
         while let Some(offer) = self.plan.offers.get(next).filter(|offer| self.begin + offer.at <= now) {
             stamp::write(AduSeq(next as u64), offer.len, &mut payload);
-            // What finds no room is not sent: that, too, is seen at the other end.
+            // Datagrams that find the ring full are not sent; the receiver shows that, too.
             let _ = self.producer.enqueue(&offer.told(self.begin, next as u64), &payload);
             next += 1;
         }

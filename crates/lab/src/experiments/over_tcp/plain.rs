@@ -1,4 +1,4 @@
-//! Plain TCP: a program that writes into a socket, and waits where that is full.
+//! Plain TCP: a program that writes into a socket, and blocks while its buffer is full.
 
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::setup::{LEAD, LOOK, PATIENCE, RIGHT, Told, sleep_until};
 use crate::experiment::LabError;
 
-/// Streams out of a namespace.
+/// Streams from a namespace.
 pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, Told), LabError> {
     let to: SocketAddr = RIGHT.parse().expect("an address and a port");
     let mut socket = connect(from, to)?;
@@ -39,13 +39,13 @@ pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, Told), L
 fn connect(from: &Namespace, to: SocketAddr) -> Result<TcpStream, LabError> {
     let socket = from.within(|| TcpStream::connect_timeout(&to, PATIENCE.into())).map_err(machine)?;
     let socket = socket.map_err(LabError::system("connect across the link"))?;
-    // Each datagram leaves as soon as it may.
+    // Each datagram leaves without Nagle's delay.
     socket.set_nodelay(true).map_err(LabError::system("set a socket"))?;
     socket.set_write_timeout(Some(LOOK.into())).map_err(LabError::system("set a socket's patience"))?;
     Ok(socket)
 }
 
-/// `false` if the time was over before all of it was taken.
+/// Writes all bytes; returns `false` if the time ran out first.
 fn write(socket: &mut TcpStream, mut bytes: &[u8], end: Instant) -> std::io::Result<bool> {
     while !bytes.is_empty() {
         if clock::now() >= end {

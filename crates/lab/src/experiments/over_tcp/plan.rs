@@ -1,4 +1,4 @@
-//! What is to be streamed, by whom, over what.
+//! Parameters of a stream: offered datagrams, sender, and link.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use timeous_host::Meddling;
 
 use super::super::tcp_kernel::bed::Links;
 
-/// Who sends.
+/// Sender of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Way {
-    /// A program that writes into the kernel's socket.
+    /// Program that writes into the kernel's socket.
     Plain,
-    /// The packet ring before the kernel's socket, whose unsent queue is kept at one packet.
+    /// Packet ring before the kernel's socket, whose unsent queue is limited to one packet.
     Ring,
-    /// The same, with late choice into the kernel's queue and its retransmissions.
+    /// `Ring`, with late choice that reaches into the kernel's queue and its retransmissions.
     Late,
-    /// The packet ring and our own TCP, on a TUN device.
+    /// Packet ring with our own TCP, on a TUN device.
     Own,
 }
 
 impl Way {
     pub(crate) const ALL: [Self; 4] = [Self::Plain, Self::Ring, Self::Late, Self::Own];
 
-    /// For people.
+    /// Returns the name for output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain TCP",
@@ -36,7 +36,7 @@ impl Way {
     }
 }
 
-/// The sender's congestion control.
+/// Congestion control of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Control {
@@ -47,7 +47,7 @@ pub(crate) enum Control {
 impl Control {
     pub(crate) const ALL: [Self; 2] = [Self::Reno, Self::Cubic];
 
-    /// As the kernel calls it.
+    /// Returns the kernel's name for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",
@@ -56,54 +56,54 @@ impl Control {
     }
 }
 
-/// A datagram that is offered.
+/// Offered datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
-    /// From the stream's beginning.
+    /// Time from the stream's start.
     pub(crate) at: Duration,
     pub(crate) len: usize,
-    /// It is of use so long after it was offered.
+    /// Useful life after it was offered.
     pub(crate) latency: Duration,
-    /// What is said of it besides.
+    /// Further metadata.
     pub(crate) meta: AduMeta,
 }
 
 impl Offer {
-    /// When it goes stale, in a stream that began at `begin`.
+    /// Returns its deadline in a stream that began at `begin`.
     pub(crate) fn deadline(&self, begin: Instant) -> Instant {
         begin + self.at + self.latency
     }
 
-    /// What the sender is told of it.
+    /// Returns the metadata for the sender.
     pub(super) fn told(&self, begin: Instant, seq: u64) -> AduMeta {
         let deadline = Some(self.deadline(begin));
         AduMeta { seq: AduSeq(seq), deadline, enqueued: begin + self.at, ..self.meta }
     }
 }
 
-/// A stream over a link of its own.
+/// Stream over a link of its own.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) way: Way,
     pub(crate) control: Control,
     pub(crate) links: Links,
-    /// Of the link, if not Ethernet's.
+    /// MTU of the link, if not Ethernet's.
     pub(crate) mtu: Option<u16>,
-    /// What stands before the kernel's sender, if anything.
+    /// Middlebox before the kernel's sender, if any.
     pub(crate) meddling: Option<Meddling>,
     pub(crate) seed: u64,
-    /// In the order of their times.
+    /// Offered datagrams in order of time.
     pub(crate) offers: Arc<[Offer]>,
-    /// Places in the ring, a power of two.
+    /// Slots of the ring, a power of two.
     pub(crate) slots: u32,
-    /// What the ring gives up.
+    /// Late-choice policy of the ring.
     pub(crate) choice: NewChoice,
-    /// How long it is looked at, from its beginning.
+    /// Duration of the measurement, from the stream's start.
     pub(crate) lasting: Duration,
 }
 
 impl Plan {
-    /// The longest datagram.
+    /// Returns the length of the longest datagram.
     pub(super) fn longest(&self) -> usize {
         self.offers.iter().map(|offer| offer.len).max().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! The receiver: a plain socket, and the records in what comes.
+//! Receiver: a plain socket, and the records in the received bytes.
 
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
@@ -13,20 +13,20 @@ use super::plan::Plan;
 use super::setup::{LEAD, LOOK, PATIENCE, RIGHT, no_connection, sleep_until};
 use crate::experiment::LabError;
 
-/// How often it is looked for a call.
+/// Interval between attempts to accept a connection.
 const ACCEPT_LOOK: Duration = Duration::from_millis(2);
 
-/// What came, and how much of it was not as it was offered.
+/// First arrival of each datagram, and the number of altered or repeated ones.
 pub(super) type Received = (Vec<Option<Instant>>, u64);
 
-/// Listens where all call.
+/// Opens the listening socket for all connections.
 pub(super) fn listen(bed: &Bed) -> Result<TcpListener, LabError> {
     let listener = bed.right.within(|| TcpListener::bind(RIGHT)).map_err(machine)?;
     listener.map_err(LabError::system("listen in a namespace"))
 }
 
-/// Receives one stream, for as long as is planned. Who calls again goes on, whether the end of the call before has come or not: it
-/// may have been lost.
+/// Receives one stream for its planned duration. A new connection continues the stream, whether the
+/// end of the previous one has arrived or not: it may have been lost.
 pub(super) fn receive(listener: &TcpListener, plan: &Plan) -> Result<Received, LabError> {
     listener.set_nonblocking(true).map_err(LabError::system("set a socket"))?;
     let mut received = (vec![None; plan.offers.len()], 0);
@@ -42,7 +42,7 @@ pub(super) fn receive(listener: &TcpListener, plan: &Plan) -> Result<Received, L
     Ok(received)
 }
 
-/// Until the connection or the time ends, or another calls.
+/// Reads until the connection or the time ends, or until a new connection arrives.
 fn read(
     mut stream: TcpStream,
     listener: &TcpListener,
@@ -59,20 +59,20 @@ fn read(
                 let now = clock::now();
                 records.push(&buffer[..len], |datagram| note(received, plan, now, datagram.payload));
             }
-            // Nothing comes: has somebody called again?
+            // No data: checks for a new connection.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 if let Some(next) = accept(listener, clock::now())? {
                     return Ok(Some(next));
                 }
             }
-            // A middlebox may have reset it.
+            // A middlebox may have reset the connection.
             Err(_) => return Ok(None),
         }
     }
     Ok(None)
 }
 
-/// A call, if one comes until then.
+/// Accepts a connection, if one arrives by `until`.
 fn accept(listener: &TcpListener, until: Instant) -> Result<Option<TcpStream>, LabError> {
     let failed = LabError::system;
     loop {

@@ -1,4 +1,4 @@
-//! The packet ring before the kernel's TCP: the engine.
+//! Packet ring before the kernel's TCP: the engine.
 
 use std::net::SocketAddr;
 
@@ -12,14 +12,14 @@ use super::plan::{Plan, Way};
 use super::setup::{LEAD, PATIENCE, RIGHT, Told, no_connection, sleep_until};
 use crate::experiment::LabError;
 
-/// So long the engine may take to tell how it stands.
+/// Time that the engine may take to update its snapshot.
 const NEWS: Duration = Duration::from_millis(300);
 
-/// Streams out of a namespace. A connection that ends too early is followed by another, in which late choice ends at the
-/// kernel's queue, as a program would have it that met a reset.
+/// Streams from a namespace. A connection that ends early is replaced by another, in which late
+/// choice ends at the kernel's queue, as in a program that met a reset.
 pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, Told), LabError> {
     let failed = |error: EngineError| LabError::Machine(error.to_string());
-    // A thread is in the namespace of the one that starts it, and so are the sockets that it opens.
+    // A new thread and its sockets belong to the network namespace of the thread that starts it.
     let engine = from.within(Engine::start).map_err(machine)?.map_err(failed)?;
     let mut stream = call(&engine, plan, plan.way == Way::Late)?;
     let begin = clock::now() + LEAD;
@@ -34,7 +34,7 @@ pub(super) fn stream(from: &Namespace, plan: &Plan) -> Result<(Instant, Told), L
         }
         let ring = stream.sending();
         stamp::write(AduSeq(index as u64), offer.len, &mut payload);
-        // What finds no room is not sent: that, too, is seen at the other end.
+        // Datagrams that find the ring full are not sent; the receiver shows that, too.
         let _ = ring.enqueue(&offer.told(begin, index as u64), &payload);
         while ring.poll_completion().is_some() {}
     }
@@ -51,9 +51,9 @@ fn call(engine: &Engine, plan: &Plan, into_retransmissions: bool) -> Result<Stre
     Ok(stream)
 }
 
-/// What a connection counted, added to what those before it did.
+/// Adds the counters of a connection to those of the previous ones.
 fn take_in(told: Told, stream: &mut Stream) -> Told {
-    // The first look asks for news, which the second one sees.
+    // The first snapshot requests an update, which the second one contains.
     let _ = stream.sending().snapshot();
     sleep_until(clock::now() + NEWS);
     let view = stream.sending().snapshot().carrier;

@@ -1,4 +1,4 @@
-//! What all streams share: where they go, how long anything is waited for, what a sender tells of itself.
+//! Shared parameters of all streams: addresses, timeouts, and the sender's counters.
 
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use timeous::core::{Duration, Instant};
@@ -6,32 +6,32 @@ use timeous_engine::Reach;
 
 use crate::experiment::LabError;
 
-/// Where the receiver is.
+/// Address of the receiver.
 pub(super) const RIGHT: &str = "10.77.0.2:5000";
-/// And its port.
+/// Port of the receiver.
 pub(super) const PORT: u16 = 5_000;
-/// How long a connection is waited for.
+/// Longest wait for a connection.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// From the opening of the connection to the stream's beginning.
+/// Time from the opening of the connection to the stream's start.
 pub(super) const LEAD: Duration = Duration::from_millis(200);
-/// How often a blocked socket is asked whether it is still wanted.
+/// Socket timeout, after which a thread checks whether to stop.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
-/// What the sender told of itself.
+/// Counters and state of the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Told {
-    /// How far late choice reached at the end.
+    /// Final reach of late choice.
     pub(crate) reach: Option<Reach>,
-    /// Datagrams behind the ring that gave their place to a fresh one, and that made way for padding.
+    /// Datagrams behind the ring replaced by a fresh one, and datagrams replaced by padding.
     pub(crate) replaced: u64,
     pub(crate) padded: u64,
-    /// The path was found not to bear that.
+    /// Whether the path was found not to support late choice.
     pub(crate) refused: bool,
-    /// The connection ended before its time.
+    /// Whether the connection ended early.
     pub(crate) ended: bool,
 }
 
-/// Nobody answers.
+/// Returns the error for a connection without an answer.
 pub(super) fn no_connection() -> LabError {
     LabError::Machine("nobody answered at the other end of the link: is a firewall between the namespaces?".to_owned())
 }
@@ -39,6 +39,6 @@ pub(super) fn no_connection() -> LabError {
 pub(super) fn sleep_until(at: Instant) {
     let nanos = at.as_nanos();
     let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
-    // Interrupted or not, what is sent a little early says so itself.
+    // An interrupted sleep is harmless: each packet's send time is recorded.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }

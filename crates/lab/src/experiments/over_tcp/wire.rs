@@ -1,5 +1,5 @@
-//! What the link's capture holds of a stream: for each stretch of bytes that came to the link, what it was of. What the
-//! link dropped then is among them: the sender has sent it.
+//! Link capture of a stream: for each stretch of bytes that arrived at the link, the datagram or
+//! padding it belongs to. Bytes that the link then dropped are included: the sender has sent them.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,31 +15,31 @@ use timeous_tcp::record::{Framing, Ordered};
 use super::setup::PORT;
 use crate::experiment::LabError;
 
-/// What bytes were of.
+/// Content of a stretch of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The record of a datagram, by its number.
+    /// Record of a datagram, by its number.
     Datagram(u64),
     /// Padding, and zeros between records.
     Padding,
-    /// No record: of two versions, or never finished.
+    /// Invalid record: mixed from two versions, or never finished.
     Torn,
 }
 
-/// Bytes of the stream that came to the link, first or again.
+/// Bytes of the stream that arrived at the link, for the first time or as a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Carried {
     pub(crate) at: Instant,
     pub(crate) what: What,
     pub(crate) bytes: u64,
-    /// They had been there before.
+    /// Whether it is a retransmission.
     pub(crate) again: bool,
 }
 
-/// Reads a capture whose time is so far `ahead` of ours.
+/// Reads a capture whose clock is `ahead` of ours.
 ///
 /// # Errors
-/// [`LabError::Machine`] if it is none.
+/// [`LabError::Machine`] if the file is no capture.
 pub(super) fn read(path: &Path, ahead: Duration) -> Result<Vec<Carried>, LabError> {
     let no_capture =
         |error: &dyn std::fmt::Display| LabError::Machine(format!("the link's capture cannot be read: {error}"));
@@ -57,13 +57,13 @@ pub(super) fn read(path: &Path, ahead: Duration) -> Result<Vec<Carried>, LabErro
     Ok(stream.finish())
 }
 
-/// The byte stream as it lay in the segments that came last.
+/// Byte stream as in the segments that arrived last.
 #[derive(Debug, Default)]
 struct Stream {
-    /// The sequence number of the first byte.
+    /// Sequence number of the first byte.
     first: Option<u32>,
     image: Vec<u8>,
-    /// Of records whose end had not come yet: where they begin, and what of them came when.
+    /// Start of each unfinished record, and its stretches so far.
     unfinished: Vec<(usize, Carried)>,
     carried: Vec<Carried>,
 }
@@ -76,7 +76,7 @@ impl Stream {
             return;
         }
         if header.syn && self.first != Some(header.sequence_number.wrapping_add(1)) {
-            // Another connection.
+            // A SYN starts another connection.
             self.first = Some(header.sequence_number.wrapping_add(1));
             self.carried.extend(self.unfinished.drain(..).map(|(_, carried)| carried));
             self.image.clear();
@@ -87,7 +87,8 @@ impl Stream {
     }
 
     fn segment(&mut self, at: Instant, offset: usize, data: &[u8]) {
-        // A probe of the peer's window lies before what was sent; a hole there cannot be.
+        // A window probe lies before the first byte; a hole in the stream cannot occur at this
+        // link.
         if data.is_empty() || offset > self.image.len() {
             return;
         }
@@ -118,12 +119,12 @@ impl Stream {
         self.image[..at].iter().rposition(|byte| *byte == 0).map_or(0, |zero| zero + 1)
     }
 
-    /// Where the next zero is, or nothing more.
+    /// Returns the position of the next zero, or the end of the data.
     fn end_of_record(&self, at: usize) -> usize {
         self.image[at..].iter().position(|byte| *byte == 0).map_or(self.image.len(), |zero| at + zero)
     }
 
-    /// What lies there; `None` if its end has not come.
+    /// Returns the record at a position; `None` if its end has not arrived.
     fn record_at(&self, at: usize) -> Option<What> {
         if self.image[at] == 0 {
             return Some(What::Padding);
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn bytes_are_counted_for_the_datagram_that_they_are_of_whatever_the_segments() {
         let [one, two] = [record_of(1), record_of(2)];
-        // All of a record but the zeros that end and fill it.
+        // Length of a record without the zeros that end and pad it.
         let len = one.iter().filter(|byte| **byte != 0).count() as u64;
         let both = [one.clone(), two.clone()].concat();
         assert_eq!(carried(&[(0, &both)]), [(What::Datagram(1), len), (What::Datagram(2), len)]);

@@ -1,4 +1,5 @@
-//! Costs of sending on this machine: rounds in which each way has its turn, so that whatever disturbs disturbs all.
+//! Costs of sending on this machine, in rounds in which each way has a turn, so that other load
+//! affects all alike.
 
 use std::io;
 use std::sync::mpsc;
@@ -11,50 +12,50 @@ use super::sink::Sink;
 use super::way::{Sender, Way};
 use crate::experiment::{LabError, Progress};
 
-/// What is measured.
+/// Way and packet size to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
-    /// How.
+    /// Way to send.
     pub(crate) way: Way,
-    /// Bytes of each packet.
+    /// Payload of each packet, in bytes.
     pub(crate) payload: usize,
 }
 
-/// What it costs.
+/// Measured cost of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cost {
-    /// What was measured.
+    /// Measured case.
     pub(crate) case: Case,
-    /// Nanoseconds a packet in each round.
+    /// Nanoseconds per packet in each round.
     pub(crate) rounds: Vec<f64>,
-    /// The part of it that the kernel took, from 0 to 1; not a number if it is not known.
+    /// Share of kernel time, from 0 to 1; NaN if unknown.
     pub(crate) system: f64,
 }
 
 impl Cost {
-    /// Nanoseconds a packet: the median round.
+    /// Returns the nanoseconds per packet in the median round.
     pub(crate) fn median(&self) -> f64 {
         quantile(&self.rounds, 0.5)
     }
 
-    /// In the kernel, of the median.
+    /// Returns the kernel time of the median, in nanoseconds.
     pub(crate) fn in_kernel(&self) -> f64 {
         self.median() * self.system
     }
 
-    /// The rounds' quartiles.
+    /// Returns the quartiles over the rounds.
     pub(crate) fn quartiles(&self) -> (f64, f64) {
         (quantile(&self.rounds, 0.25), quantile(&self.rounds, 0.75))
     }
 
-    /// How many times as much it costs as `other`: the median of the rounds' own ratios.
+    /// Returns the ratio of this cost to `other`: the median of the rounds' own ratios.
     pub(crate) fn over(&self, other: &Self) -> f64 {
         let ratios: Vec<f64> = self.rounds.iter().zip(&other.rounds).map(|(own, other)| own / other).collect();
         quantile(&ratios, 0.5)
     }
 }
 
-/// By nearest rank.
+/// Returns a quantile by nearest rank.
 fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -62,22 +63,23 @@ fn quantile(values: &[f64], share: f64) -> f64 {
     sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// How long it is measured.
+/// Length of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effort {
-    /// In each round every case has one turn.
+    /// Rounds; in each, every case has one turn.
     pub(crate) rounds: u32,
-    /// Packets of a turn.
+    /// Packets per turn.
     pub(crate) packets: u32,
 }
 
-/// Packets before the first that count.
+/// Uncounted packets at the start.
 const WARM_UP: u32 = 2_000;
 
-/// Measures all cases: each in a thread of its own, since the kernel counts its own time for threads, and in turn.
+/// Measures all cases in turn, each in a thread of its own, since the kernel accounts its time by
+/// thread.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(crate) fn measure(sink: &Sink, cases: &[Case], effort: Effort, progress: &Progress) -> Result<Vec<Cost>, LabError> {
     let task = progress.task(&format!("{} ways and sizes, in turn", cases.len()), u64::from(effort.rounds));
     let open = |case: &Case| Sender::open(case.way, case.payload).map_err(|error| LabError::Machine(error.to_string()));
@@ -102,7 +104,7 @@ pub(crate) fn measure(sink: &Sink, cases: &[Case], effort: Effort, progress: &Pr
     })
 }
 
-/// A thread with a sender.
+/// Thread with a sender.
 struct Worker<'scope> {
     turns: mpsc::Sender<u32>,
     costs: mpsc::Receiver<io::Result<f64>>,
@@ -121,27 +123,29 @@ impl<'scope> Worker<'scope> {
                     break;
                 }
             }
-            // One with a second thread is half of it.
+            // With a second thread, this thread's kernel time is only part of it.
             if way == Way::Thread { Ok(None) } else { kernel_time().map(Some) }
         };
         Self { turns, costs, thread: scope.spawn(work) }
     }
 
-    /// Lets it send, and says what a packet cost.
+    /// Lets it send, and returns the nanoseconds per packet.
     fn turn(&self, packets: u32) -> Result<f64, LabError> {
         self.turns.send(packets).expect("a worker waits for its turns");
         let cost = self.costs.recv().expect("a worker answers each turn");
         cost.map_err(LabError::system("send to the sink"))
     }
 
-    /// What it spent in the kernel. Only what counts calls the kernel, so that all of it belongs to the sending.
+    /// Ends the thread; returns its kernel time. Only the measured code makes system calls, so all
+    /// of it is due to sending.
     fn end(self) -> Result<Option<u64>, LabError> {
         drop(self.turns);
         self.thread.join().expect("a worker does not panic").map_err(LabError::system("ask for a thread's times"))
     }
 }
 
-/// What this thread has spent in the kernel, in nanoseconds. The kernel counts it by ticks: good in sums only.
+/// Returns this thread's kernel time in nanoseconds. The kernel counts in ticks: only sums are
+/// accurate.
 fn kernel_time() -> io::Result<u64> {
     Ok(getrusage(UsageWho::RUSAGE_THREAD)?.system_time().num_microseconds() as u64 * 1_000)
 }
@@ -153,7 +157,7 @@ mod tests {
     #[test]
     fn ratios_are_those_of_single_rounds() {
         let case = Case { way: Way::Send, payload: 0 };
-        // The machine became twice as slow in the last two rounds.
+        // The machine became twice as slow in the last three rounds.
         let own = Cost { case, rounds: vec![10.0, 10.0, 20.0, 20.0, 20.0], system: 0.5 };
         let other = Cost { case, rounds: vec![5.0, 5.0, 10.0, 10.0, 10.0], system: 0.5 };
         assert_eq!((own.over(&other), own.median(), own.in_kernel()), (2.0, 20.0, 10.0));

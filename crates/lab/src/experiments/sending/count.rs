@@ -1,6 +1,7 @@
-//! What sending comes to without a clock: control transfers, system calls and copies of each packet, counted.
+//! Counts of sending, without a clock: control transfers, system calls and copies per packet.
 //!
-//! Ring, transport and Congestion Manager are the real ones; the peer is in memory, and the device counts.
+//! Ring, transport and Congestion Manager are the real ones; the peer is in memory, and the device
+//! only counts.
 
 use std::net::SocketAddr;
 
@@ -13,14 +14,14 @@ use timeous_ring::{Producer, RingSource};
 
 use super::way::Way;
 
-/// What was counted.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Counts {
-    /// Packets with a payload that left.
+    /// Packets with payload that left.
     pub(crate) packets: u64,
-    /// Times that the application gave control away in order to have them sent.
+    /// Control transfers of the application to have them sent.
     pub(crate) transfers: u64,
-    /// System calls that sent them: one takes a whole batch.
+    /// System calls that sent them: one per batch.
     pub(crate) calls: u64,
     /// Bytes of payload copied in user space.
     pub(crate) copied: u64,
@@ -30,16 +31,16 @@ pub(crate) struct Counts {
 
 const PORT: u16 = 5_004;
 const SERVICE: ServiceCode = ServiceCode::from_bytes(*b"cnt ");
-/// Packets before the first that count: the handshake, and what is negotiated after it.
+/// Uncounted packets at the start: handshake, and the negotiation after it.
 const WARM_UP: u64 = 256;
-/// So many packets are sent before the peer answers.
+/// Packets sent before each answer of the peer.
 const ROUND_TRIP: u32 = 192;
 const SLOTS: u32 = 512;
 
-/// Sends so many packets of this size.
+/// Sends `packets` packets of this size, and counts.
 pub(crate) fn count(way: Way, payload: usize, packets: u64) -> Counts {
     let every = match way {
-        // Nothing stands between the application and the system call, which is all there is of control transfers.
+        // Each packet is one system call, which is also the only control transfer.
         Way::Send => return Counts { packets, transfers: packets, calls: packets, ..Counts::default() },
         Way::Bundles { of } => {
             let calls = packets.div_ceil(u64::from(of));
@@ -56,7 +57,7 @@ pub(crate) fn count(way: Way, payload: usize, packets: u64) -> Counts {
     rig.counts
 }
 
-/// A window without end.
+/// Controller with an unlimited window.
 #[derive(Debug)]
 struct Open;
 
@@ -198,7 +199,7 @@ impl Rig {
         }
     }
 
-    /// The peer hears headers, and the sender its acknowledgements.
+    /// Gives the headers to the peer, and its acknowledgements to the sender.
     fn answer(&mut self) {
         let Self { now, sender, peer, ring, producer, to_peer, .. } = self;
         peer.hear(*now, there(), std::mem::take(to_peer));
@@ -231,7 +232,8 @@ mod tests {
     fn a_batch_is_one_call_and_nothing_is_copied_out_of_the_ring() {
         let counts = count(Way::Ring { every: 16 }, 1_400, 1_920);
         assert_eq!((counts.packets, counts.transfers, counts.copied), (1_920, 120, 0));
-        // Acknowledgements of the peer's are answered now and then: a packet more, in the same call.
+        // The peer's acknowledgements are acknowledged now and then: one packet more, in the same
+        // call.
         assert!((120..130).contains(&counts.calls), "{counts:?}");
         let copied = count(Way::RingWithCopy { every: 1 }, 1_000, 960);
         assert_eq!((copied.packets, copied.copied), (960, 960_000));

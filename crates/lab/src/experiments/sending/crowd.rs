@@ -1,4 +1,4 @@
-//! Many processes that send at the same time, each by one way and as fast as it goes.
+//! Many processes that send concurrently, each by one way and at full speed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,10 +8,10 @@ use super::sink::Sink;
 use super::way::{Sender, Way};
 use crate::experiment::LabError;
 
-/// The command of a member. It is no experiment, and people need not know of it.
+/// Hidden command that runs a member; it is no experiment.
 pub(crate) const COMMAND: &str = "crowd-member";
 
-/// What a member is told: the sink's name, the way, its number, the payload and the packets.
+/// Arguments of a member: the sink's name, the way, its number, the payload and the packets.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct MemberArgs {
     sink: String,
@@ -42,10 +42,11 @@ fn way(word: &str, number: u32) -> Option<Way> {
     }
 }
 
-/// What a member does: says that it is ready, waits for a word, sends, and says what a packet cost in nanoseconds.
+/// Runs a member: reports that it is ready, waits for a line on standard input, sends, and reports
+/// the nanoseconds per packet.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(crate) fn member(args: &MemberArgs) -> Result<(), LabError> {
     let way = way(&args.way, args.number).ok_or_else(|| LabError::Machine(format!("there is no way {}", args.way)))?;
     let sink = Sink::enter(&args.sink)?;
@@ -59,7 +60,7 @@ pub(crate) fn member(args: &MemberArgs) -> Result<(), LabError> {
     Ok(())
 }
 
-/// So many processes send at once; what a packet cost them in nanoseconds, on average.
+/// Runs `members` processes concurrently; returns their mean nanoseconds per packet.
 ///
 /// # Errors
 /// A process that cannot be started, or that failed.
@@ -71,7 +72,8 @@ pub(crate) fn crowd(sink: &Sink, case: Case, members: usize, packets: u32) -> Re
     for member in &mut crowd {
         member.hear()?;
     }
-    // All are ready: their pipes are told one after another, which takes less than one of them needs to begin.
+    // All members are ready: starting them one after another takes less time than one of them needs
+    // to begin.
     for member in &mut crowd {
         member.go()?;
     }
@@ -86,7 +88,7 @@ pub(crate) fn crowd(sink: &Sink, case: Case, members: usize, packets: u32) -> Re
     Ok(sum / members as f64)
 }
 
-/// A process, ended when it is dropped.
+/// Member process, ended on drop.
 struct Member {
     child: Child,
     input: Option<ChildStdin>,
@@ -130,7 +132,7 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It ends by itself; one that failed has said so.
+        // It ends by itself; a failed one has reported its error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,13 +1,13 @@
-//! What was sent, and the time on a processor that it took.
+//! Number of packets sent, and their processor time.
 
 use std::io;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// So many packets are sent before the peer's answers are taken in.
+/// Packets sent before the peer's answers are processed.
 pub(super) const ROUND_TRIP: u32 = 192;
 
-/// All that is written of a packet: the rest of it does not matter to anybody.
+/// Writes a packet's number, the only content that is written: the rest of a payload is irrelevant.
 pub(super) fn number(payload: &mut [u8], next: &mut u64) {
     if let Some(first) = payload.first_chunk_mut() {
         *first = next.to_be_bytes();
@@ -15,7 +15,7 @@ pub(super) fn number(payload: &mut [u8], next: &mut u64) {
     *next += 1;
 }
 
-/// What was sent, and the time on a processor that it took.
+/// Packets sent, and their processor time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) packets: u32,
@@ -31,7 +31,7 @@ impl Sent {
     }
 }
 
-/// Of this thread, in nanoseconds.
+/// Returns the processor time of this thread, in nanoseconds.
 pub(super) fn processor_time() -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
     tv_sec as u64 * 1_000_000_000 + tv_nsec as u64

@@ -1,4 +1,4 @@
-//! A network card that does nothing: packets end in it, whole bundles too, as on the paper's card emulator.
+//! Network device that drops all packets, whole GSO bundles too, as on the paper's card emulator.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -7,32 +7,34 @@ use timeous_net::emulator::Namespace;
 
 use crate::experiment::LabError;
 
-/// The device: an intermediate functional block to which nobody redirects drops what it is given. It offers checksums,
-/// scatter/gather and segmentation, as the paper's card "pretends to perform" them.
+/// Device name: an intermediate functional block (ifb) without redirection drops all packets. It
+/// offers checksums, scatter/gather and segmentation, as the paper's card "pretends to perform"
+/// them.
 const DEVICE: &str = "sink0";
 const ADDRESS: &str = "10.9.9.1";
-/// Where to send: anything behind the device.
+/// Destination of all packets: any address behind the device.
 const THERE: &str = "10.9.9.2:9";
-/// Room for the largest payload with all headers, Timeous's too.
+/// MTU for the largest payload with all headers, including Timeous's.
 const MTU: &str = "1500";
 
-/// A network namespace with such a card.
+/// Network namespace with such a device.
 #[derive(Debug)]
 pub(crate) struct Sink {
     namespace: Namespace,
 }
 
 impl Sink {
-    /// Makes it, for this process.
+    /// Creates it for this process.
     ///
     /// # Errors
-    /// Rights, the `ip` tool, or the device are missing.
+    /// Missing rights, `ip` tool, or device.
     pub(crate) fn make() -> Result<Self, LabError> {
         let name = format!("timeous-sink-{}", std::process::id());
         let sink = Self::enter(&name)?;
         let commands: [&[&str]; 4] = [
             &["link", "add", DEVICE, "type", "ifb"],
-            // Before it is up: no queueing discipline, which would have a lock.
+            // Set before the device is up: then it has no queueing discipline, which would take a
+            // lock.
             &["link", "set", DEVICE, "txqueuelen", "0", "mtu", MTU],
             &["link", "set", DEVICE, "up"],
             &["address", "add", &format!("{ADDRESS}/24"), "dev", DEVICE],
@@ -41,27 +43,27 @@ impl Sink {
         Ok(sink)
     }
 
-    /// The one that another process made under this name.
+    /// Enters the namespace that another process created under this name.
     ///
     /// # Errors
-    /// Rights, or the `ip` tool, are missing.
+    /// Missing rights, or `ip` tool.
     pub(crate) fn enter(name: &str) -> Result<Self, LabError> {
         let namespace = Namespace::open_or_make(name).map_err(|error| LabError::Machine(error.to_string()))?;
         Ok(Self { namespace })
     }
 
-    /// Its name, for other processes.
+    /// Returns its name, for other processes.
     pub(crate) fn name(&self) -> &str {
         self.namespace.name()
     }
 
-    /// Does something before the card. A socket made there stays there.
+    /// Runs `work` in the namespace. A socket opened there stays there.
     pub(crate) fn before<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         self.namespace.within(work).map_err(|error| LabError::Machine(error.to_string()))
     }
 }
 
-/// From where, with a port of the system's choice, and where to.
+/// Returns source address, with a port of the system's choice, and destination.
 pub(crate) fn ends() -> (SocketAddr, SocketAddr) {
     let local = format!("{ADDRESS}:0");
     (local.parse().expect("an address and a port"), THERE.parse().expect("an address and a port"))

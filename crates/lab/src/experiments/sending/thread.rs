@@ -1,5 +1,5 @@
-//! The ring with the transport in a thread of its own, as in the engine: the application notifies at each packet if that
-//! thread has gone to sleep, and the thread sends whatever has been queued meanwhile.
+//! Ring with the transport in a thread of its own, as in the engine: the application notifies at
+//! each packet if that thread sleeps, and the thread sends all packets queued meanwhile.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,17 +11,17 @@ use timeous_engine::{EnqueueError, Producer, Waker, clock};
 
 use super::sent::{ROUND_TRIP, Sent, number, processor_time};
 
-/// How one thread wakes the other.
+/// Wakers between the two threads.
 struct Wakers {
-    /// Rings when something was queued and the transport had gone to sleep.
+    /// Wakes a sleeping transport after a packet was queued.
     queued: Waker,
-    /// Rings when the ring has room again and the application waits for it.
+    /// Wakes a waiting application when the ring has room again.
     room: Waker,
     waiting: AtomicBool,
     done: AtomicBool,
 }
 
-/// Sends so many packets; the time of both threads counts.
+/// Sends `packets` packets; the processor time of both threads counts.
 pub(super) fn send(
     rig: &mut Rig,
     producer: &mut Producer,
@@ -63,7 +63,7 @@ fn application(producer: &mut Producer, wakers: &Wakers, payload: usize, packets
 
 fn wait_for_room(producer: &mut Producer, wakers: &Wakers) {
     wakers.waiting.store(true, Ordering::SeqCst);
-    // Room that came before the flag was up is not told of.
+    // Room that appeared before the flag was set causes no wake-up.
     if producer.free_slots() == 0 {
         wakers.room.wait(Some(timeous::core::Duration::from_millis(10)));
     }
@@ -71,7 +71,7 @@ fn wait_for_room(producer: &mut Producer, wakers: &Wakers) {
     while producer.poll_completion().is_some() {}
 }
 
-/// Gives the time that it took, but for the peer's.
+/// Runs the transport; returns its processor time without the peer's.
 fn transport(rig: &mut Rig, wakers: &Wakers) -> u64 {
     let begin = processor_time();
     let (mut unanswered, mut others) = (0, 0);

@@ -1,4 +1,4 @@
-//! The ways to send that are compared, ready to send at the speed of the machine.
+//! Ways to send that are compared, at the full speed of the machine.
 
 use std::io;
 use std::net::UdpSocket;
@@ -11,32 +11,34 @@ use timeous_engine::{DccpConfig, EngineError, Producer, clock};
 use super::sent::{ROUND_TRIP, Sent, number};
 use super::{sink, thread};
 
-/// How packets are sent.
+/// Way to send packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
     /// UDP: `send()` for each packet.
     Send,
-    /// The packet ring and DCCP: the transport gets control once for so many packets, as with the paper's `dccp_notify`.
+    /// Packet ring and DCCP: one notification per `every` packets, as with the paper's
+    /// `dccp_notify`.
     Ring {
-        /// Packets from one time to the next.
+        /// Packets per notification.
         every: u32,
     },
-    /// The same, but the application's packet is copied into the ring.
+    /// `Ring`, with a copy of the application's packet into the ring.
     RingWithCopy {
-        /// Packets from one time to the next.
+        /// Packets per notification.
         every: u32,
     },
-    /// The packet ring and DCCP in a thread of its own, as in the engine, notified at each packet while it sleeps.
+    /// Packet ring and DCCP in a thread of its own, as in the engine, notified at each packet while
+    /// it sleeps.
     Thread,
-    /// UDP: so many packets for each call, cut apart by the device (GSO). Neither ring nor transport.
+    /// UDP: several packets per call, split by the device (GSO). Neither ring nor transport.
     Bundles {
-        /// Packets for each call.
+        /// Packets per call.
         of: u32,
     },
 }
 
 impl Way {
-    /// For people.
+    /// Returns the name for output.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Send => "UDP send()".to_owned(),
@@ -48,10 +50,10 @@ impl Way {
     }
 }
 
-/// Places in the ring, which holds what is sent until it is answered.
+/// Slots of the ring, which holds packets until they are acknowledged.
 const SLOTS: u32 = 512;
 
-/// A sender by one of the ways.
+/// Sender for one of the ways.
 pub(crate) struct Sender {
     payload: Vec<u8>,
     next: u64,
@@ -69,7 +71,7 @@ impl Sender {
     /// Opens it in the calling thread's network namespace.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     pub(crate) fn open(way: Way, payload: usize) -> Result<Self, EngineError> {
         let (local, remote) = sink::ends();
         let open = || {
@@ -94,10 +96,10 @@ impl Sender {
         Ok(Self { payload: vec![0x5a; payload], next: 0, kind })
     }
 
-    /// Sends at least so many packets as fast as it goes.
+    /// Sends at least `packets` packets at full speed.
     ///
     /// # Errors
-    /// The system's.
+    /// Errors of the system.
     pub(crate) fn send(&mut self, packets: u32) -> io::Result<Sent> {
         let Self { payload, next, kind } = self;
         let mut sent = Sent::default();
@@ -127,7 +129,7 @@ impl Sender {
                         (0..bursts).for_each(|_| burst(rig, producer, *every, *copies, payload, next));
                         Ok(bursts * *every)
                     })?;
-                    // The peer is another machine in the paper.
+                    // Not counted: in the paper the peer is another machine.
                     rig.answer(clock::now());
                     sent.watch(|| {
                         rig.hear(clock::now());
@@ -141,7 +143,7 @@ impl Sender {
     }
 }
 
-/// Fills the ring with so many packets, and gives control to the transport.
+/// Fills the ring with `every` packets, and notifies the transport.
 fn burst(rig: &mut Rig, producer: &mut Producer, every: u32, copies: bool, payload: &mut [u8], next: &mut u64) {
     for _ in 0..every {
         let meta = AduMeta { seq: AduSeq(*next), ..AduMeta::default() };

@@ -1,4 +1,4 @@
-//! The player event by event.
+//! Tests of the player, event by event.
 
 use timeous::core::AduSeq;
 use timeous_host::Refused;
@@ -6,7 +6,7 @@ use timeous_ring::Producer;
 
 use super::*;
 
-/// What the player said.
+/// Requests of the player.
 #[derive(Default)]
 struct Said(Vec<Request>);
 
@@ -31,7 +31,8 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// A player at 240 kbit/s, which has asked at 20 ms and got `frames` packets since, one every 33 ms.
+/// Player at 240 kbit/s that sent its request at 20 ms and has since received `frames` packets, one
+/// every 33 ms.
 struct Played {
     player: Player,
     said: Said,
@@ -51,7 +52,7 @@ impl Played {
         Self { player, said, now: at(20), number: 0, media: Duration::ZERO }
     }
 
-    /// A packet comes, or is lost.
+    /// Delivers or loses a packet.
     fn packet(&mut self, lost: bool) {
         self.now += interval(2);
         let answers = self.player.request.number;
@@ -74,7 +75,7 @@ impl Played {
 fn the_rate_fits_the_link_and_the_buffer_fills_before_it_plays() {
     let mut played = Played::begun();
     assert_eq!(played.last(), Request { number: 1, play: true, fast: true, level: 2, up: false });
-    // Thirty of a thirtieth of a second are a second but for ten nanoseconds.
+    // Thirty packets of 1/30 s play for a second less ten nanoseconds.
     (0..30).for_each(|_| played.packet(false));
     assert_eq!(played.player.pauses(), [Pause { from: at(20), to: None }]);
     played.packet(false);
@@ -110,7 +111,7 @@ fn losses_lower_the_rate_by_a_level_and_more_than_the_link_has_is_not_asked_for(
     (0..60).for_each(|n| played.packet(n % 4 == 0));
     assert_eq!((played.last().level, played.last().up), (1, false));
     let before = played.said.0.len();
-    // Thirty seconds without a loss, at the level that the streamer has: 240 kbit/s all along here.
+    // Thirty seconds without a loss; the streamer stays at 240 kbit/s.
     (0..2_000).for_each(|_| played.packet(false));
     let raised = played.said.0[before..].iter().find(|request| request.up);
     assert!(raised.is_none(), "240 is what it gets, 320 more than the link's 300: {raised:?}");

@@ -1,4 +1,5 @@
-//! Two network namespaces of this machine, joined by the emulated link, which runs in a thread of its own.
+//! Two network namespaces of this machine, joined by the emulated link, which runs in a thread of
+//! its own.
 
 use std::thread::{self, JoinHandle};
 
@@ -12,25 +13,26 @@ use timeous_net::link::{Capacity, Limit};
 use super::super::setup;
 use crate::experiment::LabError;
 
-/// The address at the far end.
+/// Address of the far end.
 pub(super) const RIGHT: &str = "10.77.0.2";
-/// The address at the end of the way to the link.
+/// Address of the router between the left namespace and the link.
 const MIDDLE: &str = "10.78.0.2";
-/// Room for the largest packet of any of the transports: the same payload fits into each.
+/// MTU for the largest packet of any of the transports: the same payload fits into each.
 const MTU: u16 = setup::SIZE as u16 + 100;
 
-/// A link with a namespace at either end.
+/// Link with a namespace at either end.
 pub(super) struct Bed {
-    /// Where packets come from.
+    /// Sending namespace.
     pub(super) left: Namespace,
-    /// Where they go to.
+    /// Receiving namespace.
     pub(super) right: Namespace,
     capture: NamedTempFile,
     wires: Vec<Wire>,
 }
 
 impl Bed {
-    /// Makes it, with the way to a link that is shared before it if it is. `name` tells it from others of this process.
+    /// Builds the bed, with an access link before a shared link. `name` distinguishes it from other
+    /// beds of this process.
     pub(super) fn make(name: &str, seed: u64, shared: bool) -> Result<Self, LabError> {
         let [left, middle, right] = ["l", "m", "r"].map(|at| format!("timeous-{name}-{}{at}", std::process::id()));
         let open = |name: &str| Namespace::open_or_make(name).map_err(machine);
@@ -58,25 +60,25 @@ impl Bed {
         Ok(Self { left: open(&left)?, right: open(&right)?, capture, wires })
     }
 
-    /// Does something at the left, as if on a machine there.
+    /// Runs `work` in the left namespace.
     pub(super) fn at_left<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         self.left.within(work).map_err(machine)
     }
 
-    /// Does something at the right.
+    /// Runs `work` in the right namespace.
     pub(super) fn at_right<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         self.right.within(work).map_err(machine)
     }
 
-    /// Takes the link down, and gives what was captured.
+    /// Removes the link, and returns its capture.
     pub(super) fn end(self) -> Result<NamedTempFile, LabError> {
-        // What was laid first made the namespace in the middle, and takes it away.
+        // Removed in reverse order: the first link created the middle namespace and deletes it.
         self.wires.into_iter().rev().try_for_each(Wire::end)?;
         Ok(self.capture)
     }
 }
 
-/// An emulated link, run by a thread of its own.
+/// Emulated link, run by a thread of its own.
 struct Wire {
     stopper: Stopper,
     router: JoinHandle<Result<(), EmulatorError>>,
@@ -100,11 +102,11 @@ impl Wire {
     }
 }
 
-/// From the left to a machine that passes packets on to the link.
+/// Returns the access link from the left to a router before the shared link.
 fn way_to_the_link(left: &str, middle: &str, seed: u64) -> RouterConfig {
     let mut way = RouterConfig::new(left, middle);
     way.mtu = MTU;
-    // Another sequence than that of the link.
+    // Its random sequence differs from the link's.
     way.seed = seed ^ (1 << 63);
     (way.left.address.address, way.right.address.address) = ([10, 78, 0, 1].into(), [10, 78, 0, 2].into());
     way.right.device = "timeous1".to_owned();
@@ -112,7 +114,7 @@ fn way_to_the_link(left: &str, middle: &str, seed: u64) -> RouterConfig {
     way
 }
 
-/// What the emulator says of the machine, it says with what to do.
+/// Converts an emulator error, whose text says what the machine lacks and how to fix it.
 fn machine(error: impl std::fmt::Display) -> LabError {
     LabError::Machine(error.to_string())
 }

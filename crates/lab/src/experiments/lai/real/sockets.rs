@@ -1,4 +1,4 @@
-//! Kernel TCP as an opponent: Reno, and segments as large as the other transports' packets.
+//! Kernel TCP as cross traffic: Reno, with segments as large as the other transports' packets.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,14 +13,15 @@ use super::super::setup::SIZE;
 use super::bed::{Bed, RIGHT};
 use crate::experiment::LabError;
 
-/// The option for timestamps in each segment (RFC 7323): the kernel counts it to the maximum segment size.
+/// Bytes of the timestamps option in each segment (RFC 7323): the kernel counts it towards the
+/// maximum segment size.
 const TIMESTAMPS: u32 = 12;
-/// How long a socket may be blocked before somebody asks whether it is still wanted.
+/// Socket timeout, after which a thread checks whether to stop.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
-/// How long the rest of a stream is waited for when the sender has ended.
+/// Longest wait for the rest of a stream after the sender has ended.
 const REST: std::time::Duration = std::time::Duration::from_secs(20);
 
-/// A TCP connection from left to right, Reno at its sender.
+/// Opens a TCP connection from left to right, with Reno at its sender.
 pub(super) fn pair(bed: &Bed, port: u16) -> Result<(TcpStream, TcpStream), LabError> {
     let address: SocketAddr = format!("{RIGHT}:{port}").parse().expect("an address and a port");
     let failed = LabError::system;
@@ -37,12 +38,12 @@ fn reno(address: SocketAddr) -> io::Result<TcpStream> {
     setsockopt(&fd, TcpMaxSeg, &(SIZE as u32 + TIMESTAMPS))?;
     connect(&fd, &address)?;
     let stream = TcpStream::from(fd);
-    // Each packet of the application is a segment.
+    // Each packet of the application becomes a segment.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// A long flow beside the one that is looked at: sends all that it can until `stop`.
+/// Runs a long competing flow, which sends greedily until `stop`.
 pub(super) fn long_flow(bed: &Bed, port: u16, stop: &AtomicBool) -> Result<(), LabError> {
     let (sending, receiving) = pair(bed, port)?;
     sending.set_write_timeout(Some(LOOK)).map_err(LabError::system("set a socket's patience"))?;
@@ -56,7 +57,7 @@ pub(super) fn long_flow(bed: &Bed, port: u16, stop: &AtomicBool) -> Result<(), L
                 Err(error) => return Err(LabError::system("send over the long flow")(error)),
             }
         }
-        // What is still on its way is of no interest to anybody.
+        // Data still in flight is not needed.
         let _ = receiving.shutdown(Shutdown::Both);
         Ok(())
     })

@@ -1,4 +1,5 @@
-//! The stream that is looked at, over each transport: a sender at the left, a receiver at the right, and their logs.
+//! Measured stream over each transport: a sender at the left, a receiver at the right, and their
+//! logs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -15,46 +16,46 @@ use super::bed::{Bed, RIGHT};
 use super::sockets;
 use crate::experiment::LabError;
 
-/// The port to which the stream goes.
+/// Port of the stream's receiver.
 pub(super) const PORT: u16 = 6_000;
-/// The DCCP port behind it.
+/// DCCP port within it.
 const DCCP_PORT: u16 = 5_004;
-/// How long anything is waited for that has to come.
+/// Longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Nothing waits longer than this in the link.
+/// Longest time that a packet can wait in the link.
 const LAST: Duration = Duration::from_secs(2);
 
-/// What is streamed.
+/// Parameters of a stream.
 #[derive(Clone)]
 pub(super) struct Plan {
-    /// From packet to packet.
+    /// Packet interval.
     pub(super) interval: Duration,
-    /// How long.
+    /// Duration of the stream.
     pub(super) lasting: Duration,
-    /// What Timeous gives up.
+    /// Late-choice policy of Timeous.
     pub(super) choice: NewChoice,
 }
 
-/// What sender and receiver wrote down.
+/// Logs of sender and receiver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
-    /// When the application sent each packet.
+    /// Time at which the application sent each packet.
     pub(super) sent: Vec<Instant>,
-    /// When the application at the far end had it.
+    /// Delivery time of each packet to the receiving application.
     pub(super) received: BTreeMap<u64, Instant>,
 }
 
-/// A packet's number is at its beginning.
+/// Reads the packet number at the start of a payload.
 pub(super) fn index_of(payload: &[u8]) -> Option<u64> {
     payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
-/// Whether a packet is an I-frame.
+/// Returns whether a packet is an I-frame.
 pub(super) fn is_i_frame(index: u64) -> bool {
     index.is_multiple_of(I_FRAME_EVERY)
 }
 
-/// Streams as planned, and waits until the last of it has arrived.
+/// Runs a stream, and waits for its last packet.
 pub(super) fn stream(transport: Transport, bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
     match transport {
         Transport::Tcp => tcp(bed, plan),
@@ -63,7 +64,8 @@ pub(super) fn stream(transport: Transport, bed: &Bed, plan: &Plan) -> Result<Log
     }
 }
 
-/// Calls `send` with the number and the bytes of each packet at its time. One that blocks delays the next.
+/// Calls `send` with the number and the bytes of each packet when due. A blocking call delays the
+/// next.
 fn pace(plan: &Plan, mut send: impl FnMut(u64, &[u8]) -> Result<(), LabError>) -> Result<Vec<Instant>, LabError> {
     let mut sent = Vec::new();
     let mut packet = vec![0; SIZE];
@@ -83,7 +85,7 @@ fn pace(plan: &Plan, mut send: impl FnMut(u64, &[u8]) -> Result<(), LabError>) -
 pub(super) fn sleep_until(at: Instant) {
     let nanos = at.as_nanos();
     let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
-    // Interrupted or not, what is sent a little early says so itself.
+    // An interrupted sleep is harmless: each packet's send time is recorded.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }
 
@@ -93,7 +95,7 @@ fn tcp(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
         let receiver = scope.spawn(move || {
             let mut received = BTreeMap::new();
             let mut packet = vec![0; SIZE];
-            // The end of the stream, or of our patience.
+            // Ends with the stream or at the read timeout.
             while receiving.read_exact(&mut packet).is_ok() {
                 received.extend(index_of(&packet).map(|index| (index, clock::now())));
             }
@@ -134,7 +136,7 @@ fn udp(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
         });
         let sent = pace(plan, |_, packet| match sending.send(packet) {
             Ok(_) => Ok(()),
-            // The device's own queue has no room: one more that is lost.
+            // The device's own queue is full: the packet counts as lost.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(LabError::system("send over UDP")(error)),
         });
@@ -146,7 +148,7 @@ fn udp(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
 fn timeous(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
     let machine = |error: timeous_engine::EngineError| LabError::Machine(error.to_string());
     let there: SocketAddr = format!("{RIGHT}:{PORT}").parse().expect("an address and a port");
-    // A thread is in the namespace of the one that starts it, and so are the sockets that it opens.
+    // A new thread and its sockets belong to the network namespace of the thread that starts it.
     let receiving_engine = bed.at_right(Engine::start)?.map_err(machine)?;
     let sending_engine = bed.at_left(Engine::start)?.map_err(machine)?;
     let mut listener = receiving_engine.listen(there, config(plan)).map_err(machine)?;
@@ -158,7 +160,7 @@ fn timeous(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
         let receiver = scope.spawn(move || receive(&mut receiving));
         let ring = sending.sending();
         let sent = pace(plan, |index, packet| {
-            // A full ring is a choice of its own: what does not fit is not sent.
+            // A full ring makes a choice of its own: packets that do not fit are not sent.
             let _ = ring.enqueue(&meta(index), packet);
             while ring.poll_completion().is_some() {}
             Ok(())
@@ -168,7 +170,7 @@ fn timeous(bed: &Bed, plan: &Plan) -> Result<Log, LabError> {
     })
 }
 
-/// What is said of a packet: I-frames are dearer, and nothing else is known of it.
+/// Returns the metadata of a packet: I-frames have a higher priority; nothing else is set.
 fn meta(index: u64) -> AduMeta {
     AduMeta {
         seq: AduSeq(index),
@@ -184,7 +186,7 @@ fn config(plan: &Plan) -> StreamConfig {
         dccp: DccpConfig { mps: SIZE + DccpConfig::HEADER_ROOM, ..DccpConfig::default() },
         dccp_port: DCCP_PORT,
         choice: plan.choice.clone(),
-        // The paper's DCCP repairs nothing.
+        // The paper's DCCP does not retransmit.
         ..StreamConfig::new(Carrier::Udp)
     }
 }
@@ -203,7 +205,7 @@ fn opened(stream: &mut Stream) -> Result<(), LabError> {
     if stream.status() == Status::Open { Ok(()) } else { Err(no_connection()) }
 }
 
-/// Until the other end has ended the connection, or nothing comes any more.
+/// Receives until the other end closes the connection, or until a timeout.
 fn receive(receiving: &mut ReceiveHalf) -> BTreeMap<u64, Instant> {
     let mut received = BTreeMap::new();
     loop {

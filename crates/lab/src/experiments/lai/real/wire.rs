@@ -1,4 +1,5 @@
-//! What the link saw, read from its capture: when each packet of a stream came to it first, and what it dropped.
+//! Link capture: the time at which each packet of a stream first arrived at the link, and the
+//! packets that it dropped.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,32 +16,32 @@ use super::super::ages::Passed;
 use super::super::setup::{SIZE, Transport};
 use crate::experiment::LabError;
 
-/// What is to be read.
+/// Stream to look for in the capture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// How the stream travels.
+    /// Transport of the stream.
     pub(super) transport: Transport,
-    /// The port that it goes to.
+    /// Destination port of the stream.
     pub(super) port: u16,
-    /// How far the capture's time is ahead of the stream's.
+    /// Offset of the capture's clock from the stream's.
     pub(super) ahead: Duration,
-    /// What passed the link earlier is not counted.
+    /// Start of the count of packets at the link.
     pub(super) from: Instant,
 }
 
-/// What was seen of a stream.
+/// Observations of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// When the last byte of each packet of the application first came to the link.
+    /// Time at which the last byte of each application packet first arrived at the link.
     pub(super) came: BTreeMap<u64, Instant>,
-    /// Packets with data of the stream.
+    /// Data packets of the stream at the link.
     pub(super) stream: Passed,
 }
 
 /// Reads a capture.
 ///
 /// # Errors
-/// [`LabError::Machine`] if it is none.
+/// [`LabError::Machine`] if the file is no capture.
 pub(super) fn read(path: &Path, wanted: &Wanted) -> Result<Seen, LabError> {
     let no_capture =
         |error: &dyn std::fmt::Display| LabError::Machine(format!("the link's capture cannot be read: {error}"));
@@ -62,7 +63,7 @@ fn add(seen: &mut Seen, tcp: &mut TcpBytes, wanted: &Wanted, block: &EnhancedPac
     let at = Instant::ZERO + Duration::from(block.timestamp).saturating_sub(wanted.ahead);
     if at >= wanted.from {
         seen.stream.packets += 1;
-        // The emulator says something only of packets that it drops.
+        // The emulator adds comments only to packets that it drops.
         let dropped = block.options.iter().any(|option| matches!(option, EnhancedPacketOption::Comment(_)));
         seen.stream.dropped += u64::from(dropped);
     }
@@ -71,7 +72,8 @@ fn add(seen: &mut Seen, tcp: &mut TcpBytes, wanted: &Wanted, block: &EnhancedPac
     }
 }
 
-/// Of which packets of the application this one carries the last byte, if it is one of the stream that carries data.
+/// Returns the application packets whose last byte this packet carries, if it is a data packet of
+/// the stream.
 fn packets_in(packet: &[u8], wanted: &Wanted, tcp: &mut TcpBytes) -> Option<std::ops::Range<u64>> {
     let headers = PacketHeaders::from_ip_slice(packet).ok()?;
     let payload = headers.payload.slice();
@@ -92,14 +94,15 @@ fn packets_in(packet: &[u8], wanted: &Wanted, tcp: &mut TcpBytes) -> Option<std:
     }
 }
 
-/// Where the byte stream of a TCP connection begins.
+/// Start of a TCP connection's byte stream.
 #[derive(Debug, Default)]
 struct TcpBytes {
     first: Option<u32>,
 }
 
 impl TcpBytes {
-    /// Of which packets of the application these bytes hold the last one. A stream is far shorter than 4 GB.
+    /// Returns the application packets whose last byte is among these bytes. A stream is far
+    /// shorter than 4 GB.
     fn packets(&self, sequence: u32, len: usize) -> Option<std::ops::Range<u64>> {
         let start = u64::from(sequence.wrapping_sub(self.first?));
         (len > 0).then(|| start / SIZE as u64..(start + len as u64) / SIZE as u64)
