@@ -1,4 +1,5 @@
-//! short-beside: a live stream beside flows that fill the queue: its share, its frames, and what it costs the others.
+//! short-beside: a live stream beside queue-filling flows: its share, its frames, and its cost to
+//! the other flows.
 
 mod bed;
 mod grid;

@@ -1,4 +1,4 @@
-//! short-queues: how long the queues are that each controller keeps, what it makes of a link, and how soon it fills it again.
+//! short-queues: queue length, link utilisation and recovery time with each congestion controller.
 
 mod bed;
 mod grid;

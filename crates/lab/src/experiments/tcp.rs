@@ -1,4 +1,4 @@
-//! What the experiments with TCP share: its ends, its paths, and what models say of it.
+//! Shared parts of the experiments with TCP: its ends, its paths, and throughput models.
 
 pub(crate) mod end;
 pub(crate) mod formula;

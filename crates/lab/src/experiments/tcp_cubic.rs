@@ -1,4 +1,4 @@
-//! tcp-cubic: CUBIC where it is to be as friendly as Reno (RFC 9438 §4.3), and where it follows its curve (§4.2).
+//! tcp-cubic: CUBIC in its Reno-friendly region (RFC 9438 §4.3), and on its curve (§4.2).
 
 mod beside;
 mod curve;

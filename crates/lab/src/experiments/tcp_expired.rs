@@ -1,4 +1,5 @@
-//! tcp-expired: expired bytes on the wire, counted in the link's capture, by plain TCP, the ring, and late choice.
+//! tcp-expired: expired bytes on the wire, counted in the link's capture, with plain TCP, the ring,
+//! and late choice.
 
 mod judge;
 mod path;
@@ -16,11 +17,12 @@ use crate::experiment::{About, Choice, Experiment, Findings, Forms, LabError, Ru
 use judge::Measured;
 use path::Path;
 
-/// How long each stream is.
+/// Length of each stream.
 const LASTING: Duration = Duration::from_secs(60);
-/// What was offered last has so long to come.
+/// Time after the stream for its last data to arrive.
 const REST: Duration = Duration::from_secs(2);
-/// More than is ever of use at once: 150 ms of the stream.
+/// Slots of the ring: more than the packets in 150 ms of the stream, which is all that is useful at
+/// once.
 const SLOTS: u32 = 256;
 
 pub(crate) struct TcpExpired;
@@ -79,7 +81,7 @@ fn plan(path: Path, control: Control, way: Way, seed: u64) -> Plan {
     }
 }
 
-/// Groups of pictures, each frame of some packets.
+/// Returns groups of pictures, as several packets per frame.
 fn offers(seed: u64) -> Arc<[Offer]> {
     let frames = pictures(seed, LASTING);
     let packets = frames.iter().zip(1..).flat_map(|(frame, number)| {

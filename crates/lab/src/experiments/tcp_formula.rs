@@ -1,4 +1,4 @@
-//! tcp-formula: how fast a TCP sends where packets are lost, beside what Padhye et al. and RFC 5348 §3.1 say.
+//! tcp-formula: sending rate of TCP with loss, compared with Padhye et al. and RFC 5348 §3.1.
 
 mod judge;
 pub(crate) mod path;

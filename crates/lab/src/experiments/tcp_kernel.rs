@@ -1,4 +1,5 @@
-//! Our TCP against the kernel's: the same bytes, and as fast as the kernel's against itself.
+//! tcp-kernel: our TCP against the kernel's: identical bytes, and a rate like the kernel's against
+//! itself.
 
 pub(crate) mod bed;
 mod conditions;
@@ -23,16 +24,16 @@ use conditions::Condition;
 use summary::{Summary, spread};
 use transfer::{Outcome, Plan, Stack, Way, transfer};
 
-/// What is transferred each time, in bytes.
+/// Bytes per transfer.
 const LEN: usize = 10_000_000;
-/// The longest that a transfer may take; most take a tenth of it.
+/// Longest duration of a transfer; most take a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// As `nice` counts.
+/// Highest priority, as a `nice` value.
 const MOST_FAVOURED: i32 = -20;
-/// How far our rate may be from the kernel's: 20 %.
+/// Accepted ratio of our rate to the kernel's: 20 % to either side.
 const NEAR: Bound = Bound::Within(0.8, 1.2);
 
-/// The experiment.
+/// Experiment tcp-kernel.
 pub(crate) struct TcpKernel;
 
 impl Experiment for TcpKernel {
@@ -49,7 +50,7 @@ impl Experiment for TcpKernel {
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError> {
-        // A thread's priority is its own, and that of the threads that it starts.
+        // A thread's priority applies to it and to the threads that it starts.
         let measured = || {
             let favoured = setpriority_process(None, MOST_FAVOURED).is_ok();
             measure(run, favoured)
@@ -67,7 +68,7 @@ fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
         for way in [Way::Right, Way::Left] {
             let mut runs = [Vec::new(), Vec::new()];
             for seed in run.seeds().take(condition.runs(run.seeds)) {
-                // In turns, so that what else the machine does meets both.
+                // Stacks alternate, so that other load on the machine affects both.
                 for (stack, runs) in [Stack::Kernel, Stack::Timeous].into_iter().zip(&mut runs) {
                     runs.push(one(condition, stack, way, seed)?);
                     task.step();
@@ -85,7 +86,7 @@ fn measure(run: &Run<'_>, favoured: bool) -> Result<Findings, LabError> {
     Ok(findings)
 }
 
-/// A transfer, or why it was not finished.
+/// Outcome of a transfer, or the reason why it was not finished.
 type Tried = Result<Outcome, String>;
 
 fn one(condition: &Condition, stack: Stack, way: Way, seed: u64) -> Result<Tried, LabError> {
@@ -95,7 +96,7 @@ fn one(condition: &Condition, stack: Stack, way: Way, seed: u64) -> Result<Tried
     Ok(transfer("tcp", &plan)?.map_err(|error| error.to_string()))
 }
 
-/// The transfers over one condition, one way.
+/// Transfers under one condition in one direction.
 struct Compared {
     condition: &'static str,
     way: Way,
@@ -118,7 +119,7 @@ impl Compared {
     }
 }
 
-/// Bounds: the same bytes everywhere, and a median rate within 20 % of the kernel's.
+/// Returns claims: identical bytes everywhere, and a median rate within 20 % of the kernel's.
 fn claims(found: &[Compared]) -> Vec<Claim> {
     let all = || found.iter().flat_map(|compared| &compared.ours);
     let same = all().filter(|tried| tried.as_ref().is_ok_and(|outcome| outcome.same)).count();
@@ -151,7 +152,8 @@ fn rates(found: &[Compared]) -> Table {
     table
 }
 
-/// What the senders did to repair: means, the kernel's to the kernel before that with our stack at one end.
+/// Builds a table of the senders' loss recovery: means, for kernel to kernel, then with our stack
+/// at one end.
 fn repairs(found: &[Compared]) -> Table {
     let head = ["path", "packets lost", "packets sent", "timeouts", "probes", "recoveries", "undone"];
     let mut table = Table::new("The sender: kernel to kernel / with our stack at one end, means", &head);
@@ -189,7 +191,7 @@ fn failures(found: &[Compared]) -> Vec<String> {
 }
 
 fn setup(conditions: &[Condition], seeds: u32, favoured: bool) -> Result<Vec<Choice>, LabError> {
-    // Only to be asked how the kernel is set.
+    // This bed only serves to read the kernel's settings.
     let bed = Bed::make("tcp", &conditions[0].links(), 0, None)?;
     let asked = [
         "net/ipv4/tcp_sack",

@@ -1,4 +1,4 @@
-//! tcp-sharing: how evenly equal flows share a bottleneck.
+//! tcp-sharing: fairness among equal flows at a bottleneck.
 
 use serde_json::json;
 use timeous::core::Duration;
@@ -8,23 +8,23 @@ use super::tcp::shared::{Bottleneck, Shared, jain, segment};
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
-/// How many flows.
+/// Numbers of flows.
 const FLOWS: [usize; 3] = [2, 4, 16];
-/// Packets a second for each of them.
+/// Capacity per flow, in packets per second.
 const SHARE: u64 = 100;
 const RTT: Duration = Duration::from_millis(100);
 const WARM_UP: Duration = Duration::from_secs(20);
 const TIME: Duration = Duration::from_secs(60);
-/// Slices of that time, for the plot.
+/// Time slices of the plot.
 const SLICES: u64 = 30;
-/// Jain's index that must be reached.
+/// Least Jain's index.
 const PASS: f64 = 0.95;
-/// Where we want to be.
+/// Target for Jain's index.
 const AIM: f64 = 0.99;
 
 pub(crate) struct TcpSharing;
 
-/// One bottleneck.
+/// Parameters of a run at one bottleneck.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     kind: Kind,
@@ -32,14 +32,14 @@ struct Cell {
     seed: u64,
 }
 
-/// How it was shared: bytes a second, of each flow in each slice of the time.
+/// Outcome: rate of each flow in each time slice, in bytes per second.
 struct Outcome {
     cell: Cell,
     rates: Vec<Vec<f64>>,
 }
 
 impl Outcome {
-    /// Of each flow, in the mean.
+    /// Returns the mean rate of each flow.
     fn means(&self) -> Vec<f64> {
         self.rates.iter().map(|rates| rates.iter().sum::<f64>() / rates.len() as f64).collect()
     }
@@ -48,7 +48,7 @@ impl Outcome {
         jain(&self.means())
     }
 
-    /// The share of the bottleneck that was used.
+    /// Returns the link utilisation.
     fn used(&self) -> f64 {
         let capacity = SHARE * self.cell.flows as u64 * u64::from(segment());
         self.means().iter().sum::<f64>() / capacity as f64
@@ -85,7 +85,7 @@ impl Experiment for TcpSharing {
     }
 }
 
-/// One that gives each flow as much, however many there are.
+/// Returns a bottleneck with the same capacity per flow for any number of flows.
 fn bottleneck(flows: usize) -> Bottleneck {
     let packets = SHARE * flows as u64;
     Bottleneck { packets, rtt: RTT, queue: (packets * RTT.as_millis() / 1_000) as usize }
@@ -135,7 +135,7 @@ fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     claims
 }
 
-/// Four flows of the first seed.
+/// Plots four flows of the first seed.
 fn figure(outcomes: &[Outcome], kind: Kind) -> Result<Figure, LabError> {
     let shown = outcomes.iter().find(|o| o.cell.kind == kind && o.cell.flows == 4);
     let slice = TIME.as_secs_f64() / SLICES as f64;

@@ -1,4 +1,4 @@
-//! What the experiments with TFRC share: bulk flows of several transports over one bottleneck.
+//! Shared parts of the experiments with TFRC: bulk flows of several transports over one bottleneck.
 
 pub(crate) mod bed;
 pub(super) mod single;

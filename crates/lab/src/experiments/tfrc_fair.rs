@@ -1,4 +1,5 @@
-//! tfrc-fair: TFRC flows beside as many TCP flows: their long-run share, and how much their rates vary (RFC 5348 §1).
+//! tfrc-fair: TFRC flows beside an equal number of TCP flows: long-run share, and variation of
+//! their rates (RFC 5348 §1).
 
 use std::cell::RefCell;
 
@@ -14,32 +15,33 @@ use super::tfrc::why::Means;
 use crate::experiment::{About, Bound, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
-/// Pairs of a TFRC flow and a TCP flow, and how long they are looked at: more flows show as much in less time.
+/// Pairs of a TFRC flow and a TCP flow, and measured time in seconds: more flows need less time.
 const PAIRS: [(usize, u64); 3] = [(1, 120), (4, 60), (16, 40)];
-/// Round trips in milliseconds.
+/// Round-trip times in milliseconds.
 const RTTS: [u64; 3] = [20, 60, 200];
-/// Those at which one pair is looked at more closely.
+/// Round-trip times at which one pair is examined in detail.
 const CLOSER: [u64; 2] = [RTTS[0], RTTS[2]];
-/// A fair share.
+/// Fair share of a flow.
 const SHARE: Rate = Rate::from_kbps(640);
-/// What waits at the bottleneck, in time.
+/// Queue of the bottleneck, in time.
 const QUEUE: Duration = Duration::from_millis(100);
 const WARM_UP: Duration = Duration::from_secs(15);
-/// TFRC's share of TCP's in the long run.
+/// Accepted ratio of TFRC's to TCP's long-run rate.
 const PASS: Bound = Bound::Within(0.5, 2.0);
 
 pub(crate) struct TfrcFair;
 
-/// What the flows share.
+/// Bottleneck that the flows share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shared {
-    /// So much for each flow, and a queue of so long.
+    /// Capacity of [`SHARE`] per flow, and a queue of [`QUEUE`].
     Share,
-    /// Hasan et al.'s (§4): 1 Mbit/s for all, and a queue of twice the bandwidth-delay product.
+    /// Bottleneck of Hasan et al. (§4): 1 Mbit/s for all, and a queue of twice the bandwidth-delay
+    /// product.
     Narrow,
 }
 
-/// One bottleneck.
+/// Parameters of a run at one bottleneck.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     shared: Shared,
@@ -49,12 +51,12 @@ struct Cell {
     seed: u64,
 }
 
-/// Kbit/s in each second of each TFRC flow and of each TCP flow.
+/// Rates in each second of each TFRC flow and each TCP flow, in kbit/s.
 struct Outcome {
     cell: Cell,
     tfrc: Vec<Vec<f64>>,
     tcp: Vec<Vec<f64>>,
-    /// What those of TFRC met, and those of TCP.
+    /// Path conditions of the TFRC flows and of the TCP flows.
     met: [Means; 2],
 }
 
@@ -118,7 +120,7 @@ impl Experiment for TfrcFair {
 }
 
 impl Shared {
-    /// Of so many pairs.
+    /// Returns the bottleneck for this number of pairs.
     fn bottleneck(self, pairs: usize, rtt: u64) -> Bottleneck {
         let (rate, queue) = match self {
             Self::Share => {
@@ -153,17 +155,18 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The mean rate of flows.
+/// Returns the mean rate over flows.
 fn rate(flows: &[Vec<f64>]) -> f64 {
     mean(&flows.iter().map(|rates| mean(rates)).collect::<Vec<_>>())
 }
 
-/// The coefficient of variation of a flow's rate from second to second, in the mean of the flows.
+/// Returns the coefficient of variation of a flow's rate from second to second, averaged over the
+/// flows.
 fn variation(flows: &[Vec<f64>]) -> f64 {
     let of = |rates: &Vec<f64>| {
         let middle = mean(rates);
         let squares: Vec<f64> = rates.iter().map(|rate| (rate - middle) * (rate - middle)).collect();
-        // Of one that got nothing there is none.
+        // It is undefined for a flow that received nothing.
         (middle > 0.0).then(|| mean(&squares).sqrt() / middle)
     };
     mean(&flows.iter().filter_map(of).collect::<Vec<_>>())
@@ -215,7 +218,7 @@ fn table(title: &str, outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// What decides on the rates.
+/// Builds a table of the path conditions that determine the rates.
 fn met(title: &str, outcomes: &[Outcome]) -> Table {
     let head = [
         "flows of each",
@@ -250,16 +253,16 @@ fn met(title: &str, outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// A pair, at a round trip, with one thing otherwise.
+/// Results of a pair, with round-trip time and single change.
 type Other = (u64, Otherwise, Single);
 
-/// The mean of the seeds.
+/// Returns the mean over the seeds.
 fn of_singles(singles: &[Other], rtt: u64, otherwise: Otherwise, value: impl Fn(&Single) -> f64) -> f64 {
     let of = singles.iter().filter(|(at, other, _)| *at == rtt && *other == otherwise);
     Spread::of(of.map(|(.., single)| value(single))).mean
 }
 
-/// Why TCP meets more loss events.
+/// Builds a table that explains TCP's higher number of loss events.
 fn otherwise(singles: &[Other]) -> Table {
     let head = [
         "round trip, ms",
@@ -294,7 +297,7 @@ fn otherwise(singles: &[Other]) -> Table {
     table
 }
 
-/// What the table tells.
+/// Returns notes that explain the tables.
 fn notes(singles: &[Other]) -> Vec<String> {
     let at = |otherwise, value: &dyn Fn(&Single) -> f64, digits: usize| {
         let each = CLOSER.map(|rtt| format!("{:.digits$}", of_singles(singles, rtt, otherwise, value)));
@@ -385,7 +388,7 @@ fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
     claims
 }
 
-/// One pair of the first seed.
+/// Plots one pair of the first seed.
 fn figure(outcomes: &[Outcome]) -> Result<Figure, LabError> {
     let shown = outcomes.iter().find(|o| o.cell.pairs == 1 && o.cell.rtt == RTTS[1]);
     let line = |name: &str, rates: &[f64]| {

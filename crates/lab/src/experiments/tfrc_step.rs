@@ -1,4 +1,5 @@
-//! tfrc-step: a step in the available rate, and how soon TFRC follows it down and up, beside AIMD and TCP.
+//! tfrc-step: reaction time of TFRC to a step of the available rate down and up, beside AIMD and
+//! TCP.
 
 use serde_json::json;
 use timeous::core::{Duration, Rate};
@@ -9,33 +10,33 @@ use super::tfrc::bed::{Bed, Bottleneck, Flow, JITTER, SIZE};
 use crate::experiment::{About, Choice, Claim, Experiment, Figure, Findings, Forms, LabError, Run, Table};
 use crate::report::plot::{Lines, Series};
 
-/// What the link carries at first, and again after the time that it carries less.
+/// Link rate at first and after the second step, and link rate in between.
 const HIGH: Rate = Rate::from_kbps(2_000);
 const LOW: Rate = Rate::from_kbps(700);
-/// When it begins to carry less, and more again, and the end, in seconds.
+/// Times of the step down, the step up, and the end, in seconds.
 const STEPS: [u64; 3] = [60, 120, 180];
 const RTT: Duration = Duration::from_millis(100);
-/// One product of delay and bandwidth, in packets.
+/// Queue in packets: one bandwidth-delay product.
 const QUEUE: usize = 25;
-/// How the time is cut for rates.
+/// Length of a time slice for rates.
 const SLICE: Duration = Duration::from_millis(500);
-/// A sender has followed down when it sends no more than so much of what the link carries, and so much more.
+/// Sending rate, relative to the link's, at which a sender has followed a step down.
 const DOWN: f64 = 1.1;
-/// And up when so much of what the link carries arrives.
+/// Received rate, relative to the link's, at which it has followed a step up.
 const UP: f64 = 0.9;
 
 const FLOWS: [Flow; 4] = [Flow::Tfrc, Flow::SenderTfrc, Flow::Aimd, Flow::Tcp];
 
 pub(crate) struct TfrcStep;
 
-/// One flow alone.
+/// Parameters of a run with one flow alone.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     flow: Flow,
     seed: u64,
 }
 
-/// Kbit/s in each slice: what left, and what arrived.
+/// Sent and received rate in each slice, in kbit/s.
 struct Outcome {
     flow: Flow,
     sent: Vec<f64>,
@@ -89,13 +90,13 @@ impl Trial {
     }
 }
 
-/// kbit/s that the link carries of data.
+/// Returns the data rate that the link carries, in kbit/s.
 fn carried(rate: Rate) -> f64 {
     rate.as_bps() as f64 / 1e3 * SIZE as f64 / (SIZE + 52) as f64
 }
 
-/// The first of the slices from second `from` to second `to` from which on two in a row are as they should be, in
-/// seconds from `from`; all of the time if there is none.
+/// Returns the start of the first two consecutive slices between second `from` and second `to` that
+/// satisfy `is`, in seconds from `from`; all of the time if there are none.
 fn first(rates: &[f64], from: u64, to: u64, is: impl Fn(f64) -> bool) -> f64 {
     let slices = |seconds: u64| (seconds * 1_000 / SLICE.as_millis()) as usize;
     let part = &rates[slices(from)..slices(to)];
@@ -104,17 +105,17 @@ fn first(rates: &[f64], from: u64, to: u64, is: impl Fn(f64) -> bool) -> f64 {
 }
 
 impl Outcome {
-    /// Seconds until no more is sent than the link carries.
+    /// Returns the seconds until the sender follows the step down.
     fn down(&self) -> f64 {
         first(&self.sent, STEPS[0], STEPS[1], |rate| rate <= DOWN * carried(LOW))
     }
 
-    /// Seconds until what the link carries arrives.
+    /// Returns the seconds until the received rate follows the step up.
     fn up(&self) -> f64 {
         first(&self.received, STEPS[1], STEPS[2], |rate| rate >= UP * carried(HIGH))
     }
 
-    /// The share of the link that is used, from ten seconds after a step to the next.
+    /// Returns the link utilisation from ten seconds after a step to the next.
     fn used(&self, from: u64, to: u64, of: Rate) -> f64 {
         let slices = |seconds: u64| (seconds * 1_000 / SLICE.as_millis()) as usize;
         let part = &self.received[slices(from + 10)..slices(to)];

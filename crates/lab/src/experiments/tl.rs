@@ -1,4 +1,5 @@
-//! What the experiments of McQuistin's evaluation share: protocols, what is sent, paths, and what is measured.
+//! Shared parts of the experiments of McQuistin's evaluation: protocols, offered data, paths, and
+//! measures.
 
 pub(crate) mod measure;
 pub(crate) mod offers;
@@ -8,14 +9,14 @@ use timeous::core::Duration;
 
 use crate::experiment::Choice;
 
-/// The shares of packets that are lost, as the paper has them.
+/// Loss rates, as in the paper.
 pub(crate) const LOSSES: [f64; 5] = [0.0, 0.02, 0.04, 0.08, 0.16];
-/// There and back while nothing waits.
+/// Round-trip time without queueing.
 pub(crate) const RTT: Duration = Duration::from_millis(40);
-/// What is sent is useful for so long after it was handed over.
+/// Useful life of data after its hand-over.
 pub(crate) const PLAYOUT: Duration = Duration::from_millis(150);
 
-/// What the paper says of how it was run, and what all of ours choose beside it.
+/// Returns the paper's parameters, and our common choices.
 pub(crate) fn choices() -> Vec<Choice> {
     vec![
         Choice::paper("datagrams", "one each 20 ms, of 550 and 650 bytes in turn, 8000 Hz", "§4.1"),

@@ -1,4 +1,5 @@
-//! tl-datagrams: what datagrams and out-of-order delivery change over TCP (McQuistin §4.1, figures 8 to 11).
+//! tl-datagrams: effect of datagrams and out-of-order delivery over TCP (McQuistin §4.1, figures 8
+//! to 11).
 
 use serde_json::json;
 use timeous_host::Meddling;
@@ -16,7 +17,7 @@ const COUNT: u64 = 10_000;
 
 pub(crate) struct TlDatagrams;
 
-/// What one stream showed.
+/// Results of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     protocol: Protocol,
@@ -26,7 +27,7 @@ struct Measured {
     median: f64,
     p95: f64,
     jitter: f64,
-    /// Bytes of the stream that left, for each that was written to it.
+    /// Bytes sent per byte written to the stream.
     sent: f64,
     corrupt: u64,
 }
@@ -76,7 +77,7 @@ fn measure(loss: f64, trial: &Trial) -> Measured {
     }
 }
 
-/// The mean over the seeds.
+/// Returns the mean over the seeds.
 fn of(measured: &[Measured], protocol: Protocol, loss: f64, value: impl Fn(&Measured) -> f64) -> f64 {
     let these = measured.iter().filter(|one| one.protocol == protocol && one.loss == loss);
     mean(&these.map(value).collect::<Vec<_>>())
@@ -142,7 +143,7 @@ fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
     })
 }
 
-/// What bundling does, and what it brings and costs.
+/// Returns a note on bundling, its benefit and its cost.
 fn bundling(measured: &[Measured]) -> String {
     let [with, without] = [Protocol::BothBundled, Protocol::BothByUse];
     let lossy = || LOSSES.into_iter().filter(|&loss| loss > 0.0);

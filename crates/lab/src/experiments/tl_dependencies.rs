@@ -1,4 +1,5 @@
-//! tl-dependencies: what is not sent because what it refers to is missing (McQuistin §3.3, §4.1, figures 17 to 20).
+//! tl-dependencies: data not sent because its references are lost (McQuistin §3.3, §4.1, figures 17
+//! to 20).
 
 use serde_json::json;
 use timeous::core::{Duration, Rate};
@@ -15,19 +16,19 @@ use crate::report::plot::{Lines, Series};
 const PROTOCOLS: [Protocol; 5] =
     [Protocol::Udp, Protocol::Both, Protocol::BothTimed, Protocol::BothDependent, Protocol::BothPausing];
 const LASTING: Duration = Duration::from_secs(120);
-/// About what the pictures take with their headers.
+/// Link rate in kbit/s, about equal to the pictures' with headers.
 const NARROW: u64 = 550;
-/// Bytes sent in vain have to be so much less, in percent.
+/// Least reduction of the bytes sent in vain, in percent.
 const PASS: f64 = 80.0;
 
 pub(crate) struct TlDependencies;
 
-/// What the path is like.
+/// Path of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Path {
-    /// Wide, and each packet is lost with one probability.
+    /// Wide link with independent losses.
     Random(f64),
-    /// Narrow for I-frames, and losses in bursts.
+    /// Link too narrow for I-frames, with losses in bursts.
     Narrow,
 }
 
@@ -55,15 +56,15 @@ impl Path {
     }
 }
 
-/// What one stream showed.
+/// Results of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     path: Path,
     protocol: Protocol,
-    /// Kilobytes.
+    /// Sent data and undecodable data, in kilobytes.
     sent: f64,
     undecodable: f64,
-    /// Of all frames' bytes offered, percent.
+    /// Share of the offered frame bytes in decodable frames, in percent.
     shown: f64,
     corrupt: u64,
 }
@@ -109,7 +110,7 @@ fn measure(path: Path, trial: &Trial) -> Measured {
     }
 }
 
-/// The mean over the seeds.
+/// Returns the mean over the seeds.
 fn of(measured: &[Measured], path: Path, protocol: Protocol, value: impl Fn(&Measured) -> f64) -> f64 {
     let these = measured.iter().filter(|one| one.path == path && one.protocol == protocol);
     mean(&these.map(value).collect::<Vec<_>>())

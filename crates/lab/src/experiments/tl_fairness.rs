@@ -1,4 +1,4 @@
-//! tl-fairness: uTLTCP beside a TCP (McQuistin §4.1, figures 7 and 12).
+//! tl-fairness: fairness of uTLTCP beside a TCP (McQuistin §4.1, figures 7 and 12).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -24,15 +24,15 @@ const WARM_UP: Duration = Duration::from_secs(10);
 const TIME: Duration = Duration::from_secs(60);
 /// Payload of a datagram: its record fills a segment.
 const DATAGRAM: usize = 1_428;
-/// A datagram is useful for so long.
+/// Useful life of a datagram.
 const LATENCY: Duration = Duration::from_millis(300);
 
 pub(crate) struct TlFairness;
 
-/// What the flow beside TCP does.
+/// Flow beside the TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// A TCP, for comparison.
+    /// Another TCP, as the baseline.
     Tcp,
     Datagrams,
     Timelines,
@@ -73,7 +73,7 @@ impl Form {
     }
 }
 
-/// One bottleneck.
+/// Parameters of a run at one bottleneck.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     form: Form,
@@ -81,7 +81,7 @@ struct Cell {
     seed: u64,
 }
 
-/// Bytes a second that were acknowledged: of the flow that is looked at, and of the TCP beside it.
+/// Acknowledged bytes per second of the measured flow, and of the TCP beside it.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     cell: Cell,
@@ -164,11 +164,11 @@ fn statistics(network: &Network<Machine>, (node, caller): (NodeId, Handle<Tcp>))
     session.map(|session| *session.statistics()).unwrap_or_default()
 }
 
-/// Over the seeds: the rates' mean, and Jain's index of that.
+/// Results over the seeds: mean rates, and Jain's index of those.
 struct Point {
     rates: [f64; 2],
     index: f64,
-    /// Each seed's for itself.
+    /// Mean of Jain's index of the single seeds.
     single: f64,
     replaced: f64,
 }

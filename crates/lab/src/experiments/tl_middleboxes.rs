@@ -1,4 +1,4 @@
-//! tl-middleboxes: what middleboxes make of segments that are sent again with other data (McQuistin §4.2).
+//! tl-middleboxes: effect of middleboxes on retransmissions with changed data (McQuistin §4.2).
 
 mod judge;
 mod real;

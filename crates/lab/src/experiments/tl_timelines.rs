@@ -1,4 +1,4 @@
-//! tl-timelines: what is not sent because it would be late (McQuistin §4.1, figures 13 to 16).
+//! tl-timelines: data not sent because it would be late (McQuistin §4.1, figures 13 to 16).
 
 use serde_json::json;
 use timeous::core::{Duration, Instant, Rate};
@@ -16,10 +16,10 @@ const PROTOCOLS: [Protocol; 5] =
     [Protocol::Tcp, Protocol::ToTcp, Protocol::Both, Protocol::ToTcpTimed, Protocol::BothTimed];
 const WITHOUT: [Protocol; 3] = [Protocol::Tcp, Protocol::ToTcp, Protocol::Both];
 const COUNT: u64 = 10_000;
-/// A link that stands still, as at a handover.
+/// Duration and period of link outages, as at a handover.
 const STILL: Duration = Duration::from_millis(400);
 const PERIOD: Duration = Duration::from_secs(5);
-/// Less than what is sent, its headers counted.
+/// Link rates in kbit/s; the narrow one is below the stream's rate with headers.
 const NARROW: u64 = 200;
 const WIDE: u64 = 2_000;
 /// Losses in bursts.
@@ -27,18 +27,18 @@ const BURSTS: Loss = Loss::GilbertElliott { p: 0.02, r: 0.5, bad_loss: 0.9, good
 
 pub(crate) struct TlTimelines;
 
-/// What the path is like.
+/// Path of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Path {
-    /// Each packet is lost with one probability, as in the paper.
+    /// Independent losses of equal probability, as in the paper.
     Random(f64),
     /// Losses in bursts.
     Bursts,
-    /// It stands still again and again, and what waits is late.
+    /// Periodic outages, after which queued data is late.
     Spikes,
-    /// The same, for so many milliseconds.
+    /// Periodic outages of this length in milliseconds.
     Still(u64),
-    /// It is too narrow.
+    /// Rate below the stream's.
     Narrow,
 }
 
@@ -53,9 +53,9 @@ impl Path {
         Self::Spikes,
         Self::Narrow,
     ];
-    /// It stands still for longer, so that timeouts pass.
+    /// Paths with longer outages, which cause timeouts.
     const STANDSTILLS: [Self; 4] = [Self::Still(600), Self::Still(700), Self::Still(1_000), Self::Still(1_500)];
-    /// Those that the paper supposes its evaluation lacks (§4.3).
+    /// Paths that the paper suggests its evaluation lacks (§4.3).
     const HARD: [Self; 3] = [Self::Bursts, Self::Spikes, Self::Narrow];
 
     fn name(self) -> String {
@@ -82,7 +82,7 @@ impl Path {
         }
     }
 
-    /// The share that somebody who knows everything could bring in time.
+    /// Returns the share that an omniscient sender could deliver in time.
     fn bound(self, offers: &[(Instant, usize)]) -> f64 {
         match self {
             Self::Random(_) | Self::Bursts => 1.0,
@@ -93,16 +93,16 @@ impl Path {
     }
 }
 
-/// What one stream showed.
+/// Results of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     path: Path,
     protocol: Protocol,
-    /// Of all bytes sent, percent.
+    /// Share of the sent bytes that were expired, in percent.
     expired: f64,
-    /// Of all bytes offered, percent.
+    /// Share of the offered bytes that arrived in time, in percent.
     in_time: f64,
-    /// What could have been, percent.
+    /// Upper bound on `in_time`, in percent.
     bound: f64,
     throughput: f64,
     p95: f64,
@@ -158,7 +158,7 @@ fn measure(path: Path, trial: &Trial) -> Measured {
     }
 }
 
-/// The mean over the seeds.
+/// Returns the mean over the seeds.
 fn of(measured: &[Measured], path: Path, protocol: Protocol, value: impl Fn(&Measured) -> f64) -> f64 {
     let these = measured.iter().filter(|one| one.path == path && one.protocol == protocol);
     mean(&these.map(value).collect::<Vec<_>>())
@@ -243,7 +243,7 @@ fn findings(measured: &[Measured]) -> Result<Findings, LabError> {
     })
 }
 
-/// What the longer standstills show.
+/// Builds a table of the longer outages.
 fn standstills(measured: &[Measured]) -> Table {
     let names = PROTOCOLS.map(Protocol::name);
     let head: Vec<&str> = ["the link stands still for"].into_iter().chain(names).chain(["at most"]).collect();

@@ -1,4 +1,4 @@
-//! One bottleneck: CUBIC flows, and among them a stream, or one CUBIC flow more.
+//! One bottleneck with CUBIC flows, and a stream or a further CUBIC flow among them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -16,34 +16,34 @@ use timeous_tcp::Config as TcpConfig;
 use crate::experiments::bloat::outcome::outcome;
 use crate::experiments::bloat::stream::{Shape, stream};
 
-/// The stream's rate in kbit/s, which is the even share of each flow.
+/// Rate of the stream in kbit/s, equal to the even share of each flow.
 pub(super) const KBPS: u64 = 1_500;
-/// From the hand-over of a frame to its use.
+/// Time from the hand-over of a frame to its deadline.
 pub(super) const DEADLINE: Duration = Duration::from_millis(300);
-/// The round trip of an empty path.
+/// Round-trip time without queueing.
 pub(super) const RTT: Duration = Duration::from_millis(60);
 /// Bytes of a packet of the stream.
 const PACKET: usize = 1_100;
-/// When the stream begins, from when on it is measured, and the end.
+/// Start of the stream, start of the measurement, and end.
 const BEGIN: Duration = Duration::from_secs(3);
 pub(super) const MEASURED_FROM: Duration = Duration::from_secs(10);
 pub(super) const END: Duration = Duration::from_secs(60);
 
-/// What has the place that is looked at.
+/// Measured flow beside the CUBIC flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
-    /// A stream of frames with deadlines.
+    /// Stream of frames with deadlines.
     Live(Kind),
-    /// Packets without deadlines, of which there are always more.
+    /// Greedy flow of packets without deadlines.
     Greedy(Kind),
-    /// One CUBIC flow more.
+    /// Further CUBIC flow.
     Tcp,
 }
 
-/// What the bottleneck's queue is.
+/// Queue of the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Waits {
-    /// Drop-tail, of so many deadlines.
+    /// Drop-tail, with this length in deadlines.
     Tail(f64),
     /// CoDel, with room for four deadlines.
     Codel,
@@ -60,7 +60,7 @@ impl Waits {
     }
 }
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) who: Who,
@@ -69,21 +69,22 @@ pub(super) struct Trial {
     pub(super) seed: u64,
 }
 
-/// What came of it.
+/// Results of a trial.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) trial: Trial,
-    /// Bytes of the one that is looked at, beside an even share of all that arrived.
+    /// Received bytes of the measured flow, relative to an even share of all received bytes.
     pub(super) share: f64,
-    /// All that arrived, beside what the link could carry, headers left out.
+    /// Received bytes of all flows, relative to the link's capacity without headers.
     pub(super) used: f64,
-    /// Bytes of the mean CUBIC flow beside it, as a share of an even part of the link.
+    /// Received bytes of the mean CUBIC flow beside it, relative to an even share of the link.
     pub(super) others: f64,
-    /// Of a stream: what 50 and 95 of 100 packets waited in the queue, in ms.
+    /// Queueing delay of a stream: median and 95th percentile, in ms.
     pub(super) queued: [f64; 2],
-    /// Of a live stream: share of the frames that were decodable in time.
+    /// Share of a live stream's frames that were decodable in time.
     pub(super) decodable: f64,
-    /// Of a live stream: packets given up since they would come too late, and since what they refer to was gone.
+    /// Packets of a live stream dropped by the sender: too late for their deadline, and with a lost
+    /// reference.
     pub(super) given_up: [usize; 2],
     /// Packets that left after their deadline.
     pub(super) late: usize,
@@ -116,7 +117,7 @@ fn middle(trial: &Trial) -> LinkConfig {
     }
 }
 
-/// The stream and its far end.
+/// Returns the stream and its receiving end.
 fn ends(kind: Kind, is_live: bool, flows: u8, rng: &mut Rng) -> (Dccp, Dccp) {
     let mps = PACKET + DccpConfig::HEADER_ROOM;
     let connection = DccpConfig { mps, ecn: false, ..DccpConfig::default() };
@@ -143,7 +144,7 @@ fn ends(kind: Kind, is_live: bool, flows: u8, rng: &mut Rng) -> (Dccp, Dccp) {
     (Dccp::caller(there, sending, settings, rng.fork()), listener)
 }
 
-/// Who stands at the two ends of the place that is looked at.
+/// Ends of the measured flow.
 enum Looked {
     Stream(Handle<Dccp>, Handle<Dccp>),
     Tcp(Handle<Tcp>),
@@ -229,7 +230,7 @@ fn tcp(network: &mut Network<Machine>, [left, right]: [NodeId; 2], n: u8, rng: &
     })
 }
 
-/// What the stream's packets and frames met.
+/// Evaluates the stream's packets and frames.
 fn look(
     network: &Network<Machine>,
     (here, sender): (NodeId, Handle<Dccp>),

@@ -1,4 +1,4 @@
-//! Which bottlenecks are tried: all of them, and with one seed for one controller.
+//! Bottlenecks of the experiment: all of them, or with one seed those for one controller.
 
 use timeous_cm::Kind;
 

@@ -1,4 +1,4 @@
-//! Shares, frames and what they cost, beside bounds that were set before anything was measured.
+//! Shares, frames and cost to other flows, with bounds that were set before the first measurement.
 
 use serde_json::json;
 use timeous_cm::Kind;
@@ -9,9 +9,10 @@ use crate::experiment::{Bound, Claim, Findings, Table};
 
 /// "Generally within a factor of two of the sending rate of a TCP flow" (RFC 5348 §1).
 const SHARE: Bound = Bound::Within(0.5, 2.0);
-/// The others keep this much of an even share.
+/// Least rate of the other flows, relative to an even share.
 const OTHERS: f64 = 0.5;
-/// Frames decodable in time where a full queue leaves time for it; and where it takes nearly all of it.
+/// Least share of frames decodable in time: where a full queue leaves time for them, and where it
+/// takes nearly all of it.
 const SHORT: f64 = 0.5;
 const FULL: f64 = 0.25;
 
@@ -20,7 +21,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// What was measured in one cell, over the seeds.
+/// Results in one cell, over the seeds.
 struct Cell<'a>(Vec<&'a Measured>);
 
 impl<'a> Cell<'a> {
@@ -61,7 +62,7 @@ fn data(one: &Measured) -> serde_json::Value {
     })
 }
 
-/// The controllers that were tried.
+/// Returns the controllers that were run.
 fn there(measured: &[Measured]) -> impl Iterator<Item = Kind> {
     KINDS.into_iter().filter(|&kind| measured.iter().any(|m| m.trial.who == Who::Greedy(kind)))
 }

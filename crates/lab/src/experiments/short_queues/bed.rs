@@ -1,4 +1,4 @@
-//! One stream over a link, and what its packets met.
+//! One stream over a link, and its packets' delays and losses.
 
 use std::net::SocketAddr;
 
@@ -11,22 +11,22 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 use timeous_net::sim::Network;
 
-/// From the hand-over of a packet to its use.
+/// Time from the hand-over of a packet to its deadline.
 pub(super) const DEADLINE: Duration = Duration::from_millis(400);
 /// Bytes of a packet.
 const PAYLOAD: usize = 1_000;
-/// The stream's rate beside the link's.
+/// Rate of the stream, relative to the link's.
 const OFFERED: f64 = 1.5;
-/// From when on it is measured; when the link becomes slower; when it is back; the end.
+/// Start of the measurement, drop of the link's rate, its return, and the end.
 const MEASURED_FROM: Duration = Duration::from_secs(5);
 const SLOWER: Duration = Duration::from_secs(20);
 const BACK: Duration = Duration::from_secs(25);
 const END: Duration = Duration::from_secs(30);
-/// The link is full again when it carried this share of its rate for so long.
+/// Share of the link's rate, and the time for which the link must carry it to count as full again.
 const FILLED: f64 = 0.85;
 const FILLED_FOR: Duration = Duration::from_millis(500);
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
     pub(super) kind: Kind,
@@ -37,7 +37,7 @@ pub(super) struct Trial {
     pub(super) seed: u64,
 }
 
-/// What came of it.
+/// Results of a trial.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Measured {
     pub(super) controller: &'static str,
@@ -46,13 +46,13 @@ pub(super) struct Measured {
     pub(super) queue_ms: u64,
     pub(super) loss: f64,
     pub(super) seed: u64,
-    /// Share of what the link can carry, of what it is not to lose.
+    /// Share of the capacity that was used, without the link's random losses.
     pub(super) used: f64,
-    /// Delays in the queue in ms: median, 95 and 99 of a hundred.
+    /// Queueing delay in ms: median, 95th and 99th percentile.
     pub(super) queued: [f64; 3],
-    /// Share of the packets that the queue had no room for.
+    /// Share of packets dropped by the full queue.
     pub(super) dropped: f64,
-    /// Until the link was full again, in s.
+    /// Time until the link was full again, in s.
     pub(super) back: f64,
 }
 
@@ -60,7 +60,7 @@ fn at(time: Duration) -> Instant {
     Instant::ZERO + time
 }
 
-/// The value below which so many of a hundred are; not a number if there is none.
+/// Returns a percentile; NaN without values.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((sorted.len() * percent / 100).min(last)).copied().unwrap_or(f64::NAN)
@@ -142,7 +142,7 @@ pub(super) fn run(trial: &Trial) -> Measured {
     }
 }
 
-/// How long after the link was back it carried its share for a while; the rest of the run if it never did.
+/// Returns the time from the link's return until it is full again; the rest of the run if never.
 fn until_filled(came: &[Instant], rate: Rate, wire: u64) -> f64 {
     let wanted = (FILLED * rate.bytes_in(FILLED_FOR) as f64 / wire as f64) as usize;
     let full = came.windows(wanted.max(1)).find(|window| window[window.len() - 1] - window[0] <= FILLED_FOR);

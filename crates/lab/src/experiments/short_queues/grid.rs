@@ -1,4 +1,5 @@
-//! Which links are tried: every combination of four properties, or with one seed six of them and four controllers.
+//! Links of the experiment: every combination of four properties, or with one seed six of them and
+//! four controllers.
 
 use timeous::core::{Duration, Rate};
 use timeous_cm::Kind;
@@ -9,12 +10,12 @@ use crate::experiment::{Choice, Run};
 pub(super) const KINDS: [Kind; 6] = [Kind::Copa, Kind::Scream, Kind::Aimd, Kind::Bbr, Kind::Cubic, Kind::Tfrc];
 const RATES: [Rate; 3] = [Rate::from_kbps(300), Rate::from_kbps(1_000), Rate::from_kbps(5_000)];
 const RTTS: [u64; 3] = [20, 80, 200];
-/// In deadlines.
+/// Queue lengths, in deadlines.
 const QUEUES: [f64; 3] = [0.25, 1.0, 4.0];
 const LOSSES: [f64; 3] = [0.0, 0.01, 0.05];
 
-/// With one seed: a link's rate, round trip, queue and loss, by place, so that each value but the fastest rate meets most
-/// of the others (of Taguchi's L9).
+/// With one seed: indices of a link's rate, round trip, queue and loss, so that each value but the
+/// fastest rate meets most of the others (from Taguchi's L9).
 const FEW: [[usize; 4]; 6] = [[0, 0, 0, 0], [0, 1, 1, 1], [0, 2, 2, 2], [1, 0, 1, 2], [1, 1, 2, 0], [1, 2, 0, 1]];
 
 fn links(all: bool) -> Vec<[usize; 4]> {

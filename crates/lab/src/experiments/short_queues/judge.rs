@@ -1,4 +1,4 @@
-//! The controllers beside each other.
+//! Comparison of the controllers: tables and claims.
 
 use serde_json::json;
 use timeous_cm::Kind;
@@ -7,13 +7,14 @@ use super::bed::Measured;
 use super::grid::{KINDS, choices};
 use crate::experiment::{Bound, Claim, Findings, Table};
 
-/// Of the controller of live streams: the least use of a link, and the longest queues that 95 of 100 packets may meet.
+/// Bounds for the live-stream controller: least link utilisation, and largest 95th percentile of
+/// the queueing delay in ms.
 const USED: f64 = 0.85;
 const QUEUED: f64 = 100.0;
-/// Returned capacity is used within so many seconds.
+/// Longest time until returned capacity is used, in seconds.
 const BACK: f64 = 2.0;
 
-/// The controllers that were tried.
+/// Returns the controllers that were run.
 fn there(measured: &[Measured]) -> impl Iterator<Item = Kind> {
     KINDS.into_iter().filter(|kind| measured.iter().any(|m| m.controller == kind.name()))
 }

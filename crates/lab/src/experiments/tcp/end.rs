@@ -1,4 +1,5 @@
-//! One end of one TCP connection, alone on its host with a Congestion Manager of its own, as a kernel has it.
+//! One end of one TCP connection, alone on its host with a Congestion Manager of its own, as in a
+//! kernel.
 
 use std::net::SocketAddr;
 
@@ -8,23 +9,23 @@ use timeous_cm::{Answered, FlowId, Manager};
 use timeous_net::sim::{Host, Packet, Protocol};
 use timeous_tcp::{Config, Connection, Statistics, Target};
 
-/// The driver keeps the order that transports ask for.
+/// Message for the driver's contract: it calls transports in the required order.
 const ORDER: &str = "the end is driven in order";
 
-/// A host with one connection that sends without end, or takes what comes.
+/// Host with one connection that sends endlessly, or receives.
 pub(crate) struct End {
     connection: Option<Connection>,
     begin: Option<Begin>,
     manager: Manager,
     sends: bool,
     endless: Endless,
-    /// Emptied again and again.
+    /// Read buffer, emptied repeatedly.
     scratch: Vec<u8>,
     received: u64,
     gaps: Option<Gaps>,
 }
 
-/// Loss without chance: as many packets between any two.
+/// Deterministic loss at a constant interval of packets.
 struct Gaps {
     every: u64,
     seen: u64,
@@ -37,7 +38,7 @@ impl Gaps {
     }
 }
 
-/// A connection that is not begun yet.
+/// Connection that is not opened yet.
 struct Begin {
     at: Instant,
     config: Config,
@@ -46,7 +47,7 @@ struct Begin {
 }
 
 impl End {
-    /// The end that calls at `at` and then sends without end.
+    /// Creates an end that connects at `at` and then sends endlessly.
     pub(crate) fn sender(
         at: Instant,
         controller: Kind,
@@ -58,7 +59,7 @@ impl End {
         Self::new(controller, None, Some(begin))
     }
 
-    /// The end that is called, and reads at once what comes.
+    /// Creates a listening end that reads all data at once.
     pub(crate) fn receiver(config: Config, (local, remote): (SocketAddr, SocketAddr), mut rng: Rng) -> Self {
         let target = Target { local, remote, dscp: 0 };
         let connection = Connection::listen(Instant::ZERO, config, target, &mut rng);
@@ -78,28 +79,28 @@ impl End {
         }
     }
 
-    /// Every so manieth packet is lost before it arrives here.
+    /// Drops every n-th packet before it arrives here.
     pub(crate) fn losing_every(mut self, packets: u64) -> Self {
         self.gaps = Some(Gaps { every: packets, seen: 0 });
         self
     }
 
-    /// Bytes that arrived, in order.
+    /// Returns the bytes that arrived in order.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// What the connection has counted.
+    /// Returns the connection's statistics.
     pub(crate) fn statistics(&self) -> Statistics {
         self.connection.as_ref().map(|connection| *connection.statistics()).unwrap_or_default()
     }
 
-    /// The congestion that was answered.
+    /// Returns the congestion events that the manager answered.
     pub(crate) fn answered(&self) -> Answered {
         self.flow().and_then(|flow| self.manager.answered(flow).ok()).unwrap_or_default()
     }
 
-    /// What is known of the path.
+    /// Returns the state of the path.
     pub(crate) fn path(&self) -> PathState {
         self.flow().and_then(|flow| self.manager.query(flow).ok()).unwrap_or_default()
     }
@@ -156,7 +157,7 @@ impl Host for End {
     }
 }
 
-/// Zeros without end; it counts the segments that it has filled.
+/// Endless zeros; counts the segments that it has filled.
 struct Endless(u64);
 
 impl AduSource for Endless {

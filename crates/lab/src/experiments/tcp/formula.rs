@@ -1,31 +1,33 @@
-//! What models say that a TCP should reach: Padhye et al., in full and as RFC 5348 has it.
+//! Throughput models of TCP: Padhye et al., in full and as in RFC 5348.
 
-/// The path as the models see it. Times are in seconds, rates in packets a second.
+/// Path in the models. Times are in seconds, rates in packets per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Model {
-    /// The mean round-trip time `RTT`.
+    /// Mean round-trip time `RTT`.
     pub(crate) rtt: f64,
-    /// The mean length of the first timeout of a series, `T0`.
+    /// Mean length of the first timeout of a series, `T0`.
     pub(crate) timeout: f64,
-    /// How many packets it takes to let the window grow by one window's worth less: packets acknowledged together,
-    /// `b`, where acknowledgements are counted; 1 where bytes are.
+    /// Packets acknowledged together, `b`, which slow the growth of the window, if acknowledgements
+    /// are counted; 1 if bytes are.
     pub(crate) per_ack: f64,
 }
 
 impl Model {
-    /// The sending rate of Reno with `p` loss indications a packet sent, and a window that no receiver limits: Padhye,
-    /// Firoiu, Towsley and Kurose, "Modeling TCP Throughput" (1998), the full model.
+    /// Returns Reno's sending rate with `p` loss indications per packet sent and no limit by the
+    /// receiver's window: Padhye, Firoiu, Towsley and Kurose, "Modeling TCP Throughput" (1998), the
+    /// full model.
     pub(crate) fn full(&self, p: f64) -> f64 {
         let window = self.mean_window(p);
         let share = timeout_share(p, window);
-        // A period between two losses: packets sent in it, and its rounds, with the timeouts that end some of them.
+        // Packets sent and rounds in a period between two losses, with the timeouts that end some
+        // periods.
         let packets = (1.0 - p) / p + window + share / (1.0 - p);
         let rounds = self.per_ack / 2.0 * window + 1.0;
         let waiting = share * self.timeout * backed_off(p) / (1.0 - p);
         packets / (self.rtt * rounds + waiting)
     }
 
-    /// The same, simplified as TFRC uses it (RFC 5348 §3.1).
+    /// Returns the rate by TFRC's simplified equation (RFC 5348 §3.1).
     pub(crate) fn rfc5348(&self, p: f64) -> f64 {
         let b = self.per_ack;
         let recovering = self.rtt * (2.0 * b * p / 3.0).sqrt();
@@ -33,7 +35,7 @@ impl Model {
         1.0 / (recovering + waiting)
     }
 
-    /// `E[W]`: the window, in packets, in which a loss happens.
+    /// Returns `E[W]`, the window in packets at a loss.
     fn mean_window(&self, p: f64) -> f64 {
         let b = self.per_ack;
         let offset = (2.0 + b) / (3.0 * b);
@@ -41,7 +43,7 @@ impl Model {
     }
 }
 
-/// `Q̂(w)`: the share of the loss indications in a window of `w` packets that are timeouts.
+/// Returns `Q̂(w)`, the share of timeouts among the loss indications in a window of `w` packets.
 fn timeout_share(p: f64, w: f64) -> f64 {
     let kept = 1.0 - p;
     let three = kept * kept * kept;
@@ -49,7 +51,8 @@ fn timeout_share(p: f64, w: f64) -> f64 {
     share.min(1.0)
 }
 
-/// `f(p)`: how much longer a series of timeouts is than its first, for each doubles the next up to 64 times.
+/// Returns `f(p)`, the length of a series of timeouts relative to its first: each doubles the next,
+/// up to 64 times.
 fn backed_off(p: f64) -> f64 {
     1.0 + p * (1.0 + p * (2.0 + p * (4.0 + p * (8.0 + p * (16.0 + p * 32.0)))))
 }

@@ -1,4 +1,5 @@
-//! Flows that share a bottleneck: as many pairs of hosts, each with one connection, at the two ends of a dumbbell.
+//! Flows that share a bottleneck: pairs of hosts at the two ends of a dumbbell, with one connection
+//! each.
 
 use std::net::SocketAddr;
 
@@ -11,24 +12,24 @@ use timeous_tcp::Config;
 
 use super::end::End;
 
-/// Bytes of a segment.
+/// Bytes of data in a segment.
 const SEGMENT: u16 = 500;
-/// Bytes of it on a link: with the headers of TCP and IP.
+/// Bytes of a segment on a link, with the headers of TCP and IP.
 const PACKET: u64 = SEGMENT as u64 + 40;
-/// Of a host's own link.
+/// Rate and delay of a host's access link.
 const ACCESS_RATE: Rate = Rate::from_bps(1_000_000_000);
 const ACCESS_DELAY: Duration = Duration::from_millis(1);
-/// Flows begin within this time.
+/// Time within which flows start.
 const BEGINNING: Duration = Duration::from_secs(1);
 
-/// What flows share.
+/// Bottleneck that the flows share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bottleneck {
-    /// Full packets that it carries in a second.
+    /// Capacity in full packets per second.
     pub(crate) packets: u64,
-    /// The round-trip time while nothing waits.
+    /// Round-trip time without queueing.
     pub(crate) rtt: Duration,
-    /// Packets that may wait; what does not fit is dropped.
+    /// Queue in packets (drop-tail).
     pub(crate) queue: usize,
 }
 
@@ -38,7 +39,7 @@ impl Bottleneck {
     }
 }
 
-/// The network with its flows.
+/// Network with its flows.
 pub(crate) struct Shared {
     pub(crate) network: Network<End>,
     senders: Vec<NodeId>,
@@ -46,12 +47,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// A flow for each of `controllers`.
+    /// Builds the network, with a flow for each of `controllers`.
     pub(crate) fn new(seed: u64, bottleneck: Bottleneck, controllers: &[Kind]) -> Self {
         let mut rng = Rng::from_seed(seed);
         let mut network = Network::new(rng.next_u64());
         let config = || {
-            // Timestamps would make packets longer and say nothing that is needed here.
+            // Timestamps would lengthen packets and are not needed here.
             let mut config = Config { timestamps: false, mss: SEGMENT, ..Config::default() };
             config.delayed_ack.delay = Duration::ZERO;
             config
@@ -68,7 +69,7 @@ impl Shared {
         let access = LinkConfig {
             capacity: Capacity::Fixed(ACCESS_RATE),
             delay: ACCESS_DELAY,
-            // Half the time that a packet takes at the bottleneck, either way.
+            // Jitter of half a packet's transmission time at the bottleneck, to either side.
             jitter: Jitter { spread: bottleneck.rate().time_for(PACKET) / 2, ..Jitter::default() },
             queue: Limit::Packets(usize::MAX),
             ..LinkConfig::default()
@@ -84,8 +85,8 @@ impl Shared {
         Self { network, senders: dumbbell.left, receivers: dumbbell.right }
     }
 
-    /// Runs for `warm_up`, and then gives the rate of each flow, in bytes that arrived a second, in each of `slices`
-    /// slices of `time`.
+    /// Runs for `warm_up`, then returns the rate of each flow, in received bytes per second, in
+    /// each of `slices` slices of `time`.
     pub(crate) fn rates(&mut self, warm_up: Duration, time: Duration, slices: u64) -> Vec<Vec<f64>> {
         self.network.run_until(Instant::ZERO + warm_up);
         let mut rates = vec![Vec::new(); self.receivers.len()];
@@ -103,20 +104,20 @@ impl Shared {
         self.receivers.iter().map(|&node| self.network.host(node).received()).collect()
     }
 
-    /// The sender of a flow.
+    /// Returns the sender of a flow.
     pub(crate) fn sender(&self, flow: usize) -> &End {
         self.network.host(self.senders[flow])
     }
 }
 
-/// Jain's index of fairness: one if all are equal, one over their number if one has everything.
+/// Computes Jain's fairness index: 1 if all shares are equal, 1/n if one has everything.
 pub(crate) fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// The bytes of a segment, for people and for windows.
+/// Returns the data bytes of a segment, for output and for windows.
 pub(crate) const fn segment() -> u16 {
     SEGMENT
 }

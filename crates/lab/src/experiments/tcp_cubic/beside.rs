@@ -1,4 +1,4 @@
-//! Both beside each other at a bottleneck with a small bandwidth-delay product (RFC 9438 §5.1).
+//! CUBIC beside Reno at a bottleneck with a small bandwidth-delay product (RFC 9438 §5.1).
 
 use serde_json::{Value, json};
 use timeous::core::Duration;
@@ -7,17 +7,17 @@ use timeous_cm::Kind;
 use super::super::tcp::shared::{Bottleneck, Shared, segment};
 use crate::experiment::{Bound, Choice, Claim, Run, Table};
 
-/// Two of each.
+/// Two flows of each controller.
 const FLOWS: [Kind; 4] = [Kind::NewReno, Kind::Cubic, Kind::NewReno, Kind::Cubic];
-/// A bandwidth-delay product of 40 packets, ten for each flow.
+/// Bottleneck with a bandwidth-delay product of 40 packets, ten for each flow.
 const BOTTLENECK: Bottleneck = Bottleneck { packets: 1_000, rtt: Duration::from_millis(40), queue: 40 };
 const WARM_UP: Duration = Duration::from_secs(10);
 const TIME: Duration = Duration::from_secs(60);
-/// "Reasonably fair" is a rate "generally within a factor of two" (RFC 5348 §1).
+/// Accepted ratio: "reasonably fair" is a rate "generally within a factor of two" (RFC 5348 §1).
 const PASS: Bound = Bound::Within(0.5, 2.0);
 const AIM: Bound = Bound::Within(0.8, 1.25);
 
-/// One bottleneck: packets a second of each flow.
+/// Results at one bottleneck: rate of each flow in packets per second.
 pub(super) struct Outcome {
     seed: u64,
     rates: Vec<f64>,

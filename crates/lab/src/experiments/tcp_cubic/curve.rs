@@ -1,4 +1,5 @@
-//! One flow where the bandwidth-delay product is large: its window beside `W_cubic` (RFC 9438 §4.2).
+//! One flow with a large bandwidth-delay product: its window compared with `W_cubic` (RFC 9438
+//! §4.2).
 
 use timeous::core::{Duration, Instant};
 use timeous_cm::Kind;
@@ -7,33 +8,34 @@ use super::super::tcp::shared::{Bottleneck, Shared, segment};
 use crate::experiment::{Bound, Choice, Claim, Figure, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
-/// A bandwidth-delay product of 200 packets.
+/// Bottleneck with a bandwidth-delay product of 200 packets.
 const BOTTLENECK: Bottleneck = Bottleneck { packets: 1_000, rtt: Duration::from_millis(200), queue: 100 };
 const TIME: Duration = Duration::from_secs(60);
-/// How often the window is looked at.
+/// Sampling interval of the window.
 const STEP: Duration = Duration::from_millis(10);
-/// `C` and `β_cubic` (RFC 9438 §4.6, §5.1).
+/// CUBIC's `C` and `β_cubic` (RFC 9438 §4.6, §5.1).
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// How far from the curve the window may be, as a share of `W_max`: the window grows by steps of an acknowledgement.
+/// Accepted distance from the curve as a share of `W_max`: the window grows in steps of one
+/// acknowledgement.
 const PASS: Bound = Bound::AtMost(0.02);
 const AIM: Bound = Bound::AtMost(0.01);
 
-/// The window at a moment.
+/// Sample of the window.
 #[derive(Clone, Copy)]
 struct Look {
-    /// Seconds.
+    /// Time in seconds.
     at: f64,
-    /// Packets.
+    /// Window in packets.
     window: f64,
     /// Smoothed round-trip time in seconds.
     srtt: f64,
 }
 
-/// From when the window begins to grow after a loss until the next loss.
+/// Stage from the start of the window's growth after a loss until the next loss.
 struct Stage {
     looks: Vec<Look>,
-    /// The window before the loss.
+    /// Window before the loss.
     before: f64,
     /// `W_max`.
     plateau: f64,
@@ -45,14 +47,14 @@ impl Stage {
         ((self.plateau - self.looks[0].window) / C).max(0.0).cbrt()
     }
 
-    /// `W_cubic` so long after the stage began.
+    /// Returns `W_cubic` at this time after the stage's start.
     fn at(&self, elapsed: f64) -> f64 {
         let from_plateau = elapsed - self.until_plateau();
         C * from_plateau * from_plateau * from_plateau + self.plateau
     }
 
-    /// How far a window is from the curve. It is to reach within a round trip where the curve will be by then, so that
-    /// everything between now and then is on it.
+    /// Returns the distance of a window from the curve. The window targets the curve's value one
+    /// round trip ahead, so every value between now and then counts as on the curve.
     fn distance(&self, look: &Look) -> f64 {
         let elapsed = look.at - self.looks[0].at;
         let (now, then) = (self.at(elapsed), self.at(elapsed + look.srtt));
@@ -64,7 +66,7 @@ impl Stage {
     }
 }
 
-/// The flow's stages, slow start left out.
+/// Stages of the flow, without slow start.
 pub(super) struct Curve {
     stages: Vec<Stage>,
 }
@@ -83,7 +85,8 @@ pub(super) fn run(seed: u64) -> Curve {
     Curve { stages: stages(&looks) }
 }
 
-/// A stage ends where the window falls, and the next begins where it grows again.
+/// Splits samples into stages: each ends where the window falls; the next begins where it grows
+/// again.
 fn stages(looks: &[Look]) -> Vec<Stage> {
     let mut stages: Vec<Stage> = Vec::new();
     let mut falls =
@@ -98,7 +101,7 @@ fn stages(looks: &[Look]) -> Vec<Stage> {
         let plateau = if sooner { before * (1.0 + BETA) / 2.0 } else { before };
         let floor = looks[from].window;
         let grows = looks[from..until].iter().position(|look| look.window > floor).unwrap_or(until - from);
-        // The last look before it grows: the epoch begins with the next acknowledgement.
+        // Last sample before the growth: the epoch begins with the next acknowledgement.
         let begins = from + grows.saturating_sub(1);
         stages.push(Stage { looks: looks[begins..until].to_vec(), before, plateau });
     }
@@ -106,7 +109,8 @@ fn stages(looks: &[Look]) -> Vec<Stage> {
 }
 
 impl Curve {
-    /// Those that went on for at least a second: congestion right after congestion has no curve.
+    /// Returns the stages of at least a second: congestion events in quick succession show no
+    /// curve.
     fn long(&self) -> impl Iterator<Item = &Stage> {
         self.stages.iter().filter(|stage| stage.looks.len() as u64 * STEP.as_millis() >= 1_000)
     }

@@ -1,4 +1,5 @@
-//! Each alone on a short path that loses packets: the average windows (RFC 9438 §4.3, and table 2 of §5.1).
+//! Reno and CUBIC, each alone on a short path with loss: their average windows (RFC 9438 §4.3, and
+//! table 2 of §5.1).
 
 use serde_json::{Value, json};
 use timeous_cm::Kind;
@@ -6,15 +7,16 @@ use timeous_cm::Kind;
 use super::super::tcp_formula::path::{self, Cell, Measured, Pattern, Variant};
 use crate::experiment::{Bound, Choice, Claim, Run, Table};
 
-/// Milliseconds; that of the RFC's table 2.
+/// Round-trip time in milliseconds, as in the RFC's table 2.
 const RTT: u64 = 10;
-/// Shares of the packets that the path loses.
+/// Loss rates of the path.
 const LOSSES: [f64; 3] = [0.001, 0.003, 0.01];
-/// How far from each other, and from the RFC, the average windows may be: what is asked of a TCP's rate elsewhere, too.
+/// Accepted ratio of the average windows to each other and to the RFC's: the same as for a TCP's
+/// rate elsewhere.
 const PASS: Bound = Bound::Within(0.85, 1.15);
 const AIM: Bound = Bound::Within(0.95, 1.05);
 
-/// Both over one path.
+/// Both controllers over one path.
 pub(super) struct Pair {
     loss: f64,
     pattern: Pattern,
@@ -27,13 +29,14 @@ impl Pair {
         window(&self.cubic) / window(&self.reno)
     }
 
-    /// What both are to have: figure 3 with α = 1 and β = 0.5, from which table 2 is made.
+    /// Returns the expected window of both: figure 3 with α = 1 and β = 0.5, from which table 2 is
+    /// computed.
     fn expected(&self) -> f64 {
         (1.5 / self.loss).sqrt()
     }
 }
 
-/// The average window, in packets: those sent a round trip.
+/// Returns the average window in packets: packets sent per round trip.
 fn window(flows: &[Measured]) -> f64 {
     flows.iter().map(|flow| flow.rate() * RTT as f64 / 1e3).sum::<f64>() / flows.len() as f64
 }
@@ -41,7 +44,7 @@ fn window(flows: &[Measured]) -> f64 {
 pub(super) fn run(run: &Run<'_>) -> Vec<Pair> {
     let flows = |controller, pattern, loss| {
         let cell = move |seed| Cell { variant: Variant::Default, controller, rtt: RTT, loss, pattern, seed };
-        // Without chance one seed is like another.
+        // Regular losses are deterministic: one seed suffices.
         let seeds = if pattern == Pattern::Regular { 1 } else { run.seeds as usize };
         let cells: Vec<Cell> = run.seeds().take(seeds).map(cell).collect();
         run.each("each alone", &cells, path::run)
@@ -89,7 +92,7 @@ pub(super) fn claims(pairs: &[Pair]) -> Vec<Claim> {
             let what = format!("average window of CUBIC over that of figure 3, {percent} % lost evenly");
             claims.push(Claim::new(&what, "1 (§4.3, table 2 of §5.1)", format!("{own:.3}"), own).pass(PASS).aim(AIM));
         } else {
-            // The RFC's model is not of chance.
+            // The RFC's model does not cover random losses.
             let what = format!("average window of CUBIC over NewReno's, {percent} % lost by chance");
             claims.push(Claim::new(&what, paper, format!("{ratio:.3}"), ratio));
         }

@@ -1,4 +1,4 @@
-//! What the capture and the receiver show of each stream, and the bounds.
+//! Evaluation of capture and arrivals for each stream, and the bounds.
 
 use timeous::core::AduMeta;
 use timeous_engine::Reach;
@@ -10,32 +10,32 @@ use super::path::Path;
 use crate::experiment::{Bound, Claim, Figure, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
-/// Of the bytes on the wire, in percent.
+/// Largest accepted share of expired bytes on the wire, in percent.
 const EXPIRED: f64 = 1.0;
 
-/// What one stream showed.
+/// Results of one stream.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(super) struct Measured {
     path: Path,
     control: Control,
     way: Way,
     seed: u64,
-    /// Kilobytes of the stream that came to the link, each time that they did.
+    /// Stream data on the link in kilobytes, retransmissions included.
     wire: f64,
-    /// Of those, percent: expired, and expired that had been there before; padding; neither.
+    /// Shares of those in percent: expired; expired and retransmitted; padding; invalid records.
     expired: f64,
     expired_again: f64,
     padding: f64,
     torn: f64,
-    /// Of the bytes offered, percent: in time, and of frames that could be shown.
+    /// Shares of the offered bytes in percent: in time, and in decodable frames.
     in_time: f64,
     shown: f64,
-    /// The most that could have been.
+    /// Upper bound on the share in decodable frames.
     bound: f64,
     replaced: u64,
     padded: u64,
     corrupt: u64,
-    /// Late choice reached retransmissions, at the end.
+    /// Whether late choice still reached retransmissions at the end.
     reaches: bool,
     ended: bool,
 }
@@ -85,7 +85,7 @@ fn sum(log: &Log, counts: impl Fn(&Carried) -> bool) -> f64 {
     log.wire.iter().filter(|one| counts(one)).map(|one| one.bytes).sum::<u64>() as f64
 }
 
-/// The mean over the seeds, and the least and the most.
+/// Returns mean, minimum and maximum over the seeds.
 fn of(measured: &[Measured], cell: (Path, Control, Way), value: impl Fn(&Measured) -> f64) -> [f64; 3] {
     let these = measured.iter().filter(|one| (one.path, one.control, one.way) == cell);
     let values: Vec<f64> = these.map(value).collect();

@@ -1,4 +1,4 @@
-//! The paths: those of tl-timelines and tl-dependencies, for real.
+//! Paths of tl-timelines and tl-dependencies, on real kernels.
 
 use timeous::core::{AduMeta, Duration, Rate};
 use timeous_net::LinkConfig;
@@ -10,23 +10,23 @@ use super::super::tl::RTT;
 use super::super::tl::trial::{link, standing_still};
 use crate::bound::{Job, Rates, bound};
 
-/// A link that stands still, as at a handover.
+/// Duration and period of link outages, as at a handover.
 const STILL: Duration = Duration::from_millis(400);
 const PERIOD: Duration = Duration::from_secs(5);
 const WIDE: Rate = Rate::from_kbps(2_000);
-/// About what the pictures take with their headers.
+/// Link rate about equal to the pictures' with headers.
 const NARROW: Rate = Rate::from_kbps(550);
 /// Losses in bursts.
 const BURSTS: Loss = Loss::GilbertElliott { p: 0.02, r: 0.5, bad_loss: 0.9, good_loss: 0.0 };
-/// Packets that wait at the narrow link.
+/// Queue of the narrow link, in packets.
 const QUEUE: usize = 20;
-/// IP's and TCP's headers with timestamps, and what a segment holds besides.
+/// Bytes of IP's and TCP's headers with timestamps, and of the data in a full segment.
 const HEADERS: usize = 52;
 const SEGMENT: usize = 1_448;
-/// Between the places of a standstill in the stream that are looked at: a stream begins at any.
+/// Step between tested outage positions in a period: a stream may start at any.
 const PHASE: Duration = Duration::from_millis(100);
 
-/// What a path is like.
+/// Path of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Path {
@@ -57,8 +57,8 @@ impl Path {
         }
     }
 
-    /// The share of the bytes offered, in percent, of frames that a sender who knows everything could have had shown; losses cost it
-    /// nothing.
+    /// Returns the share of the offered bytes, in percent, in frames that an omniscient sender
+    /// could have had decoded; losses cost it nothing.
     pub(super) fn bound(self, offers: &[Offer]) -> f64 {
         let jobs = jobs(offers);
         let all: u64 = jobs.iter().map(|job| job.value).sum();
@@ -87,7 +87,7 @@ impl Path {
     }
 }
 
-/// The frames, in full segments.
+/// Returns the frames as jobs, in full segments.
 fn jobs(offers: &[Offer]) -> Vec<Job> {
     let mut jobs: Vec<(AduMeta, Job)> = Vec::new();
     for offer in offers {
@@ -111,7 +111,7 @@ fn jobs(offers: &[Offer]) -> Vec<Job> {
     jobs.into_iter().map(whole).collect()
 }
 
-/// The link with standstills, the first of which begins at `phase`.
+/// Returns the link's rates with outages, the first of which begins at `phase`.
 fn standstills(phase: Duration, lasting: Duration) -> Rates {
     let mut steps = vec![(Duration::ZERO, WIDE)];
     let mut at = phase;

@@ -1,4 +1,4 @@
-//! What was measured beside what the models say.
+//! Comparison of the measurements with the models.
 
 use serde_json::json;
 
@@ -7,28 +7,28 @@ use super::path::{LOSSES, Measured, ROUND_TRIPS, SEGMENT, SKIPPED, Variant};
 use crate::experiment::{Bound, Choice, Claim, Figure, Findings, LabError, Table};
 use crate::report::plot::{Lines, Series};
 
-/// A rate may differ by this share from what a formula says.
+/// Accepted difference between a rate and a formula's, as a share.
 const PASS: f64 = 0.15;
-/// Where we want to be.
+/// Target for that difference.
 const AIM: f64 = 0.05;
-/// What a connection adds to the smoothed round trip for its timer, in seconds.
+/// Time that a connection adds to the smoothed round trip for its timer, in seconds.
 const MARGIN: f64 = 0.2;
 
-/// Which formula, and with which timeout.
+/// Formula and its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reference {
-    /// The full model, a timeout being four round trips.
+    /// Full model with a timeout of four round trips.
     Full,
-    /// The simplification, likewise.
+    /// RFC 5348's simplified equation with a timeout of four round trips.
     Rfc5348,
-    /// The full model with the timer that the connection has: 200 ms more than the round trip.
+    /// Full model with the connection's own timer: 200 ms more than the round trip.
     OwnTimer,
 }
 
 impl Reference {
     const ALL: [Self; 3] = [Self::Full, Self::Rfc5348, Self::OwnTimer];
 
-    /// The rate of this flow over that of the formula.
+    /// Returns the measured rate of this flow relative to the formula's.
     fn ratio(self, measured: &Measured) -> f64 {
         let rtt = measured.rtt as f64 / 1e3;
         let timeout = if self == Self::OwnTimer { rtt + MARGIN } else { 4.0 * rtt };
@@ -39,7 +39,7 @@ impl Reference {
     }
 }
 
-/// The flows of one variant over one path, one for each seed.
+/// Flows of one variant over one path, one for each seed.
 struct Point<'a> {
     variant: Variant,
     rtt: u64,
@@ -56,7 +56,7 @@ impl Point<'_> {
         self.mean(|flow| reference.ratio(flow))
     }
 
-    /// The least and the greatest of the seeds.
+    /// Formats minimum and maximum over the seeds.
     fn spread(&self, reference: Reference) -> String {
         let ratios = || self.flows.iter().map(|flow| reference.ratio(flow));
         let (least, most) = (ratios().fold(f64::INFINITY, f64::min), ratios().fold(0.0, f64::max));
@@ -157,7 +157,7 @@ fn claims(points: &[Point<'_>]) -> Vec<Claim> {
             let what = format!("{}: greatest distance from {formula}, as a share", variant.name());
             let measured = format!("{value:.3}, at {} ms and {} %", farthest.rtt, farthest.loss * 100.0);
             let claim = Claim::new(&what, paper, measured, value);
-            // The rest is shown and not judged; the notes say why.
+            // The other claims are shown without bounds; the notes explain why.
             let is_judged = variant == Variant::Default && reference != Reference::OwnTimer;
             claims.push(if is_judged { claim.pass(Bound::AtMost(PASS)).aim(Bound::AtMost(AIM)) } else { claim });
         }

@@ -1,4 +1,4 @@
-//! One flow over one path that loses packets, and what is measured of it.
+//! One flow over one path with loss, and its measurements.
 
 use std::net::SocketAddr;
 
@@ -13,35 +13,36 @@ use super::super::tcp::end::End;
 
 /// Round-trip times in milliseconds.
 pub(super) const ROUND_TRIPS: [u64; 3] = [20, 60, 200];
-/// Shares of the packets that the path loses.
+/// Loss rates of the path.
 pub(super) const LOSSES: [f64; 5] = [0.001, 0.003, 0.01, 0.02, 0.05];
-/// Bytes of a segment, with its timestamps. The models count packets, and so does this.
+/// Bytes of a segment, timestamps included. Models and measurements count packets.
 pub(super) const SEGMENT: u16 = 112;
-/// Loss indications that pass before anything is counted: slow start is not part of the models.
+/// Loss indications before the count starts: slow start is not part of the models.
 pub(super) const SKIPPED: u64 = 10;
-/// Of loss indications that are counted, about so many at least.
+/// Least number of counted loss indications, approximately.
 const INDICATIONS: f64 = 30.0;
-/// Packets that are counted at least.
+/// Least number of counted packets.
 const PACKETS: u64 = 6_000;
-/// So fast that a window leaves in no time, and yet one packet after the other.
+/// Link rate at which the transmission time of a window is negligible, and packets still stay in
+/// order.
 const RATE: Rate = Rate::from_bps(1_000_000_000);
-/// A flow that is not done by then will not be.
+/// Time limit of a flow.
 const HORIZON: Duration = Duration::from_secs(100_000);
 
-/// How a TCP repairs losses.
+/// Loss recovery of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Variant {
-    /// As it is unless told otherwise: SACK, RACK, tail loss probes.
+    /// Default: SACK, RACK, tail loss probes.
     Default,
-    /// Three duplicate acknowledgements and the timer, nothing selective: RFC 6582.
+    /// Three duplicate acknowledgements and the timer, without SACK: RFC 6582.
     NewReno,
 }
 
 impl Variant {
     pub(super) const ALL: [Self; 2] = [Self::Default, Self::NewReno];
 
-    /// For people.
+    /// Returns the name for output.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Default => "SACK, RACK, TLP",
@@ -51,7 +52,7 @@ impl Variant {
 
     fn config(self) -> Config {
         let mut config = Config { mss: SEGMENT, ..Config::default() };
-        // Every segment is acknowledged at once: a delay would be part of some round trips and not of others.
+        // Every segment is acknowledged at once: a delay would be part of only some round trips.
         config.delayed_ack.delay = Duration::ZERO;
         match self {
             Self::Default => config,
@@ -62,59 +63,59 @@ impl Variant {
     }
 }
 
-/// Which packets are lost.
+/// Loss pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Pattern {
-    /// Each with the same probability.
+    /// Independent losses of equal probability.
     Random,
-    /// As many packets lie between any two.
+    /// Losses at a constant interval of packets.
     Regular,
 }
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
     pub(crate) variant: Variant,
     pub(crate) controller: Kind,
-    /// Milliseconds.
+    /// Round-trip time in milliseconds.
     pub(crate) rtt: u64,
     pub(crate) loss: f64,
     pub(crate) pattern: Pattern,
     pub(crate) seed: u64,
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(crate) struct Measured {
     pub(crate) variant: Variant,
-    /// Milliseconds.
+    /// Round-trip time in milliseconds.
     pub(crate) rtt: u64,
     pub(crate) loss: f64,
     pub(crate) seed: u64,
-    /// Packets sent, those sent again among them.
+    /// Packets sent, retransmissions included.
     pub(crate) packets: u64,
-    /// Seconds in which they were.
+    /// Time in which they were sent, in seconds.
     pub(crate) seconds: f64,
-    /// Loss indications by duplicate acknowledgements or what stands for them.
+    /// Loss indications by duplicate acknowledgements or their equivalents.
     pub(crate) losses: u64,
-    /// Those by a timeout, the first of a series counted.
+    /// Loss indications by timeout, counting the first of each series.
     pub(crate) timeouts: u64,
 }
 
 impl Measured {
-    /// Packets a second.
+    /// Returns the rate in packets per second.
     pub(crate) fn rate(&self) -> f64 {
         self.packets as f64 / self.seconds
     }
 
-    /// Loss indications a packet sent: what Padhye et al. measured as `p`.
+    /// Returns the loss indications per packet sent: Padhye et al.'s measured `p`.
     pub(crate) fn indications(&self) -> f64 {
         (self.losses + self.timeouts) as f64 / self.packets as f64
     }
 }
 
-/// The sender's counters at a moment.
+/// Counters of the sender at one time.
 #[derive(Clone, Copy)]
 struct Count {
     at: Instant,
@@ -129,10 +130,10 @@ fn count(at: Instant, end: &End) -> Count {
     Count { at, packets, losses: answered.losses, timeouts: answered.timeouts }
 }
 
-/// Runs a flow for as long as it takes to count enough.
+/// Runs a flow until enough is counted.
 pub(crate) fn run(cell: &Cell) -> Measured {
     let &Cell { variant, controller, rtt, loss, pattern, seed } = cell;
-    // Each cell has losses of its own: they would else come at the same packets whatever the path.
+    // Each cell has its own random losses: otherwise they would hit the same packets on every path.
     let mut rng = Rng::from_seed(seed ^ (rtt << 16) ^ ((loss * 1e6) as u64) << 32);
     let mut network = Network::new(rng.next_u64());
     let (here, there): (SocketAddr, SocketAddr) = (([10, 0, 0, 1], 1_000).into(), ([10, 0, 0, 2], 2_000).into());

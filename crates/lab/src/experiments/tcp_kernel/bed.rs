@@ -12,40 +12,40 @@ use timeous_net::{Counters, Direction, LinkConfig};
 
 use crate::experiment::LabError;
 
-/// The kernel's address at the left.
+/// Address of the left kernel.
 const LEFT: &str = "10.77.0.1";
 
-/// Our stack's address, behind the left.
+/// Address of our stack, behind the left namespace.
 pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 
-/// What is set, for both ends alike. The rest is as the kernel has it by default.
+/// Kernel settings of both ends; all others keep the kernel's defaults.
 pub(crate) const SYSCTLS: [(&str, &str); 2] = [
     ("net/ipv4/tcp_congestion_control", "reno"),
-    // Otherwise a connection begins with the window at which the one before it ended.
+    // Otherwise a connection would begin with the previous one's cached window.
     ("net/ipv4/tcp_no_metrics_save", "1"),
 ];
 
-/// Both links of a path.
+/// Links of a path, one per direction.
 #[derive(Clone, Debug)]
 pub(crate) struct Links {
-    /// From the left, where our stack is if there is one.
+    /// Link from the left, where our stack is if it takes part.
     pub(crate) forward: LinkConfig,
-    /// From the right.
+    /// Link from the right.
     pub(crate) back: LinkConfig,
 }
 
-/// A link with a namespace at either end, and a router that runs in a thread of its own.
+/// Link with a namespace at either end, and a router that runs in a thread of its own.
 pub(crate) struct Bed {
-    /// 10.77.0.1.
+    /// Left namespace, 10.77.0.1.
     pub(crate) left: Namespace,
-    /// 10.77.0.2.
+    /// Right namespace, 10.77.0.2.
     pub(crate) right: Namespace,
     stopper: Stopper,
     router: Option<JoinHandle<Result<Router, EmulatorError>>>,
 }
 
 impl Bed {
-    /// Makes it. `name` tells it from others of this process.
+    /// Builds the bed. `name` distinguishes it from other beds of this process.
     pub(crate) fn make(name: &str, links: &Links, seed: u64, capture: Option<&Path>) -> Result<Self, LabError> {
         let [left, right] = ["l", "r"].map(|side| format!("timeous-{name}-{}{side}", std::process::id()));
         let mut config = RouterConfig::new(&left, &right);
@@ -70,22 +70,22 @@ impl Bed {
         Ok(Self { left, right, stopper, router: Some(router) })
     }
 
-    /// Both kernels ask for ECN, which by default they only agree to.
+    /// Lets both kernels request ECN, which by default they only accept.
     pub(crate) fn request_ecn(&self) -> Result<(), LabError> {
         [&self.left, &self.right].iter().try_for_each(|end| end.set_sysctl("net/ipv4/tcp_ecn", "1")).map_err(machine)
     }
 
-    /// A variable of the kernel, as it is for both ends.
+    /// Returns a kernel variable, which is the same at both ends.
     pub(crate) fn sysctl(&self, name: &str) -> Result<String, LabError> {
         self.right.sysctl(name).map_err(machine)
     }
 
-    /// Our stack behind the left: the namespace there passes on what goes between it and the link.
+    /// Opens our stack behind the left namespace, which forwards between it and the link.
     pub(crate) fn host(&self, tcp: TcpConfig, seed: u64) -> Result<TunHost, LabError> {
         self.host_as(TunConfig { tcp, ..TunConfig::default() }, seed)
     }
 
-    /// The same, as `config` says but for its address.
+    /// Opens our stack with `config`, except for its address.
     pub(crate) fn host_as(&self, config: TunConfig, seed: u64) -> Result<TunHost, LabError> {
         let config = TunConfig { address: OURS, ..config };
         let host = TunHost::open(&self.left, config, Rng::from_seed(seed)).map_err(machine)?;
@@ -93,13 +93,13 @@ impl Bed {
         Ok(host)
     }
 
-    /// The left passes on what goes to `host`, which is behind it, and what comes from there.
+    /// Lets the left namespace forward packets to and from `host` behind it.
     pub(crate) fn pass_on(&self, host: Ipv4Addr) -> Result<(), LabError> {
         self.left.set_sysctl("net/ipv4/ip_forward", "1").map_err(machine)?;
         self.right.ip(&["route", "add", &host.to_string(), "via", LEFT]).map_err(machine)
     }
 
-    /// Takes the link down, and gives what it counted each way.
+    /// Removes the link, and returns its counters in each direction.
     pub(crate) fn end(mut self) -> Result<[Counters; 2], LabError> {
         self.stopper.stop();
         let router = self.router.take().expect("it ends once").join().expect("the router does not panic");
@@ -112,13 +112,13 @@ impl Drop for Bed {
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(router) = self.router.take() {
-            // It is taken down because something else went wrong, which is what is told.
+            // Dropped after another error, which is the one to report.
             let _ = router.join();
         }
     }
 }
 
-/// What the emulator says of the machine, it says with what to do.
+/// Converts an emulator error, whose text says what the machine lacks and how to fix it.
 pub(crate) fn machine(error: impl std::fmt::Display) -> LabError {
     LabError::Machine(error.to_string())
 }

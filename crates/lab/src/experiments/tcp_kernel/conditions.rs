@@ -1,4 +1,4 @@
-//! The paths over which both stacks are compared.
+//! Paths on which both stacks are compared.
 
 use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
@@ -6,30 +6,30 @@ use timeous_net::link::{Capacity, Limit, Loss, Reorder};
 
 use super::bed::Links;
 
-/// The link in words.
+/// Description of the link.
 pub(super) const LINK: &str = "40 Mbit/s, 2 ms, a drop-tail queue of 100 packets, each way";
 
-/// What a path does to packets.
+/// Path with one impairment.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
-    /// In short.
+    /// Short name.
     pub(super) name: &'static str,
-    /// In full.
+    /// Full description.
     pub(super) what: &'static str,
     link: LinkConfig,
 }
 
-/// How many runs show what a path does whose rate is no matter of luck.
+/// Number of runs for a path without random losses, whose rate hardly varies.
 const FEW: usize = 3;
 
 impl Condition {
-    /// How many of `seeds` runs it takes: losses at random make rates random.
+    /// Returns the number of runs out of `seeds`: random losses make rates random.
     pub(super) fn runs(&self, seeds: u32) -> usize {
         let runs = seeds as usize;
         if self.link.loss == Loss::None { runs.min(FEW) } else { runs }
     }
 
-    /// The path.
+    /// Returns the links of the path.
     pub(super) fn links(&self) -> Links {
         Links { forward: self.link.clone(), back: self.link.clone() }
     }
@@ -44,7 +44,7 @@ fn link() -> LinkConfig {
     }
 }
 
-/// All of them.
+/// Returns all conditions.
 pub(super) fn all() -> Vec<Condition> {
     let lossy = |p| LinkConfig { loss: Loss::Bernoulli { p }, ..link() };
     let reorder = Reorder { share: 0.01, by: Some(Duration::from_millis(2)) };

@@ -1,8 +1,8 @@
-//! What a kernel has counted for one of its namespaces (`/proc/net/netstat`).
+//! Kernel counters of a network namespace (`/proc/net/netstat`).
 
 use std::io;
 
-/// Repairs, as far as both stacks count them alike.
+/// Loss recovery counters that both stacks define alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Repairs {
     /// Retransmission timeouts.
@@ -11,11 +11,11 @@ pub(super) struct Repairs {
     pub(super) probes: u64,
     /// Fast recoveries.
     pub(super) recoveries: u64,
-    /// Window reductions that were taken back, since nothing had been lost (Linux; ours takes none back).
+    /// Undone window reductions after spurious losses (Linux; ours undoes none).
     pub(super) undone: u64,
 }
 
-/// Those of the namespace that the calling thread is in, since it was made.
+/// Reads the counters of the calling thread's namespace, since its creation.
 pub(super) fn by_kernel() -> io::Result<Repairs> {
     let text = std::fs::read_to_string("/proc/thread-self/net/netstat")?;
     let of = |name: &str| counter(&text, name);
@@ -27,7 +27,7 @@ pub(super) fn by_kernel() -> io::Result<Repairs> {
     })
 }
 
-/// A line of names is followed by one of values; a kernel that does not count something has nothing of it.
+/// Reads a counter from pairs of lines, names and values; zero if the kernel lacks it.
 fn counter(text: &str, name: &str) -> u64 {
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.chunks_exact(2).flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));

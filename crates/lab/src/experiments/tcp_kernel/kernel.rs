@@ -1,4 +1,4 @@
-//! An end of a transfer with the kernel's TCP: sockets that give up when their time is over.
+//! End of a transfer with the kernel's TCP: sockets with a deadline.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,22 +7,22 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeous::core::{Duration, Instant};
 use timeous_engine::clock;
 
-/// What has come by the end of a stream.
+/// Arrivals by the end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrived {
-    /// Whether these were the bytes that were sent, all of them and no others.
+    /// Whether exactly the sent bytes arrived.
     pub(super) same: bool,
-    /// When the last one was there.
+    /// Arrival of the last byte.
     pub(super) at: Instant,
 }
 
-/// What is left until `deadline`, as sockets want it.
+/// Returns the time left until `deadline`, as a socket timeout.
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline - clock::now();
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// Waits for a caller.
+/// Waits for a connection.
 pub(super) fn accept(listener: &TcpListener, deadline: Instant) -> io::Result<TcpStream> {
     let nanos = left(deadline)?.as_nanos();
     let timeout = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
@@ -32,12 +32,12 @@ pub(super) fn accept(listener: &TcpListener, deadline: Instant) -> io::Result<Tc
     listener.accept().map(|(stream, _)| stream)
 }
 
-/// Calls.
+/// Opens a connection.
 pub(super) fn connect(to: SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
     TcpStream::connect_timeout(&to, left(deadline)?.into())
 }
 
-/// Sends all of `content` and the end of the stream, and waits for the peer's.
+/// Sends all of `content` and closes the stream, then waits for the peer to close.
 pub(super) fn send(mut stream: TcpStream, content: &[u8], deadline: Instant) -> io::Result<()> {
     for chunk in content.chunks(64 << 10) {
         stream.set_write_timeout(Some(left(deadline)?.into()))?;

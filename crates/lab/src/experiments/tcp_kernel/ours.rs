@@ -1,4 +1,4 @@
-//! An end of a transfer with our TCP, on a TUN device.
+//! End of a transfer with our TCP, on a TUN device.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddrV4;
@@ -9,23 +9,23 @@ use timeous_engine::tun::{CloseReason, ConnectionId, Event, TcpStatistics, TunEr
 
 use super::kernel::Arrived;
 
-/// An end of a connection of ours, until its time is over.
+/// End of a connection of ours, with a deadline.
 pub(super) struct Ours<'a> {
     pub(super) host: &'a mut TunHost,
     pub(super) deadline: Instant,
-    /// As they were when the connection was last looked at.
+    /// Statistics of the connection when last read.
     pub(super) statistics: TcpStatistics,
 }
 
 impl Ours<'_> {
-    /// Calls.
+    /// Opens a connection.
     pub(super) fn connect(&mut self, to: SocketAddrV4) -> io::Result<ConnectionId> {
         let id = self.host.connect(to).map_err(io::Error::other)?;
         while !matches!(self.next(id)?, Event::Connected) {}
         Ok(id)
     }
 
-    /// Waits for a caller.
+    /// Waits for a connection.
     pub(super) fn accept(&mut self) -> io::Result<ConnectionId> {
         loop {
             match self.host.wait(self.deadline).map_err(io::Error::other)? {
@@ -36,7 +36,7 @@ impl Ours<'_> {
         }
     }
 
-    /// Sends all of `content` and the end of the stream, and waits for the peer's.
+    /// Sends all of `content` and closes the stream, then waits for the peer to close.
     pub(super) fn send(&mut self, id: ConnectionId, content: &[u8]) -> io::Result<()> {
         let mut left = content;
         loop {
@@ -74,7 +74,7 @@ impl Ours<'_> {
         }
     }
 
-    /// Carries on until both ends have said goodbye.
+    /// Continues until both ends have closed.
     pub(super) fn finish(&mut self, id: ConnectionId) -> io::Result<()> {
         loop {
             match self.host.wait(self.deadline).map_err(io::Error::other)? {
@@ -86,7 +86,7 @@ impl Ours<'_> {
         }
     }
 
-    /// What happens next; an end that is too early is an error.
+    /// Returns the next event; an early end of the connection is an error.
     fn next(&mut self, id: ConnectionId) -> io::Result<Event> {
         loop {
             let heard: Result<_, TunError> = self.host.wait(self.deadline);

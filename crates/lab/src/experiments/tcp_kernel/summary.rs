@@ -1,20 +1,20 @@
-//! Several runs in a few numbers.
+//! Summary of several runs.
 
 use serde_json::{Value, json};
 
 use super::transfer::Outcome;
 
-/// Rates in Mbit/s. A run that was not finished has no rate and counts as none.
+/// Rates in Mbit/s. An unfinished run counts with rate zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Summary {
     pub(super) least: f64,
-    /// Of an even number of runs the mean of the two in the middle.
+    /// Median rate; the mean of the middle two for an even number of runs.
     pub(super) median: f64,
     pub(super) most: f64,
 }
 
 impl Summary {
-    /// Of transfers of `len` bytes.
+    /// Summarises transfers of `len` bytes.
     pub(super) fn of(runs: &[Result<Outcome, String>], len: usize) -> Self {
         let rate = |run: &Result<Outcome, String>| match run {
             Ok(outcome) => outcome.rate(len).as_bps() as f64 / 1e6,
@@ -31,12 +31,12 @@ impl Summary {
     }
 }
 
-/// The range in words.
+/// Formats the range.
 pub(super) fn spread(summary: &Summary) -> String {
     format!("{:.2} to {:.2}", summary.least, summary.most)
 }
 
-/// A run for programs.
+/// Returns a run as JSON.
 pub(super) fn record(run: &Result<Outcome, String>) -> Value {
     match run {
         Ok(outcome) => {

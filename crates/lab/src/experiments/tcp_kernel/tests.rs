@@ -1,4 +1,4 @@
-//! Small transfers to and from the kernel: the same bytes, whatever the path does. They need root.
+//! Tests of small transfers to and from the kernel: identical bytes on every path. They need root.
 
 use std::net::{SocketAddrV4, TcpListener};
 use std::thread;
@@ -41,7 +41,8 @@ fn plan(link: LinkConfig, way: Way) -> Plan<'static> {
     }
 }
 
-/// Transfers, unless the machine does not let us. `name` becomes part of a namespace's: keep it short.
+/// Runs a transfer; `None` if the machine does not permit it. `name` becomes part of a namespace's
+/// name: keep it short.
 fn transferred(name: &str, plan: &Plan<'_>) -> Option<Outcome> {
     match transfer(name, plan) {
         Ok(outcome) => Some(outcome.unwrap_or_else(|error| panic!("{name} {plan:?}: {error}"))),
@@ -54,7 +55,7 @@ fn transferred(name: &str, plan: &Plan<'_>) -> Option<Outcome> {
     }
 }
 
-/// The same bytes both ways; the outcomes.
+/// Checks for identical bytes in both directions; returns the outcomes.
 fn check(name: &str, link: LinkConfig) -> Option<[Outcome; 2]> {
     let one = |side: &str, way| {
         let outcome = transferred(&format!("{name}{side}"), &plan(link.clone(), way))?;
@@ -105,7 +106,7 @@ fn the_kernel_calls_us() {
     }
 }
 
-/// The queue marks instead of dropping, and both stacks answer to it.
+/// The queue marks instead of dropping, and both stacks respond.
 #[test]
 fn marks_slow_both_stacks_down_without_a_loss() {
     let codel = CodelConfig { target: Duration::from_millis(2), interval: Duration::from_millis(20), ecn: true };
@@ -125,8 +126,8 @@ fn marks_slow_both_stacks_down_without_a_loss() {
     }
 }
 
-/// A thin stream of ours to the kernel, a piece each 10 ms over a round trip of 24, with bundling: what the links counted, and our
-/// end.
+/// Sends a thin stream of ours to the kernel, a piece each 10 ms over a round trip of 24 ms, with
+/// bundling; returns the counters of the link and of our end.
 fn thin(name: &str, loss: Loss) -> Option<(Counters, TcpStatistics)> {
     let link = LinkConfig { delay: Duration::from_millis(12), loss, ..link() };
     let links = Links { back: LinkConfig { loss: Loss::None, ..link.clone() }, forward: link };
@@ -166,6 +167,6 @@ fn the_kernel_takes_what_a_thin_stream_carries_twice_and_what_that_hides_is_foun
     assert!(ours.bundles > 50 && ours.hidden_losses * 20 <= ours.bundles, "{ours:?}");
     let Some((counted, ours)) = thin("kbl", Loss::Bernoulli { p: 0.05 }) else { return };
     assert!(counted.losses > 0 && ours.bundles > 50 && ours.hidden_losses > 0, "{counted:?} {ours:?}");
-    // Each is found one way or the other.
+    // Each loss is found in one way or the other.
     assert!(2 * (ours.hidden_losses + ours.retransmissions) >= counted.losses, "{counted:?} {ours:?}");
 }

@@ -1,4 +1,5 @@
-//! One transfer over a bed of its own, between the kernel's TCP at the right and either stack at the left.
+//! One transfer over a bed of its own, between the kernel's TCP at the right and either stack at
+//! the left.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener};
@@ -16,76 +17,77 @@ use super::kernel::{self, Arrived};
 use super::ours::Ours;
 use crate::experiment::LabError;
 
-/// Where the kernel at the right is called.
+/// Address at which the right kernel listens.
 const RIGHT: &str = "10.77.0.2:5000";
-/// Where our stack at the left is called.
+/// Port at which our stack at the left listens.
 const PORT: u16 = 5_000;
 
-/// Whose TCP stands at the left.
+/// TCP stack at the left end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stack {
-    /// The kernel's.
+    /// Kernel's TCP.
     Kernel,
-    /// Ours, on a TUN device.
+    /// Our TCP, on a TUN device.
     Timeous,
 }
 
-/// Which way the bytes go.
+/// Direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// From the left.
+    /// From left to right.
     Right,
-    /// From the right.
+    /// From right to left.
     Left,
 }
 
-/// What is to be transferred, over what.
+/// Parameters of a transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Plan<'a> {
     pub(super) stack: Stack,
     pub(super) way: Way,
-    /// The right calls the left, which is ours, rather than the other way round.
+    /// Whether the right end connects to our stack at the left, rather than the reverse.
     pub(super) is_called: bool,
     pub(super) len: usize,
     pub(super) links: Links,
     pub(super) seed: u64,
-    /// Of our stack, if it is that.
+    /// Configuration of our stack, if it takes part.
     pub(super) tcp: TcpConfig,
-    /// Give up after this.
+    /// Longest duration.
     pub(super) patience: Duration,
     pub(super) capture: Option<&'a Path>,
 }
 
-/// What came of it.
+/// Outcome of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
-    /// Whether the bytes that came are those that were sent.
+    /// Whether the received bytes equal the sent ones.
     pub(super) same: bool,
-    /// From the call to the last byte.
+    /// Time from the connect call to the last byte.
     pub(super) took: Duration,
-    /// What the links counted, forward and back.
+    /// Counters of the links, forward and back.
     pub(super) links: [Counters; 2],
-    /// What our end counted, if it is one.
+    /// Counters of our end, if it takes part.
     pub(super) ours: Option<TcpStatistics>,
-    /// What the sender did, whichever stack it is.
+    /// Loss recovery of the sender, for either stack.
     pub(super) repairs: Repairs,
 }
 
 impl Outcome {
-    /// At which rate the content came.
+    /// Returns the rate at which the content arrived.
     pub(super) fn rate(&self, len: usize) -> Rate {
         Rate::from_bytes_in(len as u64, self.took)
     }
 }
 
-/// Bytes that no mistake makes by itself.
+/// Returns random content, which no error reproduces by accident.
 pub(super) fn content(seed: u64, len: usize) -> Vec<u8> {
     let mut content = vec![0; len];
     Rng::from_seed(seed).fill(&mut content);
     content
 }
 
-/// Makes a bed named `name`, and transfers. The inner error says why the transfer was not finished.
+/// Builds a bed named `name`, and runs the transfer. The inner error is the reason why it was not
+/// finished.
 pub(super) fn transfer(name: &str, plan: &Plan<'_>) -> Result<Result<Outcome, io::Error>, LabError> {
     let bed = Bed::make(name, &plan.links, plan.seed, plan.capture)?;
     if plan.tcp.ecn == EcnMode::Request {
@@ -127,7 +129,7 @@ struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// Both ends' parts; what has arrived, and what our end counted.
+    /// Runs both ends; returns the arrivals, and the counters of our end.
     fn run(
         &self,
         host: Option<&mut TunHost>,
@@ -150,7 +152,7 @@ impl Transfer<'_> {
         })
     }
 
-    /// The right's part; what has arrived there, if it is the one that receives.
+    /// Runs the right end; returns the arrivals there if it receives.
     fn at_right(&self, listener: &TcpListener, deadline: Instant) -> io::Result<Option<Arrived>> {
         let stream = match self.plan.is_called {
             false => kernel::accept(listener, deadline)?,
@@ -165,7 +167,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// The left's part, by the kernel.
+    /// Runs the left end with the kernel's TCP.
     fn kernels(&self, to: SocketAddrV4, deadline: Instant) -> io::Result<Option<Arrived>> {
         let stream = kernel::connect(to.into(), deadline)?;
         match self.plan.way {
@@ -174,7 +176,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// The left's part, by our stack.
+    /// Runs the left end with our stack.
     fn ours(
         &self,
         host: &mut TunHost,

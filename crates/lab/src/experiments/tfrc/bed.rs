@@ -1,4 +1,4 @@
-//! Bulk flows over a dumbbell: each between two machines of its own, with as much to send as it may.
+//! Bulk flows over a dumbbell: greedy, each between two hosts of its own.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,18 +15,18 @@ use timeous_tcp::{Config as TcpConfig, EcnMode, LossDetection};
 
 /// Bytes of data in a packet.
 pub(crate) const SIZE: usize = 1_000;
-/// Each way of a host's own link.
+/// One-way delay of a host's access link.
 pub(crate) const ACCESS: Duration = Duration::from_millis(1);
-/// Half of how much the delay there varies.
+/// Half of the delay variation on an access link.
 pub(crate) const JITTER: Duration = Duration::from_millis(1);
-/// Flows begin within this time.
+/// Time within which flows start.
 const BEGINNING: Duration = Duration::from_secs(1);
-/// Packets that leave within so long leave at once.
+/// Largest spacing of packets that count as one burst.
 const AT_ONCE: Duration = Duration::from_micros(100);
 const FROM: u16 = 5_000;
 const TO: u16 = 6_000;
 
-/// What controls a flow.
+/// Transport and congestion control of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Flow {
@@ -38,16 +38,16 @@ pub(crate) enum Flow {
     Aimd,
     /// TCP.
     Tcp,
-    /// The same, its packets spread over the round trip.
+    /// TCP with pacing: packets are spread over the round trip.
     PacedTcp,
-    /// The same as TCP, with an acknowledgement for each packet.
+    /// TCP with an acknowledgement for each packet.
     QuickTcp,
-    /// The same as TCP, which finds losses by what came after them (RFC 6675) and by no clock.
+    /// TCP that detects losses by later acknowledgements (RFC 6675), not by time.
     ClassicTcp,
 }
 
 impl Flow {
-    /// For people.
+    /// Returns the name for output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tfrc => "TFRC",
@@ -67,51 +67,51 @@ enum Ends {
     Tcp(Handle<Tcp>, Handle<Tcp>),
 }
 
-/// The network with its flows.
+/// Network with its flows.
 pub(crate) struct Bed {
     pub(crate) network: Network<Machine>,
     net: Dumbbell,
     ends: Vec<Ends>,
 }
 
-/// What a sender knows.
+/// Measurements of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Met {
-    /// Smoothed.
+    /// Smoothed round-trip time.
     pub(crate) rtt: Option<Duration>,
-    /// The loss event rate that a TFRC's receiver told last.
+    /// Loss event rate last reported by a TFRC receiver.
     pub(crate) p: Option<f64>,
-    /// Packets of a TCP, what is sent again among them; how often it recovered from losses, and how often it timed out.
+    /// Packets of a TCP, retransmissions included; its numbers of recoveries and timeouts.
     pub(crate) packets: u64,
     pub(crate) recoveries: u64,
     pub(crate) timeouts: u64,
 }
 
-/// What became of packets.
+/// Records of packets.
 pub(crate) struct Journeys {
-    /// When the bottleneck dropped one, and of which flow.
+    /// Drops at the bottleneck, by time and flow.
     pub(crate) drops: Vec<(Instant, usize)>,
-    /// How many each flow handed to it.
+    /// Packets of each flow that arrived at the bottleneck.
     pub(crate) arrived: Vec<u64>,
-    /// How many of each flow's left its host at once, each time.
+    /// Sizes of each flow's bursts on leaving its host, in packets.
     pub(crate) bursts: Vec<Vec<u64>>,
 }
 
-/// What flows share.
+/// Bottleneck that the flows share.
 #[derive(Clone, Debug)]
 pub(crate) struct Bottleneck {
     pub(crate) capacity: Capacity,
-    /// Without what waits.
+    /// Round-trip time without queueing.
     pub(crate) rtt: Duration,
-    /// Packets.
+    /// Queue length in packets.
     pub(crate) queue: usize,
     pub(crate) kind: QueueKind,
-    /// Half of how much the delay of each host's own link varies.
+    /// Half of the delay variation on each host's access link.
     pub(crate) jitter: Duration,
 }
 
 impl Bottleneck {
-    /// Drop-tail, with little jitter before it.
+    /// Creates a drop-tail bottleneck with little jitter before it.
     pub(crate) fn plain(capacity: Capacity, rtt: Duration, queue: usize) -> Self {
         Self { capacity, rtt, queue, kind: QueueKind::DropTail, jitter: JITTER }
     }
@@ -190,7 +190,7 @@ impl Bed {
         Ends::Dccp(caller, self.add(to, TO, manager(kind), listener))
     }
 
-    /// What journeys tell since they are recorded, or since this was asked.
+    /// Returns the records since recording began, or since the last call.
     pub(crate) fn take_journeys(&mut self) -> Journeys {
         let forward = self.net.bottleneck.0;
         let (mut flows, mut drops, mut arrived) = (BTreeMap::new(), Vec::new(), vec![0; self.ends.len()]);
@@ -220,7 +220,7 @@ impl Bed {
         Journeys { drops, arrived, bursts: bursts.into_iter().map(|(_, bursts)| bursts).collect() }
     }
 
-    /// Bytes of data that have come, by flow.
+    /// Returns the received bytes of data, by flow.
     pub(crate) fn received(&self) -> Vec<u64> {
         let of = |(ends, &node): (&Ends, &NodeId)| {
             let machine = self.network.host(node);
@@ -233,7 +233,7 @@ impl Bed {
         self.ends.iter().zip(&self.net.right).map(of).collect()
     }
 
-    /// Bytes of data that have left, by flow, those that left again among them.
+    /// Returns the sent bytes of data, by flow, retransmissions included.
     pub(crate) fn sent(&self) -> Vec<u64> {
         let of = |(ends, &node): (&Ends, &NodeId)| {
             let machine = self.network.host(node);
@@ -246,7 +246,7 @@ impl Bed {
         self.ends.iter().zip(&self.net.left).map(of).collect()
     }
 
-    /// What each flow's sender knows of its path by now.
+    /// Returns the current measurements of each flow's sender.
     pub(crate) fn met(&self) -> Vec<Met> {
         let of = |(ends, &node): (&Ends, &NodeId)| {
             let machine = self.network.host(node);
@@ -273,7 +273,7 @@ impl Bed {
         self.ends.iter().zip(&self.net.left).map(of).collect()
     }
 
-    /// What `count` counts more in each of `slices` slices of `time` from now on, in kbit/s.
+    /// Returns the increase of `count` in each of `slices` slices of `time` from now on, in kbit/s.
     pub(crate) fn rates(&mut self, time: Duration, slices: u64, count: impl Fn(&Self) -> Vec<u64>) -> Vec<Vec<f64>> {
         let begin = self.network.now();
         let mut before = count(self);

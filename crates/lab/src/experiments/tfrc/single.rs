@@ -1,4 +1,5 @@
-//! One TFRC beside one TCP, as they are and with one thing otherwise: who is dropped at the bottleneck, and when.
+//! One TFRC beside one TCP, as they are and with single changes: which flow's packets the
+//! bottleneck drops, and when.
 
 use std::cell::RefCell;
 
@@ -8,25 +9,25 @@ use timeous_net::link::{QueueKind, RedConfig};
 use super::bed::{Bed, Bottleneck, Flow, Journeys};
 use super::why::Means;
 
-/// What is otherwise.
+/// Single change to the flows or the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Otherwise {
     Nothing,
-    /// No TFRC: the first flow is a TCP, too.
+    /// TCP in place of TFRC.
     Tcps,
-    /// And this one is paced.
+    /// Paced TCP in place of TFRC.
     OnePacedTcp,
     ClassicTcp,
     PacedTcp,
     QuickTcp,
-    /// None before the queue.
+    /// No jitter before the queue.
     NoJitter,
     Jitter,
     LongQueue,
     Red,
 }
 
-/// The jitter that scatters packets before the queue, as far as the round trip has room for it.
+/// Jitter that scatters packets before the queue, as far as the round trip permits.
 const SCATTER: Duration = Duration::from_millis(15);
 
 impl Otherwise {
@@ -58,7 +59,7 @@ impl Otherwise {
         }
     }
 
-    /// The flows and the bottleneck, where `plain` is as above.
+    /// Returns the flows and the bottleneck, derived from `plain`.
     fn setup(self, plain: &Bottleneck) -> ([Flow; 2], Bottleneck) {
         let mut bottleneck = plain.clone();
         let [mut first, mut tcp] = [Flow::Tfrc, Flow::Tcp];
@@ -78,26 +79,27 @@ impl Otherwise {
     }
 }
 
-/// What was found of a pair: TFRC's first, then TCP's.
+/// Results of a pair: TFRC's first, then TCP's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Single {
-    /// Kbit/s.
+    /// Mean rate, in kbit/s.
     rate: [f64; 2],
-    /// Of a hundred packets at the bottleneck.
+    /// Percentage of packets dropped at the bottleneck.
     pub(crate) dropped: [f64; 2],
-    /// Loss events in a second, each a round trip long (RFC 5348 §5.2).
+    /// Loss events per second, each of at most one round trip (RFC 5348 §5.2).
     pub(crate) events: [f64; 2],
     pub(crate) drops_an_event: [f64; 2],
-    /// Of the times at which the queue was full, those that only one flow met; and those that both did.
+    /// Share of queue overflows that hit only one flow, by flow; and share that hit both.
     pub(crate) alone: [f64; 2],
     pub(crate) both: f64,
-    /// How many packets of TCP left at once, at most, and of how many times how often it was more than three.
+    /// Largest burst of TCP in packets; number of bursts of more than three packets, and number of
+    /// all bursts.
     pub(crate) at_once: u64,
     pub(crate) more_than_three: (usize, usize),
 }
 
 impl Single {
-    /// TFRC's rate over TCP's.
+    /// Returns TFRC's rate relative to TCP's.
     pub(crate) fn share(&self) -> f64 {
         self.rate[0] / self.rate[1]
     }
@@ -137,7 +139,7 @@ impl Single {
     }
 }
 
-/// Drops by the first of each event and the last within a round trip of it.
+/// Groups drops into loss events: the first drop, and the last within a round trip of it.
 fn events(drops: impl Iterator<Item = Instant>, rtt: Duration) -> Vec<(Instant, Instant)> {
     let mut events: Vec<(Instant, Instant)> = Vec::new();
     for at in drops {

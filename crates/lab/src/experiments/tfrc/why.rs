@@ -1,26 +1,28 @@
-//! What TFRC and TCP meet on a bottleneck that they share, and what the equation makes of it.
+//! Path conditions of TFRC and TCP at a shared bottleneck, and the rates that the equation gives
+//! for them.
 
 use timeous::core::{Duration, Rate};
 use timeous_cm::tfrc::equation;
 
 use super::bed::{Met, SIZE};
 
-/// The means of a flow over a run.
+/// Means of a flow over a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Means {
-    /// Of the smoothed round trips, in milliseconds.
+    /// Mean of the smoothed round-trip times, in milliseconds.
     pub(crate) rtt: f64,
-    /// The loss event rate: of TFRC as its receiver told it, of TCP what it answered over what it sent.
+    /// Loss event rate: as reported by TFRC's receiver, or TCP's answered loss events per packet
+    /// sent.
     pub(crate) p: f64,
-    /// What the equation gives for both, in kbit/s: for a TCP that acknowledges each packet (RFC 5348's `b = 1`), and for
-    /// one that acknowledges every second one.
+    /// Rates by the equation, in kbit/s: for a TCP with an acknowledgement for each packet (RFC
+    /// 5348's `b = 1`), and for one with an acknowledgement for every second packet.
     pub(crate) by_equation: [f64; 2],
-    /// Of TCP.
+    /// Timeouts of TCP.
     pub(crate) timeouts: f64,
 }
 
 impl Means {
-    /// Of what flows of one kind met at each look.
+    /// Computes the means for flows of one kind over all samples.
     pub(crate) fn of(looks: &[Vec<Met>], flows: std::ops::Range<usize>) -> Self {
         let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
         let each = || looks.iter().flat_map(|look| &look[flows.clone()]);

@@ -1,4 +1,4 @@
-//! What is measured of a stream: latency, jitter, throughput, what came in time, and what was sent in vain.
+//! Measures of a stream: latency, jitter, throughput, data in time, and data sent in vain.
 
 use timeous::core::{AduMeta, Duration, FrameId, Instant};
 use timeous_host::AduRecord;
@@ -7,19 +7,19 @@ use super::trial::Outcome;
 use super::{PLAYOUT, RTT};
 
 impl Outcome {
-    /// What was offered, in order: when and how long.
+    /// Returns time and length of each offered datagram, in order.
     fn offered(&self) -> impl Iterator<Item = (Instant, usize)> + '_ {
         self.journal.adus().iter().map(|adu| (adu.meta.enqueued, adu.len)).chain(self.later.iter().copied())
     }
 
-    /// Milliseconds from handing over to delivery, of all that came.
+    /// Returns the latencies of all received datagrams from hand-over to delivery, in milliseconds.
     pub(crate) fn latencies(&self) -> Vec<f64> {
         let each = self.offered().zip(&self.arrived);
         each.filter_map(|((at, _), arrived)| Some((*arrived)?.saturating_since(at).as_secs_f64() * 1e3)).collect()
     }
 
-    /// The mean difference of the latencies of two that came in time, one after the other (RFC 3550 §6.4.1), in
-    /// milliseconds.
+    /// Returns the mean latency difference between consecutive datagrams that arrived in time (RFC
+    /// 3550 §6.4.1), in milliseconds.
     pub(crate) fn jitter(&self) -> f64 {
         let each = self.offered().zip(&self.arrived).filter_map(|((at, _), to)| Some(((*to)?, at)));
         let mut came: Vec<_> = each.filter(|&(to, at)| to <= at + PLAYOUT).collect();
@@ -28,12 +28,13 @@ impl Outcome {
         mean(&came.windows(2).map(|two| (transit(&two[1]) - transit(&two[0])).abs()).collect::<Vec<_>>())
     }
 
-    /// Kilobits a second of datagrams that came.
+    /// Returns the rate of received datagrams, in kbit/s.
     pub(crate) fn throughput(&self) -> f64 {
         self.kbps(|_| true)
     }
 
-    /// Kilobits a second of those that came in time for their playout, over the time in which they were offered.
+    /// Returns the rate of datagrams received in time for playout, in kbit/s, over the time in
+    /// which they were offered.
     pub(crate) fn goodput(&self) -> f64 {
         let first = self.offered().next().map_or(Instant::ZERO, |(at, _)| at);
         let last = self.offered().last().map_or(first, |(at, _)| at);
@@ -41,7 +42,7 @@ impl Outcome {
         bytes as f64 * 8.0 / 1e3 / (last - first).as_secs_f64().max(1e-9)
     }
 
-    /// The share of the bytes offered that came in time.
+    /// Returns the share of the offered bytes that arrived in time.
     pub(crate) fn in_time_share(&self) -> f64 {
         let offered: usize = self.offered().map(|(_, len)| len).sum();
         self.in_time().sum::<usize>() as f64 / offered.max(1) as f64
@@ -58,8 +59,8 @@ impl Outcome {
         bytes as f64 * 8.0 / 1e3 / self.lasted.as_secs_f64().max(1e-9)
     }
 
-    /// The share of the bytes sent, repeated ones counted again, that could not be in time when they left: not even
-    /// over an empty path.
+    /// Returns the share of the sent bytes, retransmissions included, that were too late on
+    /// departure even for an empty path.
     pub(crate) fn expired_share(&self) -> f64 {
         let (mut expired, mut all) = (0, self.framing);
         for adu in self.journal.adus() {
@@ -71,15 +72,15 @@ impl Outcome {
         expired as f64 / all.max(1) as f64
     }
 
-    /// How many bytes of the stream left for each that was written to it: with what was sent again, and bundled.
+    /// Returns the bytes sent per byte written to the stream, with retransmissions and bundling.
     pub(crate) fn sent_share(&self) -> f64 {
         let sent = &self.statistics;
         let again = sent.bytes_retransmitted + sent.bytes_bundled;
         1.0 + again as f64 / sent.bytes_sent.max(1) as f64
     }
 
-    /// Bytes sent, and of those the bytes of frames that could not be shown: a packet of the frame, or of one that it
-    /// refers to, was not there in time.
+    /// Returns the bytes sent, and the bytes among them of undecodable frames: a packet of the
+    /// frame, or of one of its references, was not there in time.
     pub(crate) fn undecodable(&self) -> (u64, u64) {
         let whole = self.whole_frames();
         let (mut sent, mut useless) = (0, 0);
@@ -91,7 +92,7 @@ impl Outcome {
         (sent, useless)
     }
 
-    /// The share of the bytes offered that belong to frames which could be shown.
+    /// Returns the share of the offered bytes that belong to decodable frames.
     pub(crate) fn shown_share(&self) -> f64 {
         let whole = self.whole_frames();
         let (mut shown, mut all) = (0, 0);
@@ -102,7 +103,7 @@ impl Outcome {
         shown as f64 / all.max(1) as f64
     }
 
-    /// Which frames could be shown, by number.
+    /// Returns for each frame number whether the frame was decodable.
     fn whole_frames(&self) -> Vec<bool> {
         let is_there = |(adu, arrived): (&AduRecord, &Option<Instant>)| {
             (adu.meta, arrived.is_some_and(|to| to <= adu.meta.enqueued + PLAYOUT))
@@ -111,8 +112,8 @@ impl Outcome {
     }
 }
 
-/// Which frames could be shown, by number: all datagrams of them were there in time, and all frames that they refer to
-/// could be, too. References point backwards.
+/// Returns for each frame number whether the frame was decodable: all of its datagrams were there
+/// in time, and all of its references were decodable. References point backwards.
 pub(crate) fn whole_frames(datagrams: &[(AduMeta, bool)]) -> Vec<bool> {
     let frames = datagrams.iter().map(|(meta, _)| meta.frame.0 as usize).max().unwrap_or(0) + 1;
     let mut whole = vec![true; frames];
@@ -130,7 +131,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The value that this share of all is not above; nothing of nothing is infinite.
+/// Returns the quantile at this share; infinity without values.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -138,8 +139,9 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     sorted.get(at).copied().unwrap_or(f64::INFINITY)
 }
 
-/// The share of all bytes that somebody who knows everything could bring in time over a link of `rate` bits a second
-/// that stands still for the first part of each period: each packet leaves in its turn, or not at all if it would be late.
+/// Returns the share of all bytes that an omniscient sender could deliver in time over a link of
+/// `rate` bit/s with an outage at the start of each period: each packet leaves in order, or not at
+/// all if it would be late.
 pub(crate) fn clairvoyant(offers: &[(Instant, usize)], rate: f64, still: Duration, period: Duration) -> f64 {
     let (mut free, mut there, mut all) = (0.0_f64, 0.0, 0.0);
     let (still, period) = (still.as_secs_f64(), period.as_secs_f64());
@@ -148,7 +150,7 @@ pub(crate) fn clairvoyant(offers: &[(Instant, usize)], rate: f64, still: Duratio
         all += len as f64;
         let begin = after_standstill(free.max(at), still, period);
         let work = (len as f64 + 40.0) * 8.0 / rate;
-        // Work that a standstill interrupts goes on after it.
+        // A transmission interrupted by an outage continues after it.
         let left = if period > 0.0 { period - begin % period } else { f64::INFINITY };
         let end = if work <= left { begin + work } else { begin + work + still };
         if end + (RTT / 2).as_secs_f64() <= at + PLAYOUT.as_secs_f64() {

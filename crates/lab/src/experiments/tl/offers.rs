@@ -1,4 +1,4 @@
-//! What is sent: datagrams at the paper's cadence, groups of pictures, and as much as there is room for.
+//! Offered data: datagrams at the paper's cadence, groups of pictures, and greedy datagrams.
 
 use timeous::core::{AduMeta, Duration, FrameId, Instant, PathState, References, Rng};
 use timeous_choice::Timeline;
@@ -11,7 +11,7 @@ const CLOCK: u32 = 8_000;
 pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) const SIZES: [usize; 2] = [550, 650];
 
-/// The paper's datagrams.
+/// Datagrams at the paper's cadence.
 pub(crate) struct Cadence {
     left: u64,
     number: u64,
@@ -22,13 +22,14 @@ pub(crate) struct Cadence {
 }
 
 impl Cadence {
-    /// So many datagrams. With `latency` each has a playout time, so long after it is handed over.
+    /// Creates `count` datagrams. With `latency`, each has a playout time that long after its
+    /// hand-over.
     pub(crate) fn new(count: u64, latency: Option<Duration>) -> Self {
         let timeline = latency.map(|latency| Timeline::new(CLOCK).buffered(latency));
         Self { left: count, number: 0, next: None, timeline, payload: Vec::new(), ended: false }
     }
 
-    /// Begins with this number: what came before was sent by another connection.
+    /// Sets the first number: another connection sent the datagrams before it.
     pub(crate) fn numbered_from(mut self, number: u64) -> Self {
         self.number = number;
         self
@@ -44,7 +45,7 @@ impl Application for Cadence {
             let deadline = self.timeline.as_mut().map(|timeline| timeline.deadline(now, &path, playout));
             let meta = AduMeta { enqueued: now, deadline, ..AduMeta::default() };
             stamp::write(outlet.next_seq(), SIZES[(self.number % 2) as usize], &mut self.payload);
-            // What finds no room is noted.
+            // The outlet records a datagram that finds no room.
             let _noted = outlet.send(meta, &self.payload);
             self.number += 1;
             self.left -= 1;
@@ -62,15 +63,16 @@ impl Application for Cadence {
     }
 }
 
-/// Payload bytes of a packet of video.
+/// Payload bytes of a video packet.
 pub(crate) const PACKET: usize = 1_100;
-/// Between two frames.
+/// Frame interval.
 const FRAME: Duration = Duration::from_millis(40);
 /// Packets of an I-frame and of a P-frame.
 const I_PACKETS: usize = 10;
 const P_PACKETS: usize = 2;
 
-/// Frames of groups of 12 to 60, each P-frame referring to the frame before it, for so long.
+/// Returns frames over `lasting`, in groups of 12 to 60, where each P-frame refers to the previous
+/// frame.
 pub(crate) fn pictures(seed: u64, lasting: Duration) -> Vec<Frame> {
     let mut rng = Rng::from_seed(seed);
     let mut frames = Vec::new();
@@ -83,7 +85,7 @@ pub(crate) fn pictures(seed: u64, lasting: Duration) -> Vec<Frame> {
         }
         until_next -= 1;
         let packets = if is_first { I_PACKETS } else { P_PACKETS };
-        // The number of a frame is its place plus one: the one before has this.
+        // Frame numbers are indices plus one: the previous frame's number is `n`.
         let references = if is_first { References::NONE } else { References::from([FrameId(n as u32)]) };
         let meta = AduMeta { references, ..AduMeta::default() };
         frames.push(Frame { at: FRAME * n, bytes: packets * PACKET, meta });
@@ -91,7 +93,7 @@ pub(crate) fn pictures(seed: u64, lasting: Duration) -> Vec<Frame> {
     frames
 }
 
-/// Plays pictures.
+/// Returns a source that sends these frames.
 pub(crate) fn video(frames: &[Frame], latency: Option<Duration>) -> Frames {
     let frames = Frames::new(frames.iter().copied(), PACKET);
     match latency {
@@ -100,7 +102,7 @@ pub(crate) fn video(frames: &[Frame], latency: Option<Duration>) -> Frames {
     }
 }
 
-/// As much as there is room for, each useful for so long.
+/// Greedy datagrams, each with the same useful life.
 pub(crate) struct Greedy {
     latency: Option<Duration>,
     len: usize,

@@ -1,4 +1,4 @@
-//! One stream over one path by one protocol, in virtual time.
+//! Trial: one stream over one path by one protocol, in virtual time.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -17,7 +17,7 @@ use timeous_tcp::{CloseReason, Config, Receiving, Sending, Statistics};
 use super::offers::{self, Cadence};
 use super::{PLAYOUT, RTT};
 
-/// The paper's protocols (table 1), without timelines and with them.
+/// Protocols of the paper (table 1), with and without timelines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub(crate) enum Protocol {
     /// A: TCP at both ends.
@@ -26,11 +26,11 @@ pub(crate) enum Protocol {
     Udp,
     /// C: datagrams to an unmodified TCP receiver.
     ToTcp,
-    /// D: datagrams to a receiver that takes them as they come.
+    /// D: datagrams to a receiver that delivers them out of order.
     Both,
-    /// D, with a window that counts as far as it was used of late (RFC 7661).
+    /// D with congestion window validation (RFC 7661).
     BothByUse,
-    /// The same with bundling: what left just before leaves once more.
+    /// `BothByUse` with bundling: recently sent data is sent once more.
     BothBundled,
     /// C with timelines.
     ToTcpTimed,
@@ -38,7 +38,7 @@ pub(crate) enum Protocol {
     BothTimed,
     /// D with timelines and dependencies.
     BothDependent,
-    /// The same, with a window that counts as far as it was used of late (RFC 7661).
+    /// `BothDependent` with congestion window validation (RFC 7661).
     BothPausing,
 }
 
@@ -62,7 +62,7 @@ impl Protocol {
         matches!(self, Self::ToTcpTimed | Self::BothTimed | Self::BothDependent | Self::BothPausing)
     }
 
-    /// When a datagram has to be there, as far as the sender is told.
+    /// Returns the datagrams' useful life, if the sender knows it.
     fn latency(self) -> Option<Duration> {
         self.is_timed().then_some(PLAYOUT)
     }
@@ -82,7 +82,7 @@ impl Protocol {
         }
     }
 
-    /// What says when its datagrams leave.
+    /// Returns the manager with the protocol's congestion control.
     fn manager(self) -> Manager {
         match self {
             Self::BothPausing | Self::BothByUse | Self::BothBundled => {
@@ -104,16 +104,16 @@ impl Protocol {
     }
 }
 
-/// What is sent.
+/// Offered data.
 #[derive(Clone, Debug)]
 pub(crate) enum Offers {
-    /// The paper's cadence, so many.
+    /// Number of datagrams at the paper's cadence.
     Cadence(u64),
-    /// Groups of pictures, for so long.
+    /// Groups of pictures over this time.
     Pictures(Duration),
 }
 
-/// What is run.
+/// Parameters of a trial.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     pub(crate) protocol: Protocol,
@@ -123,10 +123,10 @@ pub(crate) struct Trial {
     pub(crate) seed: u64,
 }
 
-/// What the link carries.
+/// Rate of the link.
 const WIDE: Rate = Rate::from_kbps(2_000);
 
-/// A link as all experiments have it, that loses packets.
+/// Returns the link of all experiments, with this loss.
 pub(crate) fn link(loss: Loss) -> LinkConfig {
     LinkConfig {
         capacity: Capacity::Fixed(WIDE),
@@ -137,35 +137,36 @@ pub(crate) fn link(loss: Loss) -> LinkConfig {
     }
 }
 
-/// The same without losses: it stands still for so long at the beginning of each period.
+/// Returns the link without losses, but with an outage at the start of each period.
 pub(crate) fn standing_still(still: Duration, period: Duration) -> LinkConfig {
     let trace = RateTrace::new(vec![(Duration::ZERO, Rate::ZERO), (still, WIDE)]);
     let trace = trace.and_then(|trace| trace.repeating(period)).expect("it lets something pass in each period");
     LinkConfig { capacity: Capacity::Trace(trace), ..link(Loss::None) }
 }
 
-/// What came of it.
+/// Outcome of a trial.
 pub(crate) struct Outcome {
     pub(crate) journal: Journal,
-    /// When each datagram came to the application.
+    /// Delivery time of each datagram to the application.
     pub(crate) arrived: Vec<Option<Instant>>,
-    /// From the first datagram handed over to the last one that came.
+    /// Time from the hand-over of the first datagram to the last delivery.
     pub(crate) lasted: Duration,
-    /// Bytes that were handed to the network: of datagrams, each time that they were, and what is around them.
+    /// Framing bytes handed to the network around the datagrams, retransmissions included.
     pub(crate) framing: u64,
-    /// Datagrams that came and were not what was offered, or came twice.
+    /// Datagrams that arrived altered or twice.
     pub(crate) corrupt: u64,
     pub(crate) statistics: Statistics,
     pub(crate) changes_refused: bool,
-    /// Connections that were needed.
+    /// Number of connections used.
     pub(crate) connections: u32,
-    /// What the second one was offered: when, and how long. It follows the journal's.
+    /// Time and length of the datagrams offered to the second connection, after those of the
+    /// journal.
     pub(crate) later: Vec<(Instant, usize)>,
 }
 
 type Net = Network<Middlebox<Machine>>;
 
-/// Looks at what comes: it must be what was offered.
+/// Receiving application that checks that datagrams arrive unaltered.
 #[derive(Default)]
 pub(crate) struct Checker {
     lens: Vec<(AduSeq, usize)>,
@@ -189,7 +190,7 @@ impl Application for Checker {
 }
 
 impl Checker {
-    /// What was not as it was offered, or came twice.
+    /// Returns the number of datagrams that arrived altered or twice.
     fn corrupt(&self, journal: &Journal) -> u64 {
         let mut seen = vec![false; journal.adus().len()];
         let mut wrong = |&(seq, len): &(AduSeq, usize)| {
@@ -203,7 +204,7 @@ impl Checker {
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
 const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 2, 1));
 const PORT: u16 = 6_000;
-/// What is not through by then is not waited for.
+/// Time limit for a trial.
 const HORIZON: Duration = Duration::from_secs(3_600);
 
 impl Trial {
@@ -260,7 +261,7 @@ impl Trial {
         let mut calls = vec![caller];
         network.run_while(end, |network| !was_reset(network, here, caller));
         if was_reset(network, here, caller) {
-            // What a user of such a path does: again, and nothing is changed.
+            // A user of such a path opens a new connection without changed retransmissions.
             let offered = session(network, here, caller).journal().adus().len() as u64;
             calls.push(self.call(network, here, offered, Config { sending: Sending::Records, ..config }));
             network.run_until(end);
@@ -268,7 +269,7 @@ impl Trial {
         self.judge(network, (here, there), &calls, listener)
     }
 
-    /// Calls, with what was not offered yet.
+    /// Opens a connection for the datagrams that were not offered yet.
     fn call(&self, network: &mut Net, here: NodeId, offered: u64, config: Config) -> Handle<Tcp> {
         network.with_host(here, |now, host| {
             let own = host.host_mut().add_manager_of(self.protocol.manager());
@@ -321,7 +322,7 @@ impl Trial {
             });
             outcome.corrupt = corrupt.sum();
         }
-        // What the second connection brought counts after what the first one did.
+        // Arrivals of the second connection follow those of the first.
         for (&call, received) in calls.iter().zip(&received).skip(1) {
             let journal = session(network, here, call).journal();
             outcome.arrived.extend(received.arrivals().first_by_seq(journal.adus().len()));

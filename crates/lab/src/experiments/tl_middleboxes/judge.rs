@@ -1,4 +1,4 @@
-//! What the streams through middleboxes showed, and the bounds.
+//! Results of streams through middleboxes, and the bounds.
 
 use serde_json::json;
 use timeous_host::Meddling;
@@ -30,14 +30,14 @@ pub(super) fn name(meddling: Meddling) -> &'static str {
     }
 }
 
-/// What one stream showed.
+/// Results of one stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) meddling: Meddling,
     pub(super) protocol: Protocol,
     pub(super) in_time: f64,
     pub(super) came: f64,
-    /// Of the last tenth of what was offered, percent.
+    /// Share of the last tenth of the offered datagrams, in percent.
     pub(super) last: f64,
     pub(super) changed: u64,
     pub(super) refused: bool,
@@ -45,13 +45,13 @@ pub(super) struct Measured {
     pub(super) corrupt: u64,
 }
 
-/// The mean over the seeds.
+/// Returns the mean over the seeds.
 fn of(measured: &[Measured], meddling: Meddling, protocol: Protocol, value: impl Fn(&Measured) -> f64) -> f64 {
     let these = measured.iter().filter(|one| one.meddling == meddling && one.protocol == protocol);
     mean(&these.map(value).collect::<Vec<_>>())
 }
 
-/// Of the last tenth, over the seeds.
+/// Formats minimum and maximum of `last` over the seeds.
 fn least_to_most(measured: &[Measured], meddling: Meddling, protocol: Protocol) -> String {
     let these =
         || measured.iter().filter(|one| one.meddling == meddling && one.protocol == protocol).map(|one| one.last);
@@ -59,7 +59,7 @@ fn least_to_most(measured: &[Measured], meddling: Meddling, protocol: Protocol) 
     format!("{least:.1} to {:.1}", these().fold(f64::NEG_INFINITY, f64::max))
 }
 
-/// Of streams by these protocols.
+/// Builds the findings for streams by these protocols.
 pub(super) fn findings(
     measured: &[Measured],
     protocols: &[Protocol],
@@ -123,7 +123,8 @@ pub(super) fn findings(
     })
 }
 
-/// How much a last tenth differs from another where nothing meddles, and what whole streams say.
+/// Returns a note on the variation of `last` without a middlebox, and on results over whole
+/// streams.
 fn spread(measured: &[Measured], protocols: &[Protocol]) -> String {
     let [first, .., last] = protocols else { return String::new() };
     let passing = |protocol| {

@@ -1,4 +1,5 @@
-//! The same over the kernel's TCP: a middlebox between a sender's namespace and the emulated link.
+//! The experiment over the kernel's TCP: a middlebox between a sender's namespace and the emulated
+//! link.
 
 use std::sync::Arc;
 
@@ -16,19 +17,19 @@ use super::super::tl::{PLAYOUT, RTT};
 use super::judge::{self, MEDDLINGS, Measured};
 use crate::experiment::{Choice, Findings, LabError, Run};
 
-/// As many as fit in a minute.
+/// Number of datagrams: one minute.
 const COUNT: u64 = 3_000;
 const LOSS: f64 = 0.08;
-/// What was offered last has so long to come.
+/// Time after the stream for its last data to arrive.
 const REST: Duration = Duration::from_secs(5);
-/// More than is ever of use at once.
+/// Slots of the ring: more packets than are useful at once.
 const SLOTS: u32 = 256;
-/// What each way of sending is called beside the paper's.
+/// Ways to send, and the corresponding protocols of the paper.
 const WAYS: [(Way, Protocol); 3] =
     [(Way::Ring, Protocol::ToTcp), (Way::Plain, Protocol::Tcp), (Way::Late, Protocol::ToTcpTimed)];
 
 /// # Errors
-/// What the machine lacks.
+/// Missing features of the machine.
 pub(super) fn run(run: &Run<'_>) -> Result<Findings, LabError> {
     let mut wishes = Vec::new();
     for control in Control::ALL {
