@@ -12,8 +12,7 @@ use super::work::Work;
 use crate::experiment::{LabError, Run};
 
 pub(super) const DEATHS: u64 = 100;
-/// Killed clients before the first count of resources: it excludes what only the first deaths
-/// allocate.
+/// Clients killed before the first resource count, so that one-time allocations are not counted.
 const BEFORE: u64 = 10;
 pub(super) const OTHERS: u32 = 4;
 pub(super) const EVERY: Duration = Duration::from_millis(5);

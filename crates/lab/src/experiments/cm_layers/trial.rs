@@ -19,8 +19,8 @@ use super::video::{Clocked, Granted, SIZE, Video};
 pub(super) const RTT: Duration = Duration::from_millis(75);
 /// Queue of the bottleneck, in packets.
 pub(super) const QUEUE: usize = 40;
-/// Rate of the path in kbit/s, for `STEP` each: some between the rates of the layers, some just
-/// above one.
+/// Rate of the path in kbit/s, for `STEP` each: some between the rates of the layers, some
+/// exactly at one.
 pub(super) const STEPS: [u64; 7] = [4_000, 2_200, 1_300, 3_200, 1_100, 1_600, 4_000];
 pub(super) const STEP: Duration = Duration::from_secs(12);
 /// Random variation around that, as a share to either side, drawn anew every `WAVER_EVERY`.

@@ -69,8 +69,7 @@ impl Outcome {
         self.pauses.iter().skip(1).filter(|pause| pause.from < STREAM[1]).count()
     }
 
-    /// Returns for each packet whether it arrived; only packets made during the stream are counted
-    /// later.
+    /// Returns for each packet of `made` whether it arrived; other arrivals are ignored.
     fn arrived(&self) -> Vec<bool> {
         let mut arrived = vec![false; self.made.len()];
         for packet in &self.received {

@@ -196,7 +196,7 @@ impl Player {
         self.ask(false);
     }
 
-    /// Raises the level by one, unless losses or an earlier empty buffer at that level forbid it.
+    /// Raises the level by one, if losses, the best packet pair and the last empty buffer permit.
     fn climb(&mut self, now: Instant) {
         if matches!(self.phase, Phase::Playing { .. }) && !self.rules.content {
             if now.saturating_since(self.well) >= STEP * FORGIVEN && self.bad < RATES.len() {

@@ -31,8 +31,8 @@ pub(super) fn stream(bed: &Bed, plan: &Plan) -> Result<(Instant, Told), LabError
     Ok((begin, told))
 }
 
-/// Returns the controller, as in the kernel: data sent after a loss was detected does not suffer
-/// from it again.
+/// Returns the controller with congestion window validation (RFC 7661): as in the kernel, a loss
+/// reduces the window, and not the smaller amount in flight.
 fn controller(plan: &Plan) -> fn(u64) -> Box<dyn Controller> {
     match plan.control {
         Control::Reno => |mtu| Box::new(NewReno::new(mtu).for_streams_that_pause()),

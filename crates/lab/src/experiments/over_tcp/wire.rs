@@ -87,8 +87,7 @@ impl Stream {
     }
 
     fn segment(&mut self, at: Instant, offset: usize, data: &[u8]) {
-        // A window probe lies before the first byte; a hole in the stream cannot occur at this
-        // link.
+        // A window probe precedes the sent data. The capture has all packets, so there are no holes.
         if data.is_empty() || offset > self.image.len() {
             return;
         }

@@ -46,7 +46,7 @@ pub(super) struct Measured {
     pub(super) queue_ms: u64,
     pub(super) loss: f64,
     pub(super) seed: u64,
-    /// Share of the capacity that was used, without the link's random losses.
+    /// Share of the link's capacity used by packets that it did not lose.
     pub(super) used: f64,
     /// Queueing delay in ms: median, 95th and 99th percentile.
     pub(super) queued: [f64; 3],

@@ -151,7 +151,7 @@ pub(crate) struct Outcome {
     pub(crate) arrived: Vec<Option<Instant>>,
     /// Time from the hand-over of the first datagram to the last delivery.
     pub(crate) lasted: Duration,
-    /// Framing bytes handed to the network around the datagrams, retransmissions included.
+    /// Padding bytes handed to the network, besides those of the datagrams.
     pub(crate) framing: u64,
     /// Datagrams that arrived altered or twice.
     pub(crate) corrupt: u64,
