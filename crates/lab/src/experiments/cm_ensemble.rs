@@ -1,4 +1,5 @@
-//! cm-ensemble: the flows of a macroflow together are as aggressive as one TCP flow, and share evenly among themselves.
+//! cm-ensemble: aggressiveness of a macroflow's flows together, like one TCP flow's, and fairness
+//! among them.
 
 mod judge;
 mod real;

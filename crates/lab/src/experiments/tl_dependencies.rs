@@ -1,4 +1,5 @@
-//! tl-dependencies: data not sent because its references are lost (McQuistin §3.3, §4.1, figures 17
+//! tl-dependencies: data withheld because its references are lost (McQuistin §3.3, §4.1, figures 17
+//! to 20).
 //! to 20).
 
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! tl-timelines: data not sent because it would be late (McQuistin §4.1, figures 13 to 16).
+//! tl-timelines: data withheld because it would be late (McQuistin §4.1, figures 13 to 16).
 
 use serde_json::json;
 use timeous::core::{Duration, Instant, Rate};

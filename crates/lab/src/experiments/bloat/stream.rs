@@ -18,8 +18,9 @@ const LAYERED: u32 = 32;
 pub(crate) enum Shape {
     /// Groups with this number of frames, each of which refers to the previous one.
     Gop(u32),
-    /// Groups of 32 frames in three temporal layers: each fourth frame refers to the fourth before it, the ones midway to
-    /// the nearest of those before them, the others to the one before them.
+    /// Groups of 32 frames in three temporal layers: each fourth frame refers to the fourth before
+    /// it, those midway between to the nearest such frame before them, the others to the previous
+    /// frame.
     Layers,
 }
 

@@ -12,7 +12,7 @@ pub(super) fn send(mut stream: &TcpStream, size: usize, packets: u64) -> io::Res
     let (now, mut answer) = (Timespec::default(), [0; 1_024]);
     for _ in 0..packets {
         stream.write_all(&payload)?;
-        // select() on one descriptor, by the call that is safe.
+        // The paper calls select() on one descriptor; poll() is the safe equivalent.
         if poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&now))? > 0 {
             let _ = stream.read(&mut answer)?;
         }

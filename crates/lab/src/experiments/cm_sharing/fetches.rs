@@ -12,7 +12,7 @@ use timeous_tcp::Config;
 
 use super::server::{Ask, Serve};
 
-/// Bytes of the file.
+/// File size in bytes.
 pub(super) const FILE: usize = 128 << 10;
 pub(super) const FETCHES: usize = 9;
 /// Time from the start of one fetch to the start of the next.

@@ -1,4 +1,4 @@
-//! Bottlenecks of the experiment: all of them, or with one seed those for one controller.
+//! Trials: every flow, queue and number of CUBIC flows; with a single seed for one controller only.
 
 use timeous_cm::Kind;
 

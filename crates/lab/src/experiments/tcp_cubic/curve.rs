@@ -37,12 +37,12 @@ struct Stage {
     looks: Vec<Look>,
     /// Window before the loss.
     before: f64,
-    /// `W_max`.
+    /// Window `W_max` of the curve's plateau.
     plateau: f64,
 }
 
 impl Stage {
-    /// `K`.
+    /// Returns `K`, the time until the plateau.
     fn until_plateau(&self) -> f64 {
         ((self.plateau - self.looks[0].window) / C).max(0.0).cbrt()
     }

@@ -31,8 +31,8 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// Builds the bed, with an access link in front if it is `shared`. `name` distinguishes it from other
-    /// beds of this process.
+    /// Builds the bed, with an access link before the link if that is `shared`. `name`
+    /// distinguishes it from other beds of this process.
     pub(super) fn make(name: &str, seed: u64, shared: bool) -> Result<Self, LabError> {
         let [left, middle, right] = ["l", "m", "r"].map(|at| format!("timeous-{name}-{}{at}", std::process::id()));
         let open = |name: &str| Namespace::open_or_make(name).map_err(machine);
