@@ -26,6 +26,7 @@
 //!   empty the queue, and who fills a queue since it takes it for others' would never find out. A pause takes them away, too.
 //! - A time in which the path stands still, as radio links do, is taken out of round trips: what was under way waited for that, and not
 //!   for each other.
+//! - A round trip that is longer by a step, and stays as it is, is that of a new route: its delay is no queue.
 //! - The velocity doubles after two round trips rather than three: capacity that comes back is frames in time.
 //! - A step is a quarter of the window at most, a round trip: two packets are half of a small one.
 //! - A packet's own time on the link is no queue: on slow links it is longer than most queues.
@@ -44,6 +45,7 @@
 mod losses;
 mod others;
 mod phases;
+mod reroute;
 mod rival;
 mod standstill;
 mod velocity;
@@ -53,6 +55,7 @@ use timeous_core::{Duration, Instant, Rate};
 use super::queueing::{Look, Queueing};
 use super::{Acked, Congestion, Controller, Sent, TimedOut, initial, pace};
 use phases::{Before, Drain, Flight, Paused, Silence, Start, share};
+use reroute::{NewRoute, Reroute};
 use rival::Rival;
 use standstill::Standstill;
 use velocity::Velocity;
@@ -99,6 +102,7 @@ pub struct Copa {
     window: f64,
     path: Queueing,
     standstill: Standstill,
+    reroute: Reroute,
     start: Option<Start>,
     pace: Velocity,
     mode: Mode,
@@ -140,6 +144,7 @@ impl Copa {
             window: initial::rfc6928(mtu) as f64 / mtu as f64,
             path: Queueing::new(mtu, BASE_WINDOW),
             standstill: Standstill::default(),
+            reroute: Reroute::default(),
             start: Some(Start::default()),
             pace: Velocity::STILL,
             mode: Mode::Short,
@@ -243,6 +248,19 @@ impl Copa {
         }
     }
 
+    /// The path is another: what was measured of the old one counts no more, nor does what its delay did to the window. What it
+    /// carries is found out as at the start. With others in the queue, the window is theirs as before.
+    fn take_new_route(&mut self, found: NewRoute) {
+        if self.rival.is_some() {
+            return;
+        }
+        self.path.rerouted();
+        self.standstill = Standstill::default();
+        self.window = self.window.max(found.window);
+        (self.start, self.drain, self.pace) = (Some(Start::default()), None, Velocity::STILL);
+        (self.mode, self.emptied_at, self.drained_at) = (Mode::Short, None, None);
+    }
+
     /// A share of the window is left, once a round trip; says whether that has been done.
     fn reduce_to(&mut self, now: Instant, look: &Look, share: f64) -> bool {
         if self.reduced_at.is_some_and(|at| now.saturating_since(at) < look.srtt) {
@@ -331,6 +349,9 @@ impl Controller for Copa {
 
     fn on_acked(&mut self, now: Instant, acked: Acked) {
         self.end_silence();
+        if let Some(found) = acked.rtt.and_then(|rtt| self.reroute.measured(now, rtt, self.window)) {
+            self.take_new_route(found);
+        }
         let acked = Acked { rtt: acked.rtt.map(|rtt| self.without_standstill(now, rtt)), ..acked };
         let Some(look) = self.path.acked(now, &acked) else {
             if self.start.is_some() && acked.window_limited {

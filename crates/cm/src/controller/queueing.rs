@@ -230,6 +230,12 @@ impl Queueing {
         self.flights.pause();
     }
 
+    /// The path is another one: nothing that was measured counts for it.
+    pub(super) fn rerouted(&mut self) {
+        let Self { mtu, base_window, srtt, .. } = *self;
+        *self = Self { srtt, ..Self::new(mtu, base_window) };
+    }
+
     pub(super) fn look(&self) -> Option<Look> {
         let (base, standing) = (self.base.get()?, self.standing.get()?);
         let beyond = |rtt: Option<Duration>| rtt.unwrap_or(standing).saturating_sub(base);

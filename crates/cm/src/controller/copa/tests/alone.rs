@@ -100,3 +100,16 @@ fn a_queue_that_runs_empty_before_anything_was_lost_in_it_was_its_own() {
         assert_eq!((script.copa.mode, script.copa.is_among_others()), (Mode::Short, is_lost));
     }
 }
+
+/// Found with a relay whose way became 350 ms longer: the window was two packets for four seconds, since the least round trip of
+/// the old route counted for ten.
+#[test]
+fn a_new_route_that_is_longer_is_no_queue() {
+    let mut script = Script::steady(20.0);
+    script.acks(20, 100);
+    let before = script.copa.window;
+    script.now += millis(350);
+    script.acks(40, 450);
+    assert_eq!(script.copa.path.look().unwrap().base, millis(450));
+    assert!(script.copa.window >= before, "{} of {before}", script.copa.window);
+}

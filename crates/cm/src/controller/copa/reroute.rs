@@ -1,0 +1,121 @@
+//! Detection of a path that became longer for good: a new route, and not a queue.
+//!
+//! A queue grows with what is sent into it: by 50 ms between two packets only if several times the link's rate comes in
+//! meanwhile, and then it does not stay as it is. A new route adds the same delay to each packet from one instant on.
+
+use timeous_core::{Duration, Instant};
+
+/// Smallest step of the round trip taken for a new route: what standstills begin with, too.
+const STEP: Duration = Duration::from_millis(50);
+/// A step is steep if the round trip grows by this factor of the time between the two packets. A flow in slow start, which
+/// sends at twice the link's rate, makes a queue grow by a factor of one.
+const STEEP: u64 = 2;
+/// Round trips that have to agree: as many as a window has after its initial growth, nearly (RFC 6928).
+const SAMPLES: u32 = 8;
+/// Least time between the first and the last of these packets: a frame at 25 frames a second.
+const SPAN: Duration = Duration::from_millis(40);
+/// Greatest difference between round trips that agree: timers, as in `LEAST_AIM`, or jitter of a part of the step.
+const AGREE: Duration = Duration::from_millis(4);
+const AGREE_PART: u64 = 16;
+/// Time between these packets, in such differences: a queue that is worked off shrinks by as much as time goes by.
+const SPAN_AGREES: u64 = 4;
+
+/// Finds new routes by round trips.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reroute {
+    /// When the latest packet heard of was sent, and its round trip.
+    latest: Option<(Instant, Duration)>,
+    candidate: Option<Candidate>,
+}
+
+/// Round trips since a steep step.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    /// The window before the step, in packets.
+    window: f64,
+    sent: Instant,
+    /// Greatest difference between its round trips.
+    agree: Duration,
+    samples: u32,
+    least: Duration,
+    most: Duration,
+}
+
+/// A path that became longer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct NewRoute {
+    /// The least round trip over it.
+    pub(super) base: Duration,
+    /// The window before it, in packets.
+    pub(super) window: f64,
+}
+
+impl Reroute {
+    /// Takes in a round trip; returns the new route, once, when enough of them agree. `window` is the present one.
+    pub(super) fn measured(&mut self, now: Instant, rtt: Duration, window: f64) -> Option<NewRoute> {
+        let sent = now.saturating_sub(rtt);
+        let before = self.latest.replace((sent, rtt));
+        if let Some(candidate) = &mut self.candidate {
+            let (least, most) = (candidate.least.min(rtt), candidate.most.max(rtt));
+            if most.saturating_sub(least) <= candidate.agree {
+                (candidate.least, candidate.most) = (least, most);
+                candidate.samples += 1;
+                let span = SPAN.max(candidate.agree * SPAN_AGREES);
+                let is_sure = candidate.samples >= SAMPLES && sent.saturating_since(candidate.sent) >= span;
+                let found = self.candidate.take_if(|_| is_sure);
+                return found.map(|found| NewRoute { base: found.least, window: found.window });
+            }
+            self.candidate = None;
+        }
+        let (sent_before, rtt_before) = before?;
+        // A packet that left before the latest one was overtaken: that tells of no step.
+        let apart = sent.checked_since(sent_before).filter(|apart| !apart.is_zero())?;
+        let step = rtt.saturating_sub(rtt_before);
+        if step > STEP.max(apart * STEEP) {
+            let agree = AGREE.max(step / AGREE_PART);
+            self.candidate = Some(Candidate { window, sent, agree, samples: 1, least: rtt, most: rtt });
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// What packets that left at these times, with these round trips, tell; the window is 20 packets until the step.
+    fn found(packets: impl IntoIterator<Item = (u64, u64)>) -> Vec<NewRoute> {
+        let mut reroute = Reroute::default();
+        let tell = |(left, rtt): (u64, u64)| {
+            reroute.measured(Instant::ZERO + ms(1_000 + left + rtt), ms(rtt), if rtt < 100 { 20.0 } else { 5.0 })
+        };
+        packets.into_iter().filter_map(tell).collect()
+    }
+
+    #[test]
+    fn a_step_after_which_round_trips_agree_is_a_new_route() {
+        let packets = (0..40).map(|n| (10 * n, if n < 20 { 40 } else { 390 + n % 3 }));
+        let expected = NewRoute { base: ms(390), window: 5.0 };
+        assert_eq!(found(packets), [expected]);
+    }
+
+    #[test]
+    fn queues_and_standstills_are_no_new_route() {
+        // A flow in slow start fills the queue within a round trip, and then it stays full.
+        assert_eq!(found((0..80u64).map(|n| (10 * n, (40 + 10 * n.saturating_sub(20)).min(390)))), []);
+        // A burst of others that the link works off.
+        assert_eq!(found((0..80).map(|n| (10 * n, if n < 20 { 40 } else { 240 - 2 * n }))), []);
+        // The path stands still, and what waited arrives at once.
+        assert_eq!(found((0..60).map(|n| (10 * n, if n < 20 { 40 } else { (540 - 10 * (n - 20)).max(40) }))), []);
+    }
+
+    #[test]
+    fn a_pause_before_the_step_leaves_it_open() {
+        let packets = [(0, 40), (10, 40)].into_iter().chain((0..30).map(|n| (2_000 + 10 * n, 390)));
+        assert_eq!(found(packets), [], "others may have filled a queue meanwhile");
+    }
+}
