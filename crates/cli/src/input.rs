@@ -49,6 +49,9 @@ pub(crate) fn open(place: &Place, rate: Option<FrameRate>, pace: Pace, rtp: RtpS
         Place::Standard => read(io::stdin(), rate, pace, frames),
         Place::File(path) => {
             let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
+            if file.metadata().is_ok_and(|about| about.is_dir()) {
+                return Err(Failure::Environment(format!("{path} is a directory: name a file of H.264 in it")));
+            }
             read(file, rate, pace, frames)
         }
         Place::Sdp(path) => {
@@ -64,6 +67,9 @@ pub(crate) fn open(place: &Place, rate: Option<FrameRate>, pace: Pace, rtp: RtpS
         Place::Udp(local) => {
             if pace == Pace::Paced {
                 return Err(Failure::Usage("--file: RTP is live, and has times of its own".to_owned()));
+            }
+            if rate.is_some() {
+                return Err(Failure::Usage("--fps: RTP has times of its own; leave it out".to_owned()));
             }
             let socket = bind(*local)?;
             join(&socket, *local)?;

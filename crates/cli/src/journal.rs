@@ -8,24 +8,31 @@ use timeous::core::{DropReason, Duration, Fate, Instant};
 use timeous_media::MediaAdu;
 
 use crate::failure::Failure;
+use crate::notice::tell;
 use crate::source::Due;
 
-/// A CSV file, or nothing where none was asked for.
+/// A CSV file, or nothing where none was asked for. A file that cannot be written any more does not end the stream: that is told at
+/// once, and is an error at the end.
 pub(crate) struct Journal {
     out: Option<BufWriter<File>>,
     path: String,
+    failed: Option<Failure>,
     unix_offset: Duration,
 }
 
 impl Journal {
     /// Begins a journal with these columns.
     pub(crate) fn new(path: Option<&str>, header: &str) -> Result<Self, Failure> {
-        let mut journal =
-            Self { out: None, path: path.unwrap_or_default().to_owned(), unix_offset: clock::unix_offset() };
+        let mut journal = Self {
+            out: None,
+            path: path.unwrap_or_default().to_owned(),
+            failed: None,
+            unix_offset: clock::unix_offset(),
+        };
         if let Some(path) = path {
             let file = File::create(path).map_err(|error| Failure::file(path, &error))?;
             journal.out = Some(BufWriter::new(file));
-            journal.row(|_| header.to_owned())?;
+            journal.row(|_| header.to_owned());
         }
         Ok(journal)
     }
@@ -41,17 +48,26 @@ impl Journal {
     }
 
     /// Adds a row. It is made only if there is a journal; the function turns instants into Unix nanoseconds.
-    pub(crate) fn row(&mut self, make: impl FnOnce(&dyn Fn(Instant) -> u64) -> String) -> Result<(), Failure> {
-        let Some(out) = &mut self.out else { return Ok(()) };
+    pub(crate) fn row(&mut self, make: impl FnOnce(&dyn Fn(Instant) -> u64) -> String) {
+        let Some(out) = &mut self.out else { return };
         let offset = self.unix_offset;
         let row = make(&|at| (at + offset).as_nanos());
-        writeln!(out, "{row}").map_err(|error| Failure::file(&self.path, &error))
+        let written = writeln!(out, "{row}");
+        self.mind(written);
     }
 
-    /// Writes out what waits.
+    /// Writes out what waits; fails if some of the rows could not be written.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
-        let Some(out) = &mut self.out else { return Ok(()) };
-        out.flush().map_err(|error| Failure::file(&self.path, &error))
+        let written = self.out.as_mut().map_or(Ok(()), Write::flush);
+        self.mind(written);
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn mind(&mut self, written: std::io::Result<()>) {
+        let Err(error) = written else { return };
+        let failure = Failure::file(&self.path, &error);
+        tell(format_args!("{failure}: nothing more is written there, and the stream goes on"));
+        (self.out, self.failed) = (None, Some(failure));
     }
 }
 

@@ -12,6 +12,7 @@ use timeous::core::units::parse_duration;
 use timeous::core::{Duration, Instant};
 
 use crate::failure::Failure;
+use crate::notice::tell;
 
 /// What is written about a stream, and where.
 #[derive(Args, Clone, Debug)]
@@ -23,7 +24,7 @@ pub(crate) struct MeterArgs {
     #[arg(long, value_enum, default_value = "json", value_name = "FORMAT")]
     stats_format: Format,
     /// How often
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval)]
     stats_interval: Duration,
     /// No line of progress on the terminal
     #[arg(short, long)]
@@ -39,9 +40,18 @@ enum Format {
 /// How often the line on the terminal is drawn anew.
 const REDRAW: Duration = Duration::from_millis(250);
 
-/// Where records go.
+/// How often statistics are written.
+fn interval(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(time) if time.is_zero() => Err("must be more than nothing".to_owned()),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
+}
+
+/// Where records go. A file that cannot be written any more does not end the stream: that is told at once, and is an error at the end.
 struct Records {
-    out: Box<dyn Write + Send>,
+    out: Option<Box<dyn Write + Send>>,
+    failed: Option<Failure>,
     header_written: bool,
 }
 
@@ -49,6 +59,8 @@ struct Records {
 pub(crate) struct Meter {
     /// Shared by the meters of one process.
     out: Option<Arc<Mutex<Records>>>,
+    /// Made by [`another`](Self::another): the first one says what could not be written.
+    is_another: bool,
     format: Format,
     interval: Duration,
     next_record: Instant,
@@ -78,7 +90,8 @@ impl Meter {
         let terminal = !args.quiet && io::stderr().is_terminal() && args.stats.as_deref() != Some("-");
         let now = clock::now();
         Ok(Self {
-            out: out.map(|out| Arc::new(Mutex::new(Records { out, header_written: false }))),
+            out: out.map(|out| Arc::new(Mutex::new(Records { out: Some(out), failed: None, header_written: false }))),
+            is_another: false,
             format: args.stats_format,
             interval: args.stats_interval,
             next_record: now + args.stats_interval,
@@ -96,55 +109,62 @@ impl Meter {
 
     /// One for another stream, whose records go to the same place; the terminal's line is not its own.
     pub(crate) fn another(&self) -> Self {
-        Self { out: self.out.clone(), terminal: false, ..*self }
+        Self { out: self.out.clone(), is_another: true, terminal: false, ..*self }
     }
 
     /// Writes what is due of several streams.
-    pub(crate) fn write_all(&mut self, records: &[(Fields, String)]) -> Result<(), Failure> {
+    pub(crate) fn write_all(&mut self, records: &[(Fields, String)]) {
         let now = clock::now();
         if self.out.is_some() && now >= self.next_record {
             self.next_record = now + self.interval;
-            records.iter().try_for_each(|(record, _)| self.record(record))?;
+            records.iter().for_each(|(record, _)| self.record(record));
         }
         if let (true, Some((_, line))) = (self.terminal && now >= self.next_line, records.first()) {
             self.next_line = now + REDRAW;
             self.draw(&with_others(line, records.len()));
         }
-        Ok(())
     }
 
     /// Writes the last records and leaves the last line standing.
     pub(crate) fn finish_all(&mut self, records: &[(Fields, String)]) -> Result<(), Failure> {
-        records.iter().try_for_each(|(record, _)| self.record(record))?;
+        records.iter().for_each(|(record, _)| self.record(record));
         if let (true, Some((_, line))) = (self.terminal, records.first()) {
             self.draw(&with_others(line, records.len()));
             eprintln!();
         }
-        Ok(())
+        self.failure()
     }
 
     /// Writes what is due.
-    pub(crate) fn write(&mut self, record: &Fields, line: &str) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, record: &Fields, line: &str) {
         let now = clock::now();
         if self.out.is_some() && now >= self.next_record {
             self.next_record = now + self.interval;
-            self.record(record)?;
+            self.record(record);
         }
         if self.terminal && now >= self.next_line {
             self.next_line = now + REDRAW;
             self.draw(line);
         }
-        Ok(())
     }
 
     /// Writes the last record and leaves the last line standing.
     pub(crate) fn finish(&mut self, record: &Fields, line: &str) -> Result<(), Failure> {
-        self.record(record)?;
+        self.record(record);
         if self.terminal {
             self.draw(line);
             eprintln!();
         }
-        Ok(())
+        self.failure()
+    }
+
+    /// Why records could not be written, once.
+    pub(crate) fn failure(&self) -> Result<(), Failure> {
+        if self.is_another {
+            return Ok(());
+        }
+        let failed = self.out.as_ref().and_then(|out| out.lock().unwrap_or_else(PoisonError::into_inner).failed.take());
+        failed.map_or(Ok(()), Err)
     }
 
     fn draw(&mut self, line: &str) {
@@ -153,10 +173,10 @@ impl Meter {
         self.line_width = width;
     }
 
-    fn record(&mut self, record: &Fields) -> Result<(), Failure> {
-        let Some(out) = &self.out else { return Ok(()) };
+    fn record(&mut self, record: &Fields) {
+        let Some(out) = &self.out else { return };
         let mut records = out.lock().unwrap_or_else(PoisonError::into_inner);
-        let Records { out, header_written } = &mut *records;
+        let Records { out: Some(out), header_written, .. } = &mut *records else { return };
         // So that records of both ends can be laid side by side.
         let at = (clock::now() + clock::unix_offset()).as_nanos() / 1_000_000;
         let mut record = record.clone();
@@ -175,7 +195,11 @@ impl Meter {
                 header.map_or(Ok(()), |header| writeln!(out, "{header}")).and_then(|()| writeln!(out, "{row}"))
             }
         };
-        written.and_then(|()| out.flush()).map_err(|error| Failure::file("statistics", &error))
+        if let Err(error) = written.and_then(|()| out.flush()) {
+            let failure = Failure::file("statistics", &error);
+            tell(format_args!("{failure}: nothing more is written there, and the stream goes on"));
+            (records.out, records.failed) = (None, Some(failure));
+        }
     }
 }
 

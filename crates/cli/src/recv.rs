@@ -118,7 +118,7 @@ impl OneByOne {
                 Ok(None) => {
                     if self.meter.is_due() {
                         let (fields, _) = self.screen.record(&last);
-                        self.meter.write(&fields, "waiting for a sender")?;
+                        self.meter.write(&fields, "waiting for a sender");
                     }
                     continue;
                 }
@@ -154,7 +154,7 @@ fn receive_plainly(
         }
         if meter.is_due() {
             let (fields, line) = screen.record(&record(&[receiver.stats()]));
-            meter.write(&fields, &line)?;
+            meter.write(&fields, &line);
         }
         Ok(!receiver.has_ended())
     };

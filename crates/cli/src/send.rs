@@ -328,7 +328,7 @@ impl<'a> Streaming<'a> {
         for link in &mut self.links {
             let source = &self.source;
             link.talk(|at| source.ticks(at));
-            let lost = link.hear_fates(&mut self.journal)?;
+            let lost = link.hear_fates(&mut self.journal);
             let wanted = link.take_wants_keyframe();
             if let Some(encoder) = &mut self.encoder {
                 if lost || wanted {
@@ -353,8 +353,8 @@ impl<'a> Streaming<'a> {
         for at in (0..self.links.len()).rev() {
             let Status::Closed(reason) = self.links[at].sender.status() else { continue };
             let mut link = self.links.remove(at);
-            link.hear_fates(&mut self.journal)?;
-            link.end(&mut self.journal)?;
+            link.hear_fates(&mut self.journal);
+            link.end(&mut self.journal);
             self.count(&link);
             if !self.outlet.gone() {
                 self.last_report(&link)?;
@@ -404,14 +404,15 @@ impl<'a> Streaming<'a> {
         if last {
             return self.meter.finish_all(&records);
         }
-        self.meter.write_all(&records)
+        self.meter.write_all(&records);
+        Ok(())
     }
 
     fn last_report(&mut self, link: &Link) -> Result<(), Failure> {
         let stats = link.sender.stats();
         let record = record(&[&stats, &self.counts_with(None)]);
-        self.journal.finish()?;
-        self.meter.finish(&record, &line(&stats))
+        let meter = self.meter.finish(&record, &line(&stats));
+        self.journal.finish().and(meter)
     }
 
     /// Ends the stream in order, and writes down what there is even if it ended otherwise.
@@ -425,10 +426,10 @@ impl<'a> Streaming<'a> {
             for at in (0..self.links.len()).rev() {
                 // Read first: what was written before the end is heard below.
                 let status = self.links[at].sender.status();
-                self.links[at].hear_fates(&mut self.journal)?;
+                self.links[at].hear_fates(&mut self.journal);
                 if let Status::Closed(reason) = status {
                     let mut link = self.links.remove(at);
-                    link.end(&mut self.journal)?;
+                    link.end(&mut self.journal);
                     ended.push((link, reason));
                 }
             }
@@ -440,12 +441,12 @@ impl<'a> Streaming<'a> {
             }
         }
         for mut link in std::mem::take(&mut self.links) {
-            link.end(&mut self.journal)?;
+            link.end(&mut self.journal);
             ended.push((link, CloseReason::Timeout));
         }
         if ended.is_empty() {
-            self.journal.finish()?;
-            self.report(true)?;
+            let journal = self.journal.finish();
+            self.report(true).and(journal)?;
             // Receivers of a listener come and go.
             return self
                 .lost
@@ -466,8 +467,8 @@ impl<'a> Streaming<'a> {
                 (fields, line(&stats))
             })
             .collect();
-        self.journal.finish()?;
-        self.meter.finish_all(&records)?;
+        let journal = self.journal.finish();
+        self.meter.finish_all(&records).and(journal)?;
         failed.map_or(Ok(()), |reason| Err(timeous::Error::Closed(reason).into()))
     }
 
@@ -514,17 +515,17 @@ fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source) -> Result<
                 for adu in &adus {
                     let at = plain.send(&adu.rtp, adus.len())?;
                     let entry = journal.entry(adu, &due, at, None);
-                    journal.row(|_| format!("{},sent", entry.row))?;
+                    journal.row(|_| format!("{},sent", entry.row));
                 }
             }
             Next::NotYet => {}
             Next::End => break,
         }
         if meter.is_due() {
-            meter.write(&record(&[plain.stats()]), &plain.stats().line())?;
+            meter.write(&record(&[plain.stats()]), &plain.stats().line());
         }
     }
-    journal.finish()?;
-    meter.finish(&record(&[plain.stats()]), &plain.stats().line())?;
+    let journal = journal.finish();
+    meter.finish(&record(&[plain.stats()]), &plain.stats().line()).and(journal)?;
     source.take_flaw().map_or(Ok(()), Err)
 }

@@ -53,6 +53,12 @@ pub enum UriError {
         /// The key.
         key: String,
     },
+    /// A key that is there twice.
+    #[error("the key '{key}' is there twice in the URI: leave one of them out")]
+    RepeatedKey {
+        /// The key.
+        key: String,
+    },
     /// A value that its key cannot have.
     #[error("{key}={value}: {expected}")]
     BadValue {
@@ -131,8 +137,13 @@ impl FromStr for Uri {
         let mut options = Options::default();
         let mut mode = if host.is_empty() { Mode::Listener } else { Mode::Caller };
         let mut names_dport = false;
+        let mut seen = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if seen.contains(&key) {
+                return Err(UriError::RepeatedKey { key: key.to_owned() });
+            }
+            seen.push(key);
             if key == "mode" {
                 mode = Mode::parse(value)?;
             } else {
@@ -157,6 +168,9 @@ impl FromStr for Uri {
         }
         if options.transport == TransportName::Auto && options.framing != TcpFraming::Records {
             return Err(UriError::BadMode("transport=auto has records over TCP: leave out framing"));
+        }
+        if options.unordered == Unordered::Require && options.transport == TransportName::Dccp {
+            return Err(UriError::BadMode("DCCP delivers as packets come: leave out unordered, or add transport=tcp"));
         }
         if options.unordered == Unordered::Require && options.framing != TcpFraming::Records {
             return Err(UriError::BadMode("what lies behind lengths is read in order: leave out framing or unordered"));
@@ -400,6 +414,14 @@ mod tests {
         assert_eq!(role("timeous://:9"), Role::Listener { address: None, port: 9 });
         let loopback = Some("127.0.0.1".parse().unwrap());
         assert_eq!(role("timeous://127.0.0.1:9?mode=listener"), Role::Listener { address: loopback, port: 9 });
+    }
+
+    #[test]
+    fn keys_that_would_be_ignored_are_refused() {
+        assert!(error("timeous://h?latency=1s&latency=2s").contains("'latency' is there twice"));
+        assert!(error("timeous://h?mode=caller&mtu=1000&mode=listener").contains("'mode' is there twice"));
+        assert!(error("timeous://:9?unordered=require").contains("transport=tcp"));
+        assert!("timeous://:9?unordered=require&transport=tcp".parse::<Uri>().is_ok());
     }
 
     #[test]

@@ -70,7 +70,9 @@ pub(super) fn receive(args: &RecvArgs, uri: &Uri, place: &Place, interrupt: &Int
         }
     }
     let parked = std::mem::take(&mut *locked(&shared.parked));
-    parked.into_values().try_for_each(|(mut screen, last)| screen.finish(&last, &mut shared.meter.another()))
+    let finish = |(mut screen, last): (Screen, Fields)| screen.finish(&last, &mut shared.meter.another());
+    let finished = parked.into_values().map(finish).fold(Ok(()), Result::and);
+    finished.and(shared.meter.failure())
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

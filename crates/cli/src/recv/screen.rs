@@ -190,13 +190,13 @@ impl Screen {
             self.output.write(&frame)?;
         }
         while let Some(report) = self.playout.poll_report() {
-            self.count(&report)?;
+            self.count(&report);
         }
         self.watch();
         Ok(())
     }
 
-    fn count(&mut self, report: &timeous_media::FrameReport) -> Result<(), Failure> {
+    fn count(&mut self, report: &timeous_media::FrameReport) {
         let counts = &mut self.counts;
         match report.fate {
             FrameFate::Decodable => {
@@ -223,7 +223,7 @@ impl Screen {
             let completed = report.completed_at.map(|at| unix(at).to_string()).unwrap_or_default();
             let (timestamp, fate, playout) = (report.rtp_timestamp, report.fate, unix(report.playout_at));
             format!("{timestamp},{kind},{fate:?},{completed},{playout},{},{}", report.packets, report.bytes)
-        })
+        });
     }
 
     /// Tells if nothing can be decoded for a while.

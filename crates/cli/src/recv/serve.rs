@@ -69,7 +69,7 @@ pub(super) fn serve(
             let mut stream = record(&[&receiver.stats()]);
             stream.insert("peer".to_owned(), peer.clone().into());
             let (fields, line) = screen.record(&stream);
-            meter.write(&fields, &line).map_err(End::Sink)?;
+            meter.write(&fields, &line);
         }
     };
     *last = record(&[&receiver.stats()]);

@@ -253,23 +253,22 @@ impl Link {
     }
 
     /// Hears what became of packets; whether some of them were lost.
-    pub(super) fn hear_fates(&mut self, journal: &mut Journal) -> Result<bool, Failure> {
+    pub(super) fn hear_fates(&mut self, journal: &mut Journal) -> bool {
         let mut lost = false;
         while let Some(delivery) = self.sender.poll_delivery() {
             lost |= matches!(delivery.fate, Fate::Lost | Fate::Dropped(_));
             if let Some(entry) = self.entries.remove(&delivery.seq) {
-                journal.row(|_| format!("{},{}", entry.row, fate_name(delivery.fate)))?;
+                journal.row(|_| format!("{},{}", entry.row, fate_name(delivery.fate)));
             }
         }
-        Ok(lost)
+        lost
     }
 
     /// Writes down what never had a fate.
-    pub(super) fn end(&mut self, journal: &mut Journal) -> Result<(), Failure> {
+    pub(super) fn end(&mut self, journal: &mut Journal) {
         for entry in std::mem::take(&mut self.entries).into_values() {
-            journal.row(|_| format!("{},unknown", entry.row))?;
+            journal.row(|_| format!("{},unknown", entry.row));
         }
-        Ok(())
     }
 }
 

@@ -124,3 +124,35 @@ fn a_disk_that_is_full_ends_both_ends_with_a_word() {
     let said = sender.ends_with(5);
     assert!(said.contains("ended"), "{said}");
 }
+
+#[test]
+fn options_that_would_be_ignored_and_directories_are_refused() {
+    let files = Files::new();
+    let folder = files.path("a-folder");
+    std::fs::create_dir(&folder).unwrap();
+    fails(&["send", &folder, NOBODY], 4, &["a-folder is a directory"]);
+    let clip = files.write("clip.h264", &clip(5));
+    fails(&["send", &clip, NOBODY, "--stats-interval", "0s"], 2, &["more than nothing"]);
+    fails(&["send", "udp://127.0.0.1:9", NOBODY, "--fps", "25"], 2, &["--fps", "leave it out"]);
+    fails(&["send", &clip, "timeous://127.0.0.1:9?latency=1s&latency=2s"], 2, &["'latency' is there twice"]);
+}
+
+/// A camera does not stop because a disk for logs is full.
+#[test]
+fn statistics_and_journals_that_cannot_be_written_do_not_end_the_stream() {
+    if !Path::new("/dev/full").exists() {
+        return crate::support::skip("statistics_and_journals_that_cannot_be_written", "/dev/full");
+    }
+    let whole = clip(40);
+    let files = Files::new();
+    let (source, sink, port) = (files.write("clip.h264", &whole), files.path("out.h264"), free_port());
+    let listening = format!("timeous://:{port}?latency=1s&reconnect=off");
+    let mut receiver = timeous(&["recv", &listening, &sink, "--stats", "/dev/full", "--stats-interval", "200ms"]);
+    receiver.until_it_says("listening at");
+    let calling = format!("timeous://127.0.0.1:{port}?latency=1s&reconnect=off");
+    let said = timeous(&["send", &source, &calling, "--stats", "/dev/full", "--journal", "/dev/full"]).ends_with(4);
+    assert!(said.contains("No space") && said.contains("the stream goes on"), "{said}");
+    let said = receiver.ends_with(4);
+    assert!(said.contains("statistics") && said.contains("the stream goes on"), "{said}");
+    assert_eq!(assert_is_beginning_of(Path::new(&sink), &whole), 40);
+}
