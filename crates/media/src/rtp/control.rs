@@ -8,8 +8,8 @@ use rtcp_types::{
 };
 use timeous_core::Duration;
 
-/// The name of our APP packets (RFC 3550 §6.7).
-const NAME: &str = "TMUS";
+/// Name of our APP packets (RFC 3550 §6.7).
+const NAME: &[u8; 4] = b"TMUS";
 /// Their subtype: the ends' terms.
 const TERMS: u8 = 1;
 /// Latency, excess, both 32 bits of microseconds.
@@ -60,7 +60,7 @@ impl Control {
                 let mut data = [0; TERMS_LEN];
                 data[..4].copy_from_slice(&micros(latency).to_be_bytes());
                 data[4..].copy_from_slice(&excess.map_or(UNKNOWN, micros).to_be_bytes());
-                written(App::builder(0, NAME).subtype(TERMS).data(&data))
+                written(App::builder(0, str::from_utf8(NAME).expect("it is ASCII")).subtype(TERMS).data(&data))
             }
             Self::KeyframeWanted { ssrc } => written(PayloadFeedback::builder_owned(Pli::builder()).media_ssrc(ssrc)),
         }
@@ -79,7 +79,8 @@ impl Control {
                 ntp: report.ntp_timestamp(),
                 timestamp: report.rtp_timestamp(),
             }),
-            Packet::App(app) if app.get_name_string().is_ok_and(|name| name == NAME) && app.subtype() == TERMS => {
+            // A library that reads padding longer than its packet panics; none of ours is padded.
+            Packet::App(app) if app.padding().is_none() && app.name() == *NAME && app.subtype() == TERMS => {
                 let (latency, rest) = app.data().split_first_chunk::<4>()?;
                 let excess = u32::from_be_bytes(*rest.first_chunk()?);
                 let micros = |value: u32| Duration::from_micros(value.into());
@@ -122,6 +123,12 @@ mod tests {
             assert_eq!(Control::read(&packet), [message]);
         }
         assert!(!is_control(&[0x80, 0xe0, 0, 1, 0, 0, 0, 0]), "RTP of payload type 96 with its marker");
+    }
+
+    /// Found by the fuzz target `media_control`: the padding, 83 bytes, is longer than the packet.
+    #[test]
+    fn padding_that_is_longer_than_its_packet_is_no_message() {
+        assert_eq!(Control::read(b"\xa1\xcc\0\x02\0\0\0\0TMUS"), []);
     }
 
     proptest! {
