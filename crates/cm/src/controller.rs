@@ -96,6 +96,10 @@ pub trait Controller: Send + std::fmt::Debug {
         false
     }
 
+    /// A packet came `by` later than one that was sent after it. A queue in order cannot do that: it is delay variation
+    /// of another kind.
+    fn on_overtaken(&mut self, _now: Instant, _by: Duration) {}
+
     /// Bytes were lost: all of them, where [`on_congestion`](Self::on_congestion) tells of one loss a round trip.
     fn on_lost(&mut self, _now: Instant, _bytes: u64) {}
 

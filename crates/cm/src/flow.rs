@@ -133,6 +133,9 @@ pub struct Update {
     pub loss: Option<(Loss, Instant)>,
     /// A round-trip time sample.
     pub rtt: Option<Duration>,
+    /// Delay variation that no queue explains: the most by which a packet came later than one that was sent after it;
+    /// zero if none did.
+    pub overtaken_by: Duration,
     /// Whether the client is in fast recovery, this acknowledgement included: until that is done the window does not
     /// grow (RFC 6675 §5). False after a timeout, where slow start repairs (RFC 5681 §3.1).
     pub recovering: bool,

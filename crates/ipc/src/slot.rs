@@ -172,14 +172,14 @@ impl Submission {
             NOTIFY if zero_from(3) => Some(Self::Notify { flow, bytes: words[2] }),
             PING if zero_from(1) => Some(Self::Ping),
             NOTIFY_UNASKED if zero_from(3) => Some(Self::NotifyUnasked { flow, bytes: words[2] }),
-            kind if kind & KIND == UPDATE && zero_from(7) => Some(Self::Update { flow, update: update(words)? }),
+            kind if kind & KIND == UPDATE => Some(Self::Update { flow, update: update(words)? }),
             _ => None,
         }
     }
 }
 
 fn update_words(flow: Handle, update: Update) -> Words {
-    let Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap } = update;
+    let Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap, overtaken_by } = update;
     let (kind, sent_at) = match loss {
         None => (0, Instant::ZERO),
         Some((Loss::None, at)) => (1, at),
@@ -190,11 +190,20 @@ fn update_words(flow: Handle, update: Update) -> Words {
     let flag = |is_set, bit| if is_set { bit } else { 0 };
     let flags = flag(recovering, RECOVERING) | flag(rtt.is_some(), HAS_RTT) | flag(slow_receiver, SLOW_RECEIVER);
     let rtt = rtt.map_or(0, Duration::as_nanos);
-    [UPDATE | flags | kind << LOSS_SHIFT, flow.bits(), acked, lost, sent_at.as_nanos(), rtt, beyond_gap, 0]
+    [
+        UPDATE | flags | kind << LOSS_SHIFT,
+        flow.bits(),
+        acked,
+        lost,
+        sent_at.as_nanos(),
+        rtt,
+        beyond_gap,
+        overtaken_by.as_nanos(),
+    ]
 }
 
 fn update(words: &Words) -> Option<Update> {
-    let [head, _, acked, lost, sent_at, rtt, beyond_gap, _] = *words;
+    let [head, _, acked, lost, sent_at, rtt, beyond_gap, overtaken_by] = *words;
     let sent_at = Instant::from_nanos(sent_at);
     let loss = match (head & !(KIND | RECOVERING | HAS_RTT | SLOW_RECEIVER)) >> LOSS_SHIFT {
         0 if sent_at == Instant::ZERO => None,
@@ -210,7 +219,8 @@ fn update(words: &Words) -> Option<Update> {
     }
     let rtt = optional(rtt, head & HAS_RTT != 0)?;
     let (recovering, slow_receiver) = (head & RECOVERING != 0, head & SLOW_RECEIVER != 0);
-    Some(Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap })
+    let overtaken_by = Duration::from_nanos(overtaken_by);
+    Some(Update { acked, lost, loss, rtt, recovering, slow_receiver, beyond_gap, overtaken_by })
 }
 
 /// A duration that is there or zero.

@@ -26,6 +26,7 @@
 //!   empty the queue, and who fills a queue since it takes it for others' would never find out. A pause takes them away, too.
 //! - A time in which the path stands still, as radio links do, is taken out of round trips: what was under way waited for that, and not
 //!   for each other.
+//! - Delay by which packets overtake each other is no queue, which would keep their order: up to half of the base round trip is taken off.
 //! - A round trip that is longer by a step, and stays as it is, is that of a new route: its delay is no queue.
 //! - The velocity doubles after two round trips rather than three: capacity that comes back is frames in time.
 //! - A step is a quarter of the window at most, a round trip: two packets are half of a small one.
@@ -379,6 +380,10 @@ impl Controller for Copa {
                 Mode::Among => self.follow_rival(),
             }
         }
+    }
+
+    fn on_overtaken(&mut self, now: Instant, by: Duration) {
+        self.path.overtaken(now, by);
     }
 
     fn on_lost(&mut self, _: Instant, bytes: u64) {

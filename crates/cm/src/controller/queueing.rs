@@ -23,6 +23,8 @@ const LEAST_WINDOW: Duration = Duration::from_secs(60);
 const MIN_ROUND: Duration = Duration::from_millis(40);
 /// A packet waited behind another if it waited so much longer than a packet needs at the link: timers are not finer.
 const BEHIND: Duration = Duration::from_millis(1);
+/// Delay variation counts for so long.
+const JITTER_WINDOW: Duration = Duration::from_secs(10);
 /// The share of lost packets is reckoned of so many at least.
 const COUNTED_PACKETS: u64 = 300;
 
@@ -38,6 +40,8 @@ pub(super) struct Queueing {
     standing: Least<Duration>,
     highest: Greatest<Duration>,
     peak: Greatest<Duration>,
+    /// Delay variation without a queue.
+    overtaken: Greatest<Duration>,
     fastest: Greatest<f64>,
     ever: Greatest<f64>,
     latest: Duration,
@@ -99,6 +103,7 @@ impl Queueing {
             standing: Least::default(),
             highest: Greatest::default(),
             peak: Greatest::default(),
+            overtaken: Greatest::default(),
             fastest: Greatest::default(),
             ever: Greatest::default(),
             latest: Duration::ZERO,
@@ -127,6 +132,7 @@ impl Queueing {
             self.highest.measured(now, self.srtt * 4, rtt);
             self.peak.measured(now, PEAK_WINDOW, rtt);
         }
+        self.overtaken(now, Duration::ZERO);
         self.count_round(now, acked.bytes);
         let waited = acked.rtt.and_then(|rtt| self.has_waited(now, acked.bytes, rtt));
         self.trains.acked(now, acked.bytes, self.mtu, waited);
@@ -141,9 +147,14 @@ impl Queueing {
         let fastest = self.fastest.get().into_iter().chain(self.trains.latest()).fold(0.0, f64::max);
         let takes =
             |bytes: u64| if fastest > 0.0 { Duration::from_secs_f64(bytes as f64 / fastest) } else { Duration::ZERO };
-        let waited = rtt.saturating_sub(self.base.get()?);
+        let waited = rtt.saturating_sub(self.without_queue(self.base.get()?));
         let was_there = now.saturating_since(self.acked_at) <= waited + takes(bytes) + BEHIND;
         Some(waited > takes(self.mtu) + BEHIND && was_there)
+    }
+
+    /// The longest round trip that no queue makes longer: delay variation is no more than half of `base`, whatever a peer says.
+    fn without_queue(&self, base: Duration) -> Duration {
+        base + self.overtaken.get().unwrap_or(Duration::ZERO).min(base / 2)
     }
 
     /// The rate of the link in bytes a second, if trains of packets told it within this time.
@@ -202,6 +213,11 @@ impl Queueing {
         self.base.get()
     }
 
+    /// A packet came `by` later than one that was sent after it.
+    pub(super) fn overtaken(&mut self, now: Instant, by: Duration) {
+        self.overtaken.measured(now, JITTER_WINDOW, by);
+    }
+
     /// Bytes were lost.
     pub(super) fn lost(&mut self, bytes: u64) {
         self.counted.lost += bytes;
@@ -238,7 +254,8 @@ impl Queueing {
 
     pub(super) fn look(&self) -> Option<Look> {
         let (base, standing) = (self.base.get()?, self.standing.get()?);
-        let beyond = |rtt: Option<Duration>| rtt.unwrap_or(standing).saturating_sub(base);
+        let longest = self.without_queue(base);
+        let beyond = |rtt: Option<Duration>| rtt.unwrap_or(standing).saturating_sub(longest);
         let fastest = self.fastest.get().filter(|&rate| rate > 0.0);
         let time_at = |rate: f64| Duration::from_secs_f64(self.mtu as f64 / rate);
         let most = fastest.map(|rate| self.ever.get().map_or(rate, |ever| ever.clamp(rate, MOST_TAKEN * rate)));
@@ -246,8 +263,8 @@ impl Queueing {
             base,
             standing,
             srtt: self.srtt,
-            queued: standing.saturating_sub(base),
-            waited: self.latest.saturating_sub(base),
+            queued: standing.saturating_sub(longest),
+            waited: self.latest.saturating_sub(longest),
             most: beyond(self.highest.get()),
             peak: beyond(self.peak.get()),
             packet_time: fastest.map_or(Duration::ZERO, time_at),

@@ -42,6 +42,9 @@ impl Manager {
         }
         let name = flow.macroflow;
         let before = macroflow.outstanding();
+        if !update.overtaken_by.is_zero() {
+            macroflow.controller.on_overtaken(now, update.overtaken_by);
+        }
         if update.acked > 0 || update.rtt.is_some() {
             // Whose word alone is there may say that the path takes no time: nothing is reckoned with less than any takes.
             let vouched = flow.ledger.is_none();

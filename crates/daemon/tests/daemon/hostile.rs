@@ -222,6 +222,7 @@ fn forged_submissions(line: &Line, rng: &mut Rng, until: Instant) {
                     recovering: rng.chance(0.5),
                     slow_receiver: rng.chance(0.1),
                     beyond_gap: number(rng),
+                    overtaken_by: Duration::from_nanos(number(rng)),
                 },
             },
         };

@@ -23,6 +23,8 @@ struct Sent {
     /// What it carries for the application; `None` for an Ack and the like, which counts for the order only.
     data: Option<Data>,
     arrived: bool,
+    /// When a later packet was first known to have arrived, which this one had not.
+    overtaken_at: Option<Instant>,
     /// Whether it was told that it is overdue.
     told: Told,
 }
@@ -89,6 +91,8 @@ pub(crate) struct Feedback {
     pub(crate) overflowed: u64,
     /// Whether something arrived after what was sent later, and had been told to be overdue for that.
     pub(crate) reordered: bool,
+    /// Delay variation: the most by which a packet came later than one that was sent after it.
+    pub(crate) overtaken_by: Duration,
     /// A round-trip time, if the packet that the peer acknowledges is newly so.
     pub(crate) rtt: Option<Duration>,
     /// What a timeout took for lost, and that arrived.
@@ -177,7 +181,10 @@ impl Sender {
 
     /// The packet `seq` was sent with data. Every packet must be told, in order.
     pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, token: Option<u64>, bytes: u64) {
-        self.push(seq, Sent { at: now, data: Some(Data { token, bytes }), arrived: false, told: Told::No });
+        self.push(
+            seq,
+            Sent { at: now, data: Some(Data { token, bytes }), arrived: false, overtaken_at: None, told: Told::No },
+        );
         self.outstanding += 1;
     }
 
@@ -185,7 +192,7 @@ impl Sender {
     pub(crate) fn sent_other(&mut self, now: Instant, seq: Seq) {
         // Before the first open packet it would tell nothing.
         if self.outstanding > 0 {
-            self.push(seq, Sent { at: now, data: None, arrived: false, told: Told::No });
+            self.push(seq, Sent { at: now, data: None, arrived: false, overtaken_at: None, told: Told::No });
         }
     }
 
@@ -210,11 +217,12 @@ impl Sender {
         let mut feedback = Feedback::default();
         // Only data make the peer answer at once: for another packet the time that it held it may be unknown.
         let fresh = self.get(ack).filter(|sent| sent.outstanding().is_some()).map(|sent| sent.at);
-        let mut late_at = None;
+        let (newest, mut late_at) = (self.arrived[0], None);
         for report in reports.filter(|report| report.state.has_arrived()) {
             late_at = late_at.or(self.given_up.came(ack, &report, &mut feedback.late));
-            self.mark_range(&report, dropped, &mut feedback);
+            self.mark_range(now, &report, dropped, &mut feedback);
         }
+        self.mark_overtaken(now, newest);
         let is_news = self.get(ack).is_some_and(|sent| sent.arrived);
         feedback.rtt = late_at.or(fresh.filter(|_| is_news)).map(|at| round_trip(now, at, elapsed));
         self.declare_lost(&mut feedback);
@@ -246,7 +254,7 @@ impl Sender {
     }
 
     /// Marks the packets of a report as arrived, as far as they are still on the board.
-    fn mark_range(&mut self, report: &Report, dropped: &[DropBlock], feedback: &mut Feedback) {
+    fn mark_range(&mut self, now: Instant, report: &Report, dropped: &[DropBlock], feedback: &mut Feedback) {
         let newest = report.newest.offset_from(self.first);
         if newest < 0 {
             return;
@@ -260,6 +268,8 @@ impl Sender {
             }
             sent.arrived = true;
             feedback.reordered |= sent.told == Told::Passed;
+            let by = sent.overtaken_at.map_or(Duration::ZERO, |at| now.saturating_since(at));
+            feedback.overtaken_by = feedback.overtaken_by.max(by);
             let (at, data) = (sent.at, sent.data);
             let seq = self.first + index;
             self.note_arrived(seq);
@@ -269,6 +279,18 @@ impl Sender {
                 let code = block.and_then(|block| block.code);
                 feedback.count_arrived((seq, at), data, report.state == PacketState::Marked, code);
             }
+        }
+    }
+
+    /// Notes which packets the newest arrival has overtaken, as far as the one before it, `known`, had not.
+    fn mark_overtaken(&mut self, now: Instant, known: Option<Seq>) {
+        let Some(newest) = self.arrived[0].filter(|&newest| known.is_none_or(|known| newest.is_after(known))) else {
+            return;
+        };
+        let from = known.map_or(0, |known| known.offset_from(self.first).max(0) as usize);
+        let end = newest.offset_from(self.first).clamp(0, self.sent.len() as i64) as usize;
+        for sent in self.sent.range_mut(from.min(end)..end).filter(|sent| !sent.arrived) {
+            sent.overtaken_at = Some(now);
         }
     }
 

@@ -110,7 +110,15 @@ impl Connection {
         let congested = loss.is_some() && lost_by != Loss::Persistent;
         let recovering = self.sender.holds_window(congested) && !self.config.grows_in_lossy_windows;
         let recovering = recovering || self.restraint.is_level(now);
-        let update = Update { acked, lost, loss, rtt: feedback.rtt, recovering, ..Update::default() };
+        let update = Update {
+            acked,
+            lost,
+            loss,
+            rtt: feedback.rtt,
+            overtaken_by: feedback.overtaken_by,
+            recovering,
+            ..Update::default()
+        };
         told(cm.update(now, flow, update));
         if let Some(srtt) = told(cm.query(flow)).and_then(|path| path.srtt) {
             self.rtt = srtt;

@@ -19,8 +19,8 @@ fn update() -> impl Strategy<Value = Update> {
     let kind = prop::sample::select(vec![Loss::None, Loss::Transient, Loss::Persistent, Loss::Ecn]);
     let loss = prop::option::of((kind, any::<u64>().prop_map(Instant::from_nanos)));
     let numbers = (any::<u64>(), any::<u64>(), any::<u64>());
-    (numbers, loss, prop::option::of(nanos()), any::<[bool; 2]>()).prop_map(
-        |((acked, lost, beyond_gap), loss, rtt, [recovering, slow_receiver])| Update {
+    (numbers, loss, prop::option::of(nanos()), nanos(), any::<[bool; 2]>()).prop_map(
+        |((acked, lost, beyond_gap), loss, rtt, overtaken_by, [recovering, slow_receiver])| Update {
             acked,
             lost,
             loss,
@@ -28,6 +28,7 @@ fn update() -> impl Strategy<Value = Update> {
             recovering,
             slow_receiver,
             beyond_gap,
+            overtaken_by,
         },
     )
 }

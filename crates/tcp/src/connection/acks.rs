@@ -133,6 +133,7 @@ impl Connection {
         }
         let Some(flow) = self.flow else { return };
         let update = Update {
+            overtaken_by: Duration::ZERO,
             acked,
             lost,
             loss: verdict.loss,

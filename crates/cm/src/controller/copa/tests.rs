@@ -93,6 +93,30 @@ fn more_than_two_that_wait_take_packets_back() {
     close(before - script.copa.window, 1.0, 0.1);
 }
 
+/// Found by `timeous-lab camera`: on a link with 10 to 30 ms each way a third of a stream was left out.
+#[test]
+fn delay_by_which_packets_overtake_each_other_is_no_queue() {
+    let mut script = Script::steady(20.0);
+    for _ in 0..5 {
+        script.copa.on_overtaken(script.now, millis(25));
+        script.acks(10, 125);
+    }
+    assert!(script.copa.window >= 20.0, "{} packets", script.copa.window);
+    // Ten seconds without: what makes round trips longer now is a queue.
+    script.acks(990, 100);
+    let before = script.copa.window;
+    script.acks(30, 160);
+    assert!(script.copa.window < 0.8 * before, "{} packets of {before}", script.copa.window);
+}
+
+#[test]
+fn delay_variation_is_believed_up_to_half_of_the_round_trip() {
+    let mut script = Script::steady(20.0);
+    script.copa.on_overtaken(script.now, millis(10_000));
+    script.acks(20, 240);
+    assert!(script.copa.window < 12.0, "{} packets", script.copa.window);
+}
+
 #[test]
 fn far_above_its_aim_it_goes_at_once_to_what_fits_without_a_queue() {
     let mut script = Script::steady(20.0);

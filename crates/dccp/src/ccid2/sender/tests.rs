@@ -60,6 +60,19 @@ fn what_was_acknowledged_or_lost_is_not_counted_again() {
 }
 
 #[test]
+fn a_packet_that_was_overtaken_tells_by_how_much() {
+    let mut sender = ten(50);
+    let mut at = |milliseconds, reports: &[Report]| {
+        let now = Instant::ZERO + MS * milliseconds;
+        sender.on_ack(now, reports[0].newest, Duration::ZERO, &[], reports.iter().copied()).overtaken_by
+    };
+    assert_eq!(at(40, &[arrived(52, 52)]), Duration::ZERO, "50 and 51 may be lost");
+    assert_eq!(at(43, &[arrived(52, 51)]), MS * 3);
+    assert_eq!(at(48, &[arrived(53, 50)]), MS * 8, "by the first that overtook it");
+    assert_eq!(at(49, &[arrived(55, 53)]), Duration::ZERO);
+}
+
+#[test]
 fn numbers_may_wrap() {
     let first = Seq::MODULUS - 4;
     let mut sender = Sender::new();
