@@ -87,7 +87,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// What packets that left at these times, with these round trips, tell; the window is 20 packets until the step.
+    /// The routes found for packets with these send times and RTTs; the window is 20 packets before the step.
     fn found(packets: impl IntoIterator<Item = (u64, u64)>) -> Vec<NewRoute> {
         let mut reroute = Reroute::default();
         let tell = |(left, rtt): (u64, u64)| {
