@@ -1,5 +1,5 @@
-//! What the manager costs: calls a second of each verb, a packet's whole way, a grant where 1 000 flows of 100
-//! macroflows wait, and the memory of a flow.
+//! Benchmarks of the manager: calls per second, the full path of a packet, grants with 1 000 flows in 100 macroflows
+//! waiting, and memory per flow.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use timeous_cm::{ClientEvent, FlowId, FlowSpec, Kind, Manager, Update};
 use timeous_core::{Duration, Instant};
 
-/// Counts what is held and how often it is asked for.
+/// Allocator that counts held bytes and allocations.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);

@@ -288,9 +288,8 @@ proptest! {
         }
     }
 
-    /// Nothing is known of the path, and the liar tells what he likes as often as he likes: nothing at the instant at
-    /// which he sends, and within a time no more than doublings each 7.5 us, which is the least that news takes less
-    /// what is not remembered of it, and what the fastest network carries.
+    /// On an unknown path a liar's claims are bounded: nothing at the instant of sending, and over time one doubling
+    /// per 7.5 us (the minimum feedback delay less the granularity of the ledger) and the rate of the fastest network.
     #[test]
     fn whatever_is_claimed_what_is_granted_within_a_time_is_bounded(
         steps in prop::collection::vec((0u64..40_000, prop::option::of(0u64..100_000)), 1..12),
@@ -309,14 +308,14 @@ proptest! {
     }
 }
 
-/// Three users send all that they may for a while, over a path that loses nothing of itself. Each `period` the first two
-/// meet congestion, and the third if he tells; what arrives is told after a round trip.
+/// Runs three users that send as much as allowed over a loss-free path. Each `period` the first two report congestion,
+/// and so does the third if it is honest; acknowledgements take a round trip.
 fn share(cm: &mut Manager, flows: [FlowId; 3], from: u64, tells: [bool; 3]) -> [u64; 3] {
     let (mut sent, mut under_way) = ([0; 3], [0; 3]);
     for round in 0..40 {
         let now = at(from + 100 * round);
         flows.iter().for_each(|&flow| cm.request_many(now, flow, 300).unwrap());
-        // What leaves in the first half is heard of in this round, the rest in the next.
+        // Packets sent in the first half are acknowledged in this round, the others in the next.
         let mut acked = std::mem::take(&mut under_way);
         for step in 0..98 {
             let now = now + Duration::from_millis(step);

@@ -164,7 +164,7 @@ fn when_the_path_falls_silent_the_rate_goes_down_to_a_packet_in_64_seconds() {
     assert_eq!(world.sender.rate(), Rate::from_bps(SEGMENT * 8 / 64));
     let silent = world.sent_at.iter().filter(|&&sent| sent > at(1_000)).count();
     assert!((14..=17).contains(&silent), "{silent} in a thousand seconds");
-    // What arrives then is answered, and the rate comes back.
+    // Packets that arrive now are acknowledged, and the rate recovers.
     world.lose = |_| false;
     world.run(at(2_200));
     assert!(world.sender.rate() > Rate::from_kbps(50), "{}", world.sender.rate());

@@ -1,4 +1,4 @@
-//! What is known of a path, after a pause and after the last flow.
+//! Tests of the path state after a pause and after the last flow.
 
 use timeous_cm::{Kind, Learnt, Loss, Manager, Update};
 use timeous_core::{Duration, Rate};

@@ -1,4 +1,4 @@
-//! What the scripts have in common.
+//! Common parts of the scripted tests.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -38,7 +38,7 @@ impl Script {
         }
     }
 
-    /// So many packets leave, each after its gap, and what is heard meanwhile is heard.
+    /// Sends `count` packets, spaced by `gap`, and processes the acknowledgements that arrive meanwhile.
     fn packets(&mut self, count: u64) {
         for _ in 0..count {
             self.under_way.push_back(self.now);
@@ -158,7 +158,7 @@ fn each_five_seconds_it_makes_room_for_a_shorter_round_trip() {
     assert_ne!(script.bbr.state, State::ProbeRtt);
     script.until(State::ProbeRtt, 50);
     assert_eq!(script.bbr.window(), 5_000, "half of what the path holds");
-    // As much, until the queue is empty, and on for 200 ms.
+    // The same window until the queue is empty, and for 200 ms more.
     script.gap = millis(40);
     script.packets(20);
     assert_ne!(script.bbr.state, State::ProbeRtt);

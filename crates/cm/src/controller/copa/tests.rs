@@ -1,4 +1,4 @@
-//! What Copa does on scripted paths, and on a link whose queue follows from what it does.
+//! Tests of Copa with scripted paths and in a closed loop with a simulated link.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ impl Script {
         self.copa.on_acked(self.now, Acked { bytes, outstanding, rtt, srtt: rtt, window_limited });
     }
 
-    /// So many packets are acknowledged, 10 ms from each to the next.
+    /// Acknowledges `count` packets, 10 ms apart.
     fn acks(&mut self, count: u32, rtt: u64) {
         for _ in 0..count {
             self.now += millis(10);

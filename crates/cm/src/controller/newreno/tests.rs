@@ -73,7 +73,7 @@ fn congestion_avoidance_adds_one_packet_a_window_however_it_is_acknowledged() {
                 assert_eq!(reno.window(), window);
                 ack(&mut reno, bytes);
             }
-            // What a round leaves over counts in the next.
+            // The remainder of a round counts in the next.
             let over = window % bytes;
             if over > 0 {
                 ack(&mut reno, over);

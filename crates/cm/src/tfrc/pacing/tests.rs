@@ -16,7 +16,7 @@ fn schedule(rtt_millis: u64, granularity_millis: u64) -> Schedule {
     }
 }
 
-/// How many packets leave at `now`.
+/// Sends all packets that may leave at `now`, and returns their number.
 fn burst(pacing: &mut Pacing, now: Instant, schedule: &Schedule) -> u64 {
     let mut sent = 0;
     while pacing.next(schedule).is_none_or(|next| next <= now) {

@@ -178,7 +178,7 @@ fn section_4_3_step_4_slow_start_doubles_once_a_round_trip_up_to_twice_what_arri
     assert_eq!(sender.rate(), per_rtt(8_000), "half a round trip later");
     round(&mut sender, 350, 8_000, 0.0);
     assert_eq!(sender.rate(), per_rtt(16_000));
-    // What arrives is less by now: after two round trips only that counts.
+    // The receive rate has fallen: after two round trips only the lower one counts.
     round(&mut sender, 450, 5_000, 0.0);
     assert_eq!(sender.rate(), per_rtt(16_000), "twice 8000");
     for end in [550, 650] {
@@ -225,7 +225,7 @@ fn section_4_3_step_4_one_packet_in_64_seconds_is_the_least() {
 
 #[test]
 fn section_4_3_a_receive_rate_of_zero_is_of_no_data_limited_interval() {
-    // Nothing was sent from 1 ms on: the interval is data-limited, were it not for what it reports.
+    // No packets were sent after 1 ms: the interval would be data-limited, but for its reported receive rate.
     let (mut some, mut none) = (started(), started());
     some.on_feedback(at(200), report(at(200), 1_000, 0.0)).unwrap();
     assert_eq!(some.rate(), per_rtt(4_000), "Infinity is gone, and twice 1000 is less than the initial rate");
@@ -415,7 +415,7 @@ fn section_4_4_an_idle_sender_beyond_slow_start_is_left_alone_below_the_recover_
     assert_eq!(busy.rate(), per_rtt(3_000), "but it was not idle");
 }
 
-/// Nothing ever comes back to a sender that goes on: the rate that is left, and the last timer.
+/// Runs a sender without any feedback; returns its final rate and nofeedback timer.
 fn silent(mut sender: Sender, from: u64) -> (Rate, Duration) {
     let mut now = at(from);
     for _ in 0..40 {
@@ -577,12 +577,12 @@ fn small_segments_get_the_bytes_of_large_ones_less_their_headers() {
     // An initial window of large segments, of which 100 of 136 bytes each are payload.
     let of_window = per_rtt(4_380).as_bps() * 100 / 136;
     assert!(sender.rate().as_bps().abs_diff(of_window) <= 1, "{} of {of_window}", sender.rate());
-    // Far more arrives than the equation gives: it alone decides.
+    // The receive rate is far above the equation's, which alone decides.
     let told = Report { receive_rate: per_rtt(1_000_000), ..report(at(400), 0, 0.01) };
     sender.on_feedback(at(400), told).unwrap();
     let large = equation::rate(1_460, sender.rtt().unwrap(), 0.01).as_bps();
     assert!(sender.rate().as_bps().abs_diff(large * 100 / 136) < 10, "{} of {large}", sender.rate());
-    // What arrives counts with its headers, too: half of the rate, and the double of that is the limit.
+    // The receive rate counts with headers, too: half of the rate, and twice that is the limit.
     let half = Rate::from_bps(sender.rate().as_bps() / 4);
     for millis in [700, 1_000] {
         sender.on_held_back(at(millis - 150));

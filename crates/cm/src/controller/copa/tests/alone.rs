@@ -1,9 +1,9 @@
-//! What Copa makes of a queue that is its own, over a link whose rate changes and that stands still now and then.
+//! Tests of Copa without cross traffic, over a link with a varying rate and with outages.
 
 use super::*;
 
-/// Found by `timeous-lab bloat`: what was under way when a mobile link stood still for 300 ms had waited as behind a long queue, and a
-/// sixth of the window was left when it went on.
+/// Found by `timeous-lab bloat`: packets in flight during a mobile link's outage of 300 ms looked delayed by a long
+/// queue, and a sixth of the window was left afterwards.
 #[test]
 fn after_a_standstill_the_window_is_what_it_was() {
     let mut script = Script::steady(10.0);
@@ -68,7 +68,7 @@ fn who_has_four_times_the_window_among_others_finds_out_whether_there_are_any() 
         script.copa.found_with = window / 4.5;
         script.acks(1, 300);
         assert!(script.copa.drain.is_some());
-        // What was under way has to come out of the queue first, and it was more than the window at first.
+        // Packets in flight leave the queue first, and they were more than the window at first.
         script.acks(45, 300);
         script.acks(30, if are_there { 300 } else { 100 });
         assert_eq!(script.copa.is_among_others(), are_there);
@@ -76,7 +76,7 @@ fn who_has_four_times_the_window_among_others_finds_out_whether_there_are_any() 
     }
 }
 
-/// Found by `timeous-lab bloat`: behind a queue of two seconds that nobody else used the window grew to megabytes.
+/// Found by `timeous-lab bloat`: behind a queue of two seconds without cross traffic the window grew to megabytes.
 #[test]
 fn who_takes_a_deep_queue_for_others_does_not_fill_it_for_good() {
     let mut copa = Copa::new(MTU);

@@ -82,7 +82,7 @@ fn a_burst_stream_may_have_three_quarters_of_the_link_in_the_mean_and_no_more() 
     }
 }
 
-/// What little is under way between two bursts is no measure of what a loss leaves (RFC 7661 §4.4.1).
+/// The few bytes in flight between two bursts are no basis for the response to a loss (RFC 7661 §4.4.1).
 #[test]
 fn a_loss_between_two_bursts_takes_its_part_of_what_was_used() {
     let mut script = among();
