@@ -1,7 +1,7 @@
-//! What a policy costs a packet: the plan beside the policies that look no further than the queue, in one run.
+//! Benchmark of policies per packet: planning compared to policies that only look at the queue.
 //!
-//! A stream of 25 frames a second in groups of 30 is offered at twice the rate at which packets leave, with half a second to
-//! arrive: what waits is half a second's worth.
+//! A stream of 25 frames per second in groups of 30 is offered at twice the sending rate with deadlines of half a
+//! second, so that half a second's worth is queued.
 
 use std::hint::black_box;
 

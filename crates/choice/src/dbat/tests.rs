@@ -67,7 +67,7 @@ fn the_thresholds_are_within_the_send_buffer_if_its_size_is_said() {
     let told = |most| {
         let mut tuner = Tuner::new(Settings { most, ..Settings::PAPER });
         tuner.set_rate(Rate::from_kbps(960));
-        // Nothing leaves, and the buffer is full from the 64th on.
+        // No packets are sent, and the buffer is full from the 64th on.
         let mut arrive = |n: u64| {
             tuner.arrived(at(8 * n), 1_000 * n.min(64), 1_000);
             tuner.judge(at(8 * n), &path, 1_000 * n.min(64))
@@ -301,7 +301,7 @@ fn average(choice: &mut dyn LateChoice) -> u64 {
     choice.adviser().expect("DBAT speaks with its source").state().average
 }
 
-/// As many packets, handed over every 25 ms; those at `marked` have the highest priority, the others the lowest.
+/// Queue of packets handed over every 25 ms; those at `marked` have the highest priority, the others the lowest.
 fn waiting(packets: u64, marked: &[u64]) -> TestQueue {
     let mut queue = TestQueue::default();
     for n in 0..packets {

@@ -83,8 +83,8 @@ fn a_chain_falls_with_its_head_though_what_is_between_has_left() {
     assert_eq!(sent.reason(2), Some(DropReason::ReferenceLost));
 }
 
-/// What leaves of groups of four, a frame each 100 ms, of which the head has a hundred packets, and 400 ms: a head was lost at 900 ms,
-/// and the frames from 10 to `last` wait.
+/// Frames sent of groups of four (one every 100 ms with 400 ms to the deadline, keyframes of a hundred packets): a
+/// keyframe was lost at 900 ms, and the frames from 10 to `last` are queued.
 fn left_of_a_broken_group(path: PathState, now: u64, last: u32) -> Vec<u32> {
     let frames = |from: u32, to: u32| {
         let mut queue = TestQueue::default();
@@ -238,7 +238,7 @@ fn a_layer_is_given_up_early_where_the_base_would_be_late_later() {
         if n % 2 == 0 {
             continue;
         }
-        // What waits at the end leaves.
+        // At the end the queue is drained.
         let until: Instant = captured + Duration::from_millis(if n < 23 { 40 } else { 400 });
         now = now.max(captured);
         while now < until {

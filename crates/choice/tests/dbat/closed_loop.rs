@@ -40,19 +40,19 @@ struct Sample {
     max: u64,
 }
 
-/// An encoder of 25 frames a second at a constant rate, whose I-frames are three times as large as the others.
+/// Encoder of 25 frames per second at a constant rate, with keyframes three times as large as other frames.
 struct Encoder {
     rate: Rate,
     next: Instant,
     frame: u32,
     seq: u64,
     follows: bool,
-    /// What it offered of I-frames.
+    /// Keyframe packets offered.
     marked: BTreeSet<AduSeq>,
 }
 
 impl Encoder {
-    /// Hands the next frame over, in packets. What the ring has no room for counts as given up.
+    /// Hands over the next frame in packets. Packets without room in the ring count as dropped.
     fn encode(&mut self, adviser: &mut dyn Adviser, ring: &mut Producer) -> u64 {
         let advice = adviser.poll_advice();
         if let Some(advice) = advice.filter(|_| self.follows) {
@@ -153,7 +153,7 @@ impl Outcome {
         self.given_up as f64 / self.offered as f64
     }
 
-    /// The queue beside `Max_Th`, which all but one look in twenty stay within.
+    /// 95th percentile of the queue length relative to `Max_Th`.
     fn p95(&self) -> f64 {
         let mut shares: Vec<f64> = self.samples.iter().map(|sample| sample.queued as f64 / sample.max as f64).collect();
         shares.sort_by(f64::total_cmp);
@@ -161,7 +161,7 @@ impl Outcome {
     }
 }
 
-/// What is asked of a tool that drives an encoder: it follows within two seconds.
+/// Requirement for encoder drivers: following the advice within two seconds.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(2);
 
 #[test]

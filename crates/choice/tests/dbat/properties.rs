@@ -1,4 +1,4 @@
-//! What holds for DBAT whatever arrives, leaves and is known of the path.
+//! Property tests of DBAT: invariants for arbitrary arrivals, departures and path states.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use timeous_core::{
 };
 
 const MARKED: Priority = Priority::HIGHEST;
-/// Four of the longest delays there are here: what a higher rate has left is spared no longer.
+/// Four of the longest delays in these tests: the time for which an old threshold applies.
 const SPARED: Duration = Duration::from_millis(4 * 200);
 
 #[derive(Debug)]
@@ -111,7 +111,7 @@ struct Run {
     told: Vec<(Advice, Duration)>,
     /// `Max_Th` at the last look.
     bound: Option<u64>,
-    /// What it was when it became less, and when that was seen.
+    /// Previous thresholds when the threshold fell, and when that was seen.
     left: Vec<(Instant, u64)>,
 }
 
