@@ -217,7 +217,7 @@ fn completions_against_polling() {
     });
 }
 
-/// An urgent packet, put before what waits: it is overtaken only by what the transport took before, as reported.
+/// An urgent packet, enqueued at the front, is preceded only by packets claimed before, as reported.
 #[test]
 fn enqueue_front_against_claim() {
     model(|| {
