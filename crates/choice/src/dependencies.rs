@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(queue.reason(3), Some(DropReason::ReferenceLost));
     }
 
-    /// Found by `timeous-lab short-beside`: beside a CUBIC flow no intra frame ever found a window to leave by.
+    /// Found by `timeous-lab short-beside`: beside a CUBIC flow no keyframe ever found a large enough window.
     #[test]
     fn among_others_a_broken_chain_holds_the_place_of_what_comes_after_it() {
         let among = PathState { contended: true, ..path() };
@@ -138,7 +138,7 @@ mod tests {
         queue.push_frame(2, &[1]);
         policy.choose(at(0), &among, &mut queue);
         assert_eq!(queue.left(), [0], "nothing else waits");
-        // Frame 2 has left meanwhile, whole.
+        // Meanwhile frame 2 was sent completely.
         let mut queue = TestQueue::default();
         queue.push_frame(3, &[2]);
         queue.push_frame(4, &[]);

@@ -247,7 +247,7 @@ mod tests {
         queue.push_frame(1, &[]);
         queue.push_frame(1, &[]);
         policy.choose(at(0), &path(), &mut queue);
-        // The first packet of frame 1 leaves; a frame of the same worth comes in.
+        // The first packet of frame 1 is sent; a frame of the same value is enqueued.
         let mut queue = TestQueue::default();
         queue.push_frame(1, &[]);
         queue.push_frame(2, &[]);
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(queue.left(), [0]);
     }
 
-    /// A path on which 100 bytes take 10 ms, and 20 ms on the way.
+    /// Path with a rate of 100 bytes per 10 ms and a one-way delay of 20 ms.
     fn slow_path() -> PathState {
         let rtt = Some(Duration::from_millis(40));
         PathState { rate: Rate::from_kbps(80), srtt: rtt, min_rtt: rtt, ..path() }
@@ -326,8 +326,8 @@ mod tests {
         assert_eq!(queue.left(), [0, 1]);
     }
 
-    /// Found by `timeous-lab peers` over TCP, where a link was slow for six seconds: for five more whole groups were given up, since
-    /// of each intra frame what was next in the kernel was thought to be as late as what had waited before.
+    /// Found by `timeous-lab peers` over TCP, after a link was slow for six seconds: groups were dropped for five more,
+    /// since the next packet in the kernel was expected to be as late as the ones that had waited before.
     #[test]
     fn after_a_standstill_what_waits_in_the_kernel_is_judged_by_what_the_path_delivers() {
         let ms = |millis| Some(Duration::from_millis(millis));

@@ -184,7 +184,7 @@ mod tests {
         queue
     }
 
-    /// A choice that has seen 200 bytes a second leave.
+    /// A policy that has measured a rate of 200 bytes per second.
     fn seasoned() -> Layers {
         let mut layers = Layers::default();
         for n in 0..8 {

@@ -94,7 +94,7 @@ mod tests {
             let known = carried.of_late(at(millis), RTT).unwrap();
             match millis {
                 ..1_000 => assert_eq!(known, 10_000, "at {millis} ms"),
-                // The round trips that held its end.
+                // The round trips that contained its end.
                 1_000..1_150 => assert!((400..10_000).contains(&known), "{known} at {millis} ms"),
                 _ => assert_eq!(known, 400, "at {millis} ms"),
             }

@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(delivery.latest(), Some(Rate::from_kbps(200)));
     }
 
-    /// Found by `timeous-lab tl-timelines`: after a standstill the one packet that ended it was the rate for 40 ms.
+    /// Found by `timeous-lab tl-timelines`: after an outage the one packet that ended it determined the rate for 40 ms.
     #[test]
     fn after_a_standstill_the_rate_is_that_at_which_acknowledgements_come_again() {
         let rtt = Duration::from_millis(50);
@@ -140,8 +140,9 @@ mod tests {
         assert_eq!(delivery.latest(), Some(Rate::from_kbps(4_000)));
     }
 
-    /// Found by `timeous-lab tl-timelines` with standstills of 700 ms: the acknowledgement that had waited on the way back came a round
-    /// trip before the others, the pause was counted as slow, and a datagram was given up that would have been in time.
+    /// Found by `timeous-lab tl-timelines` with outages of 700 ms: an acknowledgement held up on the return path came a
+    /// round trip before the others, the gap counted as a low rate, and a datagram was dropped that would have been in
+    /// time.
     #[test]
     fn an_acknowledgement_that_waited_on_the_way_back_does_not_begin_the_measurement() {
         let rtt = Duration::from_millis(50);
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(delivery.latest(), None);
         (1..=5).for_each(|n| delivery.acked(at(525 + 2 * n), 1_000, rtt));
         assert_eq!(delivery.latest(), Some(Rate::from_kbps(4_000)));
-        // A path that is slow is so from the second on.
+        // On a slow path the second acknowledgement begins the measurement.
         delivery.acked(at(900), 250, rtt);
         [920, 940, 960].into_iter().for_each(|millis| delivery.acked(at(millis), 500, rtt));
         assert_eq!(delivery.latest(), Some(Rate::from_kbps(200)));

@@ -20,7 +20,7 @@ pub enum CmError {
     /// More bytes were sent on one grant than a packet of the flow may have.
     #[error("{bytes} bytes on one grant of {flow:?}, whose packets have at most {mtu}: open it with a larger mtu")]
     TooLarge {
-        /// The flow.
+        /// Flow.
         flow: FlowId,
         /// Bytes sent.
         bytes: u64,
@@ -30,7 +30,7 @@ pub enum CmError {
     /// The flow has too many waiting requests.
     #[error("{flow:?} would have more than {limit} requests waiting: wait for grants before asking for more")]
     TooManyRequests {
-        /// The flow.
+        /// Flow.
         flow: FlowId,
         /// Maximum number of waiting requests.
         limit: u32,
@@ -52,15 +52,15 @@ pub enum CmError {
     /// Flows of different users, who do not trust each other, would share congestion state.
     #[error("{flow:?} and {with:?} are of different users: only flows of one user may share congestion state")]
     Untrusted {
-        /// The flow that was to be moved.
+        /// Flow to be moved.
         flow: FlowId,
-        /// The flow that it was to join.
+        /// Flow that it should join.
         with: FlowId,
     },
     /// Feedback that cannot be true.
     #[error("feedback for {flow:?} is refused: {what}")]
     Implausible {
-        /// The flow.
+        /// Flow.
         flow: FlowId,
         /// Reason.
         what: Implausible,

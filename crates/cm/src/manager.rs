@@ -92,7 +92,7 @@ impl Manager {
     pub fn leave(&mut self, now: Instant, client: ClientId) {
         let flows: Vec<_> = self.flows_of(client).collect();
         for flow in flows {
-            // It is open: that was just looked up.
+            // Cannot fail: the flow was just found open.
             let _ = self.close(now, flow);
         }
         self.outbox.clients.leave(client);

@@ -1,4 +1,4 @@
-//! Both halves of TFRC over a path, in virtual time.
+//! Tests of both halves of TFRC over a path, in virtual time.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ enum Event {
     Feedback(Feedback),
 }
 
-/// A bottleneck with a queue, which loses what a rule says besides.
+/// Bottleneck with a queue, with additional losses by a rule.
 struct World {
     sender: Sender,
     receiver: Receiver,
@@ -26,7 +26,7 @@ struct World {
     busy_until: Instant,
     lose: fn(u64) -> bool,
     sent_at: Vec<Instant>,
-    /// When either half is woken next.
+    /// Next wake-up of either half.
     wakes: [Option<Instant>; 2],
     /// X at each feedback.
     rates: Vec<(Instant, Rate)>,
@@ -101,7 +101,7 @@ impl World {
         self.wake(1, self.receiver.poll_timeout());
     }
 
-    /// Wakes one half at `due`, if it is not woken before.
+    /// Wakes one half at `due`, unless it is woken earlier.
     fn wake(&mut self, half: usize, due: Option<Instant>) {
         let Some(due) = due.filter(|&due| self.wakes[half].is_none_or(|sooner| due < sooner)) else { return };
         self.wakes[half] = Some(due);

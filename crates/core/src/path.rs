@@ -123,7 +123,7 @@ mod tests {
         let ms = Duration::from_millis;
         let path = |srtt, rttvar| PathState { srtt: Some(ms(srtt)), rttvar: ms(rttvar), ..PathState::default() };
         assert_eq!([path(100, 10).again(), path(100, 40).again()], [ms(135), ms(150)]);
-        // And arrives half a round trip later, where half is thought to be the way back.
+        // It arrives half a round trip later, as half is assumed to be the return path.
         let known = PathState { min_rtt: Some(ms(100)), ..path(100, 10) };
         let by = |millis| known.has_second_chance(Instant::ZERO, Instant::ZERO + ms(millis));
         assert_eq!([by(184), by(185)], [false, true]);
@@ -180,19 +180,19 @@ mod tests {
         assert_eq!(PathState::default().least_way(), Duration::ZERO);
     }
 
-    /// Found by `timeous-lab tl-timelines`: the handshake met a standstill, and the first group of pictures was given up.
+    /// Found by `timeous-lab tl-timelines`: the handshake met an outage, and the first group of pictures was dropped.
     #[test]
     fn a_single_round_trip_gives_nothing_up() {
         let ms = |millis| Duration::from_millis(millis);
         let known = PathState { srtt: Some(ms(440)), rttvar: ms(220), min_rtt: Some(ms(440)), ..PathState::default() };
         assert_eq!(known.least_way(), ms(0));
         assert_eq!(PathState { rttvar: ms(165), ..known }.least_way(), ms(220), "a second one was the same");
-        // Found by `tcp-expired`: of every second stream whose call met a standstill the first intra frame was given up.
+        // Found by `tcp-expired`: of every second stream whose handshake met an outage the first keyframe was dropped.
         let odd = Some(Duration::from_micros(440_001));
         assert_eq!(PathState { srtt: odd, min_rtt: odd, ..known }.least_way(), ms(0));
     }
 
-    /// Found by `timeous-lab tl-timelines`: what was handed over while the samples of a standstill came in was given up.
+    /// Found by `timeous-lab tl-timelines`: ADUs handed over while RTT samples of an outage came in were dropped.
     #[test]
     fn where_a_path_delivers_again_a_packet_waits_only_for_what_is_left() {
         let ms = |millis| Duration::from_millis(millis);

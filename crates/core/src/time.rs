@@ -7,8 +7,8 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// Point in time, in nanoseconds since a zero that the driver chooses.
 ///
-/// The engine's zero is the boot of the host (`CLOCK_MONOTONIC`), so that processes of one host agree; a simulation
-/// starts at [`Instant::ZERO`].
+/// The engine uses the host's boot (`CLOCK_MONOTONIC`), so that all processes of a host agree; a simulation starts at
+/// [`Instant::ZERO`].
 ///
 /// ```
 /// use timeous_core::{Duration, Instant};
@@ -25,7 +25,7 @@ impl Instant {
     /// Later than any event.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
-    /// The instant `nanos` nanoseconds after zero.
+    /// Creates the instant `nanos` nanoseconds after zero.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -87,22 +87,22 @@ impl Duration {
     /// Maximum duration.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A duration of `nanos` nanoseconds.
+    /// Creates a duration of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// A duration of `micros` microseconds.
+    /// Creates a duration of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// A duration of `millis` milliseconds.
+    /// Creates a duration of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// A duration of `secs` seconds.
+    /// Creates a duration of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(NANOS_PER_SEC))
     }
@@ -112,22 +112,22 @@ impl Duration {
         Self((secs * NANOS_PER_SEC as f64) as u64)
     }
 
-    /// In nanoseconds.
+    /// Length in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// In whole microseconds, rounded down.
+    /// Length in whole microseconds, rounded down.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// In whole milliseconds, rounded down.
+    /// Length in whole milliseconds, rounded down.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// In seconds.
+    /// Length in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SEC as f64
     }
@@ -223,12 +223,12 @@ impl Rate {
     /// Unlimited rate.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A rate of `bps` bits per second.
+    /// Creates a rate of `bps` bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)
     }
 
-    /// A rate of `kbps` thousand bits per second.
+    /// Creates a rate of `kbps` thousand bits per second.
     pub const fn from_kbps(kbps: u64) -> Self {
         Self(kbps.saturating_mul(1_000))
     }
@@ -238,7 +238,7 @@ impl Rate {
         share_of_bits(bytes, time.0).map_or(Self::MAX, Self)
     }
 
-    /// In bits per second.
+    /// Rate in bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Interface of a transport: methods, calling order, and a typed error for violations of it.
+//! Interface of a transport: methods, driving order, and a typed error for violations of it.
 
 use crate::adu::{AduMeta, DropReason};
 use crate::path::PathState;
@@ -9,16 +9,16 @@ use crate::time::Instant;
 ///
 /// # The driving order
 ///
-/// 1. Feed it: any number of [`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout) and
-///    commands of the transport's own (connect, close).
-/// 2. Drain it: [`poll_transmit`](Self::poll_transmit) until it gives `None`, sending each packet at once. This is
-///    the instant of choice: the payload is pulled from the [`AduSource`] *inside* the call, never before. Packets may
-///    be handed to the system together, as long as nothing is pulled that cannot be handed over now.
-/// 3. Hear it: [`poll_event`](Self::poll_event) until it gives `None`.
-/// 4. Ask [`poll_timeout`](Self::poll_timeout), and call `handle_timeout` at that instant, unless something of step 1
-///    comes first. New data in the source is a reason to go to step 2.
+/// 1. Inputs: any number of [`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout) and
+///    the transport's own commands (connect, close).
+/// 2. Packets: [`poll_transmit`](Self::poll_transmit) until it returns `None`, sending each packet at once. This is
+///    the instant of late choice: the payload is pulled from the [`AduSource`] *inside* the call, never before. Packets
+///    may be handed to the system together, as long as none is pulled that cannot be handed over now.
+/// 3. Events: [`poll_event`](Self::poll_event) until it returns `None`.
+/// 4. Timer: [`poll_timeout`](Self::poll_timeout), and `handle_timeout` at that instant, unless an input of step 1
+///    comes first. New data in the source leads to step 2.
 ///
-/// `now` never goes back from one call to the next. Breaking the order is a [`Misuse`], which changes nothing.
+/// `now` must not go back from one call to the next. Breaking the order is a [`Misuse`], which changes nothing.
 pub trait Transport {
     /// Congestion control: the Congestion Manager, shared among the transports of a host.
     type Congestion;
@@ -77,7 +77,7 @@ pub enum Misuse {
     },
 }
 
-/// Checker of the calling order, for a transport that embeds it.
+/// Checker of the driving order, for a transport that embeds it.
 ///
 /// ```
 /// use timeous_core::{DriveOrder, Instant, Misuse};

@@ -35,7 +35,7 @@ impl Packed {
     }
 }
 
-/// The first position at or after `base` whose low 32 bits are `low`.
+/// First position at or after `base` whose low 32 bits are `low`.
 pub(crate) fn at_or_after(base: u64, low: u32) -> u64 {
     base + u64::from(low.wrapping_sub(base as u32))
 }

@@ -15,7 +15,7 @@ const LINE: usize = if cfg!(loom) { 1 } else { 16 };
 const RECORD: usize = if cfg!(loom) { crate::record::WORDS } else { 16 };
 const _: () = assert!(RECORD >= crate::record::WORDS);
 
-/// "timeous" and the version of this layout.
+/// "timeous" and the version of this layout, as a magic number.
 pub(crate) const MAGIC: u64 = 0x7469_6d65_6f75_7301;
 /// Number of header words; see [`Geometry::header`].
 pub(crate) const HEADER: usize = 16;
@@ -87,7 +87,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 4096 slots, 64 MiB.
+    /// 4096 slots and 64 MiB.
     fn default() -> Self {
         Self { slots: 4096, bytes: 64 << 20 }
     }

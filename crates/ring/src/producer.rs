@@ -240,7 +240,7 @@ impl Producer {
         Ok(first)
     }
 
-    /// The next fate, if any is known.
+    /// Returns the next fate, if any is known.
     ///
     /// Fates that found the completion ring full are only counted; see [`completions_lost`](Self::completions_lost).
     pub fn poll_completion(&mut self) -> Option<Completion> {

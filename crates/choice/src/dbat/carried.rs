@@ -203,7 +203,7 @@ mod tests {
         carried.look(Instant::ZERO + Duration::from_millis(millis), &path);
     }
 
-    /// Five packets of 1 000 bytes are handed over every 40 ms, 1 Mbit/s, and `acked` bytes come through.
+    /// Offers five packets of 1 000 bytes every 40 ms (1 Mbit/s), of which `acked` bytes are acknowledged.
     fn after(frames: u64, acked: u64, outstanding: u64) -> Carried {
         let mut carried = Carried::default();
         for frame in 0..frames {
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(after(20, 4_600, 1).most(), Some(Rate::from_kbps(920)));
     }
 
-    /// 2 500 bytes every 40 ms, from the 20th on twice as much; all of it comes through 200 ms later.
+    /// 2 500 bytes every 40 ms, twice as much from the 20th frame on; all of it is acknowledged 200 ms later.
     #[test]
     fn what_is_handed_over_is_not_behind_before_it_can_have_come() {
         let mut carried = Carried::default();
@@ -245,7 +245,8 @@ mod tests {
         }
     }
 
-    /// A packet of 1 000 bytes every 25 ms, which takes 200 ms; of 16 packets so many are lost. News come once in a round trip.
+    /// Offers a packet of 1 000 bytes every 25 ms with an RTT of 200 ms; of 16 packets `lost` are lost. Reports come
+    /// once per round trip.
     fn once_a_round_trip(lost: u64) -> Carried {
         let mut carried = Carried::default();
         for n in 0..200 {

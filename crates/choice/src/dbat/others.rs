@@ -54,7 +54,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// Looks every 100 ms until `until`.
+    /// Checks every 100 ms until `until`.
     fn looked(until: u64, queue: u64, stream: u64, falls_behind: bool) -> Others {
         let mut others = Others::default();
         for millis in (0..=until).step_by(100) {

@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_waits_beyond_the_first_threshold_goes_within_four_delays() {
-        // 3 000 bytes over 600 ms are 40 kbit/s.
+        // 3 000 bytes in 600 ms are 40 kbit/s.
         assert_eq!(lower(kbps(320), None, 3_000, DELAY), kbps(280));
         assert_eq!(lower(kbps(320), Some(kbps(300)), 3_000, DELAY), kbps(260));
         assert_eq!(

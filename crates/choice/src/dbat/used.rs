@@ -85,7 +85,7 @@ mod tests {
         Rate::from_kbps(rate)
     }
 
-    /// A stream of 400 kbit/s hands so many bytes over every 40 ms.
+    /// Hands over `bytes` every 40 ms, as a stream of 400 kbit/s.
     fn hands(used: &mut Used, frames: std::ops::Range<u64>, bytes: u64) {
         for frame in frames {
             used.arrived(Instant::ZERO + Duration::from_millis(40 * frame), bytes, Some(kbps(400)));

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::testing::{TestQueue, at};
 
-    /// A base layer of 1000 bytes a second, which are of use for a second.
+    /// Base layer of 1000 bytes per second with a lifetime of a second.
     fn base(seconds: u64) -> Base {
         let mut base = None;
         for second in 0..seconds {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_may_come_at_any_time_finds_room_for_itself_and_a_repair() {
-        // 2000 bytes a second: the layer takes half of one.
+        // At 2000 bytes per second the layer takes half a second.
         let base = base(1);
         for (outstanding, allowed) in [(0, true), (380, true), (800, false), (3_000, false)] {
             assert_eq!(base.allows(at(100), &path(outstanding), RATE, 100), allowed, "{outstanding}");
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn what_comes_at_a_known_time_takes_nothing_before() {
         let base = base(2);
-        // A second's worth is gone when the next is made; two seconds' worth is not.
+        // One second's worth has left when the next is handed over; two seconds' worth has not.
         for (now, outstanding, allowed) in [(1_010, 1_900, true), (1_010, 3_900, false), (1_900, 1_900, false)] {
             assert_eq!(base.allows(at(now), &path(outstanding), RATE, 100), allowed, "{now}: {outstanding}");
         }

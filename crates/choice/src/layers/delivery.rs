@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::testing::at;
 
-    /// A look every ten milliseconds: each time as much leaves and as much is outstanding as said.
+    /// Checks every ten milliseconds, each with the given bytes sent and bytes in flight.
     fn looked(delivery: &mut Delivery, from: u64, looks: &[(usize, u64)]) {
         for (n, &(len, outstanding)) in (0..).zip(looks) {
             let path = PathState { outstanding, rate: Rate::from_kbps(1), ..PathState::default() };
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_window_that_grows_is_not_what_the_path_delivers() {
         let mut delivery = Delivery::default();
-        // Two packets leave for each that arrives.
+        // Two packets are sent for each delivered one.
         let looks: Vec<(usize, u64)> = (0..=10).map(|n| (200, 100 * n)).collect();
         looked(&mut delivery, 0, &looks);
         let path = PathState { rate: Rate::from_kbps(160), ..PathState::default() };

@@ -186,7 +186,7 @@ mod tests {
     use crate::testing::at;
     use timeous_core::References;
 
-    /// Frames each 40 ms, with the distances of their references and their sizes.
+    /// Frames every 40 ms, with the distances of their references and their sizes.
     fn learnt(frames: &[(u32, u64)]) -> Forecast {
         let mut forecast = Forecast::default();
         for (n, &(back, bytes)) in frames.iter().enumerate() {
@@ -230,8 +230,8 @@ mod tests {
         assert_eq!(learnt(&[(0, 900), (1, 100)]).next_head(), None);
     }
 
-    /// Found by two hours of a camera: two packets of RTCP were taken for groups of one frame, of which sixty more were
-    /// expected at once, and a keyframe was given up for them.
+    /// Found with two hours of a camera: two RTCP packets were taken for groups of one frame, of which sixty more were
+    /// expected at once, and a keyframe was dropped for them.
     #[test]
     fn what_belongs_to_no_frame_is_no_part_of_the_pattern() {
         let groups = [(0, 900), (1, 100), (1, 100), (0, 900), (1, 100)];

@@ -341,11 +341,12 @@ mod tests {
         assert!(best(&[]).is_empty());
     }
 
-    /// Found by `timeous-lab bloat`: of a stream of short groups all frames left at the last moment, where what was lost had no time to
-    /// leave again, and at a round trip of a tenth of the deadline half of the groups broke.
+    /// Found by `timeous-lab bloat`: a stream of short groups sent all frames at the last moment, without time for
+    /// retransmissions, and at an RTT of a tenth of the deadline half of the groups broke.
     #[test]
     fn where_packets_get_lost_time_is_left_for_what_leaves_again() {
-        // Groups of four whose frames take 10, each 30; what leaves within 50 of a frame's deadline has no second chance.
+        // Groups of four frames of duration 10, one per 30; a frame sent within 50 of its deadline cannot be
+        // retransmitted.
         let group = |n: u64| {
             let at = n as usize * 4;
             let frame = move |k: usize| {
@@ -387,8 +388,8 @@ mod tests {
         assert_eq!(of(400, 500), of(350, 350), "it has begun, and ends later than it should");
     }
 
-    /// Found by `timeous-lab bloat`: all was staked on a frame that would be there in the last millisecond, and what seemed to miss by
-    /// one was given up though nothing else was to leave.
+    /// Found by `timeous-lab bloat`: everything was staked on a frame that would arrive in the last millisecond, and
+    /// one estimated to be late by a millisecond was dropped though nothing else was queued.
     #[test]
     fn what_is_at_the_last_instant_is_not_certain() {
         let chances = Chances { spread: 10, ..Chances::default() };
@@ -413,7 +414,7 @@ mod tests {
         let mut tail = Job { due: 500, deadline: 500, bytes: 1, worth: 900, ..Job::default() };
         let head = Job { due: 100, deadline: 100, bytes: 100, worth: 1, ..Job::default() };
         assert!(tail.need(0));
-        // The head ends when it should, and the tail with time to spare: half of what it is worth. The other is nearly certain.
+        // The head ends exactly when due and the tail earlier: half of their value. The other job is nearly certain.
         let other = |worth| Job { due: 100, deadline: 100, bytes: 50, worth, ..Job::default() };
         let best = |jobs: &[Job]| bits(Scheduler::default().best(jobs, 1_000, chances)).collect::<Vec<_>>();
         assert_eq!([best(&[head, tail, other(440)]), best(&[head, tail, other(470)])], [vec![0, 1], vec![2]]);

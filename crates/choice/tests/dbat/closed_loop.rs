@@ -1,4 +1,5 @@
-//! A source that follows the advice, a packet ring, and a link whose rate falls to a third and comes back.
+//! Closed-loop tests: a source that follows the advice, a packet ring, and a link whose rate falls to a third and
+//! recovers.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use timeous_ring::{Config, Producer, RingSource, create};
 
 const PACKET: usize = 1_000;
 const FRAME: Duration = Duration::from_millis(40);
-/// Frames from one I-frame to the next.
+/// Frames from one keyframe to the next.
 const GROUP: u64 = 12;
 const FULL: Rate = Rate::from_kbps(1_200);
 const THIRD: Rate = Rate::from_kbps(400);
@@ -31,7 +32,7 @@ fn link(now: Instant) -> Rate {
     if now >= seconds(FALLS) && now < seconds(RETURNS) { THIRD } else { FULL }
 }
 
-/// One look at the loop.
+/// Sample of the loop's state.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Instant,
@@ -84,9 +85,9 @@ impl Encoder {
 #[derive(Debug, Default)]
 struct Outcome {
     samples: Vec<Sample>,
-    /// Packets that were offered and did not leave.
+    /// Packets offered and not sent.
     given_up: u64,
-    /// Those of I-frames among them.
+    /// Keyframe packets among them.
     marked_given_up: u64,
     offered: u64,
 }
@@ -111,7 +112,7 @@ fn run(rtt: Duration, follows: bool) -> Outcome {
         if encoder.next <= now {
             outcome.given_up += encoder.encode(source.adviser().expect("still"), &mut ring);
         }
-        // The path is known as it was a round trip ago.
+        // The path's state is known with a delay of a round trip.
         let rate = link(now.saturating_sub(rtt));
         let path = PathState { rate, srtt: Some(rtt), min_rtt: Some(rtt), ..PathState::default() };
         let mut packet = Vec::new();

@@ -1,4 +1,4 @@
-//! Additive increase, multiplicative decrease, as TCP does it (RFC 5681), counting bytes (RFC 3465).
+//! AIMD: additive increase, multiplicative decrease, as in TCP (RFC 5681), counting bytes (RFC 3465).
 //!
 //! Slow start ends when packets begin to queue, not only when the queue overflows, because losing half a window of
 //! fresh video at once is what a live stream tolerates least. HyStart++ (RFC 9406) compares the minimum RTTs of whole
@@ -36,7 +36,8 @@ pub struct Aimd {
 }
 
 impl Aimd {
-    /// A controller for packets of at most `mtu` bytes, with the initial window of RFC 4341 §5 (which is RFC 3390's).
+    /// Creates a controller for packets of at most `mtu` bytes, with the initial window of RFC 4341 §5 (which is RFC
+    /// 3390's).
     pub fn new(mtu: u64) -> Self {
         let window = initial::rfc3390(mtu);
         Self { mtu, window, threshold: u64::MAX, counted: 0, queueing: Queueing::default() }
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(aimd.window(), start);
     }
 
-    /// Round-trip times in milliseconds, an acknowledged packet each.
+    /// Acknowledges a packet for each of these RTTs, in milliseconds.
     fn sample(aimd: &mut Aimd, rtts: &[u64]) {
         for &rtt in rtts {
             let rtt = Some(Duration::from_millis(rtt));

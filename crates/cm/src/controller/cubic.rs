@@ -1,4 +1,4 @@
-//! CUBIC (RFC 9438): the window follows a cubic function of the time since the last congestion event.
+//! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion event.
 //!
 //! Implements the whole RFC except the optional undo of a spurious fast retransmit (§4.9.2). Slow start is RFC 5681's
 //! unless HyStart++ is enabled (§4.10). Windows are fractional packets and times are seconds, as in the RFC; its

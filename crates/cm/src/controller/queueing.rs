@@ -261,7 +261,8 @@ mod tests {
 
     const MTU: u64 = 1_000;
 
-    /// Found by `timeous-lab bloat`: a train began before a pause and ended after it, and its link seemed to carry a twentieth.
+    /// Found by `timeous-lab bloat`: a train began before a pause and ended after it, which made the link look twenty
+    /// times slower.
     #[test]
     fn what_came_to_an_empty_queue_is_no_part_of_the_train_before() {
         let mut path = Queueing::new(MTU, Duration::from_secs(10));
@@ -269,7 +270,7 @@ mod tests {
         for _ in 0..3 {
             now += Duration::from_millis(700);
             for n in 0..5 {
-                // A packet each 10 ms. The first of each burst met a few others' packets.
+                // A packet every 10 ms. The first packet of each burst meets a short queue of cross traffic.
                 now += Duration::from_millis(10);
                 let rtt = Some(Duration::from_millis(if path.base().is_none() { 100 } else { 115 + 10 * n }));
                 path.acked(now, &Acked { bytes: MTU, outstanding: 0, rtt, srtt: rtt, window_limited: true });

@@ -12,7 +12,7 @@ use crate::trace::Happening;
 
 use super::Macroflow;
 
-/// A grant that is not used within this long goes to another flow.
+/// Lifetime of an unused grant, which then goes to another flow.
 const GRANT_LIFETIME: Duration = Duration::from_millis(50);
 /// Time by which packets may leave before their pacing time: the granularity of timers.
 const PACING_SLACK: Duration = Duration::from_millis(2);
@@ -299,7 +299,7 @@ mod tests {
     const MTU: u64 = 1_000;
     const RTT: Duration = Duration::from_millis(100);
 
-    /// Two packets, 10 ms apart; more as soon as it hears that its application had nothing to send.
+    /// Window of two packets with a pacing gap of 10 ms; larger once the sender was application-limited.
     #[derive(Debug)]
     struct Fixed(u64);
 
@@ -328,7 +328,7 @@ mod tests {
     fn probes_leave_beyond_the_window_and_count_until_something_is_heard() {
         let mut cm = Manager::new(|_| Box::new(Fixed(9 * MTU)));
         let flow = cm.open(IpAddr::V4(Ipv4Addr::LOCALHOST).into(), MTU);
-        // By its pace: one each 10 ms.
+        // Paced: one packet every 10 ms.
         let send = |cm: &mut Manager, from: u64| {
             (0..10).fold(0, |sent, n| {
                 let at = Instant::ZERO + Duration::from_millis(from + 10 * n);
@@ -350,15 +350,15 @@ mod tests {
         come(&mut cm, 310, 2);
         assert_eq!(send(&mut cm, 310), 0, "they count");
         cm.probe(at(400), flow, 2).unwrap();
-        // One that waited for a grant leaves by the first.
+        // The packet that waited for a grant is sent as the first probe.
         assert!(cm.has_grant(flow));
         cm.notify(at(400), flow, MTU).unwrap();
         come(&mut cm, 400, 1);
         assert_eq!(send(&mut cm, 500), 0, "something was heard");
     }
 
-    /// Found by `timeous-lab short-beside`: who had asked a moment before pace would have let something go, and found the window full,
-    /// had nothing to send, as controllers were told when the window opened.
+    /// Found by `timeous-lab short-beside`: a flow that requested just before its pacing time and found the window full
+    /// counted as application-limited when the window opened.
     #[test]
     fn who_asked_and_found_the_window_full_was_not_limited_by_its_application() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
@@ -378,7 +378,7 @@ mod tests {
             cm.update(at(millis), flow, update).unwrap();
             send(cm, millis);
         };
-        // The third waits for the first, and the fourth, which pace would let go at 110, for the second.
+        // The third packet waits for the first, and the fourth, which the pace would allow at 110, for the second.
         (0..3).for_each(|_| ask(&mut cm, 0));
         come(&mut cm, 100);
         ask(&mut cm, 100);

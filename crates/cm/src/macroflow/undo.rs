@@ -42,7 +42,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// Ten packets are under way, and a timeout tells that they are lost; the first leaves again.
+    /// Opens a flow with ten packets in flight that a timeout reports lost; the first is retransmitted.
     fn timed_out(cm: &mut Manager) -> FlowId {
         let flow = cm.open(IpAddr::V4(Ipv4Addr::LOCALHOST).into(), MTU);
         for _ in 0..10 {

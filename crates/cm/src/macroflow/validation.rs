@@ -99,7 +99,7 @@ mod tests {
         Box::new(Cubic::new(mtu).for_streams_that_pause())
     }
 
-    /// Found by `timeous-lab tcp-expired`: each loss among small frames left two packets for the next intra frame.
+    /// Found by `timeous-lab tcp-expired`: each loss among small frames left two packets for the next keyframe.
     #[test]
     fn a_loss_in_a_small_frame_does_not_take_the_window_that_a_large_one_has_used() {
         for (make, left) in [(reno as fn(u64) -> _, 5), (cubic, 7)] {
@@ -118,7 +118,7 @@ mod tests {
         for (make, left) in [(reno as fn(u64) -> _, 2 * MTU), (cubic, 2 * MTU + MTU / 10)] {
             let mut stream = Stream::new(make);
             stream.frame(10);
-            // More than a second of little.
+            // More than a second of low use.
             for _ in 0..12 {
                 stream.frame(4);
             }
@@ -128,8 +128,8 @@ mod tests {
         }
     }
 
-    /// Found by `timeous-lab tcp-expired`: a stream that sent nothing since all that waited was of no use met the next intra frame with
-    /// the window that losses had left.
+    /// Found by `timeous-lab tcp-expired`: a stream that sent nothing, as all queued packets were useless, met the next
+    /// keyframe with the window that losses had left.
     #[test]
     fn a_window_smaller_than_one_to_begin_with_is_said_to_grow_by_use_alone() {
         for make in [reno as fn(u64) -> _, cubic] {

@@ -158,7 +158,7 @@ impl Allowed {
         }
     }
 
-    /// `Update_Limits()`.
+    /// `Update_Limits()` of RFC 5348 §4.4: halves the receive rates and recalculates X.
     fn update_limits(&mut self, now: Instant, path: &Path, limit: f64) {
         let limit = limit.max(least(path.segment));
         self.rates.only(now, limit / 2.0);

@@ -19,7 +19,7 @@ fn learnt(window: u64) -> Learnt {
     }
 }
 
-/// All but SCReAM, which has no slow start: what it learns in a few round trips is a few packets.
+/// All controllers but SCReAM, which has no slow start and learns a window of only a few packets in a few round trips.
 fn with_slow_start() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| *kind != Kind::Scream)
 }

@@ -1,4 +1,4 @@
-//! The manager beside a plain model that counts.
+//! Test of the manager against a simple counting model.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..300)
 }
 
-/// The plain model: what each flow has under way.
+/// Simple model: bytes in flight of each flow.
 struct World {
     cm: Manager,
     now: Instant,
@@ -209,10 +209,10 @@ fn shares_follow_weights_over_time() {
             *under_way.entry(flow).or_insert(0) += MTU;
         }
         for (flow, bytes) in under_way {
-            // The first window was gone before the others asked.
+            // The first window was used before the others requested.
             let bytes_then = if round == 0 { 0 } else { bytes };
             *sent.entry(flow).or_insert(0) += bytes_then;
-            // The window stays as it is.
+            // The window stays constant.
             let update = Update { recovering: true, ..acked(bytes) };
             cm.update(at(100 * round + 100), flow, update).unwrap();
         }

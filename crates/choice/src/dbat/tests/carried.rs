@@ -46,7 +46,7 @@ fn a_queue_that_fills_in_the_path_is_told_of_though_nothing_waits_here() {
 fn the_ceiling_is_what_came_through_when_the_queue_filled() {
     let mut tuner = tuner(Settings::default());
     let path = PathState { outstanding: 9_000, ..dumbbell() };
-    // 320 kbit/s are handed over, and 240 come through; the rest waits.
+    // 320 kbit/s are handed over and 240 delivered; the rest is queued.
     for n in 1..=80 {
         tuner.arrived(at(25 * n), 1_000 + 250 * n, 1_000);
         tuner.acked(750);
@@ -60,8 +60,8 @@ fn the_ceiling_is_what_came_through_when_the_queue_filled() {
     panic!("nobody was told");
 }
 
-/// The path had 1200 kbit/s and has a third of it until the encoder has no more, and then delivers at its fastest at this rate; the
-/// encoder makes four fifths of its rate. What it is told at which frame.
+/// Advice by frame for a path that falls from 1200 kbit/s to a third until the encoder follows, and then delivers at up
+/// to `delivered`; the encoder produces four fifths of its rate.
 fn told_after_a_fall(delivered: Option<Rate>) -> Vec<(u64, Reason, Rate)> {
     let least = Some(Duration::from_millis(40));
     let idle = PathState { rate: kbps(4_000), srtt: least, min_rtt: least, outstanding: 2_000, ..path() };

@@ -285,7 +285,7 @@ mod tests {
         model.heard(&SAMPLE, 10_000);
         model.count_extra(at(0), 1_000, 1e6, false);
         model.count_extra(at(100), 20_000, 1e6, false);
-        // 10 kB are expected in 100 ms; the first packet waited for the second lump.
+        // 10 kB are expected in 100 ms; the first packet's acknowledgement waited for the second aggregate.
         assert!((10_000.0..=20_000.0).contains(&model.extra_acked()), "{}", model.extra_acked());
         model.count_extra(at(101), 20_000, 5_000.0, false);
         assert!(model.extra_acked() < 40_000.0);

@@ -43,7 +43,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// Packets that left and came then, over a path of 50 ms and 5 ms a packet.
+    /// Applies the filter to packets with these send and arrival times, over a path of 50 ms and 5 ms per packet.
     fn without(packets: &[(u64, u64)]) -> Vec<u64> {
         let mut standstill = Standstill::default();
         let of = |&(left, came): &(u64, u64)| {

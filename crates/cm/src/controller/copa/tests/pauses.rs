@@ -42,14 +42,14 @@ fn a_flight_that_waits_before_any_of_its_own_does_has_met_others() {
 
 #[test]
 fn a_flight_that_waits_for_itself_has_not() {
-    // A packet takes 80 ms of this link, and each waits for those before it.
+    // A packet's transmission time is 80 ms, and each waits for the previous ones.
     let mut script = silent_for(11);
     for n in 1..=3 {
         script.now += millis(80);
         script.ack(MTU, 100 + 80 * n, true);
     }
     assert!(!script.copa.is_among_others());
-    // Packets 80 ms apart, of which each takes as long.
+    // Packets 80 ms apart, each with a transmission time of 80 ms.
     let mut script = silent_for(11);
     for _ in 1..=3 {
         script.now += millis(80);
