@@ -1,5 +1,4 @@
-//! Chains of late-choice policies: each policy sees the queue that the previous ones left, and learns what they
-//! dropped.
+//! Chains of late-choice policies: each policy sees the queue that the previous ones left, and learns what they dropped.
 
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, Adviser, DropReason, Fate, Instant, PathState, Queue};
@@ -135,8 +134,7 @@ mod tests {
         assert!(later.left().is_empty());
     }
 
-    /// Reason of a packet that was pulled and then refused because its reference is lost, which used to be reported as
-    /// too late.
+    /// Reason of a packet that was pulled and then refused because its reference is lost, which used to be reported as too late.
     #[test]
     fn what_was_pulled_and_refers_to_what_is_gone_is_not_given_up_for_the_time() {
         let mut chain = Chain::default().then(Deadlines).then(Dependencies::default());

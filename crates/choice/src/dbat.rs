@@ -97,8 +97,7 @@ impl Dbat {
         Self { tuner: Tuner::new(settings), marking, newest: None, open: BTreeMap::new() }
     }
 
-    /// Creates a chain for media, with the policies for deadlines and references: frames of the highest priority are
-    /// marked.
+    /// Creates a chain for media, with the policies for deadlines and references: frames of the highest priority are marked.
     #[must_use]
     pub fn for_media() -> Chain {
         let dbat = Self::new(Settings::default(), Marking::default());

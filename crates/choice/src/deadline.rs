@@ -74,8 +74,7 @@ mod tests {
         assert_eq!(queue.reason(1), Some(DropReason::TooLate));
     }
 
-    /// Found with CCID 3, whose receiver reports once per round trip: a queue of 240 ms had persisted for three of
-    /// them.
+    /// Found with CCID 3, whose receiver reports once per round trip: a queue of 240 ms had persisted for three of them.
     #[test]
     fn where_the_latest_round_trip_is_long_what_would_be_late_behind_it_stays_at_home() {
         let ms = |millis| Some(Duration::from_millis(millis));

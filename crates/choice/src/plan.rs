@@ -1,5 +1,4 @@
-//! Planning policy: keeps the set of frames of which most can be decoded in time, including frames expected from the
-//! source.
+//! Planning policy: keeps the set of frames of which most can be decoded in time, including frames expected from the source.
 
 mod forecast;
 mod frames;

@@ -25,8 +25,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Creates a timeline for timestamps at `rate` per second (the paper's `setClockrate`): 90000 for video. Zero
-    /// counts as one.
+    /// Creates a timeline for timestamps at `rate` per second (the paper's `setClockrate`): 90000 for video. Zero counts as one.
     pub fn new(rate: u32) -> Self {
         Self { rate: rate.max(1), buffer: Duration::ZERO, latest: None }
     }

@@ -94,8 +94,7 @@ pub trait Controller: Send + std::fmt::Debug {
         false
     }
 
-    /// Counts lost bytes: every loss, while [`on_congestion`](Self::on_congestion) is called at most once per round
-    /// trip.
+    /// Counts lost bytes: every loss, while [`on_congestion`](Self::on_congestion) is called at most once per round trip.
     fn on_lost(&mut self, _now: Instant, _bytes: u64) {}
 
     /// Responds to a loss or a mark, at most once per round trip.
@@ -117,8 +116,7 @@ pub trait Controller: Send + std::fmt::Debug {
         None
     }
 
-    /// Takes over window and slow-start threshold from another controller. Controllers without a window of their own
-    /// may ignore it.
+    /// Takes over window and slow-start threshold from another controller. Controllers without a window of their own may ignore it.
     fn adopt(&mut self, _window: u64, _threshold: Option<u64>) {}
 
     /// Ends slow start, because the receiver cannot keep up (RFC 4341 §5.2). Rate-based controllers may ignore it.

@@ -97,7 +97,7 @@ pub(crate) struct Macroflow {
     spreading: bool,
     /// Bytes that may leave unpaced after a pause.
     burst: u64,
-    /// Window set from outside while flows of other managers share the path; it overrides the controller's.
+    /// Window set from outside while connections outside of this manager share the path; overrides the controller's.
     companions: Option<u64>,
     /// Congestion history, for comparisons between users, and the rate limit that follows from them.
     signs: Signs,

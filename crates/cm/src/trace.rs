@@ -65,8 +65,7 @@ pub enum Happening {
         /// Bytes sent with the grant.
         bytes: u64,
     },
-    /// A user's macroflow is limited to the rate of other users, or no longer: it reports no congestion on a path where
-    /// they do.
+    /// A user's macroflow is limited to the rate of other users, or no longer: it reports no congestion on a path where they do.
     Held {
         /// User whose macroflow it is.
         user: User,

@@ -1,5 +1,4 @@
-//! Tests of the manager's guarantees to clients, users and schedulers: scripted event by event, and against a simple
-//! model.
+//! Tests of the manager's guarantees to clients, users and schedulers: scripted event by event, and against a simple model.
 
 mod manager {
     pub(crate) mod clients;

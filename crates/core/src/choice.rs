@@ -1,5 +1,4 @@
-//! Late choice: trait of a policy that decides which queued ADUs are still worth sending, and of its adviser for the
-//! source.
+//! Late choice: trait of a policy that decides which queued ADUs are still worth sending, and of its adviser for the source.
 
 use crate::adu::{AduMeta, DropReason, Fate};
 use crate::advice::{Advice, BufferState};

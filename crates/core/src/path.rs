@@ -80,8 +80,7 @@ impl PathState {
         srtt + (srtt / 4).max(self.rttvar) + ACK_DELAY
     }
 
-    /// Whether a packet sent now could be retransmitted after a loss and arrive by `deadline`. `false` before the first
-    /// RTT sample.
+    /// Whether a packet sent now could be retransmitted after a loss and arrive by `deadline`. `false` before the first RTT sample.
     pub fn has_second_chance(&self, now: Instant, deadline: Instant) -> bool {
         self.srtt.is_some() && now + self.again() + self.one_way() <= deadline
     }

@@ -25,8 +25,7 @@ pub trait Transport {
     /// Event for the driver.
     type Event;
 
-    /// Processes a datagram from the peer. Errors in it are the peer's fault and reach the driver as an event, if they
-    /// matter.
+    /// Processes a datagram from the peer. Errors in it are the peer's fault and reach the driver as an event, if they matter.
     fn handle_datagram(
         &mut self,
         now: Instant,

@@ -64,8 +64,7 @@ impl Bench {
 
     fn send(&mut self) {
         for _ in 0..BATCH {
-            // A socket that is never read: once its buffer is full the kernel drops, which is the cheaper case for
-            // send.
+            // A socket that is never read: once its buffer is full the kernel drops, which is the cheaper case for send.
             self.socket.send(black_box(&self.payload)).expect("loopback takes datagrams");
         }
     }

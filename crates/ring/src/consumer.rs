@@ -172,8 +172,7 @@ impl Consumer {
                 None => return Ok(Some(held)),
             }
         }
-        // At most one round of the ring, so that an application that keeps enqueueing dead packets cannot block the
-        // transport.
+        // At most one round of the ring, so that an application that keeps enqueueing dead packets cannot block the transport.
         for _ in 0..self.flights.len() {
             match self.claim_one(|claimed| unfit(claimed, now, room))? {
                 Step::Passed => {}
@@ -291,8 +290,7 @@ impl Consumer {
         }
     }
 
-    /// Moves `kern_i` by one packet, or by the expected number, within `umod_i`: from then on those packets belong to
-    /// this side only.
+    /// Moves `kern_i` by one packet, or by the expected number, within `umod_i`: from then on those packets belong to this side only.
     fn advance_kern(&mut self) -> Result<bool, Violation> {
         // If this word is outdated, the exchange fails and returns the current one.
         let mut seen = if self.knows_of_queued() { self.packed } else { self.shared.packed().load(Ordering::Acquire) };
@@ -404,8 +402,7 @@ impl Consumer {
         claimed.filter(|&token| self.unsettled.is_open(token)).collect()
     }
 
-    /// Gives every claimed packet without a fate one: `Dropped(Closed)` if unsent, `Lost` if sent. For the end of a
-    /// connection.
+    /// Gives every claimed packet without a fate one: `Dropped(Closed)` if unsent, `Lost` if sent. For the end of a connection.
     pub fn settle_all(&mut self) {
         for token in self.next.saturating_sub(self.unsettled.memory())..self.next {
             let unsent = self.flight(token).is_some();

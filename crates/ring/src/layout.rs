@@ -8,8 +8,7 @@ use crate::memory::Memory;
 use crate::page::PAGE;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Distance in words between words written by different sides, to avoid sharing a cache line or its prefetched
-/// neighbour.
+/// Distance in words between words written by different sides, to avoid sharing a cache line or its prefetched neighbour.
 const LINE: usize = if cfg!(loom) { 1 } else { 16 };
 /// Size of a packet record in words.
 const RECORD: usize = if cfg!(loom) { crate::record::WORDS } else { 16 };

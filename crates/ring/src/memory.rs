@@ -104,8 +104,7 @@ mod mapped {
             unsafe { std::slice::from_raw_parts(self.base.cast::<AtomicU64>().as_ptr().add(at), count) }
         }
 
-        /// Address of `len` bytes starting at byte `at`. Panics beyond the end, which a validated location does not
-        /// reach.
+        /// Address of `len` bytes starting at byte `at`. Panics beyond the end, which a validated location does not reach.
         pub(crate) fn address(&self, at: usize, len: usize) -> *const u8 {
             let bytes = self.words * 8;
             assert!(at <= bytes && len <= bytes - at, "the layout stays within its memory");

@@ -1,5 +1,4 @@
-//! Producer: the application's side of the ring, which enqueues packets, withdraws them, pulls them back, and reads
-//! fates.
+//! Producer: the application's side of the ring, which enqueues packets, withdraws them, pulls them back, and reads fates.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -231,8 +230,7 @@ impl Producer {
         Err(self.breaks(Broken::Contended { attempts: ATTEMPTS }))
     }
 
-    /// One attempt to move `umod_i` to `first`: succeeds only if the word is still `seen`, so that `kern_i` has not
-    /// moved meanwhile.
+    /// One attempt to move `umod_i` to `first`: succeeds only if the word is still `seen`, so that `kern_i` has not moved meanwhile.
     pub(crate) fn try_pull_back(&mut self, seen: u64, first: u64) -> Result<u64, u64> {
         let moved = Packed { umod: first as u32, ..Packed::from_bits(seen) }.bits();
         self.shared.packed().compare_exchange(seen, moved, Ordering::AcqRel, Ordering::Acquire)?;
@@ -321,8 +319,7 @@ impl Producer {
         record::write(self.record(position), self.version, &slot.meta, slot.place, slot.dead);
     }
 
-    /// Moves `umod_i` forward to `user_i`. This cannot fail: only this side moves `umod_i`, so that an addition
-    /// suffices.
+    /// Moves `umod_i` forward to `user_i`. This cannot fail: only this side moves `umod_i`, so that an addition suffices.
     pub(crate) fn publish(&mut self) -> Result<(), Broken> {
         let step = Packed::umod_step(self.user - self.umod);
         let before = self.shared.packed().fetch_add(step, Ordering::AcqRel);

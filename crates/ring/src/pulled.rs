@@ -93,8 +93,7 @@ impl PulledBack<'_> {
         self.drop_at(place, DropReason::Withdrawn);
     }
 
-    /// Replaces the packet at `place`, which may be dead. If the sequence number changes, the fate of the old ADU is
-    /// `Dropped`.
+    /// Replaces the packet at `place`, which may be dead. If the sequence number changes, the fate of the old ADU is `Dropped`.
     ///
     /// # Errors
     /// See [`EnqueueError`]; the ring is unchanged then.

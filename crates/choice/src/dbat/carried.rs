@@ -69,8 +69,7 @@ impl Carried {
         self.gone = self.gone.saturating_add(len);
     }
 
-    /// Adds a point; to be called when packets have just arrived, since the bytes in flight vary within a frame
-    /// interval.
+    /// Adds a point; to be called when packets have just arrived, since the bytes in flight vary within a frame interval.
     pub(super) fn look(&mut self, now: Instant, path: &PathState) {
         if self.through == 0 || self.points.back().is_some_and(|last| now.saturating_since(last.at) < APART) {
             return;
@@ -100,15 +99,13 @@ impl Carried {
         self.rate().filter(|_| self.latest(0).is_some_and(|span| self.is_busy(span)))
     }
 
-    /// Whether everything handed over is delivered, compared over the same span: the latest bytes may not have shown
-    /// yet.
+    /// Whether everything handed over is delivered, compared over the same span: the latest bytes may not have shown yet.
     pub(super) fn keeps_up(&self) -> bool {
         let missing = self.latest(0).and_then(|now| self.missing(now, now));
         missing.is_none_or(|missing| missing.share <= LITTLE)
     }
 
-    /// Whether less was delivered than handed over one delivery time before: the rest fills queues, if not our own then
-    /// the path's.
+    /// Whether less was delivered than handed over one delivery time before: the rest fills queues, if not our own then the path's.
     pub(super) fn falls_behind(&self) -> bool {
         self.misses(LITTLE)
     }
@@ -158,8 +155,7 @@ impl Carried {
         Rate::from_bytes_in(last.handed - first.handed, last.at.saturating_since(first.at))
     }
 
-    /// Time of the last report before the point. Reports come once per round trip at least, and are noticed at
-    /// arrivals.
+    /// Time of the last report before the point. Reports come once per round trip at least, and are noticed at arrivals.
     fn heard(&self, point: &Point) -> Instant {
         let is_fresh = point.at.saturating_since(point.heard) <= self.delay * ROUNDS;
         if is_fresh { point.heard } else { point.at }

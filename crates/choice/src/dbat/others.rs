@@ -3,8 +3,7 @@
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Drain time of an own queue, in multiples of its delay, if the stream delivers a sixteenth less than the path
-/// carries.
+/// Drain time of an own queue, in multiples of its delay, if the stream delivers a sixteenth less than the path carries.
 const DRAINS: u64 = 16;
 /// Time for which detected cross traffic is assumed to persist: some sawteeth of a TCP.
 const REMAIN: Duration = Duration::from_secs(30);

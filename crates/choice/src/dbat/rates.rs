@@ -20,8 +20,7 @@ pub(super) fn lower(stream: Rate, path: Option<Rate>, beyond: u64, delay: Durati
     Rate::from_bps(base.saturating_sub(relief).max(least))
 }
 
-/// Rate at which the queue drains by itself: the stream's, limited to the path's rate but not below half of the
-/// stream's.
+/// Rate at which the queue drains by itself: the stream's, limited to the path's rate but not below half of the stream's.
 pub(super) fn held(stream: Rate, path: Option<Rate>) -> Rate {
     kept(stream, path).max(Rate::from_bps(stream.as_bps() / 2))
 }
@@ -79,8 +78,7 @@ pub(super) fn is_near(stream: Rate, ceiling: Rate) -> bool {
     few_parts_more(stream) > ceiling
 }
 
-/// Whether the delivered rate is no higher than the one that filled the queue before, within a measurement error of a
-/// sixteenth.
+/// Whether the delivered rate is no higher than the one that filled the queue before, within a measurement error of a sixteenth.
 pub(super) fn not_more(came: Rate, ceiling: Rate) -> bool {
     came.as_bps() <= parts_more(ceiling, 16)
 }

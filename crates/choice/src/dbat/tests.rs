@@ -103,8 +103,7 @@ fn the_source_is_told_beyond_the_middle_and_then_once_a_round_trip() {
         told.extend(tuner.poll_advice());
     }
     let at_and_why: Vec<_> = told.iter().map(|advice| (advice.at, advice.reason)).collect();
-    // The 22nd arrival would be 150 ms after the first advice: more than a round trip must have passed (Fig. 5: `>
-    // RTT`).
+    // The 22nd arrival would be 150 ms after the first advice: more than a round trip must have passed (Fig. 5: `> RTT`).
     assert_eq!(
         at_and_why,
         [(at(400), Reason::Filling), (at(575), Reason::Overfull), (at(750), Reason::Overfull)],
@@ -176,8 +175,7 @@ fn the_thresholds_follow_a_switch_at_once() {
     assert_eq!(tuner.judge(at(402), &dumbbell(), 16_000), Level::Low);
 }
 
-/// Found by `timeous-lab dbat-loss`: each reduction of the rate dropped twelve packets at once, more than all losses of
-/// the path.
+/// Found by `timeous-lab dbat-loss`: each reduction of the rate dropped twelve packets at once, more than all losses of the path.
 #[test]
 fn what_a_higher_rate_has_left_has_time_to_go() {
     let fallen = |settings| {

@@ -260,8 +260,7 @@ impl Tuner {
         self.late = self.settings.tell_of_lateness;
     }
 
-    /// Returns the level of a queue of `queued` bytes. If packets have arrived since the last call, this also decides
-    /// about advice.
+    /// Returns the level of a queue of `queued` bytes. If packets have arrived since the last call, this also decides about advice.
     pub fn judge(&mut self, now: Instant, path: &PathState, queued: u64) -> Level {
         let arrived = std::mem::take(&mut self.arrived);
         if arrived {

@@ -1,5 +1,4 @@
-//! Use of the advised rate by a source: an encoder may produce less than asked for, and more while it adapts to a lower
-//! rate.
+//! Use of the advised rate by a source: an encoder may produce less than asked for, and more while it adapts to a lower rate.
 
 use std::collections::VecDeque;
 

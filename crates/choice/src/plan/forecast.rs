@@ -118,8 +118,7 @@ impl Forecast {
         }
     }
 
-    /// Period of the stream in frames: the length of the last complete group or, before there is one, of a pattern in
-    /// it.
+    /// Period of the stream in frames: the length of the last complete group or, before there is one, of a pattern in it.
     fn find_period(&self) -> Option<usize> {
         let newest = self.frames.len().checked_sub(1)?;
         let mut keys = (0..self.frames.len()).rev().filter(|&place| self.frames[place].kind.is_key());

@@ -79,8 +79,7 @@ const MOST_AGAIN: usize = 3;
 const LATE_COUNTS: f32 = 1.0 / 32.0;
 
 impl Chances {
-    /// Returns the model without losses if the jobs have hardly time for a retransmission: sending early then gains
-    /// nothing.
+    /// Returns the model without losses if the jobs have hardly time for a retransmission: sending early then gains nothing.
     fn among(self, jobs: &[Job]) -> Self {
         let longest = jobs.iter().map(|job| job.due.saturating_sub(job.release)).max().unwrap_or(0);
         let counts = self.again > 0 && longest >= self.again / 2 * 3;
@@ -164,8 +163,7 @@ impl Set {
         self.there.iter().find(|of| usize::from(of.0) == place).map_or(There::SURELY, |of| of.1)
     }
 
-    /// Stores the probability of a job that later ones depend on, in place of one that none depends on, or of the
-    /// oldest.
+    /// Stores the probability of a job that later ones depend on, in place of one that none depends on, or of the oldest.
     fn note(&mut self, place: usize, there: There) {
         let held = self.held;
         if held >> place & 1 == 1 {
@@ -345,8 +343,7 @@ mod tests {
     /// retransmissions, and at an RTT of a tenth of the deadline half of the groups broke.
     #[test]
     fn where_packets_get_lost_time_is_left_for_what_leaves_again() {
-        // Groups of four frames of duration 10, one per 30; a frame sent within 50 of its deadline cannot be
-        // retransmitted.
+        // Groups of four frames of duration 10, one per 30; a frame sent within 50 of its deadline cannot be retransmitted.
         let group = |n: u64| {
             let at = n as usize * 4;
             let frame = move |k: usize| {

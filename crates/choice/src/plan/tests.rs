@@ -107,8 +107,7 @@ fn left_of_a_broken_group(path: PathState, now: u64, last: u32) -> Vec<u32> {
     queue.left().iter().map(|&place| queue.get(place).map_or(0, |(meta, _)| meta.frame.0)).collect()
 }
 
-/// Found by `timeous-lab bloat`: a stream that was silent until the next group had no window for its keyframe, and so
-/// on for ever.
+/// Found by `timeous-lab bloat`: a stream that was silent until the next group had no window for its keyframe, and so on for ever.
 #[test]
 fn where_the_path_is_too_slow_for_a_head_what_is_useless_holds_the_place_of_the_next() {
     let left = |rate: u64, now: u64, last: u32| {

@@ -1,5 +1,4 @@
-//! Closed-loop tests: a source that follows the advice, a packet ring, and a link whose rate falls to a third and
-//! recovers.
+//! Closed-loop tests: a source that follows the advice, a packet ring, and a link whose rate falls to a third and recovers.
 
 use std::collections::BTreeSet;
 

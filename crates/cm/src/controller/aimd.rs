@@ -36,8 +36,7 @@ pub struct Aimd {
 }
 
 impl Aimd {
-    /// Creates a controller for packets of at most `mtu` bytes, with the initial window of RFC 4341 §5 (which is RFC
-    /// 3390's).
+    /// Creates a controller for packets of at most `mtu` bytes, with the initial window of RFC 4341 §5 (which is RFC 3390's).
     pub fn new(mtu: u64) -> Self {
         let window = initial::rfc3390(mtu);
         Self { mtu, window, threshold: u64::MAX, counted: 0, queueing: Queueing::default() }
@@ -120,8 +119,7 @@ impl Controller for Aimd {
         self.window = self.mtu;
     }
 
-    /// Idle decay of RFC 2861 §3.2: halves the window per timeout, and keeps the old window in the slow-start
-    /// threshold.
+    /// Idle decay of RFC 2861 §3.2: halves the window per timeout, and keeps the old window in the slow-start threshold.
     fn on_idle(&mut self, _: Instant, timeouts: u32) {
         if timeouts == 0 {
             return;

@@ -1,5 +1,4 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr-05; Cardwell et al., ACM Queue 2016): pacing rate and window from a model of the
-//! path.
+//! BBR version 3 (draft-ietf-ccwg-bbr-05; Cardwell et al., ACM Queue 2016): pacing rate and window from a model of the path.
 //!
 //! The maximum recent delivery rate and the minimum RTT give the bandwidth-delay product. BBR paces at that rate with
 //! at most twice the product in flight, probes for bandwidth now and then and for the minimum RTT every five seconds.

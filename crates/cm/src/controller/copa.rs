@@ -1,5 +1,4 @@
-//! Copa (Arun & Balakrishnan, NSDI 2018): delay-based congestion control that keeps a few packets in the bottleneck
-//! queue.
+//! Copa (Arun & Balakrishnan, NSDI 2018): delay-based congestion control that keeps a few packets in the bottleneck queue.
 //!
 //! - The target queue is `room` packets (the paper's `1/δ`, two). Below it the window grows by `velocity × room`
 //!   packets per round trip, above it the window shrinks by as much. The velocity doubles with each round trip in the
@@ -295,8 +294,7 @@ impl Copa {
         is_little && !timed_out.again && self.silence.is_none() && self.rival.is_none() && !self.is_full()
     }
 
-    /// Forgets the queue after a silence, when its length is unknown. Recently seen cross traffic is assumed to
-    /// persist.
+    /// Forgets the queue after a silence, when its length is unknown. Recently seen cross traffic is assumed to persist.
     fn forget_queue(&mut self) {
         (self.pace, self.drain) = (Velocity::STILL, None);
         if self.rival.is_none() {
@@ -405,8 +403,7 @@ impl Controller for Copa {
         self.rival.is_some()
     }
 
-    /// Falls back to two packets; after a long silence slow start goes up to the old window, or until a queue builds
-    /// up.
+    /// Falls back to two packets; after a long silence slow start goes up to the old window, or until a queue builds up.
     fn on_timeout(&mut self, now: Instant, timed_out: TimedOut) {
         // An unfinished slow start has not found out what fits.
         let is_known = self.start.is_none_or(|start| start.threshold.is_some());

@@ -13,8 +13,7 @@ use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 const BETA: f64 = 0.7;
 /// Steepness of the cubic function, in packets per second cubed (RFC 9438 §5.1).
 const C: f64 = 0.4;
-/// Additive increase, in packets per round trip, that is as fair as Reno's with `BETA` instead of one half (RFC 9438
-/// §4.3).
+/// Additive increase, in packets per round trip, that is as fair as Reno's with `BETA` instead of one half (RFC 9438 §4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Maximum growth factor of the window per round trip (RFC 9438 §4.2).
 const MAX_GROWTH: f64 = 1.5;
@@ -83,8 +82,7 @@ struct Stage {
 }
 
 impl Cubic {
-    /// Creates a controller for packets of at most `mtu` bytes, with an initial window of ten packets (RFC 6928), as in
-    /// Linux.
+    /// Creates a controller for packets of at most `mtu` bytes, with an initial window of ten packets (RFC 6928), as in Linux.
     pub fn new(mtu: u64) -> Self {
         let window = initial::rfc6928(mtu) as f64 / mtu as f64;
         Self {
@@ -157,8 +155,7 @@ impl Cubic {
         }
     }
 
-    /// Grows the window (RFC 9438 §4.2 to §4.5). An acknowledgement of several packets counts as several
-    /// acknowledgements.
+    /// Grows the window (RFC 9438 §4.2 to §4.5). An acknowledgement of several packets counts as several acknowledgements.
     fn avoid_congestion(&mut self, now: Instant, packets: f64, srtt: Duration) {
         let window = self.window;
         // One acknowledgement adds at most one round trip's growth, however much it acknowledges.
@@ -188,8 +185,7 @@ impl Cubic {
         Stage { began: now, plateau, until_plateau, reno: self.window }
     }
 
-    /// Sets the threshold at a congestion event (RFC 9438 §4.6, §4.7). Returns the new window before its minimum is
-    /// applied.
+    /// Sets the threshold at a congestion event (RFC 9438 §4.6, §4.7). Returns the new window before its minimum is applied.
     fn lower_threshold(&mut self, outstanding: u64) -> f64 {
         // Bytes in flight beyond the window do not count (RFC 5681 §3.2, step 2).
         let lowered = BETA * (outstanding as f64 / self.mtu).min(self.window);
@@ -310,8 +306,7 @@ impl Controller for Cubic {
         self.end_stage();
     }
 
-    /// Restores the state (RFC 9438 §4.9.1). The curve's clock continues, without the time until the window grows
-    /// again.
+    /// Restores the state (RFC 9438 §4.9.1). The curve's clock continues, without the time until the window grows again.
     fn on_spurious_timeout(&mut self, most: u64) {
         if let Some(Before { window, threshold, prior, stage }) = self.before_timeout.take() {
             self.window = window.min(most as f64 / self.mtu).max(self.window);

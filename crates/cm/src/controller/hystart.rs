@@ -95,8 +95,7 @@ fn growth(before: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// Acknowledges rounds of sixteen packets with one RTT each, in milliseconds; returns the advice at the end of
-    /// each.
+    /// Acknowledges rounds of sixteen packets with one RTT each, in milliseconds; returns the advice at the end of each.
     fn rounds(rtts: &[u64]) -> Vec<Advice> {
         let mut start = HyStart::default();
         // Packets sent before the first acknowledgement are a round of their own.

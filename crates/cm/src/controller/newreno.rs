@@ -35,16 +35,14 @@ pub struct NewReno {
     flight: u64,
     /// Whether it is in slow start after a timeout.
     after_timeout: bool,
-    /// Window and threshold before the latest timeout, to be restored if it was spurious; cleared by any other
-    /// congestion event.
+    /// Window and threshold before the latest timeout, to be restored if it was spurious; cleared by any other congestion event.
     before_timeout: Option<(u64, u64)>,
     paced: bool,
     goes_by_use: bool,
 }
 
 impl NewReno {
-    /// Creates a controller for packets of at most `mtu` bytes, with an initial window of ten packets (RFC 6928), as in
-    /// Linux.
+    /// Creates a controller for packets of at most `mtu` bytes, with an initial window of ten packets (RFC 6928), as in Linux.
     pub fn new(mtu: u64) -> Self {
         Self {
             mtu,
@@ -113,8 +111,7 @@ impl NewReno {
         }
     }
 
-    /// Sets the threshold by equation (4) of RFC 5681 §3.1; bytes in flight beyond the window do not count (§3.2, step
-    /// 2).
+    /// Sets the threshold by equation (4) of RFC 5681 §3.1; bytes in flight beyond the window do not count (§3.2, step 2).
     fn lower_threshold(&mut self, outstanding: u64) -> u64 {
         let half = outstanding.min(self.window) / 2;
         self.threshold = half.max(2 * self.mtu);

@@ -261,8 +261,7 @@ mod tests {
 
     const MTU: u64 = 1_000;
 
-    /// Found by `timeous-lab bloat`: a train began before a pause and ended after it, which made the link look twenty
-    /// times slower.
+    /// Found by `timeous-lab bloat`: a train began before a pause and ended after it, which made the link look twenty times slower.
     #[test]
     fn what_came_to_an_empty_queue_is_no_part_of_the_train_before() {
         let mut path = Queueing::new(MTU, Duration::from_secs(10));

@@ -232,8 +232,7 @@ impl Controller for Scream {
         self.qdelay_avg = 0.0;
     }
 
-    /// Halves the window per timeout of the idle period; shorter pauses keep it. Growth is limited by the bytes in
-    /// flight.
+    /// Halves the window per timeout of the idle period; shorter pauses keep it. Growth is limited by the bytes in flight.
     fn on_idle(&mut self, _: Instant, timeouts: u32) {
         self.ref_wnd = (0..timeouts.min(64)).fold(self.ref_wnd, |window, _| window / 2.0).max(self.least());
         if timeouts > 0 {

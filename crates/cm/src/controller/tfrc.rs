@@ -119,8 +119,7 @@ impl Tfrc {
         self.allowed.on_feedback(now, &self.path(rtt), heard);
     }
 
-    /// Begins a round with an acknowledgement of the previous round trip's data, `flight` bytes of which were counted
-    /// already.
+    /// Begins a round with an acknowledgement of the previous round trip's data, `flight` bytes of which were counted already.
     fn begin_round(&mut self, now: Instant, rtt: Duration, acked: &Acked, flight: u64) {
         let flight = flight + acked.bytes;
         self.prove(flight as f64 / rtt.as_secs_f64());

@@ -6,8 +6,7 @@ use timeous_core::{Duration, Instant};
 
 use super::extreme::{Greatest, Least};
 
-/// Minimum train: packets and duration. Acknowledgements cover two packets, and a single packet's is delayed by up to
-/// 20 ms.
+/// Minimum train: packets and duration. Acknowledgements cover two packets, and a single packet's is delayed by up to 20 ms.
 const LEAST: (u64, Duration) = (4, Duration::from_millis(40));
 /// Minimum train of a stream's first flight. With cross traffic so short a train overestimates one flow's share.
 const LEAST_OF_FLIGHT: (u64, Duration) = (6, Duration::from_millis(10));

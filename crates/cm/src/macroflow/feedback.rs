@@ -68,8 +68,7 @@ impl Macroflow {
             return false;
         }
         let retreats = self.retreat(sent_at);
-        // Bytes in flight beyond the window do not count (RFC 5681 §3.2, step 2): no congestion response may enlarge
-        // the window.
+        // Bytes in flight beyond the window do not count (RFC 5681 §3.2, step 2): no congestion response may enlarge the window.
         let outstanding = outstanding.min(self.controller.window());
         match loss {
             Loss::Persistent => {

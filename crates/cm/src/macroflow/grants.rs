@@ -93,8 +93,7 @@ impl Macroflow {
         self.probes > 0 || self.fits_window()
     }
 
-    /// Whether the window has room for one more packet. An empty path always has, or a window below one packet would
-    /// block.
+    /// Whether the window has room for one more packet. An empty path always has, or a window below one packet would block.
     fn fits_window(&self) -> bool {
         let promised = u64::from(self.granted) * self.mtu;
         let used = self.outstanding + promised;

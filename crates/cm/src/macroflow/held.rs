@@ -60,8 +60,7 @@ impl Macroflow {
         self.held = rate.map(|rate| Hold { rate, found_at });
         let turns = before.is_some() != rate.is_some();
         if turns {
-            // Drop the pacing debt of the old rate; only here, since at each rate change it would let a packet leave
-            // early.
+            // Drop the pacing debt of the old rate; only here, since at each rate change it would let a packet leave early.
             self.next_release = self.next_release.min(now);
         }
         if before.map(|hold| hold.rate) != rate {

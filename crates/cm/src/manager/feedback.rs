@@ -135,8 +135,7 @@ impl Manager {
         if claimed > possible { Err(Implausible::TooSoon { claimed, possible }) } else { Ok(least) }
     }
 
-    /// Minimum RTT that binds unverified feedback: the larger of the reporter's own minimum, with `sample`, and of the
-    /// host's.
+    /// Minimum RTT that binds unverified feedback: the larger of the reporter's own minimum, with `sample`, and of the host's.
     pub(super) fn least_of(&self, name: u64, destination: Destination, sample: Option<Duration>) -> Option<Duration> {
         let told = self.macroflows.get(name).and_then(|macroflow| macroflow.rtt.min());
         told.into_iter().chain(sample).min().max(self.seen_least(destination))

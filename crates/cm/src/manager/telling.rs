@@ -146,8 +146,7 @@ impl Manager {
         }
     }
 
-    /// Enables or disables the trace for [`poll_trace`](Self::poll_trace), which keeps up to 16 384 entries. Disabled
-    /// by default.
+    /// Enables or disables the trace for [`poll_trace`](Self::poll_trace), which keeps up to 16 384 entries. Disabled by default.
     pub fn trace(&mut self, on: bool) {
         if !on {
             self.outbox.trace = None;

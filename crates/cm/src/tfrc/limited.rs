@@ -1,5 +1,4 @@
-//! Detection of data-limited intervals: whether the sender was data-limited in all of a report's interval (RFC 5348
-//! §8.2.1).
+//! Detection of data-limited intervals: whether the sender was data-limited in all of a report's interval (RFC 5348 §8.2.1).
 
 use timeous_core::{Duration, Instant};
 
@@ -24,7 +23,7 @@ impl DataLimited {
 
     /// Processes feedback at `now` about data sent up to `sent_at`; returns whether that interval was data-limited.
     pub(super) fn on_feedback(&mut self, now: Instant, sent_at: Instant, rtt: Duration) -> bool {
-        // The clock starts at zero: an interval that would begin earlier is open to the left.
+        // The clock starts at zero: an interval that would begin earlier has no lower bound.
         let old = (sent_at.as_nanos().checked_sub(rtt.as_nanos())).map(Instant::from_nanos);
         let new = Some(sent_at);
         (self.new, self.next) = (new, Some(now));

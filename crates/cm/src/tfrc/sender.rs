@@ -253,8 +253,7 @@ impl Sender {
         self.timer
     }
 
-    /// Send time of the next packet; `None` before the first, which may leave at once. Lies in the past by the unused
-    /// credit.
+    /// Send time of the next packet; `None` before the first, which may leave at once. Lies in the past by the unused credit.
     pub fn next(&self) -> Option<Instant> {
         self.pacing.next(&self.schedule())
     }

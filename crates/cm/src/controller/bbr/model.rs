@@ -30,8 +30,7 @@ pub(super) struct Model {
     pub(super) rounds: u64,
     pub(super) round_starts: bool,
     round_ends_at: u64,
-    /// Whether a loss round starts with this acknowledgement (`loss_round_start`); its end and whether it had losses
-    /// below.
+    /// Whether a loss round starts with this acknowledgement (`loss_round_start`); its end and whether it had losses below.
     pub(super) lossy_round_starts: bool,
     lossy_round_ends_at: u64,
     pub(super) has_lost: bool,

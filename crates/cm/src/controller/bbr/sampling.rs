@@ -151,8 +151,7 @@ mod tests {
         for n in 0..10 {
             last = sampler.acked(at(100 + 10 * n), 1_000, Some(RTT), Some(RTT));
         }
-        // The tenth packet left at 90 ms, when nothing was delivered; ten were delivered within 190 ms of the first's
-        // departure.
+        // The tenth packet left at 90 ms, when nothing was delivered; ten were delivered within 190 ms of the first's departure.
         let expected = Sample {
             rate: Some(10_000.0 / 0.19),
             delivered: 10_000,

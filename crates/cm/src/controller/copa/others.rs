@@ -71,8 +71,7 @@ impl Copa {
     }
 
     fn begin_drain(&mut self, now: Instant, look: &Look) {
-        // In competitive mode the window may have grown during the measurement, and packets sent since are in the
-        // queue.
+        // In competitive mode the window may have grown during the measurement, and packets sent since are in the queue.
         let takes = match self.mode {
             Mode::Short => look.standing + look.base,
             Mode::Among => (look.base + look.waited.max(look.queued)) * 2,

@@ -17,8 +17,7 @@ const SPAN: Duration = Duration::from_millis(40);
 /// Maximum difference between samples that agree: timers, as in `LEAST_AIM`, or a fraction of the step for jitter.
 const AGREE: Duration = Duration::from_millis(4);
 const AGREE_PART: u64 = 16;
-/// Minimum time between these packets, in multiples of that difference: a draining queue shrinks by the time that
-/// passes.
+/// Minimum time between these packets, in multiples of that difference: a draining queue shrinks by the time that passes.
 const SPAN_AGREES: u64 = 4;
 
 /// Detector of route changes from RTT samples.

@@ -28,8 +28,7 @@ const FREE_FOR: u64 = 10;
 const GAIN: f64 = 1.5;
 /// Even share beside one other flow.
 const HALF: f64 = 0.5;
-/// Least duration of a burst. Bursts arrive at nearly the link rate, since little cross traffic gets between their
-/// packets.
+/// Least duration of a burst. Bursts arrive at nearly the link rate, since little cross traffic gets between their packets.
 const BURST: Duration = Duration::from_millis(40);
 /// Window of the maximum filter for burst rates.
 const FASTEST_OF: Duration = Duration::from_secs(10);
@@ -139,8 +138,7 @@ impl Rival {
         self.saved = saved.clamp(-share * MOST_OWED, share * MOST_SAVED);
     }
 
-    /// Updates whether the source limits the stream, and the allowance of bursts. Before the first loss slow start
-    /// suffices.
+    /// Updates whether the source limits the stream, and the allowance of bursts. Before the first loss slow start suffices.
     fn bound(&mut self, now: Instant, srtt: Duration) {
         self.is_bounded = self.free_at.is_some_and(|at| now.saturating_since(at) <= srtt * FREE_FOR);
         let is_fair = self.saved > 0.0 && !self.cubic.in_slow_start();

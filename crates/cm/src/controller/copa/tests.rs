@@ -268,8 +268,7 @@ fn what_may_be_one_packet_on_a_slower_link_is_no_reason_for_slow_start() {
     );
 }
 
-/// Found by `timeous-lab short-beside`: a stream was silent between two useful frames, and had to detect cross traffic
-/// anew.
+/// Found by `timeous-lab short-beside`: a stream was silent between two useful frames, and had to detect cross traffic anew.
 #[test]
 fn others_who_were_there_before_a_silence_are_thought_to_be_there_after_it() {
     let mut script = among();
@@ -370,8 +369,7 @@ fn a_few_milliseconds_that_always_wait_are_nobodys_queue() {
     assert!(!script.copa.is_among_others());
 }
 
-/// Found by `timeous-lab bloat`: a stream that fills its link only part of the time needed ten round trips to reach the
-/// link's rate.
+/// Found by `timeous-lab bloat`: a stream that fills its link only part of the time needed ten round trips to reach the link's rate.
 #[test]
 fn trains_of_packets_tell_what_fits() {
     let mut script = Script::steady(4.0);

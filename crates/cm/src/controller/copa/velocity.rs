@@ -19,8 +19,7 @@ pub(super) struct Velocity {
 impl Velocity {
     pub(super) const STILL: Self = Self { factor: 1.0, grows: true, rounds: 0, began: None };
 
-    /// Returns the velocity for growing or shrinking: a change of direction resets it, each round trip in one direction
-    /// counts.
+    /// Returns the velocity for growing or shrinking: a change of direction resets it, each round trip in one direction counts.
     pub(super) fn towards(&mut self, now: Instant, grows: bool, window: f64, round: Duration) -> f64 {
         if grows != self.grows {
             *self = Self { grows, ..Self::STILL };

@@ -218,8 +218,7 @@ fn section_6_2_early_feedback_goes_back_to_an_expiration_a_round_trip_ago() {
     let mut receiver = Receiver::new();
     stream(&mut receiver, 0..52, &[]);
     let told = stream(&mut receiver, 52..58, &[54]);
-    // At 570 ms; the timer expired at 400 and at 500, and 17 packets (all but one) came since 400, including the one at
-    // 400.
+    // At 570 ms; the timer expired at 400 and at 500, and 17 packets (all but one) came since 400, including the one at 400.
     assert_eq!(told[0].last, 57);
     assert_eq!(told[0].receive_rate, Rate::from_bytes_in(17_000, Duration::from_millis(170)));
 }

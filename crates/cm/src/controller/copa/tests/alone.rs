@@ -33,8 +33,7 @@ fn what_is_found_empty_after_a_pause_is_not_others_a_moment_later() {
     assert!(!script.copa.is_among_others());
 }
 
-/// Found by `timeous-lab bloat`: a mobile link's recovery went unnoticed, since all packets were paced at the slow
-/// rate.
+/// Found by `timeous-lab bloat`: a mobile link's recovery went unnoticed, since all packets were paced at the slow rate.
 #[test]
 fn where_the_link_is_unsteady_what_it_carries_again_is_seen_by_trains_and_hoped_for_after_pauses() {
     let mut script = Script::steady(20.0);

@@ -11,8 +11,7 @@ fn silent_for(seconds: u64) -> Script {
     script
 }
 
-/// Found by `timeous-lab peers`: a stream that began ten seconds after its connection took a queue for a part of the
-/// base RTT.
+/// Found by `timeous-lab peers`: a stream that began ten seconds after its connection took a queue for a part of the base RTT.
 #[test]
 fn a_pause_does_not_make_a_queue_a_part_of_the_path() {
     for (seconds, base) in [(11, 100), (50, 100), (70, 300)] {
