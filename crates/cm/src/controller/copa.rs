@@ -12,8 +12,8 @@
 //!   deadline, too.
 //! - In competition the window is CUBIC's, from slow start on. The paper's AIMD on `room` matches NewReno and loses
 //!   more to CUBIC the longer the queue is. Bursts may in addition use saved-up window, or one and a half times the
-//!   link's bandwidth-delay product if the source limits the stream, while the mean stays within 1.5 CUBIC windows or
-//!   half of the link.
+//!   link's bandwidth-delay product if the source limits the stream, while the mean stays within one and a half times
+//!   CUBIC's window or half of the link, whichever is more.
 //! - A window far above its target drops at once to the bandwidth-delay product, once per round trip, unless there is
 //!   cross traffic: after a rate drop, ten round trips of queueing would make frames late.
 //! - Packet trains measure the link rate. Below the target queue the window doubles per round trip up to that rate's

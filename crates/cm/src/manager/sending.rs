@@ -41,7 +41,7 @@ impl Manager {
     /// Requests to send one packet by `deadline`, which only matters with [`Scheduling::Deadline`].
     ///
     /// # Errors
-    /// The flow is not open, or it would have more than 256 waiting requests with a deadline.
+    /// The flow is not open, or it would have more than 256 waiting requests with a deadline, or 65 536 in all.
     pub fn request_by(&mut self, now: Instant, id: FlowId, deadline: Instant) -> Result<(), CmError> {
         let (flow, macroflow, _) = self.parts(id)?;
         let by_deadline = macroflow.requests.kind() == Scheduling::Deadline;

@@ -6,9 +6,9 @@
 //!
 //! A burst into a full queue loses packets whatever the stream's share, which keeps CUBIC's window too small for it. If
 //! the source limits the stream, a burst may therefore have in flight what arrives at the recently measured link rate,
-//! as in BBR, regardless of losses. The mean over the saved round trips stays bounded: by one and a half CUBIC windows,
-//! or by half of the link if that is more (the even share beside one other flow). One such stream thus leaves a CUBIC
-//! flow at least a quarter of the link, half of its even share.
+//! as in BBR, regardless of losses. The mean over the saved round trips stays bounded: by one and a half times CUBIC's
+//! window or half of the link (the even share beside one other flow), whichever is more. One such stream thus leaves a
+//! CUBIC flow at least a quarter of the link, half of its even share.
 
 use timeous_core::{Duration, Instant};
 
