@@ -238,7 +238,7 @@ impl Plan {
             }
             jobs.push(job);
         }
-        // Expected frames matter only if something may be dropped.
+        // Expected frames follow the queued ones, as many as there is room for.
         let first = jobs.len();
         let room = MOST_EXPECTED.min(MOST_JOBS - first);
         for (n, frame) in self.forecast.ahead().take(room).enumerate() {
