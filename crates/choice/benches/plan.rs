@@ -1,7 +1,7 @@
-//! What a policy costs a packet: the plan beside the policies that look no further than the queue, in one run.
+//! Benchmark of policies per packet: planning compared to policies that only look at the queue.
 //!
-//! A stream of 25 frames a second in groups of 30 is offered at twice the rate at which packets leave, with half a second to
-//! arrive: what waits is half a second's worth.
+//! A stream of 25 frames per second in groups of 30 is offered at twice the sending rate with deadlines of half a
+//! second, so that half a second's worth is queued.
 
 use std::hint::black_box;
 
@@ -11,18 +11,18 @@ use timeous_core::{
     AduMeta, AduSeq, DropReason, Duration, FrameId, Instant, LateChoice, PathState, Queue, Rate, References,
 };
 
-/// Runs of each, of which the median counts.
+/// Number of runs, of which the median counts.
 const ROUNDS: usize = 5;
 const PACKETS: u64 = 20_000;
 const LEN: usize = 1_100;
 
-/// Time that this thread has computed.
+/// CPU time of this thread, in seconds.
 fn computed() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// A queue in plain memory.
+/// Queue in plain memory.
 #[derive(Default)]
 struct Plain {
     waiting: Vec<(AduMeta, bool)>,
@@ -30,7 +30,7 @@ struct Plain {
 }
 
 impl Plain {
-    /// A frame of so many packets comes.
+    /// Adds a frame of this many packets.
     fn push(&mut self, frame: u32, packets: u64, now: Instant) {
         let references =
             if (frame - 1).is_multiple_of(30) { References::NONE } else { References::from([FrameId(frame - 1)]) };
@@ -42,7 +42,7 @@ impl Plain {
         }
     }
 
-    /// The first packet leaves; whether there is one.
+    /// Removes the first packet; returns whether there was one.
     fn take(&mut self) -> bool {
         let first = self.waiting.iter().position(|(_, wanted)| *wanted);
         self.waiting.drain(..first.map_or(self.waiting.len(), |first| first + 1));
@@ -64,7 +64,7 @@ impl Queue for Plain {
     }
 }
 
-/// Nanoseconds that a policy takes a packet where `kbps` leave and so many packets of a million are lost.
+/// Nanoseconds per packet of a policy, with a sending rate of `kbps` and a loss rate of `loss_ppm`.
 fn cost(mut policy: Box<dyn LateChoice>, kbps: u64, loss_ppm: u32) -> f64 {
     let rate = Rate::from_kbps(kbps);
     let rtt = Duration::from_millis(50);
@@ -77,7 +77,7 @@ fn cost(mut policy: Box<dyn LateChoice>, kbps: u64, loss_ppm: u32) -> f64 {
         ..PathState::default()
     };
     let (gap, interval) = (rate.time_for(LEN as u64), Duration::from_millis(40));
-    // Thirty frames of which one is three times as large.
+    // Thirty frames, one of which is three times as large.
     let plain = (2 * rate.bytes_in(interval) * 30 / 32).div_ceil(LEN as u64);
     let (mut queue, mut now, mut due, mut frame, mut spent) = (Plain::default(), Instant::ZERO, Instant::ZERO, 0, 0.0);
     for _ in 0..PACKETS {
@@ -109,7 +109,7 @@ fn main() {
             0,
         ),
         ("plan", || Box::new(Plan::default()), 0),
-        // It reckons with what is likely to be there, which takes more.
+        // With losses it computes arrival probabilities, which takes longer.
         ("plan, 2 % lost", || Box::new(Plan::default()), 20_000),
     ];
     for kbps in [300, 1_000, 5_000] {

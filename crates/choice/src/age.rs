@@ -1,18 +1,18 @@
-//! By age: what has waited too long is given up (Lai & Kohler §4.2).
+//! Age policy: drops packets that have waited too long (Lai & Kohler §4.2).
 
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Duration, Instant, PathState, Queue};
 
-/// Gives up what was handed over longer than `limit` ago.
+/// Drops packets that were handed over longer than `limit` ago.
 ///
-/// The paper kills what is older than three send intervals, by `user_dead`.
+/// The paper marks packets older than three send intervals dead, by `user_dead`.
 #[derive(Clone, Copy, Debug)]
 pub struct Age {
     limit: Duration,
 }
 
 impl Age {
-    /// The policy that lets nothing wait longer than `limit`.
+    /// Creates the policy with this age limit.
     pub const fn new(limit: Duration) -> Self {
         Self { limit }
     }

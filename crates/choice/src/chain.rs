@@ -1,9 +1,9 @@
-//! Policies one after the other: each sees what those before it left, and hears what they gave up.
+//! Chains of late-choice policies: each policy sees the queue that the previous ones left, and learns what they dropped.
 
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, Adviser, DropReason, Fate, Instant, PathState, Queue};
 
-/// A policy made of several.
+/// Policy composed of several others.
 ///
 /// ```
 /// use timeous_choice::{Age, Chain, Deadlines, Dependencies};
@@ -16,7 +16,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Adds a policy after the others.
+    /// Appends a policy.
     #[must_use]
     pub fn then(mut self, policy: impl LateChoice + 'static) -> Self {
         self.policies.push(Box::new(policy));
@@ -52,7 +52,7 @@ impl LateChoice for Chain {
         self.policies.iter().any(|policy| policy.is_punctual())
     }
 
-    /// What does not lie in the time is told first: another policy may have said no for that.
+    /// Reports reasons other than time first: another policy may have refused the packet for those.
     fn why_not(&self, meta: &AduMeta) -> DropReason {
         let mut reasons = self.policies.iter().map(|policy| policy.why_not(meta));
         reasons.find(|&reason| reason != DropReason::TooLate).unwrap_or(DropReason::TooLate)
@@ -70,13 +70,13 @@ impl LateChoice for Chain {
         }
     }
 
-    /// The first that speaks with the source.
+    /// The first adviser among the policies.
     fn adviser(&mut self) -> Option<&mut dyn Adviser> {
         self.policies.iter_mut().find_map(|policy| policy.adviser())
     }
 }
 
-/// A queue that remembers what was given up. It allocates only when something is.
+/// Queue wrapper that records drops. Allocates memory only for drops.
 struct Recording<'a> {
     queue: &'a mut dyn Queue,
     dropped: Vec<(AduMeta, DropReason)>,
@@ -127,14 +127,14 @@ mod tests {
         chain.choose(at(20), &path(), &mut queue);
         assert_eq!(queue.reason(0), Some(DropReason::Expired));
         assert_eq!(queue.reason(1), Some(DropReason::ReferenceLost));
-        // And one that is queued afterwards falls as well.
+        // A frame queued later that refers to it is dropped, too.
         let mut later = TestQueue::default();
         later.push_frame(3, &[2]);
         chain.choose(at(21), &path(), &mut later);
         assert!(later.left().is_empty());
     }
 
-    /// What had been pulled and waited for its turn was told of as too late.
+    /// Reason of a packet that was pulled and then refused because its reference is lost, which used to be reported as too late.
     #[test]
     fn what_was_pulled_and_refers_to_what_is_gone_is_not_given_up_for_the_time() {
         let mut chain = Chain::default().then(Deadlines).then(Dependencies::default());

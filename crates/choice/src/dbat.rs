@@ -1,31 +1,30 @@
-//! By the queue's average length, with early feedback to the source: Dynamic Buffer Active Tuning (Hasan et al. §3).
+//! Dynamic Buffer Active Tuning (Hasan et al. §3): drops by average queue length, with early feedback to the source.
 //!
-//! What a stream's rate yields within the path's delay is `Min_Th`, twice of it `Max_Th`. At each packet's arrival the
-//! weighted average of what is queued is taken. Beyond the middle of both thresholds the source is told, at most once a
-//! round trip; beyond `Max_Th` only marked packets go.
+//! `Min_Th` is the stream's rate times the path's delay, `Max_Th` twice that. Each arriving packet updates a weighted
+//! average of the queue length. Above the midpoint of both thresholds the source is told, at most once per round trip;
+//! above `Max_Th` only marked packets are sent.
 //!
-//! What the paper says, and what it leaves open:
+//! The paper's rules, and the choices where it is open:
 //!
 //! | Paper | Here |
 //! |---|---|
-//! | "delay" (§3.2, Fig. 5) | a choice: the path's least round trip ([`Delay`]), and not less than 100 ms ([`Settings::least_delay`]) |
-//! | the unit of thresholds and queue | bytes of payload; `Min_Th` is at least two of the stream's largest packets, for at 80 kbit/s and 20 ms it would be a fifth of one |
-//! | the weight of the average | a choice: an eighth, taken at each arrival ([`Settings::parts`]) |
-//! | the average over empty times | RED's rule (Floyd & Jacobson 1993 §4) |
-//! | what feedback says | the queue, its average, the thresholds, the reason, and a rate ([`Advice`]) |
-//! | the stream's rate ("specified at connection", §3.2) | said by [`set_rate`](timeous_core::Adviser::set_rate); else what was handed over in the last second ([`Settings::measure`]) |
-//! | when the queue is looked at: at each arrival (Fig. 5) | at each packet that may leave, which counts all arrivals before it one by one; where nothing may leave, every quarter of a delay ([`watch`](timeous_core::Adviser::watch)) |
-//! | feedback beyond `Max_Th` | given, as §3.2 reads; by Fig. 5 (`else if`) a queue that leaps beyond it would never be told of |
-//! | what is given up for its deadline (the paper's packets have none) | a reason to tell the source, too: [`Reason::Late`](timeous_core::Reason) |
-//! | "only sends marked packets" (§3), "preferentially drop unmarked packets" (Fig. 5) | the first, or by [`Beyond::Excess`] the second |
-//! | what a switch to a lower rate leaves in the queue, more than the new `Max_Th` | by [`Settings::spare_what_remains`] judged by the old one for four delays |
-//! | what is marked | priority, layer, or a predicate ([`Marking`]) |
-//! | how a stream gets faster again | the paper's client asks; here the source is told of room, too, unless [`Settings::tell_of_room`] is off |
+//! | "delay" (§3.2, Fig. 5) | chosen: the path's minimum RTT ([`Delay`]), but at least 100 ms ([`Settings::least_delay`]) |
+//! | unit of thresholds and queue | payload bytes; `Min_Th` is at least two of the stream's largest packets: at 80 kbit/s and 20 ms it would be a fifth of one |
+//! | weight of the average | chosen: an eighth, at each arrival ([`Settings::parts`]) |
+//! | average over idle times | RED's rule (Floyd & Jacobson 1993 §4) |
+//! | contents of the feedback | queue length, its average, thresholds, reason, and a rate ([`Advice`]) |
+//! | stream rate ("specified at connection", §3.2) | set by [`set_rate`](timeous_core::Adviser::set_rate), else measured over the last second ([`Settings::measure`]) |
+//! | time of the check: at each arrival (Fig. 5) | at each sending opportunity, for all arrivals before it one by one; without such, every quarter of a delay ([`watch`](timeous_core::Adviser::watch)) |
+//! | feedback above `Max_Th` | given, as §3.2 reads; by Fig. 5 (`else if`) a queue that jumps above it would never be reported |
+//! | drops because of a deadline (the paper's packets have none) | reported to the source, too: [`Reason::Late`](timeous_core::Reason) |
+//! | "only sends marked packets" (§3), "preferentially drop unmarked packets" (Fig. 5) | the former, or by [`Beyond::Excess`] the latter |
+//! | queue left by a higher rate, above the new `Max_Th` | optionally judged by the old threshold for four delays ([`Settings::spare_what_remains`]) |
+//! | marked packets | by priority, layer, or a predicate ([`Marking`]) |
+//! | increase of the rate | requested by the paper's client; here the source is told of room, too, unless [`Settings::tell_of_room`] is off |
 //!
-//! A marked packet is never given up here: what bounds a queue in which all are marked is their deadlines and the ring's
-//! size. Policies that come along in a [`Chain`]: [`Punctual`] before, so that what is
-//! expired does not count as queued, and [`Dependencies`] after, so that what refers to a packet
-//! given up here goes, too.
+//! Marked packets are never dropped here: if all are marked, only deadlines and the ring's size bound the queue. In a
+//! [`Chain`] with other policies, [`Punctual`] comes first, so that expired packets do not count as queued, and
+//! [`Dependencies`] last, to drop the packets that refer to one dropped here.
 
 mod average;
 mod carried;
@@ -51,11 +50,11 @@ pub use marking::Marking;
 pub use thresholds::{Delay, Level};
 pub use tuner::{Beyond, Settings, Tuner};
 
-/// DBAT as a choice at the instant of sending.
+/// DBAT as a late-choice policy.
 ///
-/// Between two looks a queue only grows, and every packet says when it was handed over: so the average is taken at each
-/// arrival as the paper has it, though the choice looks only when something may leave. New packets are told by the time
-/// and the number of their hand-over, which have to go up.
+/// Between two calls the queue only grows, and packets carry their enqueue time: the average is therefore updated at
+/// each arrival, as in the paper, although the policy runs only at sending opportunities. New packets are recognized by
+/// enqueue time and sequence number, which must increase.
 ///
 /// ```
 /// use timeous_choice::dbat::{Dbat, Marking, Settings};
@@ -75,16 +74,16 @@ pub use tuner::{Beyond, Settings, Tuner};
 pub struct Dbat {
     tuner: Tuner,
     marking: Marking,
-    /// The newest packet that has counted.
+    /// Newest packet counted as an arrival.
     newest: Option<Name>,
-    /// What has counted and has no fate yet, with its length.
+    /// Counted packets without a known fate, with their lengths.
     open: BTreeMap<Name, u64>,
 }
 
-/// So many packets may be without a fate; of older ones it counts no more.
+/// Maximum number of packets without a known fate that are tracked.
 const MOST_OPEN: usize = 8_192;
 
-/// A packet's: the time and the number of its hand-over.
+/// Key of a packet: enqueue time and sequence number.
 type Name = (Instant, AduSeq);
 
 const fn name(meta: &AduMeta) -> Name {
@@ -92,22 +91,21 @@ const fn name(meta: &AduMeta) -> Name {
 }
 
 impl Dbat {
-    /// For one stream.
+    /// Creates the policy for one stream.
     #[must_use]
     pub fn new(settings: Settings, marking: Marking) -> Self {
         Self { tuner: Tuner::new(settings), marking, newest: None, open: BTreeMap::new() }
     }
 
-    /// With what goes along where ADUs have deadlines and refer to each other: the paper's policy for media, in which
-    /// frames of the highest priority are marked.
+    /// Creates a chain for media, with the policies for deadlines and references: frames of the highest priority are marked.
     #[must_use]
     pub fn for_media() -> Chain {
         let dbat = Self::new(Settings::default(), Marking::default());
         Chain::default().then(Punctual).then(dbat).then(Dependencies::default())
     }
 
-    /// Counts what has arrived, and judges what waits: the level, and how much that is. What has expired is gone,
-    /// whoever takes it away.
+    /// Counts new arrivals and judges the queue: returns its level and length in bytes. Expired packets do not count,
+    /// whichever policy drops them.
     fn look(&mut self, now: Instant, path: &PathState, queue: &dyn Queue) -> (Level, u64) {
         let mut queued = 0;
         for index in 0..queue.len() {
@@ -133,7 +131,7 @@ impl Dbat {
         new
     }
 
-    /// Gives up what comes before the first marked packet.
+    /// Drops the packets before the first marked one.
     fn only_marked(&self, queue: &mut dyn Queue) {
         for index in 0..queue.len() {
             match queue.get(index) {
@@ -144,8 +142,8 @@ impl Dbat {
         }
     }
 
-    /// Gives up the oldest unmarked packets of `queued` bytes until at most `keep` are left, and the rest of the last
-    /// one's frame.
+    /// Drops the oldest unmarked packets of `queued` bytes until at most `keep` bytes are left, and the rest of the
+    /// last dropped frame.
     fn excess(&self, queue: &mut dyn Queue, mut queued: u64, keep: u64) {
         let mut begun = FrameId::NONE;
         for index in 0..queue.len() {

@@ -1,13 +1,13 @@
-//! By deadline: what cannot arrive in time does not leave.
+//! Deadline policies: drop packets that cannot arrive in time.
 
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Duration, Instant, PathState, Queue};
 
-/// Gives up what is expired, and what would expire on its way.
+/// Drops packets that are expired or would expire on their way.
 ///
-/// The first needs no policy: a packet ring lets nothing leave after its deadline. The second uses what is known of
-/// the path, and is what keeps bytes that will be thrown away by the receiver off the link. While nothing is under way
-/// what is known grows old, and nothing would ever tell that the path is faster again: then what is not expired leaves.
+/// A packet ring itself never sends expired packets. Dropping those that would arrive late relies on the path's state,
+/// and keeps bytes off the link that the receiver would discard. While nothing is in flight that state ages, and
+/// nothing would show that the path is faster again: then all packets that are not expired are sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deadlines;
 
@@ -17,10 +17,9 @@ impl LateChoice for Deadlines {
     }
 }
 
-/// As [`Deadlines`], for streams in which a packet that comes late is worse than one that does not come: the round trips'
-/// mean deviation is counted in, the latest of them, and what is under way. Where a path becomes slower, the smoothed round
-/// trip says so late, most of all with a receiver that tells once a round trip; the deviation, the latest round trip, and
-/// that less is delivered of what is under way, say it sooner.
+/// [`Deadlines`] for streams in which a late packet is worse than a missing one: also counts the RTT's mean deviation,
+/// the latest RTT, and the bytes in flight. When a path slows down, these react before the smoothed RTT does, most of
+/// all with a receiver that reports once per round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Punctual;
 
@@ -38,12 +37,12 @@ impl LateChoice for Punctual {
     }
 }
 
-/// How long a packet may well be under way.
+/// Pessimistic one-way delay of a packet.
 fn punctual(now: Instant, path: &PathState, meta: &AduMeta, len: u64) -> Duration {
     path.longest_way().max(path.way_behind(now, meta.enqueued, len))
 }
 
-/// What is expired, and what would be after it was `under_way` for so long, by its length.
+/// Drops packets that are expired, or will be after a delay of `under_way`, given the packet and its length.
 fn give_up(now: Instant, path: &PathState, queue: &mut dyn Queue, under_way: impl Fn(&AduMeta, u64) -> Duration) {
     for index in 0..queue.len() {
         let Some((meta, len)) = queue.get(index) else { continue };
@@ -75,7 +74,7 @@ mod tests {
         assert_eq!(queue.reason(1), Some(DropReason::TooLate));
     }
 
-    /// Found over CCID 3, whose receiver tells once a round trip: a queue of 240 ms had stood for three of them.
+    /// Found with CCID 3, whose receiver reports once per round trip: a queue of 240 ms had persisted for three of them.
     #[test]
     fn where_the_latest_round_trip_is_long_what_would_be_late_behind_it_stays_at_home() {
         let ms = |millis| Some(Duration::from_millis(millis));

@@ -1,26 +1,25 @@
-//! By dependency: a frame whose reference is gone is useless, and so is the rest of a frame that lost a part.
+//! Dependency policy: drops frames whose reference is lost, and the rest of frames that lost a part.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use timeous_core::LateChoice;
 use timeous_core::{AduMeta, DropReason, Fate, FrameId, Instant, PathState, Queue, References};
 
-/// How many frames are remembered; older ones have no dependents that still wait.
+/// Number of frames remembered; older ones have no dependents in the queue.
 const REMEMBERED: usize = 1024;
 
-/// Gives up what depends, directly or through others, on a frame that was not delivered whole and in time.
+/// Drops packets that depend, directly or indirectly, on a frame that was not delivered completely and in time.
 ///
-/// It hears of the fates of ADUs that left, and remembers what others gave up before it in a
-/// [`Chain`](crate::Chain). News of a frame come a round trip after it: what referred to it has left by then, and is not
-/// queued any more, while what refers to that still is. So it remembers what refers to what.
+/// It tracks the fates of sent ADUs and the drops of previous policies in a [`Chain`](crate::Chain). A frame's fate is
+/// known a round trip later, when frames that refer to it have left the queue and others that refer to those are
+/// queued: so it remembers the references of recent frames.
 ///
-/// Where others fill the path's queue ([`PathState::contended`]), what they are left is theirs, and a stream that sends
-/// one frame in thirty has no share to send it by; nor does a window that losses have made small grow while it is silent.
-/// There what is useless may leave while nothing else waits: it holds the stream's place, and gives way to the next frame
-/// that is of use.
+/// With cross traffic that fills the path's queue ([`PathState::contended`]), a stream that sends one frame in thirty
+/// loses its share, and a window reduced by losses does not grow while the stream is silent. There useless frames may
+/// be sent while nothing else waits: they keep the share, and give way to the next useful frame.
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies {
-    /// Frames that were seen, in that order, and what they refer to. References point backwards.
+    /// Recent frames in order, and their references, which point backwards.
     seen: VecDeque<(FrameId, References)>,
     known: BTreeSet<FrameId>,
     broken: BTreeSet<FrameId>,
@@ -49,10 +48,10 @@ impl Dependencies {
         }
     }
 
-    /// A frame that nothing can mend any more, and with it what has left and refers to it.
+    /// Marks a frame as lost for good, and with it the sent frames that depend on it.
     fn break_chain(&mut self, frame: FrameId) {
         self.break_frame(frame);
-        // References point backwards: what refers to it was seen after it.
+        // References point backwards: dependents come after it.
         let after = self.seen.iter().rposition(|&(seen, _)| seen == frame).map_or(0, |place| place + 1);
         for at in after..self.seen.len() {
             let (frame, references) = self.seen[at];
@@ -98,7 +97,7 @@ impl LateChoice for Dependencies {
         self.note(meta);
         match fate {
             Fate::Acked => {}
-            // Parity may bring it all the same.
+            // Parity may still recover it.
             Fate::Lost => self.break_frame(meta.frame),
             Fate::Dropped(_) => self.break_chain(meta.frame),
         }
@@ -129,7 +128,7 @@ mod tests {
         assert_eq!(queue.reason(3), Some(DropReason::ReferenceLost));
     }
 
-    /// Found by `timeous-lab short-beside`: beside a CUBIC flow no intra frame ever found a window to leave by.
+    /// Found by `timeous-lab short-beside`: beside a CUBIC flow no keyframe ever found a large enough window.
     #[test]
     fn among_others_a_broken_chain_holds_the_place_of_what_comes_after_it() {
         let among = PathState { contended: true, ..path() };
@@ -139,7 +138,7 @@ mod tests {
         queue.push_frame(2, &[1]);
         policy.choose(at(0), &among, &mut queue);
         assert_eq!(queue.left(), [0], "nothing else waits");
-        // Frame 2 has left meanwhile, whole.
+        // Meanwhile frame 2 was sent completely.
         let mut queue = TestQueue::default();
         queue.push_frame(3, &[2]);
         queue.push_frame(4, &[]);

@@ -1,54 +1,52 @@
-//! By frame: beyond a queue length, the frames worth least are given up first (Lai & Kohler §4.3).
+//! Frame policy: above a queue limit, drops the least valuable frames first (Lai & Kohler §4.3).
 
 use std::collections::BTreeSet;
 
 use timeous_core::LateChoice;
 use timeous_core::{DropReason, Duration, FrameId, Instant, PathState, Priority, Queue};
 
-/// How much may be queued before frames are given up.
+/// Queue limit above which frames are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// So many packets. The paper's policy has 2: it acts on three or more.
+    /// Number of packets. The paper's policy has 2: it acts at three or more.
     Packets(usize),
-    /// As much as the path carries in this time, at the rate that the Congestion Manager knows.
+    /// Queue that the path carries in this time, at the Congestion Manager's rate.
     Time(Duration),
-    /// What the path carries before the deadlines of what is queued: every frame that stays is thought to arrive whole
-    /// and in time, with the time for a repair to spare. The less a frame is worth, the earlier it has to: from half of
-    /// its time at priority 0 to all of it at 64, so that what is worth little makes room before what is worth more
-    /// comes.
+    /// Queue that the path carries before its deadlines: every kept frame is expected to arrive completely and in time,
+    /// with time for a retransmission. The less a frame is worth, the earlier it must arrive: from half of its time at
+    /// priority 0 to all of it at 64, so that frames of little value make room in advance.
     Deadlines,
 }
 
-/// Gives up B- and P-frames before I-frames when more is queued than `limit`.
+/// Drops B- and P-frames before keyframes when the queue exceeds `limit`.
 ///
-/// The paper's packets are frames; here a frame may have many packets, and goes whole, with all that refers to it.
-/// The victim is the frame with the lowest priority; among equals the largest, and among those the oldest. A frame of
-/// which a part has left is spared as long as another can go: its bytes are spent. The dearest frame of all stays
-/// whatever the limit says: what is known of a path comes from what is sent, and where nothing is sent any more
-/// nothing is learnt. It goes when its deadline has come. Under [`QueueLimit::Deadlines`] that holds for a frame of
-/// which a part has left, too: estimates come and go, and what a frame has cost is spent. And a frame on which others
-/// depend does not go for its own sake.
+/// The paper's packets are frames; here a frame may have many packets, and is dropped completely with all that refer to
+/// it. The victim is the frame of lowest priority, among equals the largest, among those the oldest. Partly sent frames
+/// are spared while there is another victim. The most valuable frame stays until its deadline whatever the limit,
+/// because a stream that sends nothing learns nothing about its path. Under [`QueueLimit::Deadlines`] partly sent
+/// frames stay, too, as estimates vary and the bytes are spent, and a frame on which others depend is not dropped just
+/// for being late itself.
 #[derive(Clone, Debug)]
 pub struct Frames {
     limit: QueueLimit,
-    /// The frame whose packets are leaving.
+    /// Frame that is partly sent.
     started: FrameId,
-    /// The frames that wait, gathered anew at each choice: kept for its memory.
+    /// Frames in the queue, rebuilt at each call; a field only to reuse its memory.
     waiting: Vec<Waiting>,
 }
 
 impl Frames {
-    /// The policy that keeps the queue within `limit`.
+    /// Creates the policy with this queue limit.
     pub const fn new(limit: QueueLimit) -> Self {
         Self { limit, started: FrameId::NONE, waiting: Vec::new() }
     }
 
-    /// The frame that has to go for the others, if one has to.
+    /// Selects the frame to drop, if any.
     fn victim(&self, now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usize> {
         let least = |count: usize| (0..count).min_by_key(|&at| frames[at].worth()).filter(|_| frames.len() > 1);
         let within = match self.limit {
             QueueLimit::Packets(limit) => frames.iter().map(|frame| frame.packets).sum::<usize>() <= limit,
-            // Before the first round trip nothing is known of the path, and nothing is given up.
+            // Before the first RTT sample the path is unknown, and nothing is dropped.
             QueueLimit::Time(_) | QueueLimit::Deadlines if path.srtt.is_none() => true,
             QueueLimit::Time(limit) => path.rate.time_for(frames.iter().map(|frame| frame.bytes).sum()) <= limit,
             QueueLimit::Deadlines => return late_victim(now, path, frames),
@@ -64,7 +62,7 @@ impl LateChoice for Frames {
         while let Some(victim) = self.victim(now, path, &frames) {
             give_up(queue, &mut frames, victim);
         }
-        // What leaves again interrupts no frame.
+        // A retransmission does not interrupt a frame.
         if !(0..queue.len()).find(|&at| queue.get(at).is_some()).is_some_and(|first| queue.was_sent(first)) {
             self.started = frames.first().map_or(FrameId::NONE, |frame| frame.id);
         }
@@ -72,31 +70,31 @@ impl LateChoice for Frames {
     }
 }
 
-/// From this priority on a frame has all of its time.
+/// Priority from which a frame may use all of its time.
 const FULL_TIME: Priority = Priority(64);
 
-/// A frame that waits, or a packet that is one by itself.
+/// Queued frame, or a packet that is a frame by itself.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     id: FrameId,
-    /// The place of its first packet.
+    /// Index of its first packet.
     first: usize,
     packets: usize,
     bytes: u64,
     priority: Priority,
     enqueued: Instant,
     deadline: Instant,
-    /// Whether a part of it has left.
+    /// Whether a part of it was sent.
     started: bool,
 }
 
 impl Waiting {
-    /// What is worth least goes first.
+    /// Sort key: the least valuable frame comes first.
     fn worth(&self) -> impl Ord + use<> {
         (self.started, self.priority, std::cmp::Reverse(self.bytes), self.first)
     }
 
-    /// When it has to be there not to make others go: with `spare` time left for the repair of what is lost.
+    /// Time by which it must arrive, with `spare` time left for retransmissions; else frames are dropped.
     fn due(&self, spare: Duration) -> Instant {
         if self.started {
             return self.deadline;
@@ -108,7 +106,7 @@ impl Waiting {
     }
 }
 
-/// Gathers the frames in a queue, in its order.
+/// Collects the frames of a queue, in its order.
 fn gather(queue: &dyn Queue, started: FrameId, frames: &mut Vec<Waiting>) {
     frames.clear();
     for at in 0..queue.len() {
@@ -138,11 +136,11 @@ fn gather(queue: &dyn Queue, started: FrameId, frames: &mut Vec<Waiting>) {
     }
 }
 
-/// What has to go for the first frame that would otherwise be late. One for which nothing may go is let be: those
-/// behind it have to make room.
+/// Selects the frame to drop so that the first late frame arrives in time. A late frame without a candidate before it
+/// is skipped: later frames must make room.
 fn late_victim(now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usize> {
     let start = now + path.one_way();
-    // Half a round trip until the loss shows, some more packets until it is sure, and the way there once more.
+    // Half a round trip until a loss shows, some packets until it is certain, and the one-way delay again.
     let spare = path.srtt.unwrap_or(Duration::ZERO) * 2;
     let dearest = frames.iter().map(|frame| frame.priority).max()?;
     let mut bytes = 0;
@@ -154,8 +152,8 @@ fn late_victim(now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usi
             least = Some(at);
         }
         let Some(least) = least else { continue };
-        // What much depends on does not go for itself, but when its deadline has come: with it goes what is not
-        // even queued yet, and estimates come and go.
+        // A frame with many dependents is not dropped for being late itself, but at its deadline: frames not even
+        // queued yet would go with it, and estimates vary.
         let for_itself = least == at && frame.priority >= FULL_TIME;
         if !for_itself && start + path.rate.time_for(bytes) > frame.due(spare) {
             return Some(least);
@@ -164,7 +162,7 @@ fn late_victim(now: Instant, path: &PathState, frames: &[Waiting]) -> Option<usi
     None
 }
 
-/// Gives up a frame and all that refers to it.
+/// Drops a frame and all that refer to it.
 fn give_up(queue: &mut dyn Queue, frames: &mut Vec<Waiting>, victim: usize) {
     let Waiting { id, first, .. } = frames[victim];
     let mut gone = BTreeSet::from([id]);
@@ -249,7 +247,7 @@ mod tests {
         queue.push_frame(1, &[]);
         queue.push_frame(1, &[]);
         policy.choose(at(0), &path(), &mut queue);
-        // The first packet of frame 1 leaves; a frame of the same worth comes in.
+        // The first packet of frame 1 is sent; a frame of the same value is enqueued.
         let mut queue = TestQueue::default();
         queue.push_frame(1, &[]);
         queue.push_frame(2, &[]);
@@ -258,7 +256,7 @@ mod tests {
         assert_eq!(queue.left(), [0]);
     }
 
-    /// A path on which 100 bytes take 10 ms, and 20 ms on the way.
+    /// Path with a rate of 100 bytes per 10 ms and a one-way delay of 20 ms.
     fn slow_path() -> PathState {
         let rtt = Some(Duration::from_millis(40));
         PathState { rate: Rate::from_kbps(80), srtt: rtt, min_rtt: rtt, ..path() }
@@ -328,8 +326,8 @@ mod tests {
         assert_eq!(queue.left(), [0, 1]);
     }
 
-    /// Found by `timeous-lab peers` over TCP, where a link was slow for six seconds: for five more whole groups were given up, since
-    /// of each intra frame what was next in the kernel was thought to be as late as what had waited before.
+    /// Found by `timeous-lab peers` over TCP, after a link was slow for six seconds: groups were dropped for five more,
+    /// since the next packet in the kernel was expected to be as late as the ones that had waited before.
     #[test]
     fn after_a_standstill_what_waits_in_the_kernel_is_judged_by_what_the_path_delivers() {
         let ms = |millis| Some(Duration::from_millis(millis));

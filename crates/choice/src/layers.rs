@@ -1,4 +1,4 @@
-//! By layer: what cannot play in time is given up from the top layer down (Birkedal et al. §6).
+//! Layer policy: drops packets that cannot be played in time, from the top layer down (Birkedal et al. §6).
 
 mod base;
 mod delivery;
@@ -10,24 +10,24 @@ use timeous_core::{AduMeta, DropReason, Duration, Fate, Instant, LateChoice, Pat
 use base::Base;
 use delivery::Delivery;
 
-/// The rate of the stream is what left in this time: long enough that single losses do not decide.
+/// Window of the rate measurement: long enough that single losses do not matter.
 const WINDOW: Duration = Duration::from_secs(4);
-/// Before so much of it has passed, nothing is concluded.
+/// Minimum measurement time before layers are dropped.
 const LEAST: Duration = Duration::from_secs(1);
-/// How often it is reckoned what can play in time. Nothing changes faster.
+/// Interval of the schedulability check.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Gives up what is too late and, where what is queued cannot all arrive in time, the top layer first.
+/// Drops late packets and, if the queue cannot arrive in time, the top layers first.
 ///
-/// A layer is a sub-stream: the lowest number refines nothing, each other one refines all below it. ADUs are queued in
-/// the order of their deadlines and, within one, of their layers. The last deadline of the queue is left alone: nothing
-/// behind it would gain by what is given up.
+/// A layer is a sub-stream: the lowest number is the base layer, each other one refines all below. ADUs are queued in
+/// the order of their deadlines, then of layers. The last deadline in the queue is left alone, since drops there help
+/// no other.
 ///
-/// What is not of the lowest layer waits while too much is under way for that one: what of it has left may have to leave again,
-/// and the next of it may come at any time, or at its own if they come regularly.
+/// Packets above the base layer wait while too much is in flight for it: base packets may need retransmission, and new
+/// ones may come at any time, or at their regular time if there is one.
 #[derive(Debug, Default)]
 pub struct Layers {
-    /// What left, and when.
+    /// Sent packets: time and length.
     left: VecDeque<(Instant, usize)>,
     begin: Option<Instant>,
     next: Instant,
@@ -37,31 +37,31 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// How long a packet that leaves now takes: behind all that is under way, at the rate of the path. Smoothed round trips
-    /// remember queues that are gone, and do not know yet of those that grow.
+    /// Delay of a packet sent now, behind all bytes in flight at the path's rate. The smoothed RTT still includes
+    /// queues that are gone, and lags behind growing ones.
     ///
-    /// Nothing is kept in reserve for a loss ahead of it, which delays it by a round trip where order is kept: most packets
-    /// meet none, and those that do are of the top layers, since each deadline's lowest layer leaves first.
+    /// There is no reserve for a loss before it, which delays it by a round trip with in-order delivery: most packets
+    /// meet none, and mostly those of top layers do, as each deadline's base layer is sent first.
     fn way(path: &PathState, rate: Rate, len: usize) -> Duration {
         let half = path.min_rtt.unwrap_or(Duration::ZERO) / 2;
         if rate == Rate::ZERO {
-            // Nothing is known yet.
+            // The path's rate is not known yet.
             return half;
         }
-        // What is acknowledged by now but was not heard of is counted, and with it the way back.
+        // Bytes already acknowledged on the way back are included, and so is the return path.
         let way = rate.time_for(path.outstanding + len as u64).saturating_sub(half).max(half);
-        // A rate that is too low makes it no longer than round trips are, as they grow.
+        // If the rate estimate is too low, the delay is limited by the RTT and its growth.
         path.srtt.map_or(way, |srtt| way.min((srtt + path.rttvar * 2).saturating_sub(half)))
     }
 
-    /// The rate at which ADUs left of late.
+    /// Recent rate of sent ADUs.
     fn rate(&self, now: Instant) -> Option<Rate> {
         let since = now.saturating_since(self.begin?).min(WINDOW);
         let bytes: usize = self.left.iter().map(|(_, len)| len).sum();
         (since >= LEAST).then(|| Rate::from_bytes_in(bytes as u64, since))
     }
 
-    /// What is oldest leaves now, or waits.
+    /// Notes that the oldest packet is sent, or held.
     fn leave(&mut self, now: Instant, path: &PathState, rate: Rate, queue: &dyn Queue) {
         self.begin.get_or_insert(now);
         let mut waiting = (0..queue.len()).filter_map(|index| queue.get(index));
@@ -85,7 +85,7 @@ impl Layers {
         }
     }
 
-    /// Gives up, deadline by deadline, what the stream has no time for.
+    /// Drops, deadline by deadline, packets for which the rate does not suffice.
     fn fit(&self, now: Instant, way: Duration, rate: Rate, queue: &mut dyn Queue) {
         let adu = |queue: &dyn Queue, index: usize| {
             queue.get(index).map(|(meta, len)| (meta.deadline.unwrap_or(Instant::FAR_FUTURE), meta.substream, len))
@@ -102,7 +102,7 @@ impl Layers {
                 before.push((layer, index, len));
                 bytes += len as u64;
                 index += 1;
-                // Over what was given up.
+                // Skip dropped entries.
                 while index < queue.len() && queue.get(index).is_none() {
                     index += 1;
                 }
@@ -184,7 +184,7 @@ mod tests {
         queue
     }
 
-    /// A choice that has seen 200 bytes a second leave.
+    /// A policy that has measured a rate of 200 bytes per second.
     fn seasoned() -> Layers {
         let mut layers = Layers::default();
         for n in 0..8 {

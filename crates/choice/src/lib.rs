@@ -1,8 +1,8 @@
-//! Late choice: policies that decide, at the instant of sending, what is still worth sending.
+//! Late choice: policies that decide at the instant of sending which packets are still worth sending.
 //!
-//! A policy sees the queued part of a packet ring through [`Queue`](timeous_core::Queue), whichever side of the ring
-//! it runs on, and gives up what is not worth its bytes. Policies compose by [`Chain`]; an application brings its own
-//! by implementing [`LateChoice`].
+//! A policy sees the queued part of a packet ring through [`Queue`](timeous_core::Queue), on either side of the ring,
+//! and drops packets that are not worth sending. Policies compose by [`Chain`]; applications add their own by
+//! implementing [`LateChoice`].
 
 #![forbid(unsafe_code)]
 

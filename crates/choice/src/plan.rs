@@ -1,4 +1,4 @@
-//! By plan: what is kept is the set of frames that makes most of them decodable in time, those that are expected counted in.
+//! Planning policy: keeps the set of frames of which most can be decoded in time, including frames expected from the source.
 
 mod forecast;
 mod frames;
@@ -17,52 +17,52 @@ use forecast::Forecast;
 use frames::{Name, Waiting, gather};
 use schedule::{Chances, Job, MOST_JOBS, Scheduler, Taken};
 
-/// How many broken frames are remembered; older ones have no dependents that still wait.
+/// Number of broken frames remembered; older ones have no dependents in the queue.
 const REMEMBERED: usize = 1024;
-/// A plan holds for so long, unless a frame comes or breaks, or all that it kept has left.
+/// Lifetime of a plan, unless a frame comes or breaks, or everything that it kept was sent.
 const HOLDS: Duration = Duration::from_millis(10);
-/// By so much what is thought of a time of arrival may well err.
+/// Error margin of estimated arrival times.
 const SPREAD: Duration = Duration::from_millis(20);
-/// What waits is given up if it seems to be late by more than that.
+/// Estimated lateness beyond which a queued frame is dropped.
 const LATE: Duration = Duration::from_millis(40);
-/// Frames that are expected, at most: two seconds of 30 a second.
+/// Maximum number of expected frames: two seconds of 30 frames per second.
 const MOST_EXPECTED: usize = 60;
-/// What a frame is worth beside its priority: a frame more is better than any priorities.
+/// Base value of a frame, to which its priority is added: one more frame outweighs any priorities.
 const FRAME: u64 = 4_096;
-/// What two packets have at most, about.
+/// Approximate maximum size of two packets, in bytes.
 const TWO_PACKETS: u64 = 3_000;
-/// What is expected may not come, and counts for less, in sixteenths.
+/// Weight of expected frames, which may not come, in sixteenths.
 const EXPECTED_COUNTS: u64 = 15;
 
 /// Keeps the frames of which most can be decoded in time.
 ///
-/// From the rate and the round trip of the path it reckons when each queued frame would arrive, and finds the set that
-/// is worth most: whole frames only, none whose reference is lost or not in the set, none that cannot be there
-/// in time. What the source will hand over while these are sent is counted in, as far as its past tells: the tail of a
-/// group that would take the room of the next one's head goes. Before the first packet of the set leaves, what stands
-/// before it is given up, and nothing else: what is behind it may be wanted yet if the path proves faster.
+/// Estimates the arrival of each queued frame from the path's rate and RTT, and finds the most valuable set: complete
+/// frames only, whose references are in the set or delivered, and that arrive in time. Frames expected from the
+/// source's past are included, so that the tail of a group makes room for the next keyframe. Frames outside the set are
+/// dropped only once they precede the first packet of the set: later ones may be sent after all if the path proves
+/// faster.
 ///
-/// A frame counts for as much as it is likely to be there. Estimates err: what would come at the last instant has an even chance, what
-/// would be late by a little has less, and leaves where it takes nothing else's place. And where packets get lost, what leaves late
-/// has no time to leave again, nor has what refers to it: the tail of a group goes that would have all later ones be late by as much.
+/// A frame's value counts with its probability of arriving. Arrival exactly at the deadline has an even chance;
+/// slightly later arrival has less, and is sent if it delays nothing else. On lossy paths late sending leaves no time
+/// for retransmissions, also of dependents: the tail of a group that would make all later frames late is dropped.
 ///
-/// All frames are worth the same, but for their priorities among equals, unless [`weighing`](Self::weighing) says otherwise. A plan
-/// is made anew when a frame comes or is lost, when only what it left out still waits, and each 10 ms while packets leave; it costs
-/// time for the frames that wait, within bounds, and nothing for a packet between.
+/// All frames are worth the same, with the priority as a tie-breaker, unless [`weighing`](Self::weighing) changes that.
+/// A new plan is made when a frame comes or is lost, when only excluded frames are queued, and every 10 ms while
+/// packets are sent; its cost is bounded and depends on the queued frames, and other packets cost nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     weights: Vec<(SubStream, u32)>,
     broken: BTreeSet<FrameId>,
     forecast: Forecast,
-    /// The latest packet that was looked at.
+    /// Latest packet seen.
     newest: Option<AduSeq>,
-    /// What is not in the plan, of what waited when it was made.
+    /// Queued frames that the plan excludes.
     left_out: BTreeSet<Name>,
-    /// The frame whose packets are leaving.
+    /// Frame that is partly sent.
     begun: Option<Name>,
-    /// When the plan was made; `None`: it holds no more.
+    /// Time of the plan; `None` if a new one is needed.
     planned: Option<Instant>,
-    /// Places in the queue of what is useless, the frames that wait and what they are as jobs: kept for their memory.
+    /// Indices of useless packets, queued frames, and their jobs: fields only to reuse their memory.
     useless: Vec<usize>,
     waiting: Vec<Waiting>,
     jobs: Vec<Job>,
@@ -70,7 +70,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A frame of `substream` is worth so many others; one unless told.
+    /// Sets the value of a frame of `substream`, in frames; one by default.
     #[must_use]
     pub fn weighing(mut self, substream: SubStream, weight: u32) -> Self {
         self.weights.retain(|(of, _)| *of != substream);
@@ -95,7 +95,7 @@ impl Plan {
         }
     }
 
-    /// A frame that nothing can mend any more, and with it what has left and refers to it.
+    /// Marks a frame as lost for good, and with it the sent frames that depend on it.
     fn break_chain(&mut self, frame: FrameId) {
         let before = self.broken.len();
         self.break_frame(frame);
@@ -113,10 +113,9 @@ impl Plan {
         self.broken.contains(&meta.frame) || meta.references.iter().any(|frame| self.broken.contains(&frame))
     }
 
-    /// Gives up what can be of no use any more, whatever is planned, and learns what is new. Says whether anything is of use.
+    /// Drops packets that are useless whatever the plan, and learns new ones. Returns whether useful packets are left.
     fn pass_over(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) -> bool {
-        // What was known of a path grows old while nothing is under way, and nothing else would tell that it is faster
-        // again.
+        // While nothing is in flight the path's state ages, and nothing else would show that it is faster again.
         let least = if path.outstanding > 0 { path.min_rtt.unwrap_or(Duration::ZERO) / 2 } else { Duration::ZERO };
         for at in 0..queue.len() {
             let Some((meta, len)) = queue.get(at) else { continue };
@@ -135,9 +134,9 @@ impl Plan {
         self.pass_over_useless(now, path, queue)
     }
 
-    /// Gives up what refers to what is lost; says whether anything is left that is of use. Where nothing is, and the path is
-    /// thought too slow for the head of the next group, what is useless may leave until that is due: who sends nothing meanwhile
-    /// learns nothing of the path, has no window for that head either, and so on.
+    /// Drops packets whose references are lost; returns whether useful ones are left. If there are none, and the path
+    /// seems too slow for the next keyframe, useless packets may be sent until that is due: a silent stream neither
+    /// learns about the path nor gets a window for the keyframe.
     fn pass_over_useless(&mut self, now: Instant, path: &PathState, queue: &mut dyn Queue) -> bool {
         self.useless.clear();
         let mut is_of_use = false;
@@ -161,21 +160,21 @@ impl Plan {
         is_of_use
     }
 
-    /// Whether the path should be used though nothing of use waits.
+    /// Whether the path should be kept busy without useful packets.
     fn holds_place(&self, now: Instant, path: &PathState) -> bool {
         let Some(head) = self.forecast.next_head() else { return path.contended };
         let least = path.min_rtt.unwrap_or(Duration::ZERO);
-        // What leaves now has left the link before the head comes.
+        // A packet sent now must have left the link before the keyframe comes.
         let queued = path.srtt.unwrap_or(least).saturating_sub(least);
         let is_far = head.at > now + queued + path.rate.time_for(TWO_PACKETS);
         let takes = path.rate.time_for(head.bytes) + least / 2;
         let is_late = |takes| head.deadline.is_some_and(|deadline| head.at + takes > deadline);
-        // What the head needs at once is there, and it would be late behind a queue in which this would wait, too.
+        // The window suffices for the keyframe, which would be late behind a queue that these packets would join.
         let is_enough = path.window >= head.bytes && is_late(queued + takes);
         is_far && (path.contended && !is_enough || is_late(takes))
     }
 
-    /// Finds what is left out.
+    /// Makes a plan: determines the frames to exclude.
     fn plan(&mut self, now: Instant, path: &PathState, queue: &dyn Queue) {
         let mut waiting = std::mem::take(&mut self.waiting);
         gather(queue, |meta| self.worth(meta), &mut waiting);
@@ -189,21 +188,22 @@ impl Plan {
         self.planned = Some(now);
     }
 
-    /// Whether all that waits is left out.
+    /// Whether all queued frames are excluded.
     fn keeps_nothing(&self, queue: &dyn Queue) -> bool {
         (0..queue.len()).filter_map(|at| queue.get(at)).all(|(meta, _)| self.left_out.contains(&Name::of(meta)))
     }
 
-    /// All that the plan kept has left: what it left out may fit now, or was left out for what was thought of the path in passing. Nothing
-    /// is hoped for here: what has just left will tell of the path, and what cannot arrive would keep its queue full for good.
+    /// Makes a new plan after everything in the last one was sent: excluded frames may fit now. Does not fall back to
+    /// `hope`: the packets just sent will show the path's state, and frames that cannot arrive would keep its queue
+    /// full.
     fn plan_again(&mut self, now: Instant, path: &PathState, queue: &dyn Queue) {
-        // A smoothed round trip tells late that a queue is gone, and nothing else that waits would be delayed.
+        // The smoothed RTT shows late that a queue is gone; nothing else is queued that an error would delay.
         let srtt = path.srtt.map(|srtt| path.latest_rtt.map_or(srtt, |latest| srtt.min(latest)));
         self.plan(now, &PathState { srtt, ..*path }, queue);
     }
 
-    /// Nothing is thought to make it. All leaves that might if it were alone on the path: what is known of a path comes from
-    /// what is sent, and where nothing is sent any more nothing is learnt.
+    /// Handles a plan without any frame: keeps those that could arrive on an empty path, because a stream that sends
+    /// nothing learns nothing about its path.
     fn hope(&mut self, now: Instant, path: &PathState) {
         let waiting = std::mem::take(&mut self.waiting);
         let link =
@@ -218,7 +218,7 @@ impl Plan {
         self.waiting = waiting;
     }
 
-    /// What waits and what is expected, as jobs.
+    /// Converts queued and expected frames to jobs.
     fn set_jobs(&mut self, now: Instant, link: &Link, waiting: &[Waiting]) {
         let jobs = &mut self.jobs;
         jobs.clear();
@@ -231,14 +231,14 @@ impl Plan {
             let packets = frame.packets as f32;
             let mut job = Job { release: 0, deadline, due, bytes, packets, worth: frame.worth * 16, ..Job::default() };
             for reference in frame.references.iter() {
-                // What does not wait has left, and may be there.
+                // A reference that is not queued was sent, and may have arrived.
                 if let Some(at) = waiting.iter().take(jobs.len()).position(|other| other.name.frame() == reference) {
                     let _four_at_most = job.need(at);
                 }
             }
             jobs.push(job);
         }
-        // Where nothing is given up, nothing needs to be looked for.
+        // Expected frames follow the queued ones, as many as there is room for.
         let first = jobs.len();
         let room = MOST_EXPECTED.min(MOST_JOBS - first);
         for (n, frame) in self.forecast.ahead().take(room).enumerate() {
@@ -271,7 +271,7 @@ impl Plan {
         }
     }
 
-    /// Gives up what stands before the first packet of the plan.
+    /// Drops the packets before the first one of the plan.
     fn clear_the_way(&mut self, queue: &mut dyn Queue) {
         for at in 0..queue.len() {
             let Some((meta, _)) = queue.get(at) else { continue };
@@ -282,7 +282,7 @@ impl Plan {
                 return;
             }
             queue.drop_at(at, DropReason::Policy);
-            // No new plan is needed for what was left out of this one.
+            // Dropping an excluded frame needs no new plan.
             let planned = self.planned;
             self.break_frame(name.frame());
             self.planned = planned;
@@ -327,54 +327,54 @@ impl LateChoice for Plan {
     }
 }
 
-/// So many bytes as the Congestion Manager counts, about: it counts whole DCCP packets, and rates are of these.
+/// Bytes as the Congestion Manager counts them, about: rates include the headers of DCCP packets.
 fn counted(bytes: u64, packets: u64) -> u64 {
     const HEADER: u64 = 20;
     bytes + packets * HEADER
 }
 
-/// The path as a plan sees it.
+/// Path parameters for planning.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     rate: Rate,
-    /// From the end of its queue to the peer, with what estimates may err by.
+    /// Delay from the end of the path's queue to the peer.
     way: Duration,
-    /// Until what is under way has left its queue.
+    /// Time until the bytes in flight have left the path's queue.
     backlog: Duration,
-    /// By how much what waits may seem to be late, and leave.
+    /// Estimated lateness up to which queued frames may be sent.
     late: Duration,
-    /// Of a packet, in millionths.
+    /// Packet loss rate, in parts per million.
     loss: u32,
-    /// After so long what is lost leaves again.
+    /// Time until a lost packet is retransmitted.
     again: Duration,
 }
 
 impl Link {
     fn new(path: &PathState, rate: Rate) -> Self {
         let least = path.min_rtt.unwrap_or(Duration::ZERO);
-        // What the path's queue held a round trip ago, but no more than can be there of what is under way.
+        // Queueing delay a round trip ago, but no more than the bytes in flight can cause.
         let queued = path.srtt.unwrap_or(least).saturating_sub(least);
         let backlog = queued.min(rate.time_for(path.outstanding));
         Self { rate, way: least / 2, backlog, late: LATE, loss: path.loss_ppm, again: path.again() }
     }
 
-    /// What becomes of packets on it.
+    /// Loss and timing probabilities of the link.
     fn chances(&self) -> Chances {
         let loss = self.loss as f32 / 1e6;
         Chances { loss, again: self.again.as_nanos(), spread: SPREAD.as_nanos() }
     }
 
-    /// Picoseconds a byte. A rate of nothing lets nothing pass.
+    /// Picoseconds per byte; the maximum for a rate of zero.
     fn picos(&self) -> u64 {
         8_000_000_000_000 / self.rate.as_bps().max(1)
     }
 
-    /// How long the link may take for what has to be there at `deadline`.
+    /// Link time available for a frame that must arrive by `deadline`.
     fn nanos_until(&self, now: Instant, deadline: Instant) -> u64 {
         deadline.saturating_since(now + self.way + self.backlog).as_nanos()
     }
 
-    /// Bytes, and those of them that will have to be sent again.
+    /// Bytes including expected retransmissions.
     fn with_repairs(&self, bytes: u64) -> u64 {
         bytes + bytes * u64::from(self.loss) / 1_000_000
     }

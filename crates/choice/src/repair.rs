@@ -1,4 +1,4 @@
-//! Repair: a lost packet that can still arrive in time competes with the fresh ones for the next place.
+//! Retransmission: lost packets that can still arrive in time compete with new ones for sending opportunities.
 
 mod kept;
 mod lost;
@@ -11,33 +11,33 @@ use timeous_core::{AduMeta, AduSource, Copied, DropReason, Instant, PathState, P
 use kept::Store;
 use lost::Lost;
 
-/// A source that keeps what it gave away until its fate is known, and offers it again if it was lost.
+/// Source that keeps sent ADUs until their fate is known, and offers lost ones again.
 ///
-/// The choice of the source underneath runs over what is lost and what is queued alike: lost ADUs stand first, as
-/// [`Queue::was_sent`] says, and what stays leaves in that order. What the choice gives up is lost for good, and so is what
-/// can no longer arrive before its deadline, whatever the choice says. An ADU that would have no other chance may leave in
-/// several copies; those beyond the first leave when nothing else waits, or nothing did within the last round trip.
+/// The inner source's policy judges lost and queued ADUs alike: lost ones come first, as marked by [`Queue::was_sent`],
+/// and the kept ones are sent in that order. ADUs dropped by the policy, or that cannot arrive before their deadline,
+/// are lost for good. An ADU's last chance may be sent in several copies; additional copies are sent only when nothing
+/// else is queued, or was not within the last round trip.
 ///
-/// Whoever gets what leaves again must know it from something new: until [`allow`](Self::allow) says that he does, nothing
-/// does. Only ADUs of at least the given priority are kept; with none given, nothing is.
+/// The receiver must be able to tell retransmissions from new ADUs: there are none until [`allow`](Self::allow). Only
+/// ADUs of at least the given priority are kept; without one, none.
 #[derive(Debug)]
 pub struct Repair<S> {
     inner: S,
     least: Option<Priority>,
     is_allowed: bool,
     kept: Store,
-    /// Tokens of what is to leave again: the oldest first.
+    /// Tokens of ADUs to retransmit, oldest first.
     again: BTreeSet<u64>,
-    /// More copies that should leave when nothing else needs the room.
+    /// Additional copies to send when there is room, by token.
     spare: BTreeMap<u64, u32>,
-    /// When nothing fresh waited.
+    /// Last time when no new ADU was queued.
     idle_at: Option<Instant>,
     view: Lost,
     repaired: u64,
 }
 
 impl<S: AduSource> Repair<S> {
-    /// Repairs what comes from `inner` and has at least the priority `least`.
+    /// Creates a source that retransmits ADUs of `inner` with at least the priority `least`.
     pub fn new(inner: S, least: Option<Priority>) -> Self {
         Self {
             inner,
@@ -52,52 +52,52 @@ impl<S: AduSource> Repair<S> {
         }
     }
 
-    /// The source underneath.
+    /// Inner source.
     pub fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// The source underneath.
+    /// Inner source.
     pub fn inner_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The receiver tells what is sent again from what is new.
+    /// Allows retransmissions: the receiver can tell them from new ADUs.
     pub fn allow(&mut self) {
         self.is_allowed = true;
     }
 
-    /// Whether that was said.
+    /// Whether retransmissions are allowed.
     pub fn is_allowed(&self) -> bool {
         self.is_allowed
     }
 
-    /// What carried all that is under way is gone: what is kept of it leaves again over the next one. What is not, the source
-    /// underneath has to lose.
+    /// Handles the loss of the connection with everything in flight: kept ADUs are sent again over the next one; the
+    /// inner source must treat others as lost.
     pub fn carrier_gone(&mut self) {
         self.is_allowed = false;
         self.again = self.kept.all_back();
         self.spare.clear();
     }
 
-    /// An ADU should have arrived by now, as far as its carrier can tell. It may leave again before that is certain.
+    /// Marks an ADU for early retransmission, because its acknowledgement is overdue though its loss is not certain.
     pub fn overdue(&mut self, token: u64) {
         if self.is_allowed && self.kept.has(token) {
             self.again.insert(token);
         }
     }
 
-    /// Whether a packet is kept until its fate is known.
+    /// Whether an ADU is kept until its fate is known.
     pub fn keeps(&self, token: u64) -> bool {
         self.kept.has(token)
     }
 
-    /// How many copies left beyond the first.
+    /// Number of copies sent beyond the first.
     pub fn repaired(&self) -> u64 {
         self.repaired
     }
 
-    /// Gives up what expired while nothing could leave; `true` if anything was.
+    /// Drops ADUs that expired while nothing could be sent; returns whether there were any.
     pub fn pass_expired(&mut self, now: Instant) -> bool {
         let expired = |token: &u64| self.kept.get(*token).is_none_or(|kept| kept.meta.is_expired(now));
         let expired: Vec<u64> = self.again.iter().copied().filter(expired).collect();
@@ -107,7 +107,7 @@ impl<S: AduSource> Repair<S> {
         !expired.is_empty()
     }
 
-    /// Takes what has to leave again, after the choice has run over it; `None`: nothing is worth it.
+    /// Takes the next retransmission that the policy keeps, if any.
     fn pull_again(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         self.gather(now, path, room);
         let mut view = std::mem::take(&mut self.view);
@@ -126,7 +126,7 @@ impl<S: AduSource> Repair<S> {
         self.copy(token, packet)
     }
 
-    /// Shows the choice what could leave again and arrive in time, and gives up the rest.
+    /// Collects lost ADUs that can still arrive in time for the policy, and drops the others.
     fn gather(&mut self, now: Instant, path: &PathState, room: usize) {
         self.view.clear();
         let mut useless = Vec::new();
@@ -143,12 +143,12 @@ impl<S: AduSource> Repair<S> {
         }
     }
 
-    /// Whether the path takes more than what is fresh: within a round trip there was a time at which nothing waited.
+    /// Whether the path has spare capacity: no new ADU was queued at some time within the last round trip.
     fn has_room_to_spare(&self, now: Instant, path: &PathState) -> bool {
         !self.spare.is_empty() && self.idle_at.is_some_and(|at| path.srtt.is_some_and(|srtt| now <= at + srtt))
     }
 
-    /// Another copy for a last chance.
+    /// Takes an additional copy of an ADU's last chance.
     fn pull_spare(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         while let Some((token, more)) = self.spare.pop_first() {
             let Some(kept) = self.kept.get(token) else { continue };
@@ -163,7 +163,7 @@ impl<S: AduSource> Repair<S> {
         None
     }
 
-    /// Appends another copy.
+    /// Appends a copy of a kept ADU.
     fn copy(&mut self, token: u64, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         let kept = self.kept.get_mut(token)?;
         kept.under_way += 1;
@@ -178,7 +178,7 @@ impl<S: AduSource> Repair<S> {
         }
     }
 
-    /// Copies what may have to leave again: its place in the queue is free as soon as it has left.
+    /// Copies an ADU for retransmission, as its place in the queue is freed when it is sent.
     fn keep(&mut self, now: Instant, pulled: &PulledAdu, appended: &[u8]) {
         let mut payload = self.kept.buffer();
         payload.extend_from_slice(appended);
@@ -195,14 +195,14 @@ impl<S: AduSource> Repair<S> {
         }
     }
 
-    /// Its fate is known, or nothing depends on it here any more.
+    /// Forgets an ADU whose fate is known, or that is not kept any more.
     fn forget(&mut self, token: u64) {
         self.kept.forget(token);
         self.again.remove(&token);
         self.spare.remove(&token);
     }
 
-    /// It does not leave again. If copies are under way, what becomes of them decides.
+    /// Drops an ADU from retransmission. The fate of copies in flight still decides.
     fn give_up(&mut self, token: u64) {
         let is_lost = self.kept.get(token).is_some_and(|kept| kept.under_way == 0);
         self.again.remove(&token);
@@ -249,7 +249,7 @@ impl<S: AduSource> AduSource for Repair<S> {
     }
 
     fn pull_beside(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
-        // What is sent again goes first, and in a packet of its own.
+        // Retransmissions go first, in packets of their own.
         if !self.again.is_empty() {
             return None;
         }
@@ -260,7 +260,7 @@ impl<S: AduSource> AduSource for Repair<S> {
     }
 
     fn will_pull(&mut self, packets: u32) {
-        // What is repaired goes first, and takes the place of one of them.
+        // Retransmissions go first, and take the place of a new packet.
         if self.again.is_empty() {
             self.inner.will_pull(packets);
         }

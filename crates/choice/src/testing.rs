@@ -1,8 +1,8 @@
-//! A queue in plain memory, and the few values that every policy's tests need.
+//! Test queue in plain memory, and values that all policies' tests need.
 
 use timeous_core::{AduMeta, AduSeq, DropReason, Duration, FrameId, Instant, PathState, Queue, References};
 
-/// Every ADU in it has this many bytes.
+/// Length of every ADU in it, in bytes.
 const LEN: usize = 100;
 
 #[derive(Debug, Default)]
@@ -32,12 +32,12 @@ impl TestQueue {
         &mut self.places[index].0
     }
 
-    /// The places that were not given up.
+    /// Indices of packets that were not dropped.
     pub(crate) fn left(&self) -> Vec<usize> {
         (0..self.places.len()).filter(|&at| self.places[at].1.is_none()).collect()
     }
 
-    /// The packet at a place leaves.
+    /// Takes the packet at an index.
     pub(crate) fn take(&mut self, index: usize) {
         self.places[index].1 = Some(DropReason::Withdrawn);
     }

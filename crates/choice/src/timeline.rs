@@ -1,11 +1,11 @@
-//! Timelines: deadlines from playout times on a media clock (McQuistin §3.2).
+//! Timeline: deadlines from playout times on a media clock (McQuistin §3.2).
 
 use timeous_core::{Duration, Instant, PathState};
 
-/// When what carries a playout time has to be there.
+/// Deadline calculator for playout timestamps.
 ///
-/// The first datagram begins the playout: half a round trip after it was handed over, and as much later as the receiver
-/// buffers. Every other one is due by its distance from it on the media's clock, whose numbers may wrap.
+/// The first datagram begins the playout, half a round trip plus the receiver's buffering after it was handed over. The
+/// others are due by their distance from it on the media clock, whose timestamps may wrap.
 ///
 /// ```
 /// use timeous_choice::Timeline;
@@ -20,25 +20,24 @@ use timeous_core::{Duration, Instant, PathState};
 pub struct Timeline {
     rate: u32,
     buffer: Duration,
-    /// When the playout of the latest timestamp is, and that.
+    /// Playout time of the latest timestamp, and that timestamp.
     latest: Option<(Instant, u32)>,
 }
 
 impl Timeline {
-    /// Timestamps that count `rate` a second (the paper's `setClockrate`): 90000 for video. Zero counts as one.
+    /// Creates a timeline for timestamps at `rate` per second (the paper's `setClockrate`): 90000 for video. Zero counts as one.
     pub fn new(rate: u32) -> Self {
         Self { rate: rate.max(1), buffer: Duration::ZERO, latest: None }
     }
 
-    /// The receiver begins so much later, as it buffers.
+    /// Sets the receiver's buffering delay before playout.
     #[must_use]
     pub fn buffered(mut self, buffer: Duration) -> Self {
         self.buffer = buffer;
         self
     }
 
-    /// Until when a datagram with this playout time has to be there, which is handed over at `now`. Before the first one
-    /// nothing is known but that it is the first.
+    /// Deadline of a datagram with this playout timestamp, handed over at `now`. The first one starts the playout.
     pub fn deadline(&mut self, now: Instant, path: &PathState, playout: u32) -> Instant {
         let half = path.srtt.unwrap_or_default() / 2;
         let (at, latest) = *self.latest.get_or_insert((now + half + self.buffer, playout));

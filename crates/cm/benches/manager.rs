@@ -1,5 +1,5 @@
-//! What the manager costs: calls a second of each verb, a packet's whole way, a grant where 1 000 flows of 100
-//! macroflows wait, and the memory of a flow.
+//! Benchmarks of the manager: calls per second, the full path of a packet, grants with 1 000 flows in 100 macroflows
+//! waiting, and memory per flow.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::IpAddr;
@@ -9,24 +9,24 @@ use rustix::time::{ClockId, clock_gettime};
 use timeous_cm::{ClientEvent, FlowId, FlowSpec, Kind, Manager, Update};
 use timeous_core::{Duration, Instant};
 
-/// Counts what is held and how often it is asked for.
+/// Allocator that counts held bytes and allocations.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: all is passed on to the system's allocator as it came.
+// SAFETY: all calls are passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Ordering::Relaxed);
         CALLS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps to the contract of `alloc`.
+        // SAFETY: the caller fulfils the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps to the contract of `dealloc`.
+        // SAFETY: the caller fulfils the contract of `dealloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -45,7 +45,7 @@ fn computed() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The best of five: nanoseconds a turn, and allocations in a thousand.
+/// Prints the best of five runs: nanoseconds per turn, and allocations per thousand turns.
 fn measure(name: &str, turns: u32, mut turn: impl FnMut()) {
     (0..turns / 10).for_each(|_| turn());
     let mut best = f64::INFINITY;
@@ -63,7 +63,7 @@ fn destination(n: u32) -> timeous_cm::Destination {
     IpAddr::from((0x0a00_0000 + n).to_be_bytes()).into()
 }
 
-/// One flow, and all its verbs.
+/// Measures all calls for one flow.
 fn verbs() {
     let mut cm = Manager::new(Kind::NewReno.constructor());
     let flow = cm.open(destination(1), MTU);
@@ -99,7 +99,7 @@ fn verbs() {
     });
 }
 
-/// Many flows of several clients, each with requests waiting all the time.
+/// Measures many flows of several clients, each with waiting requests all the time.
 fn crowd(thresholds: bool) {
     let held = HELD.load(Ordering::Relaxed);
     let mut cm = Manager::new(Kind::NewReno.constructor());

@@ -1,13 +1,13 @@
-//! Within what rates nobody has to be told of them.
+//! Rate band within which no rate threshold is crossed.
 
-/// As long as the rate for a share of one is between these, no flow has to be told, and none has to be looked at.
+/// While the rate for a weight of one is between these bounds, no flow needs an event, and none has to be checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calm {
     pub(crate) above: f64,
     pub(crate) below: f64,
 }
 
-/// To be found anew.
+/// Empty band: it must be determined anew.
 pub(crate) const UNKNOWN: Calm = Calm { above: f64::INFINITY, below: f64::NEG_INFINITY };
 
 impl Default for Calm {

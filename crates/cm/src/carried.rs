@@ -1,32 +1,32 @@
-//! How much a path has carried in a round trip of late: `pipeACK` (RFC 7661 §4.2).
+//! Bytes recently acknowledged within one round trip: `pipeACK` (RFC 7661 §4.2).
 //!
-//! A stream that pauses has less under way when a loss is noticed than it had a little earlier. What it had then, and what of
-//! it came through, is what the path is known to carry.
+//! A stream that pauses has less in flight when a loss is detected than it had a little earlier. `pipeACK` remembers
+//! the earlier amount that was delivered, which the path is known to carry.
 
 use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant};
 
-/// A round trip is measured in so many parts, and one ends with each: a burst is not cut in two.
+/// Slots per round trip of the sliding sum: a burst that spans two slots is still counted as one.
 const PARTS: u64 = 4;
-/// The sampling period: so many round trips, but no less than that (RFC 7661 §4.2).
+/// Sampling period, in round trips, and its lower bound (RFC 7661 §4.2).
 const PERIOD: u64 = 3;
 const LEAST_PERIOD: Duration = Duration::from_secs(1);
-/// It is kept in so many stretches (RFC 7661 §4.5).
+/// Buckets per sampling period; each keeps its maximum (RFC 7661 §4.5).
 const STRETCHES: u64 = 8;
 
-/// Measures it, from one answer to congestion to the next.
+/// Measures `pipeACK`, restarted after each congestion response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
     since: Option<Instant>,
-    /// What was acknowledged in the latest parts of a round trip, and when each began.
+    /// Bytes acknowledged within the last round trip, by slot, with the slot's start.
     parts: VecDeque<(Instant, u64)>,
-    /// The most of a round trip, by stretches of the sampling period.
+    /// Largest `pipeACK` sample of each bucket of the sampling period, with the bucket's start.
     most: VecDeque<(Instant, u64)>,
 }
 
 impl Carried {
-    /// Bytes were acknowledged.
+    /// Counts newly acknowledged bytes.
     pub(crate) fn acked(&mut self, now: Instant, bytes: u64, srtt: Duration) {
         self.since.get_or_insert(now);
         forget(&mut self.parts, now, srtt);
@@ -43,7 +43,7 @@ impl Carried {
         }
     }
 
-    /// The most of a round trip in the sampling period; `None`, "undefined", before one was measured.
+    /// The largest sample in the sampling period; `None` ("undefined") before a full round trip was measured.
     pub(crate) fn of_late(&self, now: Instant, srtt: Duration) -> Option<u64> {
         let measured = self.since.is_some_and(|since| now.saturating_since(since) >= srtt);
         let recent = self.most.iter().filter(|&&(began, _)| now.saturating_since(began) < sampling_period(srtt));
@@ -51,12 +51,12 @@ impl Carried {
     }
 }
 
-/// How long what was used of a path counts, where round trips take so long.
+/// Sampling period of `pipeACK` for this smoothed RTT.
 pub(crate) fn sampling_period(srtt: Duration) -> Duration {
     (srtt * PERIOD).max(LEAST_PERIOD)
 }
 
-/// Drops what began so long ago.
+/// Drops entries that are at least `age` old.
 fn forget(kept: &mut VecDeque<(Instant, u64)>, now: Instant, age: Duration) {
     while kept.front().is_some_and(|&(began, _)| now.saturating_since(began) >= age) {
         kept.pop_front();
@@ -94,7 +94,7 @@ mod tests {
             let known = carried.of_late(at(millis), RTT).unwrap();
             match millis {
                 ..1_000 => assert_eq!(known, 10_000, "at {millis} ms"),
-                // The round trips that held its end.
+                // The round trips that contained its end.
                 1_000..1_150 => assert!((400..10_000).contains(&known), "{known} at {millis} ms"),
                 _ => assert_eq!(known, 400, "at {millis} ms"),
             }

@@ -1,4 +1,4 @@
-//! Clients of the manager, and what each has to be told: only what is true now, however often it changed.
+//! Event queues of the manager's clients: each client is told the current state, however often it changed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,26 +7,26 @@ use timeous_core::PathState;
 use crate::flow::{ClientId, FlowId};
 use crate::flows::Flow;
 
-/// What a client is told.
+/// Event for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientEvent {
-    /// A flow may send one packet now (`cmapp_send`). Told once for each grant that it holds.
+    /// A flow may send one packet now (`cmapp_send`). One event for each grant that it holds.
     Granted(FlowId),
-    /// A flow's rate has crossed one of its thresholds (`cmapp_update`): what is known of the path now.
+    /// A flow's rate has crossed one of its thresholds (`cmapp_update`): the current state of its path.
     Changed(FlowId, PathState),
 }
 
 #[derive(Debug, Default)]
 struct Client {
-    /// Flows with grants that were not told yet, and some whose grants are gone again.
+    /// Flows with grants not yet told to the client; some of those grants may be gone again.
     granted: VecDeque<FlowId>,
-    /// Flows whose rate has changed.
+    /// Flows whose rate has crossed a threshold.
     changed: VecDeque<FlowId>,
-    /// Its driver knows that there is something.
+    /// The driver already knows that this client has events.
     announced: bool,
 }
 
-/// The clients that are there.
+/// All clients: the host and those that joined.
 #[derive(Debug)]
 pub(crate) struct Clients {
     host: Client,
@@ -65,7 +65,7 @@ impl Clients {
         if id == ClientId::HOST { Some(&mut self.host) } else { self.joined.get_mut(&id) }
     }
 
-    /// `flow` has got one more grant.
+    /// Queues an event for one more grant of `flow`.
     pub(crate) fn tell_grant(&mut self, id: FlowId, flow: &mut Flow) {
         flow.untold += 1;
         if !std::mem::replace(&mut flow.grant_queued, true)
@@ -76,7 +76,7 @@ impl Clients {
         }
     }
 
-    /// The client is being told of one grant of `flow` as the answer to its call.
+    /// Removes one queued grant of `flow`, because the client learns of it from the answer to its call.
     pub(crate) fn told_grant(&mut self, id: FlowId, flow: &mut Flow) {
         flow.untold = flow.untold.saturating_sub(1);
         if flow.untold == 0
@@ -88,7 +88,7 @@ impl Clients {
         }
     }
 
-    /// The rate of `flow` has crossed a threshold.
+    /// Queues an event because the rate of `flow` has crossed a threshold.
     pub(crate) fn tell_change(&mut self, id: FlowId, flow: &mut Flow) {
         if !std::mem::replace(&mut flow.change_queued, true)
             && let Some(client) = self.get_mut(flow.client)
@@ -107,7 +107,7 @@ impl Clients {
         }
     }
 
-    /// Forgets what was to be told of a flow that is gone.
+    /// Drops the queued events of a closed flow.
     pub(crate) fn forget(&mut self, id: FlowId, flow: &Flow) {
         let Some(client) = self.get_mut(flow.client) else { return };
         if flow.grant_queued {
@@ -118,14 +118,14 @@ impl Clients {
         }
     }
 
-    /// The next flow of a client that may have a grant to tell.
+    /// Takes the client's next flow that may have a grant to tell.
     pub(crate) fn next_granted(&mut self, id: ClientId) -> Option<FlowId> {
         let client = self.get_mut(id)?;
         client.announced = false;
         client.granted.pop_front()
     }
 
-    /// A flow that was taken from the queue has more to tell, behind the others.
+    /// Puts a flow with further grants to tell at the end of its client's queue.
     pub(crate) fn queue_again(&mut self, id: FlowId, client: ClientId) {
         if let Some(client) = self.get_mut(client) {
             client.granted.push_back(id);
@@ -136,7 +136,7 @@ impl Clients {
         self.get_mut(id)?.changed.pop_front()
     }
 
-    /// Flows that may have a grant to tell.
+    /// Flows of the client that may have a grant to tell.
     pub(crate) fn granted(&self, id: ClientId) -> impl Iterator<Item = FlowId> {
         self.get(id).into_iter().flat_map(|client| client.granted.iter().copied())
     }
@@ -145,12 +145,12 @@ impl Clients {
         self.get(id).is_some_and(|client| !client.changed.is_empty())
     }
 
-    /// The next client to be woken.
+    /// Takes the next client to be woken.
     pub(crate) fn next_ready(&mut self) -> Option<ClientId> {
         self.ready.pop_front()
     }
 
-    /// It had nothing to be told after all.
+    /// Marks a client as not announced, since it had no event after all.
     pub(crate) fn unannounce(&mut self, id: ClientId) {
         if let Some(client) = self.joined.get_mut(&id) {
             client.announced = false;

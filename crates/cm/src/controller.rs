@@ -1,4 +1,4 @@
-//! What a congestion controller is: it turns acknowledgements and losses into a window and a pace.
+//! Interface of congestion controllers: acknowledgements and losses in, congestion window and pacing rate out.
 
 pub mod aimd;
 pub mod bbr;
@@ -19,138 +19,134 @@ mod trains;
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// An acknowledgement, as a controller sees it.
+/// Acknowledgement, as passed to a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Acked {
     /// Bytes newly acknowledged.
     pub bytes: u64,
-    /// Bytes that are still under way.
+    /// Bytes still in flight.
     pub outstanding: u64,
-    /// The round-trip time that came with them, if one was measured.
+    /// RTT sample of this acknowledgement, if one was measured.
     pub rtt: Option<Duration>,
-    /// The smoothed round-trip time, this sample in it.
+    /// Smoothed RTT, this sample included.
     pub srtt: Option<Duration>,
-    /// Whether the window held the macroflow back while they were under way. If not, the window proves nothing and
-    /// must not grow (RFC 7661 §3).
+    /// Whether the congestion window limited the macroflow while these bytes were in flight. If not, the window is not
+    /// validated and must not grow (RFC 7661 §3).
     pub window_limited: bool,
 }
 
-/// A packet that leaves, as a controller sees it.
+/// Sent packet, as passed to a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Its bytes.
+    /// Bytes of the packet.
     pub bytes: u64,
-    /// Bytes that are under way, its own counted in.
+    /// Bytes in flight, this packet included.
     pub outstanding: u64,
-    /// Before it there was nothing to send, though window and pace would have let something go.
+    /// The sender was application-limited before this packet: window and pace would have allowed one earlier.
     pub app_limited: bool,
 }
 
-/// A congestion event, as a controller sees it: at most once a round trip, or more rarely.
+/// Congestion event, as passed to a controller: at most one per round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
-    /// What was under way when the news came: `FlightSize` (RFC 5681 §2).
+    /// Bytes in flight when the loss or mark was detected: `FlightSize` (RFC 5681 §2).
     pub outstanding: u64,
-    /// Whether packets were marked and not lost (RFC 3168).
+    /// Whether packets were ECN-marked rather than lost (RFC 3168).
     pub marked: bool,
 }
 
-/// A timeout, as a controller sees it.
+/// Retransmission timeout, as passed to a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct TimedOut {
-    /// What was under way: nothing if a packet of the handshake was lost.
+    /// Bytes in flight when the timer expired; 0 if a handshake packet was lost.
     pub outstanding: u64,
-    /// Whether it is the same loss that a timeout has told already: "the value of ssthresh is held constant"
-    /// (RFC 5681 §3.1).
+    /// Whether an earlier timeout already reported this loss: "the value of ssthresh is held constant" (RFC 5681 §3.1).
     pub again: bool,
 }
 
-/// A congestion controller of one macroflow. It counts bytes.
+/// Congestion controller of one macroflow, counting bytes.
 pub trait Controller: Send + std::fmt::Debug {
-    /// Its name, for people.
+    /// Name, for display.
     fn name(&self) -> &'static str;
 
-    /// How many bytes may be outstanding.
+    /// Congestion window, in bytes.
     fn window(&self) -> u64;
 
-    /// A packet leaves. One that goes by windows alone need not know.
+    /// Handles a sent packet. Purely window-based controllers may ignore it.
     fn on_sent(&mut self, _now: Instant, _sent: Sent) {}
 
-    /// Bytes arrived, and their flow is not repairing a loss, unless it wants to know nevertheless.
+    /// Handles an acknowledgement; withheld during loss recovery if [`heeds_recovery`](Self::heeds_recovery).
     fn on_acked(&mut self, now: Instant, acked: Acked);
 
-    /// Whether it is to hear of no acknowledgement while its flow repairs a loss, as TCP's window does not grow then (RFC
-    /// 6675 §5). One that goes by what waits in the path has to.
+    /// Whether acknowledgements are withheld during loss recovery, as TCP's window does not grow then (RFC 6675 §5).
+    /// Delay-based controllers need every acknowledgement.
     fn heeds_recovery(&self) -> bool {
         true
     }
 
-    /// Whether others fill the path's queue, as far as it can tell: for a controller that has another way with those.
+    /// Whether cross traffic fills the path's queue, as far as the controller can tell.
     fn is_among_others(&self) -> bool {
         false
     }
 
-    /// Whether losses have made its window smaller than one to begin with, and it grows by use alone: it does not come back by
-    /// silence.
+    /// Whether losses have reduced the window below the initial one and it grows only by use, not during idle periods.
     fn grows_by_use_alone(&self) -> bool {
         false
     }
 
-    /// A packet came `by` later than one that was sent after it. A queue in order cannot do that: it is delay variation
-    /// of another kind.
+    /// Notes delay variation that is no queue: a packet arrived `by` later than one sent after it, which a FIFO queue
+    /// cannot do.
     fn on_overtaken(&mut self, _now: Instant, _by: Duration) {}
 
-    /// Bytes were lost: all of them, where [`on_congestion`](Self::on_congestion) tells of one loss a round trip.
+    /// Counts lost bytes: every loss, while [`on_congestion`](Self::on_congestion) is called at most once per round trip.
     fn on_lost(&mut self, _now: Instant, _bytes: u64) {}
 
-    /// A loss or a mark, at most once a round trip.
+    /// Responds to a loss or a mark, at most once per round trip.
     fn on_congestion(&mut self, now: Instant, congestion: Congestion);
 
-    /// A timeout: nothing is known of what was under way.
+    /// Responds to a retransmission timeout: the fate of the bytes in flight is unknown.
     fn on_timeout(&mut self, now: Instant, timed_out: TimedOut);
 
-    /// Nothing was lost for which the latest timeout was answered, and no other congestion was since: the window is what it was,
-    /// but not more than `most` (RFC 4015 §3.2, step 9). One that does not remember need not.
+    /// Undoes the response to a spurious timeout: restores the window, but to at most `most` bytes (RFC 4015 §3.2, step
+    /// 9). Called only if no other congestion followed. Controllers without saved state may ignore it.
     fn on_spurious_timeout(&mut self, _most: u64) {}
 
-    /// A packet is asked for after a time with nothing to send and nothing under way, in which so many retransmission
-    /// timeouts went by, maybe none (RFC 5681 §4.1, RFC 2861).
+    /// Handles the end of an idle period with nothing in flight, which lasted `timeouts` retransmission timeouts, maybe
+    /// none (RFC 5681 §4.1, RFC 2861).
     fn on_idle(&mut self, now: Instant, timeouts: u32);
 
-    /// The slow start threshold in bytes, once there is one.
+    /// Slow-start threshold in bytes, once there is one.
     fn threshold(&self) -> Option<u64> {
         None
     }
 
-    /// Starts with a window, and goes by slow start up to a threshold, as another controller knew them. One that has no
-    /// window of its own need not.
+    /// Takes over window and slow-start threshold from another controller. Controllers without a window of their own may ignore it.
     fn adopt(&mut self, _window: u64, _threshold: Option<u64>) {}
 
-    /// The receiver has trouble keeping up: the window is to grow no faster than after slow start (RFC 4341 §5.2). One that
-    /// reckons a rate need not.
+    /// Ends slow start, because the receiver cannot keep up (RFC 4341 §5.2). Rate-based controllers may ignore it.
     fn end_slow_start(&mut self) {}
 
-    /// Whether the window is used, and so proves something, while so much is under way, a further packet counted in.
+    /// Whether the window counts as used, and so may grow, with `under_way` bytes in flight and one further packet.
     fn is_used(&self, under_way: u64) -> bool {
         under_way > self.window()
     }
 
-    /// Whether of its window counts what was used of late (RFC 7661): while that is half of it, it grows as if it were full, and is
-    /// what congestion lowers; else, what was used is.
+    /// Whether congestion window validation (RFC 7661) applies: the window may grow while at least half of it was used
+    /// recently; otherwise a congestion response starts from the used amount.
     fn goes_by_use(&self) -> bool {
         false
     }
 
-    /// The rate that can be reckoned with for the next round trips, given the smoothed round-trip time.
+    /// Expected rate of the next round trips, for the given smoothed RTT.
     fn rate(&self, srtt: Duration) -> Rate {
         Rate::from_bytes_in(self.window(), srtt)
     }
 
-    /// The rate, if it was told and nothing measured changes it: it is the pace, too, from the first packet on.
+    /// Fixed rate set from outside, if any: it is the pacing rate, too, from the first packet on.
     fn told(&self) -> Option<Rate> {
         None
     }
 
-    /// The pace at which the window should leave, given the smoothed round-trip time; [`Rate::MAX`] holds nothing back.
+    /// Pacing rate for the given smoothed RTT; [`Rate::MAX`] disables pacing.
     fn pace(&self, srtt: Duration) -> Rate;
 }

@@ -1,46 +1,47 @@
-//! The rate at which a path delivers, measured by what is acknowledged.
+//! Delivery rate of a path, measured from acknowledgements.
 
 use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// How many rounds are remembered: the best of them counts, since what keeps the others below is mostly the sender.
+/// Rounds kept. The best one counts, since the sender limits most of the others.
 const ROUNDS: usize = 4;
-/// A round lasts a round trip, but not less than this: acknowledgements come in lumps.
+/// Minimum duration of a round, which otherwise is a round trip: acknowledgements are aggregated.
 const MIN_ROUND: Duration = Duration::from_millis(40);
-/// After a standstill the rate is told as soon as acknowledgements have come for so long: what was known before is of no use.
+/// Minimum measurement time after an outage, when the previous rate is obsolete.
 const MIN_AFRESH: Duration = Duration::from_millis(10);
-/// What is older than this many rounds says nothing any more.
+/// Rounds after which a measurement is obsolete.
 const STALE_AFTER: u64 = 10;
 
-/// Measures the delivery rate.
+/// Delivery rate estimator.
 ///
-/// A window over a round-trip time says the same while the path is full; but when the window was halved the smoothed
-/// round trip falls slower than the window, and the path goes on delivering what it delivered.
+/// Window over RTT is the same while the path is full. But after the window was halved, the smoothed RTT falls more
+/// slowly than the window, while the delivery rate stays.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryRate {
     began: Option<Instant>,
     bytes: u64,
     rounds: VecDeque<(Instant, Rate)>,
     latest: Option<Rate>,
-    /// When bytes were acknowledged last, and whether nothing was for a round trip before this round.
+    /// Time of the latest acknowledgement, and whether an outage of a round trip preceded this round.
     last: Option<Instant>,
     is_afresh: bool,
-    /// Whether one acknowledgement alone has come since.
+    /// Whether only one acknowledgement has come since the outage.
     is_first: bool,
 }
 
 impl DeliveryRate {
-    /// Bytes were acknowledged.
+    /// Counts newly acknowledged bytes.
     pub fn acked(&mut self, now: Instant, bytes: u64, srtt: Duration) {
         let Some(began) = self.began else {
-            // What came with the first acknowledgement was sent before the measurement began.
+            // Bytes of the first acknowledgement were sent before the measurement began.
             self.began = Some(now);
             return;
         };
         let pause = self.last.map_or(Duration::ZERO, |last| now.saturating_since(last));
         if std::mem::take(&mut self.is_first) && pause >= MIN_AFRESH {
-            // The first had waited on the way back, and those of what had waited on the way there come a round trip after the end.
+            // The first acknowledgement was held up on the return path; data held up on the forward path is
+            // acknowledged a round trip later.
             (self.began, self.last) = (Some(now), Some(now));
             return;
         }
@@ -48,7 +49,7 @@ impl DeliveryRate {
         let lasted = now.saturating_since(began);
         let stood_still = self.last.replace(now).is_some_and(|last| now.saturating_since(last) > srtt.max(MIN_ROUND));
         if stood_still {
-            // What was delivered by then says nothing of a path that delivers again.
+            // The rate before an outage says nothing about the path after it.
             self.latest = None;
         } else if lasted >= if self.is_afresh { MIN_AFRESH } else { MIN_ROUND } {
             self.latest = Some(Rate::from_bytes_in(self.bytes, lasted));
@@ -64,13 +65,13 @@ impl DeliveryRate {
         }
     }
 
-    /// The rate in the round that goes on or, while that is short, in the one before it. None while it is short if nothing
-    /// was delivered for a round trip before it.
+    /// Delivery rate of the current round or, early in it, of the previous one. `None` early in a round that follows an
+    /// outage of a round trip.
     pub fn latest(&self) -> Option<Rate> {
         self.latest
     }
 
-    /// The best rate of late, if any was measured.
+    /// Maximum recent delivery rate, if any was measured.
     pub fn best(&self, now: Instant, srtt: Duration) -> Option<Rate> {
         let limit = srtt.max(MIN_ROUND) * STALE_AFTER;
         self.rounds.iter().filter(|&&(at, _)| now.saturating_since(at) <= limit).map(|&(_, rate)| rate).max()
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(delivery.latest(), Some(Rate::from_kbps(200)));
     }
 
-    /// Found by `timeous-lab tl-timelines`: after a standstill the one packet that ended it was the rate for 40 ms.
+    /// Found by `timeous-lab tl-timelines`: after an outage the one packet that ended it determined the rate for 40 ms.
     #[test]
     fn after_a_standstill_the_rate_is_that_at_which_acknowledgements_come_again() {
         let rtt = Duration::from_millis(50);
@@ -139,8 +140,9 @@ mod tests {
         assert_eq!(delivery.latest(), Some(Rate::from_kbps(4_000)));
     }
 
-    /// Found by `timeous-lab tl-timelines` with standstills of 700 ms: the acknowledgement that had waited on the way back came a round
-    /// trip before the others, the pause was counted as slow, and a datagram was given up that would have been in time.
+    /// Found by `timeous-lab tl-timelines` with outages of 700 ms: an acknowledgement held up on the return path came a
+    /// round trip before the others, the gap counted as a low rate, and a datagram was dropped that would have been in
+    /// time.
     #[test]
     fn an_acknowledgement_that_waited_on_the_way_back_does_not_begin_the_measurement() {
         let rtt = Duration::from_millis(50);
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!(delivery.latest(), None);
         (1..=5).for_each(|n| delivery.acked(at(525 + 2 * n), 1_000, rtt));
         assert_eq!(delivery.latest(), Some(Rate::from_kbps(4_000)));
-        // A path that is slow is so from the second on.
+        // On a slow path the second acknowledgement begins the measurement.
         delivery.acked(at(900), 250, rtt);
         [920, 940, 960].into_iter().for_each(|millis| delivery.acked(at(millis), 500, rtt));
         assert_eq!(delivery.latest(), Some(Rate::from_kbps(200)));

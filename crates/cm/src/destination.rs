@@ -1,16 +1,16 @@
-//! Where flows go, and on whose behalf: what they must have in common to share congestion state.
+//! Destination of flows, which determines what flows share congestion state.
 
 use std::net::IpAddr;
 
-/// A user of the host, by the number that the host knows him by.
+/// User of the host, by the host's number for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct User(pub u32);
 
-/// What flows must have in common to share congestion state.
+/// Destination and trust domain that flows must have in common to share congestion state.
 ///
-/// The port is not part of it: all flows to one host are thought to take one path (Andersen et al. §2). A DSCP other
-/// than the default may be queued apart, and so is a macroflow of its own. So are the flows of each user whose feedback
-/// the host cannot check: whoever lies about his packets lies to himself (Andersen et al. §5, "Trust issues").
+/// The port is not part of it: all flows to one host are assumed to take one path (Andersen et al. §2). Another DSCP
+/// may be queued separately and has its own macroflow. So has each user whose feedback the host cannot verify: users
+/// who lie about their packets harm only themselves (Andersen et al. §5, "Trust issues").
 ///
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
@@ -20,22 +20,22 @@ pub struct User(pub u32);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination {
-    /// The host.
+    /// Address of the host.
     pub addr: IpAddr,
-    /// The Differentiated Services code point of its packets.
+    /// Differentiated Services code point of the packets.
     pub dscp: u8,
-    /// Whose flows they are, if nothing but his word tells what became of his packets. `None`: the host's own transports
-    /// took the feedback from the wire, and trust each other.
+    /// User whose unverified feedback the flows rely on. `None`: the host's own transports, which take feedback from
+    /// the wire and trust each other.
     pub user: Option<User>,
 }
 
 impl Destination {
-    /// The same host with another code point.
+    /// Returns the same host with another code point.
     pub fn with_dscp(self, dscp: u8) -> Self {
         Self { dscp, ..self }
     }
 
-    /// The same host for flows of `user` alone.
+    /// Returns the same host for flows of `user` only.
     pub fn with_user(self, user: User) -> Self {
         Self { user: Some(user), ..self }
     }

@@ -1,11 +1,11 @@
-//! What is wrong with a call.
+//! Errors of the manager's calls.
 
 use timeous_core::{Duration, Instant};
 
 use crate::flow::ClientId;
 use crate::flow::FlowId;
 
-/// What is wrong with a call. All are the caller's; nothing has changed.
+/// Error of a call. All are the caller's fault, and the call had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum CmError {
     /// The flow is not open.
@@ -17,95 +17,95 @@ pub enum CmError {
     /// Bytes were sent without a grant.
     #[error("flow {0:?} holds no grant: request one and wait for it")]
     NotGranted(FlowId),
-    /// More bytes than a packet of the flow has were sent on one grant.
+    /// More bytes were sent on one grant than a packet of the flow may have.
     #[error("{bytes} bytes on one grant of {flow:?}, whose packets have at most {mtu}: open it with a larger mtu")]
     TooLarge {
-        /// The flow.
+        /// Flow.
         flow: FlowId,
-        /// What was sent.
+        /// Bytes sent.
         bytes: u64,
-        /// What a grant is for.
+        /// Maximum packet size of the flow.
         mtu: u64,
     },
-    /// More requests would wait than may.
+    /// The flow has too many waiting requests.
     #[error("{flow:?} would have more than {limit} requests waiting: wait for grants before asking for more")]
     TooManyRequests {
-        /// The flow.
+        /// Flow.
         flow: FlowId,
-        /// How many may wait.
+        /// Maximum number of waiting requests.
         limit: u32,
     },
-    /// Thresholds that make no sense.
+    /// Invalid thresholds.
     #[error("thresholds {down} and {up}: the first must be above 0 and at most 1, the second at least 1")]
     Thresholds {
-        /// The rate must have fallen to this share.
+        /// Factor to which the rate must have fallen.
         down: f64,
-        /// The rate must have risen to this multiple.
+        /// Factor to which the rate must have risen.
         up: f64,
     },
-    /// A weight that is nothing, or too much.
+    /// Weight out of range.
     #[error("a weight of {0}: it must be from 1 to 65536")]
     BadWeight(u32),
-    /// A packet size that no packet has.
+    /// Packet size out of range.
     #[error("packets of {0} bytes: an mtu is from 1 to 65535")]
     BadMtu(u64),
-    /// Flows of users who do not trust each other would share congestion state.
+    /// Flows of different users, who do not trust each other, would share congestion state.
     #[error("{flow:?} and {with:?} are of different users: only flows of one user may share congestion state")]
     Untrusted {
-        /// The flow that was to be moved.
+        /// Flow to be moved.
         flow: FlowId,
-        /// The flow that it was to join.
+        /// Flow that it should join.
         with: FlowId,
     },
     /// Feedback that cannot be true.
     #[error("feedback for {flow:?} is refused: {what}")]
     Implausible {
-        /// The flow.
+        /// Flow.
         flow: FlowId,
-        /// What is wrong with it.
+        /// Reason.
         what: Implausible,
     },
 }
 
-/// Why feedback cannot be true.
+/// Reason why feedback cannot be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Implausible {
-    /// More was acknowledged or lost than the flow has outstanding.
+    /// More bytes were acknowledged or lost than the flow has outstanding.
     #[error("it tells of {claimed} bytes, but only {outstanding} are outstanding")]
     MoreThanSent {
-        /// What the update claimed.
+        /// Bytes claimed by the update.
         claimed: u64,
-        /// What it could have claimed.
+        /// Bytes outstanding.
         outstanding: u64,
     },
-    /// Bytes are told of that cannot have been there and back yet.
+    /// Bytes were reported that cannot have completed a round trip yet.
     #[error("it tells of {claimed} bytes, but only {possible} can have been there and back")]
     TooSoon {
-        /// What the update claimed.
+        /// Bytes claimed by the update.
         claimed: u64,
-        /// What it could have claimed by now.
+        /// Bytes that can have completed a round trip by now.
         possible: u64,
     },
-    /// A round trip that is shorter than the path.
+    /// The RTT sample is shorter than the path allows.
     #[error("a round trip of {sample:?} on a path that takes at least {floor:?}")]
     RoundTripTooShort {
-        /// What the update claimed.
+        /// RTT sample of the update.
         sample: Duration,
-        /// What it could have claimed.
+        /// Minimum RTT of the path.
         floor: Duration,
     },
-    /// A round trip that is longer than any packet lives.
+    /// The RTT sample is longer than the maximum packet lifetime.
     #[error("a round trip of {sample:?}: nothing takes longer than {limit:?}")]
     RoundTripTooLong {
-        /// What the update claimed.
+        /// RTT sample of the update.
         sample: Duration,
-        /// What it could have claimed.
+        /// Maximum RTT.
         limit: Duration,
     },
-    /// What was sent in the future is lost already.
+    /// The lost packet was allegedly sent in the future.
     #[error("it tells of the loss of what is sent at {sent_at:?}, which is not yet")]
     LossInFuture {
-        /// When the packet is said to have been sent.
+        /// Alleged send time of the packet.
         sent_at: Instant,
     },
 }

@@ -1,4 +1,4 @@
-//! What a client and the manager say to each other: a flow's name, and what became of its packets.
+//! Types that clients and the manager exchange: identifiers, flow specifications and feedback.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,17 +7,17 @@ use timeous_core::{Duration, Instant, Rate};
 
 use crate::destination::Destination;
 
-/// A flow of the Congestion Manager (the paper's `cm_flowid`). Names are not used again; later flows have greater ones.
+/// Flow of the Congestion Manager (the paper's `cm_flowid`). Identifiers are not reused and increase with time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(u64);
 
 impl FlowId {
-    /// As a number, for a message to another process.
+    /// Returns the number, for a message to another process.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// From the number. One that names no flow is refused wherever it is used.
+    /// Converts a number. Calls with an unknown identifier are refused.
     pub const fn from_u64(id: u64) -> Self {
         Self(id)
     }
@@ -25,25 +25,25 @@ impl FlowId {
 
 impl fmt::Debug for FlowId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The rest says where it is kept.
+        // The lower half is the index in the table.
         write!(f, "FlowId({})", self.0 >> 32)
     }
 }
 
-/// A client: a process, or what has flows of its own within one.
+/// Client: a process, or a part of one that has flows of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
 impl ClientId {
-    /// The host's own transports, which are always there.
+    /// The host's own transports, which always exist.
     pub const HOST: Self = Self(0);
 
-    /// As a number, for a message to another process.
+    /// Returns the number, for a message to another process.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// From the number. One that names no client is refused wherever it is used.
+    /// Converts a number. Calls with an unknown identifier are refused.
     pub const fn from_u64(id: u64) -> Self {
         Self(id)
     }
@@ -55,17 +55,17 @@ impl fmt::Debug for ClientId {
     }
 }
 
-/// A macroflow's name. Names are not used again.
+/// Identifier of a macroflow; not reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacroflowId(u64);
 
 impl MacroflowId {
-    /// As a number, for a message to another process.
+    /// Returns the number, for a message to another process.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// From the number.
+    /// Converts a number.
     pub const fn from_u64(id: u64) -> Self {
         Self(id)
     }
@@ -77,7 +77,7 @@ impl fmt::Debug for MacroflowId {
     }
 }
 
-/// What a client opens.
+/// Specification of a flow to open.
 ///
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
@@ -87,70 +87,69 @@ impl fmt::Debug for MacroflowId {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// Where its packets go.
+    /// Destination of its packets.
     pub destination: Destination,
-    /// The most bytes that one of its packets has.
+    /// Maximum packet size in bytes.
     pub mtu: u64,
-    /// Its share of the macroflow beside that of the others; 1 to 65 536.
+    /// Weight among the macroflow's flows, from 1 to 65 536.
     pub weight: u32,
-    /// The local end, for people who look at the flow.
+    /// Local address, for display only.
     pub local: Option<SocketAddr>,
-    /// The remote end, for people who look at the flow.
+    /// Remote address, for display only.
     pub remote: Option<SocketAddr>,
 }
 
 impl FlowSpec {
-    /// A flow of packets of at most `mtu` bytes, with the weight of any other.
+    /// Specifies a flow of packets of at most `mtu` bytes with the default weight of 1.
     pub fn to(destination: Destination, mtu: u64) -> Self {
         Self { destination, mtu, weight: 1, local: None, remote: None }
     }
 }
 
-/// The kind of congestion that a client saw (the paper's `lossmode`, §2.1.3).
+/// Kind of congestion that a client observed (the paper's `lossmode`, §2.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Loss {
-    /// Bytes are gone for another reason than congestion (corruption, a receiver that dropped them).
+    /// Bytes were lost for another reason than congestion (corruption, drops at the receiver).
     None,
     /// Some packets of a window were lost.
     Transient,
-    /// A timeout: nothing came back.
+    /// A timeout: no acknowledgements came.
     Persistent,
-    /// Packets were marked (RFC 3168).
+    /// Packets were ECN-marked (RFC 3168).
     Ecn,
 }
 
-/// What a client learnt from its receiver (the paper's `cm_update`).
+/// Feedback that a client got from its receiver (the paper's `cm_update`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Update {
     /// Bytes that arrived.
     pub acked: u64,
-    /// Bytes that did not, or with [`Loss::Ecn`] zero.
+    /// Bytes that were lost; zero with [`Loss::Ecn`].
     pub lost: u64,
-    /// What is to be concluded, and when the newest packet it is concluded from was sent: several losses of one
-    /// window are one event, whichever flow reports them. Of a packet that was sent again the last time counts, since
-    /// the loss of a retransmission is a second sign of congestion (RFC 5681 §4.3); of an acknowledgement with ECN-Echo
-    /// that of the newest packet which it acknowledges.
+    /// Congestion signal, with the send time of the newest packet that shows it: several losses of one window are one
+    /// event, whichever flow reports them. For a retransmission its own send time counts, since its loss is a second
+    /// congestion event (RFC 5681 §4.3); for ECN-Echo that of the newest packet acknowledged with it.
     pub loss: Option<(Loss, Instant)>,
-    /// A round-trip time sample.
+    /// RTT sample.
     pub rtt: Option<Duration>,
-    /// Delay variation that no queue explains: the most by which a packet came later than one that was sent after it;
-    /// zero if none did.
+    /// Delay variation that no queue explains: the most by which a packet arrived later than one sent after it; zero if
+    /// packets stayed in order.
     pub overtaken_by: Duration,
-    /// Whether the client is in fast recovery, this acknowledgement included: until that is done the window does not
-    /// grow (RFC 6675 §5). False after a timeout, where slow start repairs (RFC 5681 §3.1).
+    /// Whether the client is in fast recovery, with this acknowledgement: the window does not grow until it ends (RFC
+    /// 6675 §5). False after a timeout, when slow start repairs the losses (RFC 5681 §3.1).
     pub recovering: bool,
-    /// Whether the receiver says that it has trouble keeping up: slow start is over (RFC 4341 §5.2).
+    /// Whether the receiver reports that it cannot keep up, which ends slow start (RFC 4341 §5.2).
     pub slow_receiver: bool,
-    /// Bytes that were told of before and that still count as in flight when a loss is judged: what the receiver holds
-    /// beyond a gap is acknowledged for certain only when the gap is filled (`FlightSize`, RFC 5681 §2).
+    /// Bytes reported before that still count as in flight when a loss is judged: data received beyond a gap is finally
+    /// acknowledged only when the gap is filled (`FlightSize`, RFC 5681 §2).
     pub beyond_gap: u64,
 }
 
-/// What a transport says that reckons its rate itself, from what its receiver tells: DCCP's CCID 3 (RFC 4342).
+/// Rate and window set by a transport that computes them from its receiver's reports: DCCP's CCID 3 (RFC 4342).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steering {
-    /// Bytes leave at this rate, evenly.
+    /// Pacing rate.
     pub rate: Rate,
-    /// So many bytes may be outstanding: what leaves until silence becomes a sign.
+    /// Maximum bytes in flight; beyond it missing feedback stops the flow.
     pub window: u64,
 }

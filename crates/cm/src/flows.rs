@@ -1,4 +1,4 @@
-//! The flows that are open, as the manager keeps them.
+//! Open flows and their state in the manager.
 
 use std::net::SocketAddr;
 
@@ -8,57 +8,57 @@ use crate::flow::{FlowId, FlowSpec};
 use crate::ledger::Ledger;
 use crate::slab::Slab;
 
-/// A flow.
+/// Open flow.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) client: ClientId,
     pub(crate) destination: Destination,
-    /// The name of its macroflow.
+    /// Key of its macroflow.
     pub(crate) macroflow: u64,
     pub(crate) mtu: u64,
     pub(crate) outstanding: u64,
-    /// A timeout was told, and nothing has been acknowledged since.
+    /// Whether a timeout was reported and nothing has been acknowledged since.
     pub(crate) timed_out: bool,
-    /// Requests that wait, and how many of them have a deadline.
+    /// Waiting requests, and how many of them have a deadline.
     pub(crate) waiting: u32,
     pub(crate) dated: u32,
-    /// Grants that it was given and that are gone, used or not: those between it holds. Both may wrap around.
+    /// Grants given so far, and grants used or expired: the flow holds the difference. Both may wrap around.
     pub(crate) given: u32,
     pub(crate) gone: u32,
-    /// Grants of which its client has not been told.
+    /// Grants that its client has not been told of.
     pub(crate) untold: u32,
     pub(crate) grant_queued: bool,
     pub(crate) change_queued: bool,
     pub(crate) thresholds: Option<Thresholds>,
     pub(crate) weight: u32,
-    /// Where it stands among flows that are served by weight.
+    /// Virtual start time in weighted fair queueing.
     pub(crate) pass: u128,
-    /// Bytes of grants that it did not need.
+    /// Unused bytes of grants, credited in weighted fair queueing.
     pub(crate) credit: u64,
     pub(crate) totals: Totals,
-    /// What it can claim by now; only where nobody else vouches for its feedback.
+    /// Plausibility limit of its feedback; only for flows whose feedback is the client's word alone.
     pub(crate) ledger: Option<Box<Ledger>>,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) remote: Option<SocketAddr>,
 }
 
-/// When a flow's client is told of its rate (`cm_thresh`).
+/// Thresholds for callbacks about a flow's rate (`cm_thresh`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thresholds {
     pub(crate) down: f64,
     pub(crate) up: f64,
-    /// The rate that it was told last, for a share of one; nothing if there was none.
+    /// The rate last told, for a weight of one; 0 if there was none.
     pub(crate) told: f64,
 }
 
-/// What was counted since the beginning.
+/// Totals since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Bytes.
+    /// In bytes, as the two below.
     pub(crate) sent: u64,
     pub(crate) acked: u64,
     pub(crate) lost: u64,
-    /// Updates that were refused.
+    /// Refused updates.
     pub(crate) refused: u64,
 }
 
@@ -89,24 +89,24 @@ impl Flow {
         }
     }
 
-    /// How many grants it holds.
+    /// Number of grants held.
     pub(crate) fn grants(&self) -> u32 {
         self.given.wrapping_sub(self.gone)
     }
 
-    /// Whether it still holds its grant number `n`.
+    /// Whether the flow still holds its grant number `n`.
     pub(crate) fn holds(&self, n: u32) -> bool {
         n.wrapping_sub(self.gone) < self.grants()
     }
 
-    /// One of its grants is gone, the oldest.
+    /// Removes the flow's oldest grant.
     pub(crate) fn lose_grant(&mut self) {
         self.gone = self.gone.wrapping_add(1);
         self.untold = self.untold.min(self.grants());
     }
 }
 
-/// All flows, by name.
+/// All open flows, by identifier.
 #[derive(Debug, Default)]
 pub(crate) struct Flows(Slab<Flow>);
 

@@ -1,13 +1,13 @@
-//! How much of what a macroflow sent has arrived of late.
+//! Goodput of a macroflow: the rate at which its data recently arrived.
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// What came so long ago has faded to a third or so.
+/// Time constant of the average: by then old data has decayed to about a third of its weight.
 const FADES_IN: Duration = Duration::from_secs(2);
 
-/// A fading average of the bytes that arrive, over sawtooth and pauses alike: where
-/// [`DeliveryRate`](crate::delivery::DeliveryRate) says what the path can do, this says what was had of it. Time fades
-/// as bytes do, so that who has just begun is not thought to have less.
+/// Decaying average of arrived bytes, over sawtooth and pauses alike: the rate that was achieved, where
+/// [`DeliveryRate`](crate::delivery::DeliveryRate) is what the path can do. Bytes and time decay equally, so that a new
+/// flow's rate is not underestimated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Goodput {
     bytes: f64,
@@ -16,9 +16,9 @@ pub(crate) struct Goodput {
 }
 
 impl Goodput {
-    /// Bytes arrived.
+    /// Counts arrived bytes.
     pub(crate) fn arrived(&mut self, now: Instant, bytes: u64) {
-        // When the first were sent is not known.
+        // The send time of the first bytes is unknown, so that they do not count.
         let counts = self.at.is_some();
         (self.bytes, self.nanos) = self.faded(now);
         self.at = Some(now);
@@ -27,7 +27,7 @@ impl Goodput {
         }
     }
 
-    /// Bytes a second.
+    /// Average rate.
     pub(crate) fn rate(&self, now: Instant) -> Rate {
         let (bytes, nanos) = self.faded(now);
         if nanos > 0.0 { Rate::from_bps((bytes * 8e9 / nanos) as u64) } else { Rate::ZERO }

@@ -1,14 +1,14 @@
-//! A grant, as a macroflow keeps it.
+//! Grants of a macroflow.
 
 use timeous_core::Instant;
 
 use crate::flow::FlowId;
 
-/// A grant.
+/// Grant given to a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     pub(crate) flow: FlowId,
-    /// Which of the flow's.
+    /// Number among the flow's grants.
     pub(crate) number: u32,
     pub(crate) given: Instant,
 }

@@ -1,4 +1,4 @@
-//! Controllers by name, for tools.
+//! Congestion controllers by name, for command-line tools.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use crate::controller::{
     Controller, aimd::Aimd, bbr::Bbr, copa::Copa, cubic::Cubic, newreno::NewReno, scream::Scream, tfrc::Tfrc,
 };
 
-/// The controllers there are, each with its defaults.
+/// Available congestion controllers, each with its defaults.
 ///
 /// ```
 /// use timeous_cm::{Kind, Manager};
@@ -18,28 +18,28 @@ use crate::controller::{
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// [`Copa`], for live streams: it keeps queues short.
+    /// [`Copa`], for live streams: keeps queues short.
     Copa,
-    /// [`Scream`], for live streams: it keeps queues short where little is lost.
+    /// [`Scream`], for live streams: keeps queues short on paths with little loss.
     Scream,
-    /// [`Bbr`], by a model of the path: it holds its own beside flows that fill a short queue.
+    /// [`Bbr`], model-based: holds its share against flows that fill a short queue.
     Bbr,
-    /// [`Aimd`], the papers' own.
+    /// [`Aimd`], the controller of the papers.
     Aimd,
     /// [`NewReno`], the TCP of RFC 5681.
     NewReno,
     /// [`Cubic`], the TCP of RFC 9438.
     Cubic,
-    /// [`Tfrc`], for live streams that should be smooth.
+    /// [`Tfrc`], for live streams that need a smooth rate.
     Tfrc,
 }
 
 impl Kind {
-    /// All of them.
+    /// All controllers.
     pub const ALL: [Self; 7] =
         [Self::Copa, Self::Scream, Self::Bbr, Self::Aimd, Self::NewReno, Self::Cubic, Self::Tfrc];
 
-    /// Its name.
+    /// Name of the controller.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Copa => "copa",
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// What a [`Manager`](crate::Manager) makes its controllers with.
+    /// Constructor to be passed to a [`Manager`](crate::Manager).
     pub fn constructor(self) -> fn(u64) -> Box<dyn Controller> {
         match self {
             Self::Copa => |mtu| Box::new(Copa::new(mtu)),
@@ -80,7 +80,7 @@ impl FromStr for Kind {
     }
 }
 
-/// A name that no controller has.
+/// Error: unknown controller name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no controller {0:?}: take copa, scream, bbr, aimd, newreno, cubic or tfrc")]
 pub struct UnknownController(String);

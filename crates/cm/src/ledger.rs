@@ -1,51 +1,50 @@
-//! What a flow can claim by now: bytes that were sent long enough ago to have been there and back.
+//! Plausibility limit of unverified feedback: bytes that were sent at least a round trip ago.
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Times that are remembered of a round trip.
+/// Send times kept for about a round trip.
 const MARKS: usize = 16;
-/// How many of them there are in the least time that news takes.
+/// Send times per minimum feedback delay.
 const MARKS_EACH_DELAY: u64 = 4;
-/// So long may a host take to pass on that a packet has left.
+/// Maximum time until a host reports that a packet has left.
 const HOST_DELAY: Duration = Duration::from_millis(2);
-/// No news of a packet comes sooner, whatever the path: between two processes of one host it takes longer.
+/// Minimum RTT of any path: even between two processes of one host it is longer.
 pub(crate) const LEAST_ROUND_TRIP: Duration = Duration::from_micros(10);
-/// Nothing is carried faster: the fastest Ethernet there is (IEEE 802.3df). Memory is no faster for packets.
+/// Maximum rate of any network: the fastest Ethernet (IEEE 802.3df). Memory is no faster for packets.
 const FASTEST: Rate = Rate::from_bps(800_000_000_000);
-/// No packet lives longer: the maximum segment lifetime of RFC 9293 §3.4.2.
+/// Maximum RTT: the maximum segment lifetime of RFC 9293 §3.4.2.
 pub(crate) const MAX_ROUND_TRIP: Duration = Duration::from_secs(120);
 
-/// What a client whose word alone tells what became of its packets has sent, and when.
+/// Bytes sent over time by a client whose feedback cannot be verified.
 ///
-/// It cannot know more of a packet than that it is gone before the packet was there and back. What it says of round
-/// trips binds it: its acknowledgements may come no faster than half of the shortest that it told. Where nothing is
-/// known of the path two things still hold: no news comes at once, and no network is faster than any. So whatever is
-/// said, in a time t no more is believed than the fastest network carries in t.
+/// A client knows no more about a packet than that it left, until a round trip later. Its own RTT samples bind it:
+/// acknowledgements may come no earlier than half of the shortest one. On an unknown path the minimum RTT and the
+/// fastest network still limit it: within a time t no more is believed than that network carries in t.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// What had been sent before some instant, oldest first; a ring that ends before `next`.
+    /// Total bytes sent before an instant, as a ring buffer whose newest entry is before `next`.
     marks: [(Instant, u64); MARKS],
     next: usize,
     len: usize,
     began: Option<Instant>,
     sent: u64,
     told: u64,
-    /// The shortest round trip that is known; while nobody tells one, how long the first bytes took.
+    /// Minimum RTT known; without any sample, the time until the first bytes were acknowledged.
     known: Option<Duration>,
 }
 
-/// The shortest round trip that is believed, where the host has seen one of `seen`: a user may go another way.
+/// Minimum RTT sample that is believed where the host has measured `seen`: the user's packets may take another route.
 pub(crate) fn least_sample(seen: Duration) -> Duration {
     (seen / 2).saturating_sub(HOST_DELAY)
 }
 
-/// The least time between a packet and the news of it, if a round trip takes `least`.
+/// Minimum delay of feedback for a packet, if the minimum RTT is `least`.
 fn least_delay(least: Duration) -> Duration {
     (least / 2).saturating_sub(HOST_DELAY.min(least / 4)).max(LEAST_ROUND_TRIP)
 }
 
 impl Ledger {
-    /// For a path whose shortest round trip is `least`, if it is known.
+    /// Creates a ledger for a path with this minimum RTT, if known.
     pub(crate) fn of_path(least: Option<Duration>) -> Self {
         Self { known: least, ..Self::default() }
     }
@@ -54,7 +53,7 @@ impl Ledger {
         least.or(self.known).map_or(LEAST_ROUND_TRIP, least_delay)
     }
 
-    /// Bytes left.
+    /// Counts sent bytes.
     pub(crate) fn sent(&mut self, now: Instant, bytes: u64) {
         self.began.get_or_insert(now);
         let spacing = self.delay(None) / MARKS_EACH_DELAY;
@@ -74,17 +73,17 @@ impl Ledger {
         (0..self.len).map(|n| self.marks[(self.next + MARKS - self.len + n) % MARKS])
     }
 
-    /// Of how many more bytes news can have come by `now`, on a path whose shortest round trip is `least`.
+    /// Bytes, not yet reported, whose feedback may have come by `now`, on a path with a minimum RTT of `least`.
     pub(crate) fn possible(&self, now: Instant, least: Option<Duration>) -> u64 {
         let Some(latest) = now.as_nanos().checked_sub(self.delay(least).as_nanos()) else { return 0 };
         let latest = Instant::from_nanos(latest);
-        // What left between two marks counts as if it had left at the first.
+        // Bytes sent between two entries count as sent at the earlier one.
         let sent = self.marks().find(|&(at, _)| at > latest).map_or(self.sent, |(_, before)| before);
         let carried = FASTEST.bytes_in(now.saturating_since(self.began.unwrap_or(now)));
         sent.min(carried).saturating_sub(self.told)
     }
 
-    /// News of `bytes` was believed, on a path whose shortest round trip is `least`.
+    /// Counts reported bytes, on a path with a minimum RTT of `least`.
     pub(crate) fn told(&mut self, now: Instant, bytes: u64, least: Option<Duration>) {
         self.told += bytes;
         let took = || self.began.filter(|_| bytes > 0).map(|began| now.saturating_since(began));

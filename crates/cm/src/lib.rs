@@ -1,7 +1,7 @@
-//! The Congestion Manager: one host, one view of each path, for every flow (Andersen et al.; RFC 3124).
+//! Congestion Manager: one host, one view of each path, for every flow (Andersen et al.; RFC 3124).
 //!
-//! Flows to one destination form a [macroflow] and share its congestion state. A [`Manager`] says *when*
-//! a flow may send; *what* it sends is the flow's own late choice. Sans-IO: time comes in as an argument.
+//! Flows to one destination form a [macroflow] and share its congestion state. A [`Manager`] decides *when* a flow may
+//! send; *what* it sends is the flow's own late choice. Sans-IO: the time is passed as an argument.
 
 #![forbid(unsafe_code)]
 

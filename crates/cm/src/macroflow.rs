@@ -1,4 +1,4 @@
-//! A macroflow: flows to one destination, their shared window, pace and round-trip time (Andersen et al. §2).
+//! Macroflow: flows to one destination with a shared window, pacing rate and RTT (Andersen et al. §2).
 
 mod feedback;
 mod grants;
@@ -29,97 +29,97 @@ use crate::scheduler::{Requests, Scheduling};
 use hold::Hold;
 use signs::Signs;
 
-/// The congestion that a macroflow has answered since it began.
+/// Congestion events that a macroflow has responded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Answered {
-    /// Losses without a timeout, those of a window counted once.
+    /// Losses without a timeout, counted once per window.
     pub losses: u64,
-    /// Marks, those of a window counted once.
+    /// ECN marks, counted once per window.
     pub marks: u64,
-    /// Timeouts, those that told the same loss again not counted.
+    /// Timeouts, repeated ones for the same loss not counted.
     pub timeouts: u64,
 }
 
-/// What makes a controller, given the packet size.
+/// Constructor of a controller for a given packet size.
 pub(crate) type MakeController = fn(u64) -> Box<dyn Controller>;
 
 #[derive(Debug)]
 pub(crate) struct Macroflow {
     pub(crate) destination: Destination,
-    /// It is not the one that new flows to its destination join.
+    /// Split off: new flows to its destination do not join it.
     pub(crate) apart: bool,
     pub(crate) controller: Box<dyn Controller>,
     pub(crate) make: MakeController,
     pub(crate) rtt: RttEstimator,
     delivery: DeliveryRate,
     carried: Carried,
-    /// The largest packet of any of its flows.
+    /// Maximum packet size of its flows.
     mtu: u64,
-    /// Flows that are open, and the sum of their weights.
+    /// Number of open flows, and sum of their weights.
     pub(crate) flows: u32,
     weights: u64,
     pub(crate) requests: Requests,
-    /// Somebody chose the order in which requests are served.
+    /// Whether the scheduling was chosen explicitly.
     pub(crate) order_chosen: bool,
-    /// Grants, oldest first. Some are gone: the flow knows.
+    /// Grants, oldest first, including some that were used since, as the flows know.
     grants: VecDeque<Grant>,
     /// Grants given and not yet used.
     granted: u32,
-    /// As many packets may leave beyond the window, until something is heard.
+    /// Probe packets that may be sent beyond the window until the next feedback.
     probes: u32,
     outstanding: u64,
-    /// Of what is outstanding: bytes of flows that are gone, and until when they count.
+    /// Bytes in flight of closed flows, and until when they count as outstanding.
     abandoned: VecDeque<(Instant, u64)>,
-    /// The pace: the next packet leaves not before this.
+    /// Earliest time of the next packet by the pacing rate.
     next_release: Instant,
     last_sent: Option<Instant>,
     last_feedback: Instant,
-    /// Losses of what was sent before this belong to a congestion event that has been answered.
+    /// Losses of packets sent before this time belong to a congestion event already responded to.
     reduced_at: Option<Instant>,
-    /// The last timeout that was answered.
+    /// Last response to a timeout.
     timed_out_at: Option<Instant>,
-    /// What `reduced_at` was before it, if it can still be taken back.
+    /// `reduced_at` before the last timeout, if that can still be undone.
     undoable: Option<Option<Instant>>,
-    /// The last time that the window, not the application, was the limit.
+    /// Last time when the window, not the application, was the limit.
     limited_at: Option<Instant>,
-    /// A packet was last charged to the pace then.
+    /// Last time when the pace was charged for a packet.
     charged_at: Option<Instant>,
-    /// Since the last packet there was a time in which nothing was to be sent.
+    /// Whether the macroflow was application-limited since the last packet.
     starved: bool,
     loss_share: f64,
     pub(crate) answers: Answered,
     pub(crate) totals: Totals,
-    /// It had no flow since it last sent.
+    /// Whether it has been without flows since it last sent.
     pub(crate) reopened: bool,
-    /// A remembered window is being tried.
+    /// A remembered window on trial.
     resumption: Option<Resumption>,
-    /// The first window after a pause leaves at a pace.
+    /// Whether the first window after a pause is paced.
     spreading: bool,
-    /// Bytes that may leave without one.
+    /// Bytes that may leave unpaced after a pause.
     burst: u64,
-    /// The window that holds instead of the controller's, as long as others than its flows have a share in it.
+    /// Window set from outside while connections outside of this manager share the path; overrides the controller's.
     companions: Option<u64>,
-    /// What others can see of it, and what it is held to because of what is seen of them.
+    /// Congestion history, for comparisons between users, and the rate limit that follows from them.
     signs: Signs,
     goodput: Goodput,
     compared_at: Option<Instant>,
     held: Option<Hold>,
-    /// When what was learnt is next told.
+    /// Next time when the path's state is reported for storage.
     pub(crate) learnt_at: Instant,
-    /// Flows whose clients want to hear of their rates, and within what rates none does.
+    /// Flows with rate thresholds, and the rate band within which none is crossed.
     watchers: Vec<FlowId>,
     calm: Calm,
     reckoned: Reckoned,
 }
 
-/// What follows from round trips and the controller: reckoned when they change, since every packet asks for it.
+/// Values cached from RTT and controller, as every packet needs them; updated when those change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reckoned {
-    /// How many bytes may be outstanding.
+    /// Congestion window, in bytes.
     window: u64,
-    /// The rate at which the macroflow may send.
+    /// Sending rate of the macroflow.
     rate: Rate,
-    /// The pace, and the gap after a packet of the largest size; none before there is a round-trip time.
+    /// Pacing rate and the gap after a full-size packet; `None` before the first RTT sample.
     pace: Option<(Rate, Duration)>,
 }
 
@@ -173,7 +173,7 @@ impl Macroflow {
         macroflow
     }
 
-    /// To be called when round trips or the controller have changed.
+    /// Updates the cached values; to be called after changes of RTT or controller.
     pub(crate) fn reckon(&mut self) {
         let tried = self.resumption.as_ref().map_or(0, Resumption::window);
         let window = self.companions.unwrap_or_else(|| self.controller.window().max(tried));
@@ -195,7 +195,7 @@ impl Macroflow {
             (self.controller.rate(srtt), self.controller.pace(srtt))
         };
         if self.resumption.is_some() {
-            // The controller's own pace is that of its small window.
+            // The controller paces by its own, smaller window.
             (rate, pace) = (rate.max(of_window), pace.max(of_window));
         }
         if self.spreading {
@@ -207,7 +207,7 @@ impl Macroflow {
         self.reckoned.pace = Some((pace, pace.time_for(self.mtu)));
     }
 
-    /// A flow of packets of at most `mtu` bytes belongs to it from now on.
+    /// Adds a flow of packets of at most `mtu` bytes.
     pub(crate) fn take_in(&mut self, mtu: u64, weight: u32) {
         self.flows += 1;
         self.weights += u64::from(weight);
@@ -215,17 +215,17 @@ impl Macroflow {
         self.reckon();
     }
 
-    /// A flow's weight becomes another.
+    /// Changes a flow's weight.
     pub(crate) fn reweigh(&mut self, old: u32, new: u32) {
         self.weights = self.weights - u64::from(old) + u64::from(new);
     }
 
-    /// The largest packet of any of its flows.
+    /// Maximum packet size of its flows.
     pub(crate) fn mtu(&self) -> u64 {
         self.mtu
     }
 
-    /// What is under way.
+    /// Bytes in flight.
     pub(crate) fn outstanding(&self) -> u64 {
         self.outstanding
     }
@@ -235,25 +235,25 @@ impl Macroflow {
         self.granted
     }
 
-    /// Whether the window held its flows back during the last round trip.
+    /// Whether the window limited its flows during the last round trip.
     pub(crate) fn was_limited_at(&self, now: Instant) -> bool {
         let round = self.rtt.smoothed().unwrap_or(RttEstimator::INITIAL_TIMEOUT);
         self.limited_at.is_some_and(|at| now.saturating_since(at) <= round)
     }
 
-    /// Another window than the controller's holds, or its own again.
+    /// Overrides the controller's window, or ends that.
     pub(crate) fn share_with(&mut self, window: Option<u64>) {
         self.companions = window;
         self.reckon();
     }
 
-    /// The transport of its one flow says how fast it sends.
+    /// Lets the transport of its only flow set rate and window.
     pub(crate) fn steer(&mut self, steering: Steering) {
         self.controller = Box::new(Steered(steering));
         self.reckon();
     }
 
-    /// Another controller takes over what this one knew: nothing of the path, as long as nothing was sent.
+    /// Replaces the controller. Its window is adopted if anything was sent; before that it says nothing about the path.
     pub(crate) fn change_controller(&mut self, make: MakeController) {
         let threshold = self.controller.threshold();
         let known = (self.totals.sent > 0).then(|| self.controller.window());
@@ -263,7 +263,7 @@ impl Macroflow {
         self.reckon();
     }
 
-    /// What all of its flows share.
+    /// Path state shared by all of its flows.
     pub(crate) fn state(&self) -> PathState {
         PathState {
             rate: self.reckoned.rate,
@@ -274,13 +274,13 @@ impl Macroflow {
             window: self.reckoned.window,
             outstanding: self.outstanding,
             loss_ppm: (self.loss_share * 1e6) as u32,
-            // A receiver that reports rates leaves open which packets came: what was lost stays outstanding meanwhile.
+            // A receiver that reports rates does not say which packets arrived: lost ones stay outstanding meanwhile.
             delivered: self.delivery.latest().filter(|_| self.controller.told().is_none()),
             contended: self.controller.is_among_others() || self.controller.grows_by_use_alone(),
         }
     }
 
-    /// The same for one flow, whose rate is its share.
+    /// Path state for one flow, whose rate is its share.
     pub(crate) fn state_of(&self, flow: &Flow) -> PathState {
         let rate = self.reckoned.rate.as_bps();
         let rate = if self.requests.kind() == Scheduling::Weighted {

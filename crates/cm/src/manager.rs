@@ -1,4 +1,4 @@
-//! The manager: flows are opened, ask to send, are granted it, tell what they sent and what became of it.
+//! The Congestion Manager: flows request to send, get grants, and report what they sent and what arrived.
 
 mod bulk;
 mod comparing;
@@ -28,10 +28,10 @@ use crate::slab::Slab;
 use crate::timetable::Timetable;
 use crate::trace::Happening;
 
-/// The largest packet there is.
+/// Maximum packet size.
 const MAX_MTU: u64 = 65_535;
 
-/// The Congestion Manager of a host.
+/// Congestion Manager of a host.
 ///
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
@@ -53,9 +53,9 @@ const MAX_MTU: u64 = 65_535;
 pub struct Manager {
     flows: Flows,
     macroflows: Slab<Macroflow>,
-    /// Those that new flows join.
+    /// Macroflows that new flows join.
     by_destination: BTreeMap<Destination, u64>,
-    /// When each macroflow wants time to pass, by its place.
+    /// Next timeout of each macroflow, by its index.
     timetable: Timetable,
     outbox: Outbox,
     memory: Memory,
@@ -69,7 +69,7 @@ impl Default for Manager {
 }
 
 impl Manager {
-    /// A manager whose macroflows get their controllers from `new_controller`, which is given the packet size.
+    /// Creates a manager whose macroflows get their controllers from `new_controller`, called with the packet size.
     pub fn new(new_controller: fn(u64) -> Box<dyn Controller>) -> Self {
         Self {
             flows: Flows::default(),
@@ -82,17 +82,17 @@ impl Manager {
         }
     }
 
-    /// A client comes. It opens flows with [`open_for`](Self::open_for) and hears of them by
+    /// Adds a client. It opens flows with [`open_for`](Self::open_for) and gets events by
     /// [`poll_client`](Self::poll_client).
     pub fn join(&mut self) -> ClientId {
         self.outbox.clients.join()
     }
 
-    /// A client is gone, maybe dead: its flows are closed, and what they held goes to others.
+    /// Removes a client, which may have died, and closes its flows.
     pub fn leave(&mut self, now: Instant, client: ClientId) {
         let flows: Vec<_> = self.flows_of(client).collect();
         for flow in flows {
-            // It is open: that was just looked up.
+            // Cannot fail: the flow was just found open.
             let _ = self.close(now, flow);
         }
         self.outbox.clients.leave(client);
@@ -106,7 +106,7 @@ impl Manager {
     /// Opens a flow of a client (`cm_open`).
     ///
     /// # Errors
-    /// The client has not joined; packets of no size, or larger than any; a weight of zero or above 65 536.
+    /// The client has not joined; a packet size of 0 or above 65 535 bytes; a weight of 0 or above 65 536.
     pub fn open_for(&mut self, now: Instant, client: ClientId, spec: FlowSpec) -> Result<FlowId, CmError> {
         if !self.outbox.clients.is_there(client) {
             return Err(CmError::UnknownClient(client));
@@ -127,7 +127,7 @@ impl Manager {
             if spec.weight != 1 {
                 mind_weights(name, macroflow, &mut self.flows);
             }
-            // Its share was the others'.
+            // The new flow reduces the others' shares.
             macroflow.tell_changes(&mut self.flows, &mut self.outbox);
         }
         let (destination, at) = (spec.destination, now.unwrap_or_default());
@@ -135,7 +135,7 @@ impl Manager {
         id
     }
 
-    /// The macroflow that a new flow joins.
+    /// Returns the macroflow that a new flow joins.
     fn macroflow_for(&mut self, destination: Destination, mtu: u64) -> u64 {
         if let Some(&name) = self.by_destination.get(&destination) {
             self.memory.revive(destination.user, name);
@@ -161,9 +161,9 @@ impl Manager {
         name
     }
 
-    /// Closes a flow (`cm_close`). What it held goes to the others. Of a flow whose client alone knows what becomes of
-    /// its packets, those under way count for one more retransmission timeout: else to close and to open again would be
-    /// an acknowledgement.
+    /// Closes a flow (`cm_close`) and frees its grants. If only its client knows the fate of its packets, the bytes in
+    /// flight count for one more retransmission timeout: otherwise closing and reopening would act like an
+    /// acknowledgement.
     pub fn close(&mut self, now: Instant, id: FlowId) -> Result<(), CmError> {
         let mut flow = self.flows.remove(id).ok_or(CmError::UnknownFlow(id))?;
         let name = flow.macroflow;
@@ -177,7 +177,7 @@ impl Manager {
         Ok(())
     }
 
-    /// A flow has left a macroflow.
+    /// Updates a macroflow that a flow has left, and removes or keeps it if it is empty.
     fn after_departure(&mut self, now: Instant, name: u64) {
         let Some(macroflow) = self.macroflows.get_mut(name) else { return };
         if macroflow.flows > 0 {
@@ -206,57 +206,57 @@ impl Manager {
         }
     }
 
-    /// The largest packet of a flow (`cm_mtu`).
+    /// Maximum packet size of a flow (`cm_mtu`).
     pub fn mtu(&self, id: FlowId) -> Result<u64, CmError> {
         self.flow(id).map(|flow| flow.mtu)
     }
 
-    /// Who opened a flow.
+    /// Client that opened a flow.
     pub fn client_of(&self, id: FlowId) -> Result<ClientId, CmError> {
         self.flow(id).map(|flow| flow.client)
     }
 
-    /// The flows of a client, by place: a look at all flows.
+    /// Flows of a client, by index; scans all flows.
     pub fn flows_of(&self, client: ClientId) -> impl Iterator<Item = FlowId> {
         self.flows.iter().filter(move |(_, flow)| flow.client == client).map(|(id, _)| id)
     }
 
-    /// Where a flow's packets go.
+    /// Destination of a flow.
     pub fn destination_of(&self, id: FlowId) -> Result<Destination, CmError> {
         self.flow(id).map(|flow| flow.destination)
     }
 
-    /// The macroflow that a flow is of.
+    /// Macroflow of a flow.
     pub fn macroflow_of(&self, id: FlowId) -> Result<MacroflowId, CmError> {
         self.flow(id).map(|flow| MacroflowId::from_u64(flow.macroflow))
     }
 
-    /// What is known of a flow's path (`cm_query`).
+    /// Path state of a flow (`cm_query`).
     pub fn query(&self, id: FlowId) -> Result<PathState, CmError> {
         self.both(id).map(|(flow, macroflow)| macroflow.state_of(flow))
     }
 
-    /// The retransmission timeout of a flow's path (RFC 6298), before any backoff.
+    /// Retransmission timeout of a flow's path (RFC 6298), before any backoff.
     pub fn timeout(&self, id: FlowId) -> Result<Duration, CmError> {
         self.both(id).map(|(_, macroflow)| macroflow.rtt.timeout())
     }
 
-    /// The congestion that a flow's macroflow has answered so far.
+    /// Congestion events that a flow's macroflow has responded to.
     pub fn answered(&self, id: FlowId) -> Result<Answered, CmError> {
         self.both(id).map(|(_, macroflow)| macroflow.answers)
     }
 
-    /// The name of the controller of a flow's macroflow.
+    /// Name of the controller of a flow's macroflow.
     pub fn controller_name(&self, id: FlowId) -> Result<&'static str, CmError> {
         self.both(id).map(|(_, macroflow)| macroflow.controller.name())
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// Next time when [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timetable.first()
     }
 
-    /// Gives the grants that the pace held back, and takes back what nobody used.
+    /// Gives grants that were waiting for the pace, and expires unused ones.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(place) = self.timetable.next_due(now) {
             let Some((_, macroflow)) = self.macroflows.at_mut(place) else {
@@ -269,7 +269,7 @@ impl Manager {
         }
     }
 
-    /// Gives what a macroflow can give, and notes when time can make it give more.
+    /// Gives the grants of a macroflow that are possible now, and sets its next timeout.
     fn settle(&mut self, now: Instant, name: u64) {
         if let Some(macroflow) = self.macroflows.get_mut(name) {
             macroflow.tidy_grants(&self.flows);
@@ -287,7 +287,7 @@ impl Manager {
         self.macroflows.get(flow.macroflow).map(|macroflow| (flow, macroflow)).ok_or(CmError::UnknownFlow(id))
     }
 
-    /// A flow, its macroflow, and what they tell others.
+    /// Returns a flow, its macroflow, and the outbox.
     fn parts(&mut self, id: FlowId) -> Result<(&mut Flow, &mut Macroflow, &mut Outbox), CmError> {
         let flow = self.flows.get_mut(id).ok_or(CmError::UnknownFlow(id))?;
         let macroflow = self.macroflows.get_mut(flow.macroflow).ok_or(CmError::UnknownFlow(id))?;
@@ -299,7 +299,7 @@ fn check_weight(weight: u32) -> Result<(), CmError> {
     if (1..=MAX_WEIGHT).contains(&weight) { Ok(()) } else { Err(CmError::BadWeight(weight)) }
 }
 
-/// Who sets a weight wants it to count, unless somebody chose another order.
+/// Switches to weighted scheduling when a weight is set, unless another scheduling was chosen.
 fn mind_weights(name: u64, macroflow: &mut Macroflow, flows: &mut Flows) {
     if !macroflow.order_chosen && macroflow.requests.kind() == Scheduling::RoundRobin {
         macroflow.requests.become_kind(Scheduling::Weighted, flows, name);

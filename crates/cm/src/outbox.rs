@@ -1,4 +1,4 @@
-//! What goes out of the manager besides its answers: events of clients, and the trace.
+//! Outgoing events of the manager: those of clients, and the trace.
 
 use timeous_core::Instant;
 
@@ -14,7 +14,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Notes what happened, if anybody wants to know.
+    /// Adds a trace entry, if the trace is enabled.
     pub(crate) fn note(&mut self, at: Instant, macroflow: u64, flow: Option<FlowId>, what: impl FnOnce() -> Happening) {
         if let Some(trace) = &mut self.trace {
             trace.push(Traced { at, macroflow: MacroflowId::from_u64(macroflow), flow, what: what() });

@@ -1,37 +1,37 @@
-//! What is remembered of a path, and a remembered window on trial.
+//! Stored path state, and the trial of a remembered window (careful resumption).
 
 use timeous_core::{Duration, Instant, Rate};
 
 use crate::rtt::RttEstimator;
 
-/// What was learnt of a path: plain data, to be kept longer than the process lives (RFC 9040).
+/// Path state learnt by the manager: plain data, to be stored beyond the life of the process (RFC 9040).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learnt {
-    /// The window, in bytes.
+    /// Congestion window, in bytes.
     pub window: u64,
-    /// The slow start threshold in bytes, if congestion was ever seen.
+    /// Slow-start threshold in bytes, if there was congestion.
     pub ssthresh: Option<u64>,
-    /// The smoothed round-trip time.
+    /// Smoothed RTT.
     pub srtt: Duration,
-    /// Its mean deviation.
+    /// Mean deviation of the RTT.
     pub rttvar: Duration,
-    /// The smallest round-trip time.
+    /// Minimum RTT.
     pub min_rtt: Duration,
-    /// The rate that the path carried.
+    /// Rate that the path carried.
     pub rate: Rate,
-    /// Share of the packets that were lost of late, in parts per million.
+    /// Recent loss rate in parts per million.
     pub loss_ppm: u32,
 }
 
-/// A remembered window on trial, until as much is heard of as left before the first news.
+/// Trial of a remembered window, until feedback covers the bytes sent before the first feedback.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resumption {
     pub(crate) window: u64,
-    /// What the round trip was.
+    /// Remembered smoothed RTT, and the minimum below.
     pub(crate) srtt: Duration,
     pub(crate) least: Duration,
     pub(crate) began: Option<Instant>,
-    /// Bytes that left before the first news, and how many of them were heard of.
+    /// Bytes sent before the first feedback, and how many of them were reported.
     pub(crate) flight: u64,
     pub(crate) heard: u64,
 }
@@ -53,7 +53,7 @@ impl Resumption {
         }
     }
 
-    /// Whether a round trip is so different that the path is another.
+    /// Whether an RTT sample differs so much from the remembered RTT that it means another path.
     pub(crate) fn is_elsewhere(&self, rtt: Duration) -> bool {
         rtt * 2 < self.least || rtt > self.srtt * 10
     }

@@ -1,8 +1,8 @@
-//! The round-trip time of a path: smoothed, its deviation, its minimum (RFC 6298 §2).
+//! RTT estimator: smoothed RTT, deviation and minimum (RFC 6298 §2).
 
 use timeous_core::Duration;
 
-/// Estimates the round-trip time and the retransmission timeout from samples.
+/// Estimator of RTT and retransmission timeout.
 ///
 /// ```
 /// use timeous_cm::RttEstimator;
@@ -16,11 +16,11 @@ use timeous_core::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RttEstimator {
     state: Option<State>,
-    /// The state is another connection's, and so old that the first sample replaces it.
+    /// The state is from an earlier connection, so that the first sample replaces it.
     remembered: bool,
 }
 
-/// What is remembered of a path's round trips.
+/// Remembered RTT state of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) smoothed: Duration,
@@ -37,20 +37,20 @@ struct State {
 }
 
 impl RttEstimator {
-    /// The initial timeout (RFC 6298 §2.1).
+    /// Initial retransmission timeout (RFC 6298 §2.1).
     pub const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
-    /// The least that the timeout is longer than the smoothed round trip. RFC 6298 §2.4 wants a second in all and lets
-    /// implementations go lower; this is what Linux does, since a second is longer than most deadlines. On a path whose
-    /// round trips hardly vary it leaves room for an acknowledgement that the peer delays.
+    /// Minimum by which the timeout exceeds the smoothed RTT. RFC 6298 §2.4 wants a timeout of a second and allows
+    /// less; this is Linux's value, since a second is longer than most deadlines. On a path of constant RTT it leaves
+    /// room for a delayed acknowledgement.
     pub const MIN_MARGIN: Duration = Duration::from_millis(200);
 
-    /// Reckons with what is known from before, until there is a sample.
+    /// Creates an estimator with remembered values, which the first sample replaces.
     pub(crate) fn remembering(known: Known) -> Self {
         let Known { smoothed, deviation, min } = known;
         Self { state: Some(State { smoothed, deviation, min, latest: smoothed }), remembered: true }
     }
 
-    /// Takes in a sample.
+    /// Processes an RTT sample.
     pub fn sample(&mut self, rtt: Duration) {
         let known = self.state.filter(|_| !std::mem::take(&mut self.remembered));
         self.state = Some(match known {
@@ -64,27 +64,27 @@ impl RttEstimator {
         });
     }
 
-    /// The smoothed round-trip time.
+    /// Smoothed RTT.
     pub fn smoothed(&self) -> Option<Duration> {
         self.state.map(|s| s.smoothed)
     }
 
-    /// The mean deviation.
+    /// Mean deviation of the RTT.
     pub fn deviation(&self) -> Duration {
         self.state.map_or(Duration::ZERO, |s| s.deviation)
     }
 
-    /// The smallest sample.
+    /// Minimum RTT.
     pub fn min(&self) -> Option<Duration> {
         self.state.map(|s| s.min)
     }
 
-    /// The latest sample.
+    /// Latest RTT sample.
     pub fn latest(&self) -> Option<Duration> {
         self.state.map(|s| s.latest)
     }
 
-    /// The retransmission timeout before any backoff.
+    /// Retransmission timeout before any backoff.
     pub fn timeout(&self) -> Duration {
         self.state.map_or(Self::INITIAL_TIMEOUT, |s| s.smoothed + (s.deviation * 4).max(Self::MIN_MARGIN))
     }

@@ -1,4 +1,4 @@
-//! Which flow of a macroflow gets the next grant.
+//! Scheduling of grants among the flows of a macroflow.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,39 +8,39 @@ use timeous_core::Instant;
 use crate::flow::FlowId;
 use crate::flows::{Flow, Flows};
 
-/// How the flows of a macroflow take turns.
+/// Scheduling discipline of a macroflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Scheduling {
-    /// Each a packet, then each its second: unweighted round robin, as in the paper (§2).
+    /// Unweighted round robin of packets, as in the paper (§2).
     #[default]
     RoundRobin,
-    /// Bytes in proportion to the flows' weights, by start-time fair queueing (Goyal et al., SIGCOMM 1996).
+    /// Bytes in proportion to the flows' weights: start-time fair queueing (Goyal et al., SIGCOMM 1996).
     Weighted,
-    /// The request with the earliest deadline first; those without one take turns when none has one.
+    /// Earliest deadline first; requests without a deadline are served round robin when none has one.
     Deadline,
 }
 
-/// How far a byte moves a flow of the greatest weight.
+/// Virtual time per byte for a flow of weight 1, so that a flow of the maximum weight advances by 1 per byte.
 const SCALE: u128 = 1 << 16;
-/// The greatest weight.
+/// Maximum weight.
 pub(crate) const MAX_WEIGHT: u32 = 1 << 16;
-/// Grants' worth of unused bytes that a flow may save up.
+/// Maximum credit for unused bytes of grants, in packets.
 const MAX_CREDIT: u64 = 8;
 
-/// Requests that wait for a grant. How many of each flow is kept with the flow.
+/// Queue of requests. Each flow keeps the number of its own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     kind: Scheduling,
-    /// Flows that take turns.
+    /// Flows in round-robin order.
     turn: VecDeque<FlowId>,
-    /// Flows by where they stand, then by who came first.
+    /// Flows by virtual start time, then by order of arrival.
     standing: BinaryHeap<Reverse<(u128, u64, FlowId)>>,
-    /// Requests by deadline, then by which came first.
+    /// Requests by deadline, then by order of arrival.
     dated: BinaryHeap<Reverse<(Instant, u64, FlowId)>>,
-    /// Where the flow stood that was served last.
+    /// Virtual time: the start time of the flow served last.
     virtual_time: u128,
     arrivals: u64,
-    /// Requests of all flows.
+    /// Waiting requests of all flows.
     waiting: u64,
 }
 
@@ -49,17 +49,17 @@ impl Requests {
         self.kind
     }
 
-    /// Whether no request waits.
+    /// Whether no request is waiting.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// How many wait.
+    /// Number of waiting requests.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// `flow` asks for `count` more grants.
+    /// Adds `count` requests of `flow`.
     pub(crate) fn request(&mut self, id: FlowId, flow: &mut Flow, count: u32) {
         if count > 0 && flow.waiting == flow.dated {
             self.enqueue(id, flow);
@@ -68,7 +68,7 @@ impl Requests {
         self.waiting += u64::from(count);
     }
 
-    /// `flow` asks for a grant by `deadline`.
+    /// Adds a request of `flow` with a deadline.
     pub(crate) fn request_by(&mut self, id: FlowId, flow: &mut Flow, deadline: Instant) {
         if self.kind != Scheduling::Deadline {
             return self.request(id, flow, 1);
@@ -82,7 +82,7 @@ impl Requests {
 
     fn enqueue(&mut self, id: FlowId, flow: &mut Flow) {
         if self.kind == Scheduling::Weighted {
-            // Who was away has saved nothing up.
+            // An idle flow gains no claim to service.
             flow.pass = flow.pass.max(self.virtual_time);
             self.arrivals += 1;
             self.standing.push(Reverse((flow.pass, self.arrivals, id)));
@@ -91,7 +91,7 @@ impl Requests {
         }
     }
 
-    /// The flow whose turn it is; its request is served.
+    /// Removes and returns the next flow to be served.
     pub(crate) fn next(&mut self, flows: &mut Flows) -> Option<FlowId> {
         if let Some(Reverse((_, _, id))) = self.dated.pop() {
             let flow = flows.get_mut(id)?;
@@ -121,14 +121,14 @@ impl Requests {
         Some(id)
     }
 
-    /// A grant of `flow` was used for less than a whole packet.
+    /// Credits the unused bytes of a grant of `flow`.
     pub(crate) fn refund(&self, flow: &mut Flow, unused: u64) {
         if self.kind == Scheduling::Weighted {
             flow.credit = (flow.credit + unused).min(MAX_CREDIT * flow.mtu);
         }
     }
 
-    /// A flow goes, and what it asked for with it.
+    /// Removes a flow and its requests.
     pub(crate) fn forget(&mut self, id: FlowId, flow: &mut Flow) {
         if flow.waiting == 0 {
             return;
@@ -140,7 +140,7 @@ impl Requests {
         (flow.waiting, flow.dated) = (0, 0);
     }
 
-    /// Serves by another order from now on. Deadlines that were told are kept only among deadlines.
+    /// Changes the scheduling. Deadlines of waiting requests are dropped.
     pub(crate) fn become_kind(&mut self, kind: Scheduling, flows: &mut Flows, macroflow: u64) {
         if kind == self.kind {
             return;

@@ -1,16 +1,16 @@
-//! Signs of congestion.
+//! Congestion signals.
 
 use timeous_core::Instant;
 
 use crate::flow::Loss;
 
-/// A sign of congestion that a flow saw.
+/// Congestion signal reported by a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sign {
     pub(crate) loss: Loss,
     pub(crate) sent_at: Instant,
-    /// A timeout of the same flow, with nothing acknowledged since its last.
+    /// A repeated timeout of the same flow, with nothing acknowledged since the last one.
     pub(crate) again: bool,
-    /// So many bytes were told as lost with it.
+    /// Bytes reported lost in the same update.
     pub(crate) lost: u64,
 }

@@ -1,6 +1,6 @@
-//! A table of things with names that are not used again: every packet looks up its flow and its macroflow.
+//! Table with keys that are not reused, for the lookup of flows and macroflows per packet.
 
-/// Names carry the place in their lower half and a serial number in their upper, so that they grow with time.
+/// Keys hold the index in their lower half and a serial number in the upper one, so that they increase with time.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     entries: Vec<Entry<T>>,
@@ -21,12 +21,12 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// The place of a name.
+    /// Index of a key.
     pub(crate) const fn place(key: u64) -> usize {
         (key & 0xffff_ffff) as usize
     }
 
-    /// Takes in `value`; its name.
+    /// Adds a value; returns its key.
     pub(crate) fn insert(&mut self, value: T) -> u64 {
         let place = self.free.pop().unwrap_or_else(|| {
             self.entries.push(Entry { key: 0, value: None });
@@ -53,18 +53,18 @@ impl<T> Slab<T> {
         self.entries.get_mut(Self::place(key)).filter(|entry| entry.key == key)?.value.as_mut()
     }
 
-    /// Whatever is at a place now.
+    /// Key and value at an index, if it is in use.
     pub(crate) fn at_mut(&mut self, place: usize) -> Option<(u64, &mut T)> {
         let entry = self.entries.get_mut(place)?;
         Some((entry.key, entry.value.as_mut()?))
     }
 
-    /// All, by place.
+    /// All entries, by index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         self.entries.iter().filter_map(|entry| Some((entry.key, entry.value.as_ref()?)))
     }
 
-    /// All, by place.
+    /// All entries, by index.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
         self.entries.iter_mut().filter_map(|entry| Some((entry.key, entry.value.as_mut()?)))
     }

@@ -1,8 +1,8 @@
-//! TCP-Friendly Rate Control (RFC 5348): a rate that follows what one TCP would get, but smoothly.
+//! TCP-Friendly Rate Control (RFC 5348): a rate that follows what a TCP would get, but smoothly.
 //!
-//! Two halves, each without input and output of its own. The [`Receiver`] hears of data packets, finds loss events and
-//! says when a [`Feedback`] is to be sent; the [`Sender`] hears of those as [`Report`]s and says when the next packet may
-//! leave. What carries packets, numbers and reports between them is the transport's: DCCP's CCID 3, say.
+//! Two sans-IO halves. The [`Receiver`] takes data packets, finds loss events and decides when to send a [`Feedback`];
+//! the [`Sender`] takes these as [`Report`]s and decides when the next packet may leave. A transport such as DCCP's
+//! CCID 3 carries packets, sequence numbers and reports.
 //!
 //! ```
 //! use timeous_cm::tfrc::{Arrival, Receiver, Report, Sender, Settings};

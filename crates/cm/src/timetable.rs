@@ -1,17 +1,17 @@
-//! When each macroflow wants time to pass, and which is next: a tree of minima over their places.
+//! Next timeouts of all macroflows, as a tree of minima over their indices.
 
 use timeous_core::Instant;
 
-/// A tournament: the leaves are the macroflows' due times, each node the earlier of its two. Nothing is allocated but
-/// when there are more macroflows than ever before, and a change goes up no further than it changes something.
+/// Tournament tree: the leaves are the macroflows' timeouts, each node is the earlier of its two children. Memory is
+/// allocated only for a new maximum of macroflows, and an update stops at the first unchanged node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timetable {
-    /// The root is at 1, and the leaves in the upper half.
+    /// The root is at 1, the leaves are in the upper half.
     nodes: Vec<Instant>,
 }
 
 impl Timetable {
-    /// What is at `place` is due at `at`, or not at all.
+    /// Sets or clears the timeout of an index.
     pub(crate) fn set(&mut self, place: usize, at: Option<Instant>) {
         let due = at.unwrap_or(Instant::FAR_FUTURE);
         if place >= self.nodes.len() / 2 {
@@ -46,12 +46,12 @@ impl Timetable {
         self.nodes = nodes;
     }
 
-    /// When the first is due.
+    /// The earliest timeout.
     pub(crate) fn first(&self) -> Option<Instant> {
         self.nodes.get(1).copied().filter(|&at| at != Instant::FAR_FUTURE)
     }
 
-    /// The lowest place that is due by `now`.
+    /// The lowest index that is due by `now`.
     pub(crate) fn next_due(&self, now: Instant) -> Option<usize> {
         self.first().filter(|&at| at <= now)?;
         let leaves = self.nodes.len() / 2;

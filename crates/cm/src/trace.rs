@@ -1,4 +1,4 @@
-//! What happened in the manager, for logs: off unless asked for, and bounded.
+//! Trace of the manager's events, for logs: disabled by default, and bounded.
 
 use std::collections::VecDeque;
 
@@ -10,84 +10,83 @@ use crate::flow::ClientId;
 use crate::flow::MacroflowId;
 use crate::flow::{FlowId, Loss};
 
-/// Something that happened.
+/// Trace entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Traced {
-    /// When.
+    /// Time of the event.
     pub at: Instant,
-    /// The macroflow that it concerns.
+    /// Macroflow of the event.
     pub macroflow: MacroflowId,
-    /// The flow, unless it concerns all of them.
+    /// Flow of the event, unless it concerns all of them.
     pub flow: Option<FlowId>,
-    /// What.
+    /// Event.
     pub what: Happening,
 }
 
-/// What can happen.
+/// Kinds of trace events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Happening {
     /// A flow was opened.
     Opened {
-        /// Where its packets go.
+        /// Destination of its packets.
         destination: Destination,
-        /// Who opened it.
+        /// Client that opened it.
         client: ClientId,
     },
     /// A flow was closed.
     Closed,
-    /// Feedback was taken in; this is what is known now.
+    /// Feedback was processed; the resulting state.
     Metrics {
-        /// Of the whole macroflow.
+        /// Path state of the whole macroflow.
         state: PathState,
-        /// The slow start threshold in bytes, once there is one.
+        /// Slow-start threshold in bytes, once there is one.
         threshold: Option<u64>,
     },
-    /// Congestion was answered.
+    /// A congestion event was responded to.
     Congestion {
-        /// How it was seen.
+        /// Kind of the congestion signal.
         kind: Loss,
     },
     /// Feedback was refused.
     Refused(Implausible),
-    /// A macroflow began.
+    /// A macroflow was created.
     MacroflowCreated {
-        /// Where its flows' packets go.
+        /// Destination of its flows' packets.
         destination: Destination,
     },
-    /// A flow has left its macroflow for one of its own, which is this.
+    /// A flow has left its macroflow for this new one.
     Split,
     /// A flow has moved to this macroflow.
     Merged,
-    /// A flow may send a packet.
+    /// A flow got a grant.
     Granted,
-    /// A flow has told what became of a grant.
+    /// A flow has used or returned a grant.
     Notified {
-        /// What was sent on it.
+        /// Bytes sent with the grant.
         bytes: u64,
     },
-    /// A user's macroflow is held to what others have of its path, or no longer: he tells of no congestion where they
-    /// meet it.
+    /// A user's macroflow is limited to the rate of other users, or no longer: it reports no congestion on a path where they do.
     Held {
-        /// Whose it is.
+        /// User whose macroflow it is.
         user: User,
-        /// What it is held to; none if it is free again.
+        /// Rate limit; `None` if it has ended.
         rate: Option<Rate>,
     },
-    /// A macroflow starts again from a window that it remembers.
+    /// A macroflow restarts with a remembered window.
     Resumed {
-        /// In bytes.
+        /// Window in bytes.
         window: u64,
     },
 }
 
-/// What waits to be polled; the oldest goes when there is too much.
+/// Queue of trace entries to be polled; the oldest is dropped when it is full.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     waiting: VecDeque<Traced>,
     missed: u64,
 }
 
-/// How much may wait.
+/// Maximum number of queued entries.
 const LIMIT: usize = 1 << 14;
 
 impl Trace {

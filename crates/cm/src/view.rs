@@ -1,4 +1,4 @@
-//! A look at all that the manager has, for people and for counters.
+//! Snapshot of the manager's state, for display and counters.
 
 use std::net::SocketAddr;
 
@@ -11,62 +11,62 @@ use crate::flow::MacroflowId;
 use crate::macroflow::Answered;
 use crate::scheduler::Scheduling;
 
-/// All macroflows with their flows.
+/// Snapshot: all macroflows with their flows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// The macroflows by name, those included that have no flow at present and are kept for the next.
+    /// Macroflows by identifier, including those kept without flows.
     pub macroflows: Vec<MacroflowView>,
 }
 
-/// A macroflow.
+/// State of a macroflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MacroflowView {
-    /// Its name.
+    /// Identifier.
     pub id: MacroflowId,
-    /// Where its flows' packets go.
+    /// Destination of its flows' packets.
     pub destination: Destination,
-    /// The name of its controller.
+    /// Name of its congestion controller.
     pub controller: &'static str,
-    /// How its flows take turns.
+    /// Scheduling of its flows.
     pub scheduling: Scheduling,
-    /// What is known of its path; the rate is that of all flows together.
+    /// Path state; the rate is that of all flows together.
     pub state: PathState,
-    /// The slow start threshold in bytes, once there is one.
+    /// Slow-start threshold in bytes, once there is one.
     pub threshold: Option<u64>,
     /// Grants given and not yet used.
     pub grants: u32,
-    /// Requests that wait.
+    /// Waiting requests.
     pub waiting: u64,
-    /// The congestion that it has answered.
+    /// Congestion events that it has responded to.
     pub answered: Answered,
-    /// Bytes sent since it began, by flows that are closed as well.
+    /// Bytes sent since it was created, including closed flows.
     pub sent: u64,
-    /// Bytes acknowledged since it began.
+    /// Bytes acknowledged since it was created.
     pub acked: u64,
-    /// Bytes lost since it began.
+    /// Bytes lost since it was created.
     pub lost: u64,
-    /// Updates refused since it began.
+    /// Updates refused since it was created.
     pub refused: u64,
-    /// Its flows, by name.
+    /// Its flows, by identifier.
     pub flows: Vec<FlowView>,
 }
 
-/// A flow.
+/// State of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowView {
-    /// Its name.
+    /// Identifier.
     pub id: FlowId,
-    /// Who opened it.
+    /// Client that opened it.
     pub client: ClientId,
-    /// Its weight.
+    /// Weight.
     pub weight: u32,
-    /// The most bytes that a packet of it has.
+    /// Maximum packet size in bytes.
     pub mtu: u64,
-    /// Bytes under way.
+    /// Bytes in flight.
     pub outstanding: u64,
-    /// Requests that wait.
+    /// Waiting requests.
     pub waiting: u32,
-    /// Grants that it holds.
+    /// Grants held.
     pub grants: u32,
     /// Bytes sent since it was opened.
     pub sent: u64,
@@ -74,10 +74,10 @@ pub struct FlowView {
     pub acked: u64,
     /// Bytes lost.
     pub lost: u64,
-    /// Updates that could not be true and were refused.
+    /// Updates refused as implausible.
     pub refused: u64,
-    /// The local end, if its client has told it.
+    /// Local address, if given by the client.
     pub local: Option<SocketAddr>,
-    /// The remote end, if its client has told it.
+    /// Remote address, if given by the client.
     pub remote: Option<SocketAddr>,
 }

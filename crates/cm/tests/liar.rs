@@ -1,5 +1,5 @@
-//! Whoever lies about his packets gains nothing by it: what cannot be true is refused, what can be true is no more than
-//! an honest sender on a path without losses has, and the others are not touched.
+//! Tests of clients that lie about their packets: impossible claims are refused, possible ones gain no more than an
+//! honest sender on a loss-free path has, and other users are not affected.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -20,14 +20,14 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// A manager, and a flow of a user's client.
+/// Adds a client with a flow of this user.
 fn user(cm: &mut Manager, uid: u32) -> (ClientId, FlowId) {
     let client = cm.join();
     let flow = cm.open_for(at(0), client, FlowSpec::to(host().with_user(User(uid)), MTU)).unwrap();
     (client, flow)
 }
 
-/// Sends whatever may be sent now; how many bytes.
+/// Sends as much as allowed now; returns the number of bytes.
 fn fill(cm: &mut Manager, now: Instant, flow: FlowId) -> u64 {
     let mut sent = 0;
     while cm.ask(now, flow).unwrap().is_some() {
@@ -160,7 +160,7 @@ fn flows_of_another_user_cannot_be_joined() {
     }
 }
 
-/// Sends whatever may be sent and says at once that it arrived, again and again.
+/// Sends as much as allowed and claims its arrival at once, repeatedly.
 fn fill_and_claim(cm: &mut Manager, now: Instant, flow: FlowId, rtt: Option<Duration>) -> u64 {
     let mut sent = 0;
     for _ in 0..1_000 {
@@ -210,7 +210,7 @@ fn what_the_host_has_seen_of_a_short_path_binds_as_well() {
     cm.update(at(11), liar, acked(sent, Duration::from_micros(20))).unwrap();
 }
 
-/// Something that a liar says.
+/// Claim of a liar.
 #[derive(Clone, Debug)]
 struct Lie {
     after: u64,
@@ -229,7 +229,7 @@ fn lies() -> impl Strategy<Value = Vec<Lie>> {
         amount.clone(),
         amount.clone(),
         prop::option::weighted(0.1, (loss, 0u64..3_000)),
-        // Not below half of what the path takes: that is refused, but for what the host may have delayed.
+        // At least half of the path's RTT, within the host's delay: lower claims are refused.
         prop::option::of(0u64..3_000),
         amount,
     )
@@ -240,9 +240,8 @@ fn lies() -> impl Strategy<Value = Vec<Lie>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The host's own flow has seen that the path takes 100 ms. A liar to the same host says what he likes; beside him,
-    /// on a manager of its own, an honest flow of which nothing is ever lost, with round trips of 48 ms, which is what a
-    /// liar can make the host believe at best.
+    /// The host's own flow has measured an RTT of 100 ms. A liar to the same host claims arbitrary values; an honest
+    /// flow on another manager has no losses and an RTT of 48 ms, the best that a liar can make the host believe.
     #[test]
     fn no_lies_make_more_of_a_window_than_a_path_without_losses_does(lies in lies()) {
         let mut cm = Manager::default();
@@ -279,7 +278,7 @@ proptest! {
             }
             let path = cm.query(liar).unwrap();
             prop_assert!(believed <= sent);
-            // Slow start adds what was acknowledged, and nothing adds more.
+            // Slow start adds the acknowledged bytes, and nothing adds more.
             prop_assert!(path.window <= 4 * MTU + believed, "{path:?} after {believed} bytes");
             // In n half round trips all windows together are at most (2^n - 1) times the first.
             let rounds = now.saturating_since(at(200)).as_nanos() / Duration::from_millis(46).as_nanos();
@@ -289,9 +288,8 @@ proptest! {
         }
     }
 
-    /// Nothing is known of the path, and the liar tells what he likes as often as he likes: nothing at the instant at
-    /// which he sends, and within a time no more than doublings each 7.5 us, which is the least that news takes less
-    /// what is not remembered of it, and what the fastest network carries.
+    /// On an unknown path a liar's claims are bounded: nothing at the instant of sending, and over time one doubling
+    /// per 7.5 us (the minimum feedback delay less the granularity of the ledger) and the rate of the fastest network.
     #[test]
     fn whatever_is_claimed_what_is_granted_within_a_time_is_bounded(
         steps in prop::collection::vec((0u64..40_000, prop::option::of(0u64..100_000)), 1..12),
@@ -310,14 +308,14 @@ proptest! {
     }
 }
 
-/// Three users send all that they may for a while, over a path that loses nothing of itself. Each `period` the first two
-/// meet congestion, and the third if he tells; what arrives is told after a round trip.
+/// Runs three users that send as much as allowed over a loss-free path. Each `period` the first two report congestion,
+/// and so does the third if it is honest; acknowledgements take a round trip.
 fn share(cm: &mut Manager, flows: [FlowId; 3], from: u64, tells: [bool; 3]) -> [u64; 3] {
     let (mut sent, mut under_way) = ([0; 3], [0; 3]);
     for round in 0..40 {
         let now = at(from + 100 * round);
         flows.iter().for_each(|&flow| cm.request_many(now, flow, 300).unwrap());
-        // What leaves in the first half is heard of in this round, the rest in the next.
+        // Packets sent in the first half are acknowledged in this round, the others in the next.
         let mut acked = std::mem::take(&mut under_way);
         for step in 0..98 {
             let now = now + Duration::from_millis(step);
@@ -346,7 +344,7 @@ fn share(cm: &mut Manager, flows: [FlowId; 3], from: u64, tells: [bool; 3]) -> [
 fn who_alone_meets_no_congestion_has_no_more_than_the_others() {
     let mut cm = Manager::default();
     let flows = [7, 8, 9].map(|uid| user(&mut cm, uid).1);
-    // Until slow start has faded from what the others had.
+    // Until slow start has left the others' goodput average.
     for from in [0, 4_100] {
         share(&mut cm, flows, from, [true, true, false]);
     }

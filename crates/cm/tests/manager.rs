@@ -1,4 +1,4 @@
-//! What the manager promises to clients, users and schedulers, scripted event by event; and beside a plain model.
+//! Tests of the manager's guarantees to clients, users and schedulers: scripted event by event, and against a simple model.
 
 mod manager {
     pub(crate) mod clients;

@@ -1,4 +1,4 @@
-//! Both halves of TFRC over a path, in virtual time.
+//! Tests of both halves of TFRC over a path, in virtual time.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ enum Event {
     Feedback(Feedback),
 }
 
-/// A bottleneck with a queue, which loses what a rule says besides.
+/// Bottleneck with a queue, with additional losses by a rule.
 struct World {
     sender: Sender,
     receiver: Receiver,
@@ -26,7 +26,7 @@ struct World {
     busy_until: Instant,
     lose: fn(u64) -> bool,
     sent_at: Vec<Instant>,
-    /// When either half is woken next.
+    /// Next wake-up of either half.
     wakes: [Option<Instant>; 2],
     /// X at each feedback.
     rates: Vec<(Instant, Rate)>,
@@ -101,7 +101,7 @@ impl World {
         self.wake(1, self.receiver.poll_timeout());
     }
 
-    /// Wakes one half at `due`, if it is not woken before.
+    /// Wakes one half at `due`, unless it is woken earlier.
     fn wake(&mut self, half: usize, due: Option<Instant>) {
         let Some(due) = due.filter(|&due| self.wakes[half].is_none_or(|sooner| due < sooner)) else { return };
         self.wakes[half] = Some(due);
@@ -164,7 +164,7 @@ fn when_the_path_falls_silent_the_rate_goes_down_to_a_packet_in_64_seconds() {
     assert_eq!(world.sender.rate(), Rate::from_bps(SEGMENT * 8 / 64));
     let silent = world.sent_at.iter().filter(|&&sent| sent > at(1_000)).count();
     assert!((14..=17).contains(&silent), "{silent} in a thousand seconds");
-    // What arrives then is answered, and the rate comes back.
+    // Packets that arrive now are acknowledged, and the rate recovers.
     world.lose = |_| false;
     world.run(at(2_200));
     assert!(world.sender.rate() > Rate::from_kbps(50), "{}", world.sender.rate());

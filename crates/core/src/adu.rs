@@ -1,30 +1,30 @@
-//! The application data unit: what an application hands over, and what it says about its usefulness.
+//! Application data unit (ADU): payload and metadata about its usefulness.
 
 use crate::time::Instant;
 
-/// The application's own number of an ADU (the paper's `user_seq`): fates are reported by it.
+/// Sequence number of an ADU, set by the application (the paper's `user_seq`): fates are reported by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AduSeq(pub u64);
 
-/// The unit that is useful only whole, such as a video frame: one ADU or several belong to it.
+/// Identifier of a frame, the unit that is useful only as a whole, such as a video frame of one or several ADUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FrameId(pub u32);
 
 impl FrameId {
-    /// Of an ADU that is useful by itself. Nothing can refer to it.
+    /// No frame: the ADU is useful by itself, and others cannot refer to it.
     pub const NONE: Self = Self(0);
 }
 
-/// Worth of an ADU beside others of its queue; a higher one is given up later.
+/// Priority of an ADU in its queue; those of higher priority are dropped later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub u8);
 
 impl Priority {
-    /// Given up first.
+    /// Dropped first.
     pub const LOWEST: Self = Self(0);
-    /// Of an ADU about which the application said nothing.
+    /// Default priority.
     pub const NORMAL: Self = Self(128);
-    /// Given up last.
+    /// Dropped last.
     pub const HIGHEST: Self = Self(255);
 }
 
@@ -34,11 +34,11 @@ impl Default for Priority {
     }
 }
 
-/// A sub-stream of a flow (McQuistin): layers, or audio beside video.
+/// Sub-stream of a flow (McQuistin): a layer, or audio beside video.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SubStream(pub u8);
 
-/// The frames without which an ADU is useless: at most [`References::MAX`].
+/// Frames that an ADU depends on: at most [`References::MAX`].
 ///
 /// ```
 /// use timeous_core::{FrameId, References};
@@ -53,9 +53,9 @@ pub struct References {
 }
 
 impl References {
-    /// How many frames one ADU may refer to directly. Chains have no limit: a reference has references of its own.
+    /// Maximum number of direct references of an ADU. Chains are unlimited: a reference has references of its own.
     pub const MAX: usize = 4;
-    /// Useful by itself.
+    /// No references: the ADU is useful by itself.
     pub const NONE: Self = Self { frames: [FrameId(0); Self::MAX], len: 0 };
 
     /// Adds a reference; `false` if there is no room for it.
@@ -69,17 +69,17 @@ impl References {
         room
     }
 
-    /// The frames referred to.
+    /// Referenced frames.
     pub fn iter(&self) -> impl Iterator<Item = FrameId> + '_ {
         self.frames[..usize::from(self.len)].iter().copied()
     }
 
-    /// How many there are.
+    /// Number of references.
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Whether there are none.
+    /// Whether there are no references.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -95,42 +95,42 @@ impl<const N: usize> From<[FrameId; N]> for References {
     }
 }
 
-/// All that is known of an ADU beside its bytes. It travels in the packet ring, never on the wire.
+/// Metadata of an ADU. It is kept in the packet ring, never sent on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct AduMeta {
-    /// The application's number for it.
+    /// Sequence number set by the application.
     pub seq: AduSeq,
-    /// After this instant it must not leave the host; `None`: it never goes stale.
+    /// Deadline after which it must not leave the host; `None` if it never expires.
     pub deadline: Option<Instant>,
-    /// Its worth beside others.
+    /// Priority in its queue.
     pub priority: Priority,
-    /// Its sub-stream.
+    /// Sub-stream.
     pub substream: SubStream,
-    /// The frame that it is part of, or [`FrameId::NONE`].
+    /// Frame that it belongs to, or [`FrameId::NONE`].
     pub frame: FrameId,
-    /// The frames without which it is useless.
+    /// Frames that it depends on.
     pub references: References,
-    /// When the application handed it over; deadlines and ages count from here.
+    /// Enqueue time; deadlines and ages count from here.
     pub enqueued: Instant,
 }
 
 impl AduMeta {
-    /// Whether it must not leave any more.
+    /// Whether its deadline has passed, so that it must not be sent.
     pub fn is_expired(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| now > deadline)
     }
 }
 
-/// An application data unit: bytes that travel as one datagram, and what is known of them.
+/// Application data unit: payload of one datagram, and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adu<'a> {
-    /// The payload.
+    /// Payload.
     pub bytes: &'a [u8],
-    /// What is known of it.
+    /// Metadata.
     pub meta: AduMeta,
 }
 
-/// Why a queued ADU did not leave.
+/// Reason why a queued ADU was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum DropReason {
@@ -140,22 +140,22 @@ pub enum DropReason {
     Expired = 2,
     /// It could not have arrived before its deadline.
     TooLate = 3,
-    /// A frame that it refers to was lost or dropped.
+    /// A frame that it depends on was lost or dropped.
     ReferenceLost = 4,
-    /// A policy gave it up for others that are worth more.
+    /// A policy dropped it in favour of more valuable ADUs.
     Policy = 5,
-    /// It does not fit into a packet of the path.
+    /// It is larger than the path's packet size.
     TooLarge = 6,
     /// The connection ended first.
     Closed = 7,
 }
 
-/// What became of an ADU; each one that is handed over gets exactly one fate.
+/// Fate of an ADU; each enqueued ADU gets exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// The receiver has acknowledged it.
     Acked,
-    /// It was sent, and did not arrive as far as the transport can tell.
+    /// It was sent and, as far as the transport can tell, lost.
     Lost,
     /// It was never sent.
     Dropped(DropReason),

@@ -1,18 +1,18 @@
-//! Early feedback to a stream's source: how full its send buffer is, and which rate it had better take.
+//! Early feedback to a stream's source: state of its send buffer, and advised rate.
 
 use crate::time::{Duration, Instant, Rate};
 
-/// What a send buffer is measured by, in bytes: `Min_Th` and `Max_Th` (Hasan et al. §3.2).
+/// Thresholds of a send buffer in bytes: `Min_Th` and `Max_Th` (Hasan et al. §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Thresholds {
-    /// What the stream hands over within the path's delay.
+    /// `Min_Th`: the stream's rate times the path's delay.
     pub min: u64,
-    /// Twice as much.
+    /// `Max_Th`: twice that.
     pub max: u64,
 }
 
 impl Thresholds {
-    /// Of a stream of this rate on a path of this delay; `least` is the smallest `Min_Th` there may be.
+    /// Thresholds for a stream of this rate on a path of this delay; `least` is a lower bound of `Min_Th`.
     ///
     /// ```
     /// use timeous_core::{Duration, Rate, Thresholds};
@@ -25,7 +25,7 @@ impl Thresholds {
         Self { min, max: min.saturating_mul(2) }
     }
 
-    /// Halfway between both: beyond it the source is told.
+    /// Midpoint of the thresholds: above it the source is told.
     #[must_use]
     pub const fn middle(self) -> u64 {
         self.min + (self.max - self.min) / 2
@@ -35,45 +35,45 @@ impl Thresholds {
 /// Feedback to a stream's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// When it was given.
+    /// Time of the advice.
     pub at: Instant,
-    /// Why.
+    /// Reason of the advice.
     pub reason: Reason,
-    /// What is queued, in bytes.
+    /// Queue length in bytes.
     pub queued: u64,
-    /// Its weighted average, in bytes.
+    /// Weighted average of the queue length in bytes.
     pub average: u64,
-    /// What that is measured by.
+    /// Thresholds that the average is compared to.
     pub thresholds: Thresholds,
-    /// The rate that the stream has as far as it said.
+    /// Current rate of the stream, set by the source or measured.
     pub stream: Rate,
-    /// The rate that it had better take.
+    /// Advised rate.
     pub rate: Rate,
-    /// What the path is thought to carry, if that is known. A source with few rates to choose from takes the next one
-    /// above its own when that fits into this; [`rate`](Self::rate) goes up in steps.
+    /// Estimated rate of the path, if known. A source with few rates switches to the next higher one if that is within
+    /// this rate; [`rate`](Self::rate) increases in steps.
     pub path: Option<Rate>,
 }
 
-/// Why advice is given.
+/// Reason of an advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The average queue is beyond the middle of its thresholds; or it is the path's own queue that fills, since less comes
-    /// through than is handed over.
+    /// The average queue length is above the midpoint of its thresholds; or the path's own queue is filling, since less
+    /// is delivered than sent.
     Filling,
-    /// It is beyond `Max_Th`: what is not marked is given up.
+    /// The average queue length is above `Max_Th`: unmarked packets are dropped.
     Overfull,
-    /// Little waits, and the path is thought to carry more than the stream has.
+    /// The queue is short, and the path is estimated to carry more than the stream's rate.
     Room,
-    /// Packets were given up since they could not have arrived in time: too much waits for their deadlines, whatever the
-    /// thresholds say.
+    /// Packets were dropped because they could not have arrived in time: the queue is too long for their deadlines,
+    /// whatever the thresholds.
     Late,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 4] = [Self::Filling, Self::Overfull, Self::Room, Self::Late];
 
-    /// Its name, as in statistics and on command lines.
+    /// Name, as in statistics and on command lines.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -85,16 +85,16 @@ impl Reason {
     }
 }
 
-/// How a send buffer stands that somebody watches.
+/// State of a monitored send buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BufferState {
-    /// The weighted average of what is queued, in bytes.
+    /// Weighted average of the queue length in bytes.
     pub average: u64,
-    /// What it is measured by, if the stream's rate and the path's delay are known.
+    /// Thresholds that the average is compared to, if the stream's rate and the path's delay are known.
     pub thresholds: Option<Thresholds>,
-    /// The rate that the stream has, as it said or as it was measured.
+    /// Rate of the stream, set by the source or measured.
     pub stream: Option<Rate>,
-    /// The rate that was advised last.
+    /// Rate advised last.
     pub advised: Option<Rate>,
 }
 

@@ -1,7 +1,7 @@
-//! The ground floor of Timeous: time, application data units, and the contract that every transport keeps.
+//! Basis of Timeous: time, application data units, and the interface of transports.
 //!
-//! Nothing here opens a socket, starts a thread or reads a clock, and nothing built on it has to: time comes in as
-//! an [`Instant`], randomness as a [`Rng`].
+//! Sans-IO: no code here or above opens a socket, starts a thread or reads a clock. Time is passed as an [`Instant`],
+//! randomness as a [`Rng`].
 
 #![forbid(unsafe_code)]
 

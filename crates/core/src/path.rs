@@ -1,61 +1,61 @@
-//! What is known of a path, and how long a packet is under way on it: usually, at the least, behind what is there already.
+//! Path state, and estimates of the one-way delay of a packet: usual, minimum, and behind the bytes in flight.
 
 use crate::time::{Duration, Instant, Rate};
 
-/// What an acknowledgement waits for company, at most about.
+/// Approximate maximum delay of an acknowledgement that waits for a second packet.
 const ACK_DELAY: Duration = Duration::from_millis(10);
 
-/// What is known of a path: the Congestion Manager's answer to a query (Andersen et al. §2.1.4).
+/// Path state: the Congestion Manager's answer to a query (Andersen et al. §2.1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PathState {
-    /// The rate at which this flow may send.
+    /// Sending rate of this flow.
     pub rate: Rate,
-    /// Smoothed round-trip time; `None` before the first sample.
+    /// Smoothed RTT; `None` before the first sample.
     pub srtt: Option<Duration>,
-    /// Its mean deviation.
+    /// Mean deviation of the RTT.
     pub rttvar: Duration,
-    /// The smallest round-trip time seen.
+    /// Minimum RTT.
     pub min_rtt: Option<Duration>,
-    /// The last one: a smoothed one tells late that a path has become faster. `None`: it is not known.
+    /// Latest RTT sample, if known: the smoothed RTT shows late that a path has become faster.
     pub latest_rtt: Option<Duration>,
-    /// Bytes that may be outstanding.
+    /// Congestion window in bytes.
     pub window: u64,
-    /// Bytes that are outstanding.
+    /// Bytes in flight.
     pub outstanding: u64,
-    /// Share of the packets that were lost of late, in parts per million.
+    /// Recent packet loss rate, in parts per million.
     pub loss_ppm: u32,
-    /// The rate at which the path delivered of late, over a round trip at most, if that was measured and each packet is
-    /// acknowledged: less than it could where less was sent.
+    /// Recent delivery rate over at most a round trip, if measured and each packet is acknowledged; a lower bound of
+    /// the path's rate if little was sent.
     pub delivered: Option<Rate>,
-    /// What is not used of the path does not come back by waiting, as far as congestion control can tell: others fill its queue, and
-    /// it goes to them; or losses have made the window smaller than one to begin with, and only use makes it grow.
+    /// Whether unused capacity is lost, as far as congestion control can tell: cross traffic fills the path's queue and
+    /// takes it; or losses have reduced the window below the initial one, and it only grows by use.
     pub contended: bool,
 }
 
 impl PathState {
-    /// How long a packet sent now is thought to be under way; nothing if no round trip was measured. Half of the
-    /// smallest round trip, and all of what the path's queues add: they are thought to be on the way there.
+    /// Estimated one-way delay of a packet sent now; zero before the first RTT sample. Half of the minimum RTT plus all
+    /// queueing delay, which is assumed to be on the forward path.
     pub fn one_way(&self) -> Duration {
         let Some(srtt) = self.srtt else { return Duration::ZERO };
         srtt.saturating_sub(self.min_rtt.unwrap_or(srtt) / 2)
     }
 
-    /// The same, if what is under way tells more of the path's queues than round trips do, which tell of them late: what is
-    /// beyond a smallest round trip's worth waits there, and no more. Of what others have there it tells nothing.
+    /// One-way delay if the bytes in flight show the path's queue earlier than the RTT does: bytes beyond a minimum
+    /// RTT's worth are queued, and no others. Says nothing about cross traffic.
     pub fn shortest_way(&self) -> Duration {
         let (Some(srtt), Some(least), false) = (self.srtt, self.min_rtt, self.contended) else { return self.one_way() };
         let waits = self.rate.time_for(self.outstanding).saturating_sub(least);
         least / 2 + waits.min(srtt.saturating_sub(least))
     }
 
-    /// The same, if the path is as fast as it may well be: by the smoothed round trip less its mean deviation, of which half the
-    /// least is the way back; or the time in which the path delivers what is outstanding, if that is less.
+    /// Optimistic one-way delay: the smoothed RTT less its mean deviation and half of the minimum RTT; or the delivery
+    /// time of the bytes in flight, if that is less.
     ///
-    /// The smoothed round trip "responds slowly to rapid variations" (McQuistin §3.2): after a standstill it stays high for
-    /// many round trips, and the deviation with it; where a queue stands, there is little of that. Not to send what is useful is
-    /// worse than to send what is late (ibid.). When it delivers again, each round trip is that of a packet that was there while it
-    /// stood still; what is left of those, at the rate at which they come, is all that a packet has to wait for. And a single round
-    /// trip, the handshake's perhaps, says nothing of the next.
+    /// The smoothed RTT "responds slowly to rapid variations" (McQuistin §3.2): after an outage it and its deviation
+    /// stay high for many round trips, although few bytes may be queued. Not sending something useful is worse than
+    /// sending something late (ibid.). RTT samples after an outage are those of packets sent before its end; a new
+    /// packet only waits for the rest of these, at the delivery rate. A single RTT sample, perhaps the handshake's,
+    /// says nothing about the next: zero.
     pub fn least_way(&self) -> Duration {
         if self.is_single() {
             return Duration::ZERO;
@@ -66,41 +66,41 @@ impl PathState {
         usual.min(ahead).max(half.min(self.one_way()))
     }
 
-    /// Whether one round trip was measured: its half is taken for the deviation (RFC 6298 §2.2), and the next one makes it less.
-    /// The kernel tells whole microseconds, and of an odd one the lesser half.
+    /// Whether there was only one RTT sample: its half is taken for the deviation (RFC 6298 §2.2), and the next one
+    /// reduces that. The kernel reports whole microseconds, rounded down.
     fn is_single(&self) -> bool {
         let least = |srtt: Duration| srtt.saturating_sub(Duration::from_micros(1));
         self.srtt.is_some_and(|srtt| self.min_rtt == Some(srtt) && self.rttvar * 2 >= least(srtt))
     }
 
-    /// After how long a packet that leaves now leaves again, should it be lost: what left behind it is acknowledged a round trip later, and
-    /// a quarter more is left for it to have been overtaken (RFC 8985 §6.2).
+    /// Time until a lost packet is retransmitted: packets sent after it are acknowledged a round trip later, and
+    /// another quarter is allowed for reordering (RFC 8985 §6.2).
     pub fn again(&self) -> Duration {
         let srtt = self.srtt.or(self.min_rtt).unwrap_or(Duration::ZERO);
         srtt + (srtt / 4).max(self.rttvar) + ACK_DELAY
     }
 
-    /// Whether what leaves now can leave again, should it be lost, and be there by `deadline`. Not as long as no round trip is known.
+    /// Whether a packet sent now could be retransmitted after a loss and arrive by `deadline`. `false` before the first RTT sample.
     pub fn has_second_chance(&self, now: Instant, deadline: Instant) -> bool {
         self.srtt.is_some() && now + self.again() + self.one_way() <= deadline
     }
 
-    /// How long the packet was under way of which was heard last, the way back taken for half of the least round trip.
+    /// One-way delay of the latest acknowledged packet, assuming half of the minimum RTT for the return path.
     pub fn latest_way(&self) -> Duration {
         let latest = self.latest_rtt.unwrap_or(Duration::ZERO);
         latest.saturating_sub(self.min_rtt.unwrap_or(latest) / 2)
     }
 
-    /// How long a packet may well be under way: by the smoothed round trip and its mean deviation, or by the latest.
+    /// Pessimistic one-way delay: by the smoothed RTT and its mean deviation, or by the latest RTT.
     pub fn longest_way(&self) -> Duration {
         (self.one_way() + self.rttvar).max(self.latest_way())
     }
 
-    /// How long a packet of `len` bytes that leaves now is under way where a queue stands: behind all that is under way, at the
-    /// rate at which the path delivers. Nothing where no queue stands, or the packet, `enqueued` then, has not waited for a round
-    /// trip: the path may be faster in that case than it was asked to be.
+    /// One-way delay of a packet of `len` bytes behind a standing queue: all bytes in flight at the delivery rate. Zero
+    /// without a queue, or if the packet, `enqueued` then, has waited for less than a round trip: the path may then be
+    /// faster than it was used.
     ///
-    /// Where a path becomes slower, round trips tell of it when it is too late: each is that of a packet which left one ago.
+    /// When a path slows down, RTT samples show it too late: each is that of a packet sent an RTT ago.
     pub fn way_behind(&self, now: Instant, enqueued: Instant, len: u64) -> Duration {
         let (Some(srtt), Some(least), Some(rate)) = (self.srtt, self.min_rtt, self.delivered) else {
             return Duration::ZERO;
@@ -108,7 +108,7 @@ impl PathState {
         if srtt <= least + least / 2 || now.saturating_since(enqueued) < srtt {
             return Duration::ZERO;
         }
-        // Half of a round trip is the way back.
+        // Half of the minimum RTT is the return path.
         rate.time_for(self.outstanding.saturating_add(len)).saturating_sub(least / 2)
     }
 }
@@ -122,7 +122,7 @@ mod tests {
         let ms = Duration::from_millis;
         let path = |srtt, rttvar| PathState { srtt: Some(ms(srtt)), rttvar: ms(rttvar), ..PathState::default() };
         assert_eq!([path(100, 10).again(), path(100, 40).again()], [ms(135), ms(150)]);
-        // And arrives half a round trip later, where half is thought to be the way back.
+        // It arrives half a round trip later, as half is assumed to be the return path.
         let known = PathState { min_rtt: Some(ms(100)), ..path(100, 10) };
         let by = |millis| known.has_second_chance(Instant::ZERO, Instant::ZERO + ms(millis));
         assert_eq!([by(184), by(185)], [false, true]);
@@ -179,19 +179,19 @@ mod tests {
         assert_eq!(PathState::default().least_way(), Duration::ZERO);
     }
 
-    /// Found by `timeous-lab tl-timelines`: the handshake met a standstill, and the first group of pictures was given up.
+    /// Found by `timeous-lab tl-timelines`: the handshake met an outage, and the first group of pictures was dropped.
     #[test]
     fn a_single_round_trip_gives_nothing_up() {
         let ms = |millis| Duration::from_millis(millis);
         let known = PathState { srtt: Some(ms(440)), rttvar: ms(220), min_rtt: Some(ms(440)), ..PathState::default() };
         assert_eq!(known.least_way(), ms(0));
         assert_eq!(PathState { rttvar: ms(165), ..known }.least_way(), ms(220), "a second one was the same");
-        // Found by `tcp-expired`: of every second stream whose call met a standstill the first intra frame was given up.
+        // Found by `tcp-expired`: of every second stream whose handshake met an outage the first keyframe was dropped.
         let odd = Some(Duration::from_micros(440_001));
         assert_eq!(PathState { srtt: odd, min_rtt: odd, ..known }.least_way(), ms(0));
     }
 
-    /// Found by `timeous-lab tl-timelines`: what was handed over while the samples of a standstill came in was given up.
+    /// Found by `timeous-lab tl-timelines`: ADUs handed over while RTT samples of an outage came in were dropped.
     #[test]
     fn where_a_path_delivers_again_a_packet_waits_only_for_what_is_left() {
         let ms = |millis| Duration::from_millis(millis);

@@ -1,36 +1,36 @@
-//! Late choice: the view of a send queue.
+//! View of a send queue for late choice.
 
 use crate::adu::{AduMeta, DropReason};
 
-/// What is queued and may still be chosen, oldest first.
+/// Send queue from which ADUs may still be dropped, oldest first.
 ///
-/// The application's side of the packet ring gives one for what it has pulled back, the transport's side one for what
-/// it has not sent yet. A policy cannot tell them apart, so that the same choice can be made in either place.
+/// Implemented on the application's side of the packet ring for packets pulled back, and on the transport's side for
+/// unsent ones. A policy cannot tell them apart, so that the same policy works on either side.
 pub trait Queue {
-    /// How many places there are, those given up included.
+    /// Number of places, including dropped ADUs.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Whether there are no places.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The ADU at place `index` and its payload's length, or `None` if it was given up (or is beyond the end).
+    /// The ADU at `index` and its payload length; `None` if it was dropped, or beyond the end.
     fn get(&self, index: usize) -> Option<(&AduMeta, usize)>;
 
-    /// Whether the ADU at place `index` has left before and did not arrive, as far as can be told, so that it would leave
-    /// again. Such ADUs stand before the fresh ones. Their bytes cost as much again; what else belongs to their frame has
-    /// left, too, or stands behind them. To give one up is to lose it for good.
+    /// Whether the ADU at `index` was sent before and, as far as can be told, lost, so that sending it is a
+    /// retransmission. Such ADUs precede the new ones and cost their bytes again; the rest of their frame was sent,
+    /// too, or is behind them. Dropping one loses it for good.
     fn was_sent(&self, index: usize) -> bool {
         let _ = index;
         false
     }
 
-    /// Gives up the ADU at place `index`; a second time is harmless. Places keep their numbers.
+    /// Drops the ADU at `index`; repeated calls are harmless. Indices do not change.
     fn drop_at(&mut self, index: usize, reason: DropReason);
 }
 
-/// One queue before another, as one: what may leave again before what is fresh.
+/// Two queues as one: retransmissions before new ADUs.
 pub struct Joined<'a> {
     ahead: &'a mut dyn Queue,
     behind: &'a mut dyn Queue,
@@ -38,7 +38,7 @@ pub struct Joined<'a> {
 }
 
 impl<'a> Joined<'a> {
-    /// All of `ahead`, then all of `behind`.
+    /// Joins all of `ahead`, then all of `behind`.
     pub fn new(ahead: &'a mut dyn Queue, behind: &'a mut dyn Queue) -> Self {
         let len_ahead = ahead.len();
         Self { ahead, behind, len_ahead }

@@ -1,8 +1,8 @@
-//! A bound on how often strangers can make this host answer (RFC 4340 §7.5.4, §8.1.3; RFC 5961 §7).
+//! Rate limit for answers to unverified peers (RFC 4340 §7.5.4, §8.1.3; RFC 5961 §7).
 
 use crate::time::{Duration, Instant};
 
-/// A token bucket that holds one second's answers.
+/// Token bucket with the size of one second's answers.
 ///
 /// ```
 /// use timeous_core::{Instant, RateLimit};
@@ -12,19 +12,19 @@ use crate::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     interval: Duration,
-    /// The bucket is full from this instant on, and empty one second before it.
+    /// Time when the bucket is full again; it is empty one second before.
     full_at: Instant,
 }
 
 const BURST: Duration = Duration::from_secs(1);
 
 impl RateLimit {
-    /// At most `per_second` answers in a second, more or less.
+    /// Creates a limit of about `per_second` answers per second.
     pub fn per_second(per_second: u32) -> Self {
         Self { interval: Duration::from_nanos(1_000_000_000 / u64::from(per_second.max(1))), full_at: Instant::ZERO }
     }
 
-    /// Whether one more is allowed now; it is taken then.
+    /// Takes a token, if one is left; returns whether an answer is allowed now.
     pub fn take(&mut self, now: Instant) -> bool {
         let full_at = self.full_at.max(now) + self.interval;
         let allowed = full_at - now <= BURST;

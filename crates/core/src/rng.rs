@@ -1,11 +1,11 @@
-//! Randomness that is handed in: a small, seeded, reproducible generator.
+//! Random numbers from outside: a small, seeded, reproducible generator.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A seeded generator: one seed gives the same numbers on every machine.
+/// Seeded random number generator: one seed gives the same numbers on every machine.
 ///
-/// It is for initial sequence numbers in simulations, for loss, and for jitter. The engine seeds it from the system.
+/// Used for initial sequence numbers in simulations, for loss and for jitter. The engine seeds it from the system.
 ///
 /// ```
 /// use timeous_core::Rng;
@@ -16,42 +16,42 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// The generator of `seed`.
+    /// Creates the generator of `seed`.
     pub fn from_seed(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// Another generator, independent of what this one gives from now on.
+    /// Creates another generator, independent of this one's further numbers.
     pub fn fork(&mut self) -> Self {
         Self::from_seed(self.next_u64())
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// 32 random bits.
+    /// Returns 32 random bits.
     pub fn next_u32(&mut self) -> u32 {
         self.0.next_u32()
     }
 
-    /// A number in `0..bound`, or 0 if `bound` is 0.
+    /// Returns a number in `0..bound`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in `0.0..1.0`.
+    /// Returns a number in `0.0..1.0`.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// `true` with probability `p`.
+    /// Returns `true` with probability `p`.
     pub fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` with random bits.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }

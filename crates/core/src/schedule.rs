@@ -1,10 +1,10 @@
-//! Which connections of an endpoint have something to do now, and which later: an idle one costs nothing.
+//! Scheduler of an endpoint's connections: those ready now, and the timeouts of the others; idle ones cost nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::time::Instant;
 
-/// A ready queue, served in turn, and the timeouts of all others. `K` names a connection.
+/// Ready queue, served round robin, and timeouts. `K` identifies a connection.
 ///
 /// ```
 /// use timeous_core::{Instant, Schedule};
@@ -34,33 +34,33 @@ impl<K> Default for Schedule<K> {
 }
 
 impl<K: Copy + Ord> Schedule<K> {
-    /// The connection may have something to send.
+    /// Marks a connection as ready, as it may have something to send.
     pub fn make_ready(&mut self, id: K) {
         if self.queued.insert(id) {
             self.queue.push_back(id);
         }
     }
 
-    /// The connection whose turn it is.
+    /// Connection whose turn it is.
     pub fn first_ready(&self) -> Option<K> {
         self.queue.front().copied()
     }
 
-    /// The first in the queue has sent something, and lines up again.
+    /// Moves the first ready connection, which has sent something, to the end.
     pub fn take_turns(&mut self) {
         if self.queue.len() > 1 {
             self.queue.rotate_left(1);
         }
     }
 
-    /// The first in the queue has nothing more to send, and leaves it.
+    /// Removes the first ready connection, which has nothing more to send.
     pub fn first_is_done(&mut self) {
         if let Some(id) = self.queue.pop_front() {
             self.queued.remove(&id);
         }
     }
 
-    /// When the connection wants to be looked at; in place of what it wanted before.
+    /// Sets, replaces or removes a connection's timeout.
     pub fn set_timeout(&mut self, id: K, at: Option<Instant>) {
         let old = match at {
             Some(at) => self.timeout_of.insert(id, at),
@@ -77,19 +77,19 @@ impl<K: Copy + Ord> Schedule<K> {
         }
     }
 
-    /// The next connection whose timeout has come; it has none then.
+    /// Takes the next connection whose timeout has expired, and clears that timeout.
     pub fn next_due(&mut self, now: Instant) -> Option<K> {
         let &(_, id) = self.timeouts.first().filter(|&&(at, _)| at <= now)?;
         self.set_timeout(id, None);
         Some(id)
     }
 
-    /// When the first of them wants to be looked at.
+    /// Earliest timeout.
     pub fn first_timeout(&self) -> Option<Instant> {
         self.timeouts.first().map(|&(at, _)| at)
     }
 
-    /// The connection is gone.
+    /// Removes a connection.
     pub fn forget(&mut self, id: K) {
         self.set_timeout(id, None);
         if self.queued.remove(&id) {

@@ -1,14 +1,14 @@
-//! Time and rates as types: an [`Instant`] whose zero the driver chooses, [`Duration`], [`Rate`].
+//! Types for time and rates: [`Instant`], whose zero the driver chooses, [`Duration`] and [`Rate`].
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// A point in time, in nanoseconds since a zero that the driver chooses.
+/// Point in time, in nanoseconds since a zero that the driver chooses.
 ///
-/// The engine's zero is the boot of the host (`CLOCK_MONOTONIC`), so that processes of one host agree; a simulation
-/// starts at [`Instant::ZERO`].
+/// The engine uses the host's boot (`CLOCK_MONOTONIC`), so that all processes of a host agree; a simulation starts at
+/// [`Instant::ZERO`].
 ///
 /// ```
 /// use timeous_core::{Duration, Instant};
@@ -20,12 +20,12 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub struct Instant(u64);
 
 impl Instant {
-    /// The driver's zero.
+    /// Zero of the driver's clock.
     pub const ZERO: Self = Self(0);
-    /// Later than anything that happens.
+    /// Later than any event.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
-    /// The instant `nanos` nanoseconds after zero.
+    /// Creates the instant `nanos` nanoseconds after zero.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -35,17 +35,17 @@ impl Instant {
         self.0
     }
 
-    /// How long after `earlier` this is, or zero if it is not after.
+    /// Time since `earlier`, or zero if that is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
-    /// How long after `earlier` this is, or `None` if it is before.
+    /// Time since `earlier`, or `None` if that is later.
     pub fn checked_since(self, earlier: Self) -> Option<Duration> {
         self.0.checked_sub(earlier.0).map(Duration)
     }
 
-    /// This instant moved back, never before zero.
+    /// This instant moved back, not before zero.
     pub const fn saturating_sub(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(by.0))
     }
@@ -77,72 +77,72 @@ impl Sub<Instant> for Instant {
     }
 }
 
-/// A length of time, in nanoseconds. Arithmetic saturates.
+/// Length of time, in nanoseconds. Arithmetic saturates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Duration(u64);
 
 impl Duration {
-    /// No time at all.
+    /// Zero duration.
     pub const ZERO: Self = Self(0);
-    /// The longest duration there is.
+    /// Maximum duration.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A duration of `nanos` nanoseconds.
+    /// Creates a duration of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// A duration of `micros` microseconds.
+    /// Creates a duration of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// A duration of `millis` milliseconds.
+    /// Creates a duration of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// A duration of `secs` seconds.
+    /// Creates a duration of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(NANOS_PER_SEC))
     }
 
-    /// A duration of `secs` seconds; what is negative or not a number becomes zero.
+    /// A duration of `secs` seconds; negative values and NaN become zero.
     pub fn from_secs_f64(secs: f64) -> Self {
         Self((secs * NANOS_PER_SEC as f64) as u64)
     }
 
-    /// In nanoseconds.
+    /// Length in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// In whole microseconds, rounded down.
+    /// Length in whole microseconds, rounded down.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// In whole milliseconds, rounded down.
+    /// Length in whole milliseconds, rounded down.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// In seconds.
+    /// Length in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SEC as f64
     }
 
-    /// The difference, never below zero.
+    /// Difference, not below zero.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// The distance between two durations, whichever is longer.
+    /// Absolute difference of two durations.
     pub const fn abs_diff(self, other: Self) -> Self {
         Self(self.0.abs_diff(other.0))
     }
 
-    /// Whether this is no time at all.
+    /// Whether the duration is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -206,7 +206,7 @@ impl Div<u64> for Duration {
     }
 }
 
-/// A data rate, in bits per second.
+/// Data rate, in bits per second.
 ///
 /// ```
 /// use timeous_core::{Duration, Rate};
@@ -218,46 +218,46 @@ impl Div<u64> for Duration {
 pub struct Rate(u64);
 
 impl Rate {
-    /// Nothing passes.
+    /// Zero rate.
     pub const ZERO: Self = Self(0);
-    /// No limit that matters.
+    /// Unlimited rate.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A rate of `bps` bits per second.
+    /// Creates a rate of `bps` bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)
     }
 
-    /// A rate of `kbps` thousand bits per second.
+    /// Creates a rate of `kbps` thousand bits per second.
     pub const fn from_kbps(kbps: u64) -> Self {
         Self(kbps.saturating_mul(1_000))
     }
 
-    /// The rate that carries `bytes` in `time`; [`Rate::MAX`] if no time passes.
+    /// The rate that carries `bytes` in `time`; [`Rate::MAX`] for a time of zero.
     pub fn from_bytes_in(bytes: u64, time: Duration) -> Self {
         share_of_bits(bytes, time.0).map_or(Self::MAX, Self)
     }
 
-    /// In bits per second.
+    /// Rate in bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
 
-    /// How long `bytes` take at this rate; [`Duration::MAX`] at rate zero.
+    /// Transmission time of `bytes` at this rate; [`Duration::MAX`] at rate zero.
     pub fn time_for(self, bytes: u64) -> Duration {
         share_of_bits(bytes, self.0).map_or(Duration::MAX, Duration)
     }
 
-    /// How many whole bytes pass in `time`.
+    /// Whole bytes transmitted in `time`.
     pub fn bytes_in(self, time: Duration) -> u64 {
         let bytes = u128::from(self.0) * u128::from(time.0) / (8 * u128::from(NANOS_PER_SEC));
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
 
-/// The bits in `bytes` times nanoseconds in a second, divided; the most there is if that is more. `None`: by zero.
+/// Bits in `bytes` times nanoseconds per second, divided by `by`, saturating. `None` for a division by zero.
 fn share_of_bits(bytes: u64, by: u64) -> Option<u64> {
-    // Asked for each packet, and seldom so large that it takes the long division.
+    // Called for each packet, with values that rarely need the long division.
     if let Some(bits) = bytes.checked_mul(8 * NANOS_PER_SEC) {
         return bits.checked_div(by);
     }

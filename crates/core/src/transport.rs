@@ -1,32 +1,31 @@
-//! The contract of a transport: one vocabulary, one driving order, one typed error for its misuse.
+//! Interface of a transport: methods, driving order, and a typed error for violations of it.
 
 use crate::adu::{AduMeta, DropReason};
 use crate::path::PathState;
 use crate::queue::Queue;
 use crate::time::Instant;
 
-/// A sans-IO transport connection.
+/// Sans-IO transport connection.
 ///
 /// # The driving order
 ///
-/// 1. Feed it: any number of [`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout) and
-///    commands of the transport's own (connect, close).
-/// 2. Drain it: [`poll_transmit`](Self::poll_transmit) until it gives `None`, sending each packet at once. This is
-///    the instant of choice: the payload is pulled from the [`AduSource`] *inside* the call, never before. Packets may
-///    be handed to the system together, as long as nothing is pulled that cannot be handed over now.
-/// 3. Hear it: [`poll_event`](Self::poll_event) until it gives `None`.
-/// 4. Ask [`poll_timeout`](Self::poll_timeout), and call `handle_timeout` at that instant, unless something of step 1
-///    comes first. New data in the source is a reason to go to step 2.
+/// 1. Inputs: any number of [`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout) and
+///    the transport's own commands (connect, close).
+/// 2. Packets: [`poll_transmit`](Self::poll_transmit) until it returns `None`, sending each packet at once. This is
+///    the instant of late choice: the payload is pulled from the [`AduSource`] *inside* the call, never before. Packets
+///    may be handed to the system together, as long as none is pulled that cannot be handed over now.
+/// 3. Events: [`poll_event`](Self::poll_event) until it returns `None`.
+/// 4. Timer: [`poll_timeout`](Self::poll_timeout), and `handle_timeout` at that instant, unless an input of step 1
+///    comes first. New data in the source leads to step 2.
 ///
-/// `now` never goes back from one call to the next. Breaking the order is a [`Misuse`], which changes nothing.
+/// `now` must not go back from one call to the next. Breaking the order is a [`Misuse`], which changes nothing.
 pub trait Transport {
-    /// What says when to send: the Congestion Manager, shared among the transports of a host.
+    /// Congestion control: the Congestion Manager, shared among the transports of a host.
     type Congestion;
-    /// What it tells its driver.
+    /// Event for the driver.
     type Event;
 
-    /// Takes in a datagram that came from the peer. What is wrong with it is the peer's fault and reaches the driver
-    /// as an event, if it matters.
+    /// Processes a datagram from the peer. Errors in it are the peer's fault and reach the driver as an event, if they matter.
     fn handle_datagram(
         &mut self,
         now: Instant,
@@ -35,11 +34,11 @@ pub trait Transport {
         ecn: Ecn,
     ) -> Result<(), Misuse>;
 
-    /// Lets time pass: to be called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
+    /// Handles timers: to be called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
     fn handle_timeout(&mut self, now: Instant, congestion: &mut Self::Congestion) -> Result<(), Misuse>;
 
-    /// The next packet to send now, appended to the empty `packet`, or `None`. Where the ADU's payload is
-    /// [apart](PulledAdu::apart), `packet` holds what goes before it, and the driver sends the two as one.
+    /// Appends the next packet to send now to the empty `packet`, or returns `None`. If the ADU's payload is
+    /// [apart](PulledAdu::apart), `packet` holds the bytes before it, and the driver sends both as one datagram.
     fn poll_transmit(
         &mut self,
         now: Instant,
@@ -48,36 +47,36 @@ pub trait Transport {
         packet: &mut Vec<u8>,
     ) -> Result<Option<Transmit>, Misuse>;
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; `None`: not before something else happens.
+    /// Next time when [`handle_timeout`](Self::handle_timeout) is due; `None` if no timer is set.
     fn poll_timeout(&mut self) -> Result<Option<Instant>, Misuse>;
 
     /// The next event, or `None`.
     fn poll_event(&mut self) -> Option<Self::Event>;
 }
 
-/// A driver's mistake. Nothing has changed: mend the driver and call again.
+/// Incorrect use by the driver. The transport is unchanged: correct the driver and call again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misuse {
-    /// `now` was before that of an earlier call.
+    /// `now` was earlier than in a previous call.
     #[error("time went back from {last:?} to {now:?}: take it from one monotonic clock")]
     TimeWentBack {
-        /// The latest instant seen before.
+        /// Latest instant of previous calls.
         last: Instant,
-        /// The one that was given.
+        /// Instant of this call.
         now: Instant,
     },
-    /// `poll_timeout` was asked while packets may wait: what it would say is not true yet.
+    /// `poll_timeout` was called while packets may be waiting, so that the answer might be wrong.
     #[error("packets may be waiting: call poll_transmit until it gives None before poll_timeout")]
     NotDrained,
     /// The packet buffer was not empty.
     #[error("the packet buffer holds {len} bytes: clear it before poll_transmit")]
     BufferNotEmpty {
-        /// What it held.
+        /// Length of its contents.
         len: usize,
     },
 }
 
-/// Watches over the driving order for a transport that embeds it.
+/// Checker of the driving order, for a transport that embeds it.
 ///
 /// ```
 /// use timeous_core::{DriveOrder, Instant, Misuse};
@@ -94,14 +93,14 @@ pub struct DriveOrder {
 }
 
 impl DriveOrder {
-    /// Something was fed in at `now` (step 1).
+    /// Notes an input at `now` (step 1).
     pub fn fed(&mut self, now: Instant) -> Result<(), Misuse> {
         self.advance(now)?;
         self.undrained = true;
         Ok(())
     }
 
-    /// Time may pass only forwards: called before anything changes.
+    /// Checks that time does not move backwards; to be called before anything changes.
     pub fn advance(&mut self, now: Instant) -> Result<(), Misuse> {
         if now < self.last {
             return Err(Misuse::TimeWentBack { last: self.last, now });
@@ -110,7 +109,7 @@ impl DriveOrder {
         Ok(())
     }
 
-    /// `poll_transmit` gave a packet or, with `more` false, nothing (step 2).
+    /// Notes that `poll_transmit` returned a packet or, with `more` false, none (step 2).
     pub fn polled(&mut self, now: Instant, more: bool) -> Result<(), Misuse> {
         self.advance(now)?;
         self.undrained = more;
@@ -122,65 +121,65 @@ impl DriveOrder {
         if self.undrained { Err(Misuse::NotDrained) } else { Ok(()) }
     }
 
-    /// The latest instant seen.
+    /// Latest instant seen.
     pub fn now(&self) -> Instant {
         self.last
     }
 }
 
-/// The ECN field of an IP header (RFC 3168 §5).
+/// ECN field of an IP header (RFC 3168 §5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Ecn {
-    /// The transport does not take part.
+    /// Not ECN-capable.
     #[default]
     NotEct = 0b00,
-    /// Capable, nonce one.
+    /// ECN-capable, ECT(1).
     Ect1 = 0b01,
-    /// Capable, nonce zero.
+    /// ECN-capable, ECT(0).
     Ect0 = 0b10,
-    /// Congestion was experienced.
+    /// Congestion experienced.
     Ce = 0b11,
 }
 
-/// What a call to `poll_transmit` put into the packet buffer.
+/// Result of `poll_transmit`: properties of the packet in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The ECN mark to send it with.
+    /// ECN field to send it with.
     pub ecn: Ecn,
-    /// The ADU whose payload it carries, if any: to be confirmed to the source by [`AduSource::sent`].
+    /// ADU whose payload it carries, if any: to be confirmed to the source by [`AduSource::sent`].
     pub adu: Option<PulledAdu>,
 }
 
-/// An ADU that left the queue: its source knows it by `token` from now on.
+/// ADU taken from the queue, identified by `token` from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PulledAdu {
-    /// The source's own name for it.
+    /// Identifier assigned by the source.
     pub token: u64,
-    /// How many bytes of payload it has.
+    /// Payload length in bytes.
     pub len: usize,
-    /// What the source knows of it.
+    /// Metadata from the source.
     pub meta: AduMeta,
-    /// Whether the payload was left where it lies instead of being appended to the packet. The driver, who asked the
-    /// source for that, gathers it by the token when it sends. A transport that has to read what it sends (to keep it,
-    /// to sum it up) asks for it by [`gather`](Self::gather).
+    /// Whether the payload was left in place instead of being appended to the packet. The driver, which requested this
+    /// from the source, gathers it by the token when it sends. A transport that must read the payload (to keep or
+    /// checksum it) requests it by [`gather`](Self::gather).
     pub apart: bool,
-    /// What of it leaves.
+    /// First transmission or retransmission.
     pub copy: Copied,
 }
 
-/// Which copy of an ADU leaves.
+/// Transmission count of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Copied {
-    /// The first.
+    /// First transmission.
     #[default]
     First,
-    /// Another one: the receiver has to know it from a new ADU.
+    /// Retransmission, which the receiver must be able to tell from a new ADU.
     Again,
 }
 
 impl PulledAdu {
-    /// Puts its payload at the end of `packet`, unless `source` has done so already.
+    /// Appends the payload to `packet`, unless `source` has done so already.
     ///
     /// ```
     /// use timeous_core::{AduMeta, Copied, NoAdus, PulledAdu};
@@ -197,18 +196,18 @@ impl PulledAdu {
     }
 }
 
-/// The queue from which a transport pulls at the instant of sending: the packet ring, or a script in a test.
+/// Queue from which a transport pulls at the instant of sending: the packet ring, or a script in a test.
 pub trait AduSource {
-    /// Whether something may be waiting. A transport asks for the right to send only then.
+    /// Whether ADUs may be queued. A transport requests to send only then.
     fn has_queued(&mut self, now: Instant) -> bool;
 
-    /// Takes the ADU that is to leave now, appending its payload of at most `room` bytes to `packet`, or leaving it
-    /// [apart](PulledAdu::apart) if the driver has asked the source for that. What is expired, dead or too large is
-    /// passed over and never seen. `path` is what the transport knows at this instant.
+    /// Takes the ADU to be sent now, appending its payload of at most `room` bytes to `packet`, or leaving it
+    /// [apart](PulledAdu::apart) if the driver has requested that. Expired, dead and too large ADUs are skipped. `path`
+    /// is the current path state.
     fn pull(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu>;
 
-    /// Gives up what of `ahead`, which has left before and could leave again, is not worth it beside what is queued, and what
-    /// is queued for what is ahead. A [`pull_chosen`](Self::pull_chosen) may follow at the same instant.
+    /// Drops retransmissions in `ahead` and queued ADUs that lose to each other. A [`pull_chosen`](Self::pull_chosen)
+    /// may follow at the same instant.
     fn choose(&mut self, now: Instant, path: &PathState, ahead: &mut dyn Queue) {
         for index in 0..ahead.len() {
             let Some((&meta, _)) = ahead.get(index) else { continue };
@@ -218,81 +217,81 @@ pub trait AduSource {
         }
     }
 
-    /// As [`pull`](Self::pull), right after [`choose`](Self::choose): nothing is chosen a second time.
+    /// Like [`pull`](Self::pull), right after [`choose`](Self::choose), without choosing again.
     fn pull_chosen(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         self.pull(now, path, room, packet)
     }
 
-    /// Takes the next ADU beside one that was pulled at this very instant and leaves in the same packet, if it has at most
-    /// `room` bytes: what is longer stays where it is. A source need not give anything by this.
+    /// Takes the next ADU to be sent in the same packet as one just pulled, if it has at most `room` bytes; a longer
+    /// one stays queued. Sources need not support this.
     fn pull_beside(&mut self, now: Instant, path: &PathState, room: usize, packet: &mut Vec<u8>) -> Option<PulledAdu> {
         let _ = (now, path, room, packet);
         None
     }
 
-    /// How many bytes wait in all, where that is a stream without boundaries; `None` if it is not, or not known.
+    /// Total queued bytes of a stream without boundaries; `None` for other sources, or if unknown.
     fn waiting_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// The transport will pull so many ADUs at this very instant, if there are as many: what comes from another processor
+    /// Announces that the transport will pull up to `packets` ADUs at this instant, so that data of another processor
     /// may be fetched together. A hint.
     fn will_pull(&mut self, packets: u32) {
         let _ = packets;
     }
 
-    /// Appends the payload of an ADU that was pulled apart and not yet `sent`. A source that leaves nothing apart has
-    /// nothing to do here.
+    /// Appends the payload of an ADU that was pulled apart and not yet `sent`. Sources that leave nothing apart need
+    /// not implement it.
     fn append(&mut self, token: u64, packet: &mut Vec<u8>) {
         let _ = (token, packet);
     }
 
-    /// Whether an ADU that was pulled before is still worth its bytes: asked before it is sent, again or at last, by a
-    /// transport that could send something else in its place. Not if it cannot arrive before its deadline.
+    /// Whether an ADU that was pulled before is still worth sending: asked before each transmission by a transport that
+    /// could send something else instead. Not if it cannot arrive before its deadline.
     fn is_worth_repeating(&mut self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
         !meta.is_expired(now + path.least_way())
     }
 
-    /// Why an ADU of which [`is_worth_repeating`](Self::is_worth_repeating) says no is given up.
+    /// Drop reason of an ADU for which [`is_worth_repeating`](Self::is_worth_repeating) returned false.
     fn why_not(&self, meta: &AduMeta) -> DropReason {
         let _ = meta;
         DropReason::TooLate
     }
 
-    /// Whether an ADU that comes late is worse than one that does not come.
+    /// Whether a late ADU is worse than a missing one.
     fn is_punctual(&self) -> bool {
         false
     }
 
-    /// The packet with this ADU was given to the device (the paper's `dev_i` moves on).
+    /// Notes that the packet with this ADU was given to the device (the paper's `dev_i` moves on).
     fn sent(&mut self, token: u64);
 
-    /// The peer has acknowledged it.
+    /// Notes an acknowledgement by the peer.
     fn acked(&mut self, token: u64);
 
-    /// The same, where it is known that it came `at` this instant or later.
+    /// Notes an acknowledgement that shows an arrival `at` this instant or later.
     fn arrived(&mut self, token: u64, at: Instant) {
         let _ = at;
         self.acked(token);
     }
 
-    /// An ADU that left was not there by its deadline, as far as acknowledgements tell, or nothing brings it any more. Of its
-    /// fate the source is told besides.
+    /// Notes that a sent ADU was not there by its deadline, as far as acknowledgements tell, or cannot be repaired. Its
+    /// fate is reported in addition.
     fn missed(&mut self, meta: &AduMeta) {
         let _ = meta;
     }
 
-    /// It is taken for lost.
+    /// Notes a loss.
     fn lost(&mut self, token: u64);
 
-    /// It was pulled and will not be sent after all.
+    /// Notes that a pulled ADU will not be sent after all.
     fn dropped(&mut self, token: u64, reason: DropReason);
 
-    /// The connection has ended: nothing will be pulled any more, and what waits has no other fate than that.
+    /// Notes the end of the connection: no more ADUs will be pulled, and queued ones get no other fate.
     fn close(&mut self) {}
 }
 
-/// A source with nothing in it, for an endpoint that only receives.
+/// Empty source, for an endpoint that only receives.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoAdus;
 

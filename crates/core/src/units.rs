@@ -1,8 +1,8 @@
-//! How people write rates, times, sizes and shares: `1.5M`, `40ms`, `64k`, `1%`.
+//! Parser of rates, times, sizes and shares as people write them: `1.5M`, `40ms`, `64k`, `1%`.
 
 use crate::time::{Duration, Rate};
 
-/// A quantity that cannot be read.
+/// Error: unreadable quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {wanted}")]
 pub struct UnitError {
@@ -11,13 +11,13 @@ pub struct UnitError {
 }
 
 impl UnitError {
-    /// `text` was given where `wanted`, with an example, is needed.
+    /// Creates the error for `text`, where `wanted`, a description with an example, was expected.
     pub fn new(text: &str, wanted: &'static str) -> Self {
         Self { text: text.to_owned(), wanted }
     }
 }
 
-/// Reads a rate in bits per second: `400k`, `1.5M`, `1.5Mbit/s`, `2Gbps`. Prefixes are decimal.
+/// Parses a rate in bits per second: `400k`, `1.5M`, `1.5Mbit/s`, `2Gbps`. Prefixes are decimal.
 ///
 /// ```
 /// use timeous_core::{Rate, units::parse_rate};
@@ -37,7 +37,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, UnitError> {
     scaled(number, scale).map(Rate::from_bps).ok_or_else(|| UnitError::new(text, wanted))
 }
 
-/// Reads a length of time: `250us`, `40ms`, `1.5s`, `2min`. Zero needs no unit.
+/// Parses a duration: `250us`, `40ms`, `1.5s`, `2min`. Zero needs no unit.
 ///
 /// ```
 /// use timeous_core::{Duration, units::parse_duration};
@@ -60,7 +60,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     scaled(number, scale).map(Duration::from_nanos).ok_or_else(|| UnitError::new(text, wanted))
 }
 
-/// Reads a size in bytes: `1500`, `64k`, `1.5MB` (decimal), `64Ki`, `1MiB` (binary).
+/// Parses a size in bytes: `1500`, `64k`, `1.5MB` (decimal), `64Ki`, `1MiB` (binary).
 ///
 /// ```
 /// assert_eq!(timeous_core::units::parse_bytes("64k"), Ok(64_000));
@@ -82,7 +82,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     scaled(number, scale).ok_or_else(|| UnitError::new(text, wanted))
 }
 
-/// Reads a share of a whole, from 0 to 1: `1%`, `0.01`. A bare `1` could mean either and is refused.
+/// Parses a share from 0 to 1: `1%`, `0.01`. A bare `1` is ambiguous and refused.
 ///
 /// ```
 /// assert_eq!(timeous_core::units::parse_share("1%"), Ok(0.01));
@@ -102,20 +102,20 @@ pub fn parse_share(text: &str) -> Result<f64, UnitError> {
     Ok(share)
 }
 
-/// The number and the unit behind it.
+/// Splits a quantity into number and unit.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())
 }
 
-/// A decimal number times `scale`, to the nearest whole; `None` if it is no number or too large.
+/// Multiplies a decimal number by `scale` and rounds it; `None` if it is no number or too large.
 fn scaled(number: &str, scale: u64) -> Option<u64> {
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(scale);
     }
     let value = number.parse::<f64>().ok()? * scale as f64;
-    // 2^53: beyond it a float no longer counts in ones.
+    // 2^53, above which a float does not represent every integer.
     (value < 9_007_199_254_740_992.0).then(|| value.round() as u64)
 }
 

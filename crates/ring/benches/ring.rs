@@ -1,4 +1,4 @@
-//! What the ring costs beside a system call: each operation against `send()` of the same payload, in one run.
+//! Benchmark of the ring against a system call: each operation compared to `send()` of the same payload in one run.
 
 use std::hint::black_box;
 use std::net::UdpSocket;
@@ -6,9 +6,9 @@ use std::net::UdpSocket;
 use timeous_core::{AduMeta, AduSeq, DropReason, Duration, Instant, Queue};
 use timeous_ring::{Config, Consumer, Producer, create, create_shared};
 
-/// Operations between two looks at the clock.
+/// Operations per time measurement.
 const BATCH: u64 = 64;
-/// Batches of each operation, taken in turn so that a disturbance hits all of them; the median counts.
+/// Batches of each operation, interleaved so that a disturbance affects all; the median counts.
 const ROUNDS: usize = 4000;
 
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a benchmark is there to read the clock")]
@@ -45,7 +45,7 @@ impl Bench {
         }
     }
 
-    /// As much as the consumer does for a packet, from claim to acknowledgement.
+    /// Runs the consumer's part for each packet, from claim to acknowledgement.
     fn take(&mut self) {
         while let Some(claimed) = self.consumer.claim(Instant::ZERO).expect("an honest producer") {
             self.packet.clear();
@@ -64,12 +64,12 @@ impl Bench {
 
     fn send(&mut self) {
         for _ in 0..BATCH {
-            // A sink that nobody reads: once its buffer is full the kernel drops, which is the cheaper case for send.
+            // A socket that is never read: once its buffer is full the kernel drops, which is the cheaper case for send.
             self.socket.send(black_box(&self.payload)).expect("loopback takes datagrams");
         }
     }
 
-    /// What a late choice has to look at.
+    /// Looks at the queue as a late-choice policy does.
     fn view(&mut self) {
         let queue = self.consumer.queued().expect("an honest producer");
         for place in 0..queue.len() {
@@ -77,7 +77,7 @@ impl Bench {
         }
     }
 
-    /// One batch of each, in nanoseconds an operation (pull back: for all packets at once).
+    /// Runs one batch of each; returns nanoseconds per operation (pull back: for all packets at once).
     fn round(&mut self) -> [f64; 9] {
         let each = BATCH as f64;
         let send = time(|| self.send()) / each;

@@ -1,8 +1,8 @@
-//! The late choice of an application that wants none.
+//! Policy that drops nothing.
 
 use timeous_core::{Instant, LateChoice, PathState, Queue};
 
-/// Sends everything in the order of the queue.
+/// Sends all packets in the order of the queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeepAll;
 

@@ -1,7 +1,7 @@
-//! The completion ring: what became of each ADU, from the transport back to the application.
+//! Completion ring: reports the fate of each ADU from the transport to the application.
 //!
-//! Fates reach the application by its own number (the paper's `user_seq`), even if the packet ring has wrapped since.
-//! The consumer never waits for the application: where there is no room left, a fate is counted and not written.
+//! Fates carry the application's sequence number (the paper's `user_seq`), even if the packet ring has wrapped since.
+//! The consumer never waits for the application: fates that find the ring full are only counted.
 
 use timeous_core::{AduSeq, Fate};
 
@@ -14,12 +14,12 @@ const ACKED: u64 = 1 << 8;
 const LOST: u64 = 2 << 8;
 const DROPPED: u64 = 3 << 8;
 
-/// What became of an ADU.
+/// Fate of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Completion {
-    /// The application's number for it.
+    /// Sequence number set by the application.
     pub seq: AduSeq,
-    /// Its fate.
+    /// Fate.
     pub fate: Fate,
 }
 
@@ -40,7 +40,7 @@ fn decode(word: u64) -> Option<Fate> {
     }
 }
 
-/// The consumer's end.
+/// Consumer's end of the completion ring.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     written: u64,
@@ -77,7 +77,7 @@ impl Writer {
     }
 }
 
-/// The producer's end.
+/// Producer's end of the completion ring.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     read: u64,

@@ -1,7 +1,7 @@
-//! The transport's side of the ring: claim a packet at the instant of sending, and say what became of it.
+//! Consumer: the transport's side of the ring, which claims packets at the instant of sending and reports their fates.
 //!
-//! Nothing in shared memory is believed. Indexes that this side moves have private copies; every other word is read
-//! once, checked, and used from the copy.
+//! Shared memory is not trusted. Indexes that this side moves have private copies; every other word is read once,
+//! checked, and used from the copy.
 
 use std::sync::Arc;
 
@@ -16,66 +16,66 @@ use crate::seen::Seen;
 use crate::settle::Unsettled;
 use crate::sync::{Ordering, relax};
 
-/// How often `umod_i` may change between looking and claiming. An honest producer needs longer to move it than an
-/// attempt takes, so that more than a handful in a row is an attack.
+/// Attempts to move `kern_i` while `umod_i` changes. An honest producer needs longer to move it than an attempt takes,
+/// so that more than a handful in a row is an attack.
 const ATTEMPTS: u32 = 1 << 12;
-/// So many packets ahead, a record is asked for: it lies with the producer's processor.
+/// Prefetch distance in records, whose cache lines the producer's processor holds.
 const AHEAD: u64 = 3;
-/// `dev_i` is told when so many packets have left, or all that were taken; less in a small ring.
+/// Packets sent before `dev_i` is published, at most; all claimed ones at the latest. Fewer in a small ring.
 const DEV_STEP: u64 = 16;
 
-/// A packet that the transport has taken for sending.
+/// Packet claimed by the transport for sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// Its position, by which the consumer knows it from now on; never reused.
+    /// Position in the ring, which identifies it from now on; never reused.
     pub token: u64,
-    /// What is known of it: a copy that nobody can change any more.
+    /// Metadata: a private copy.
     pub meta: AduMeta,
-    /// Length of its payload in bytes.
+    /// Payload length in bytes.
     pub len: usize,
 }
 
-/// A claimed packet that has not left yet.
+/// Claimed packet that was not sent yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flight {
     place: Place,
     left: bool,
 }
 
-/// What a claim of one packet came to.
+/// Result of an attempt to claim one packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Empty,
     Passed,
-    /// It is in `newest`.
+    /// A packet was claimed; it is in `newest`.
     Taken,
 }
 
-/// The transport's side of a ring.
+/// Transport's side of a ring.
 #[derive(Debug)]
 pub struct Consumer {
     pub(crate) shared: Arc<Shared>,
     dev: u64,
-    /// As the other side last saw it.
+    /// Last published `dev_i`.
     told_dev: u64,
     dev_step: u64,
-    /// The next packet to be given out. What is between here and `kern_i` was taken together with one before it.
+    /// Next packet to be given out. Packets between here and `kern_i` were claimed together with an earlier one.
     next: u64,
     kern: u64,
     user: u64,
-    /// How many packets the transport will take at this instant.
+    /// Number of packets that the transport will take at this instant.
     expected: u32,
-    /// The packed word as it was last seen or written here.
+    /// The packed word as last read or written here.
     packed: u64,
     flights: Vec<Flight>,
     seen: Vec<Seen>,
     unsettled: Unsettled,
     completions: Writer,
-    /// What was claimed last: written where it stays, since a claim is copied often enough.
+    /// Latest claimed packet, as a field to avoid copies.
     newest: Claimed,
-    /// Claimed already, and to be given out by the next claim.
+    /// Claimed packet to be given out by the next claim.
     held: Option<Claimed>,
-    /// What the last claim passed over.
+    /// Packets that the last claim skipped, with reasons.
     passed: Vec<(AduMeta, DropReason)>,
     violation: Option<Violation>,
 }
@@ -104,19 +104,19 @@ impl Consumer {
         }
     }
 
-    /// Whether packets may be waiting; dead ones count. `false` after a violation.
+    /// Whether packets may be queued, including dead ones. `false` after a violation.
     pub fn has_queued(&mut self) -> bool {
-        // What was queued when last looked is so still, or was pulled back, which the next claim finds out: a word
-        // that the other side writes at each packet is better not asked for at each packet.
+        // Packets seen as queued before still are, unless they were pulled back, which the next claim notices. This
+        // avoids reading a word that the other side writes for each packet.
         if self.violation.is_none() && (self.next < self.kern || self.knows_of_queued()) {
             return true;
         }
         self.umod().is_ok_and(|umod| self.held.is_some() || umod > self.next)
     }
 
-    /// The transport will take so many packets at this very instant, if there are as many: `kern_i` may move over them
-    /// at once, since between two processors each move costs a cache line. What is not taken then all the same goes
-    /// next, and can be pulled back no more.
+    /// Announces that the transport will take up to `packets` packets at this instant: `kern_i` may move over all of
+    /// them at once, since each move transfers a cache line between processors. Packets not taken then stay next in
+    /// line, and cannot be pulled back.
     pub fn expect(&mut self, packets: u32) {
         self.expected = packets;
     }
@@ -125,15 +125,15 @@ impl Consumer {
         Packed::from_bits(self.packed).umod != self.kern as u32
     }
 
-    /// How many packets are queued, dead ones included.
+    /// Number of queued packets, including dead ones.
     ///
     /// # Errors
-    /// [`Violation`] if shared memory holds what no honest producer writes; then and ever after.
+    /// [`Violation`] if shared memory holds values that no honest producer writes; permanently.
     pub fn queued_len(&mut self) -> Result<usize, Violation> {
         Ok((self.umod()? - self.next) as usize)
     }
 
-    /// Brings the private copies up to date, and says how many packets are queued.
+    /// Updates the private copies of queued records; returns the number of queued packets.
     pub(crate) fn look_over(&mut self) -> Result<usize, Violation> {
         let len = self.queued_len()?;
         for position in self.next..self.next + len as u64 {
@@ -151,8 +151,8 @@ impl Consumer {
         &mut self.seen[self.shared.geometry.slot_of(self.next + place as u64)]
     }
 
-    /// Takes the oldest queued packet for sending now, moving `kern_i`. What is dead, was given up or has expired at
-    /// `now` is passed over, and its fate told. `None`: nothing is queued.
+    /// Claims the oldest queued packet for sending now, moving `kern_i`. Skips packets that are dead, dropped, or
+    /// expired at `now`, and reports their fates. `None` if nothing is queued.
     ///
     /// # Errors
     /// As [`queued_len`](Self::queued_len).
@@ -160,7 +160,7 @@ impl Consumer {
         self.claim_within(now, usize::MAX)
     }
 
-    /// As [`claim`](Self::claim), and passes over what is longer than `room` bytes.
+    /// Like [`claim`](Self::claim), but also skips packets longer than `room` bytes.
     ///
     /// # Errors
     /// As [`queued_len`](Self::queued_len).
@@ -172,8 +172,7 @@ impl Consumer {
                 None => return Ok(Some(held)),
             }
         }
-        // At most one round of the ring, so that an application that enqueues dead packets without end does not keep
-        // the transport here.
+        // At most one round of the ring, so that an application that keeps enqueueing dead packets cannot block the transport.
         for _ in 0..self.flights.len() {
             match self.claim_one(|claimed| unfit(claimed, now, room))? {
                 Step::Passed => {}
@@ -184,7 +183,7 @@ impl Consumer {
         Ok(None)
     }
 
-    /// As [`claim`](Self::claim), if what would be claimed has at most `room` bytes: what is longer stays queued.
+    /// Like [`claim`](Self::claim), but only if the packet has at most `room` bytes; a longer one stays queued.
     ///
     /// # Errors
     /// As [`queued_len`](Self::queued_len).
@@ -202,19 +201,18 @@ impl Consumer {
             return Ok(None);
         }
         let claimed = self.claim(now)?;
-        // It may have been written anew meanwhile.
+        // The packet may have been rewritten meanwhile.
         self.held = claimed.filter(|claimed| claimed.len > room);
         Ok(claimed.filter(|claimed| claimed.len <= room))
     }
 
-    /// Passes over what is dead or has expired at the head of the queue, so that its slots are free again. For a time
-    /// in which nothing may be sent.
+    /// Skips dead and expired packets at the head of the queue to free their slots, while nothing may be sent.
     ///
     /// # Errors
     /// As [`queued_len`](Self::queued_len).
     pub fn pass_expired(&mut self, now: Instant) -> Result<(), Violation> {
         self.passed.clear();
-        // Nothing is about to leave: what has not expired stays the application's.
+        // No packet is about to be sent: those not expired stay the application's.
         self.expected = 0;
         if let Some(held) = self.held.take_if(|held| held.meta.is_expired(now)) {
             self.pass_over(&held, DropReason::Expired);
@@ -227,7 +225,7 @@ impl Consumer {
             }
             let expired = |claimed: &Claimed| claimed.meta.is_expired(now).then_some(DropReason::Expired);
             if self.claim_one(expired)? == Step::Taken {
-                // It was written anew meanwhile, and is the next to be claimed.
+                // The packet was rewritten meanwhile, and is the next to be claimed.
                 self.held = Some(self.newest);
             }
         }
@@ -239,12 +237,12 @@ impl Consumer {
         self.passed.push((claimed.meta, reason));
     }
 
-    /// What the last claim passed over, and why.
+    /// Packets that the last claim skipped, with reasons.
     pub fn passed_over(&self) -> &[(AduMeta, DropReason)] {
         &self.passed
     }
 
-    /// Gives up everything that is queued, for one and the same reason.
+    /// Drops all queued packets for the same reason.
     ///
     /// # Errors
     /// As [`queued_len`](Self::queued_len).
@@ -292,10 +290,9 @@ impl Consumer {
         }
     }
 
-    /// Moves `kern_i` forward by one, or by as many as are expected, as far as `umod_i` lets it: what it passes is this
-    /// side's alone from then on.
+    /// Moves `kern_i` by one packet, or by the expected number, within `umod_i`: from then on those packets belong to this side only.
     fn advance_kern(&mut self) -> Result<bool, Violation> {
-        // If that is an old one, the exchange fails and says so.
+        // If this word is outdated, the exchange fails and returns the current one.
         let mut seen = if self.knows_of_queued() { self.packed } else { self.shared.packed().load(Ordering::Acquire) };
         for _ in 0..ATTEMPTS {
             let queued = self.accept(seen)? - self.kern;
@@ -336,22 +333,22 @@ impl Consumer {
         Ok(())
     }
 
-    /// Appends the payload of a claimed packet that has not left yet to `out`; `false` if there is none by this token.
+    /// Appends the payload of a claimed and unsent packet to `out`; `false` if the token has none.
     pub fn copy_payload(&mut self, token: u64, out: &mut Vec<u8>) -> bool {
         let Some(place) = self.flight(token).map(|flight| flight.place) else { return false };
         self.shared.append_zone(place.offset as usize, place.len as usize, out);
         true
     }
 
-    /// The packet was given to the device. `dev_i` moves on over everything that has left, in the ring's order.
-    /// Tokens that are unknown, or known to have left, change nothing.
+    /// Notes that a packet was given to the device. `dev_i` moves over all sent packets in ring order. Unknown tokens
+    /// and packets already sent are ignored.
     pub fn sent(&mut self, token: u64) {
         let Some(flight) = self.flight(token) else { return };
         flight.left = true;
         while self.dev < self.next && self.flights[self.shared.geometry.slot_of(self.dev)].left {
             self.dev += 1;
         }
-        // One by one, the other side would have to fetch it for each packet.
+        // Published in batches: otherwise the other side fetches the word for each packet.
         if self.dev == self.next || self.dev - self.told_dev >= self.dev_step {
             self.tell_dev();
         }
@@ -362,8 +359,8 @@ impl Consumer {
         self.shared.dev_i().store(self.dev, Ordering::Release);
     }
 
-    /// The peer has acknowledged the packet: sets `kern_acked` while its record is still there, and tells its fate.
-    /// An ADU has one fate: what comes after the first changes nothing, and gives `None`.
+    /// Notes an acknowledgement: sets `kern_acked` while the record is still there, and reports the fate. An ADU has
+    /// one fate: later ones are ignored and return `None`.
     pub fn acked(&mut self, token: u64) -> Option<AduMeta> {
         if self.unsettled.is_open(token) && self.record_is_there(token) {
             record::mark_acked(self.shared.record(self.shared.geometry.slot_of(token)), token);
@@ -371,12 +368,12 @@ impl Consumer {
         self.settle(token, Fate::Acked)
     }
 
-    /// The packet is taken for lost.
+    /// Notes a loss.
     pub fn lost(&mut self, token: u64) -> Option<AduMeta> {
         self.settle(token, Fate::Lost)
     }
 
-    /// The packet was claimed and will not be sent after all.
+    /// Notes that a claimed packet will not be sent after all.
     pub fn dropped(&mut self, token: u64, reason: DropReason) -> Option<AduMeta> {
         self.settle(token, Fate::Dropped(reason))
     }
@@ -394,19 +391,18 @@ impl Consumer {
         }
     }
 
-    /// How many claimed packets have no fate yet.
+    /// Number of claimed packets without a fate.
     pub fn unsettled_len(&self) -> usize {
         self.unsettled.len()
     }
 
-    /// The claimed packets without a fate, oldest first.
+    /// Claimed packets without a fate, oldest first.
     pub fn unsettled(&mut self) -> Vec<u64> {
         let claimed = self.next.saturating_sub(self.unsettled.memory())..self.next;
         claimed.filter(|&token| self.unsettled.is_open(token)).collect()
     }
 
-    /// Gives every claimed packet without a fate one: `Dropped(Closed)` if it has not left, `Lost` if it has. For the
-    /// end of a connection.
+    /// Gives every claimed packet without a fate one: `Dropped(Closed)` if unsent, `Lost` if sent. For the end of a connection.
     pub fn settle_all(&mut self) {
         for token in self.next.saturating_sub(self.unsettled.memory())..self.next {
             let unsent = self.flight(token).is_some();
@@ -414,18 +410,18 @@ impl Consumer {
         }
     }
 
-    /// Tells the producer that nothing more will be sent.
+    /// Tells the producer that no more packets will be sent.
     pub fn refuse_more(&mut self) {
         self.shared.closed().store(1, Ordering::Relaxed);
     }
 
-    /// Sets `kern_notify`: the producer is to wake this side when it enqueues. Then looks once more: `true` if packets
-    /// came in meanwhile, so that there is a reason to go on.
+    /// Sets `kern_notify`, which asks the producer to wake this side when it enqueues. Returns `true` if packets came
+    /// meanwhile, so that polling must go on.
     pub fn stop_polling(&mut self) -> bool {
         let notify = self.shared.kern_notify();
         notify.store(1, Ordering::Release);
-        // A read-modify-write of the word that publishing modifies: whichever comes second sees the other's. Either
-        // the packets are seen here, or kern_notify is seen there.
+        // A read-modify-write of the word that publishing modifies: the second of the two sees the first. Either the
+        // packets are seen here, or `kern_notify` is seen there.
         let seen = self.shared.packed().fetch_add(0, Ordering::AcqRel);
         let raced_in = self.accept(seen).is_ok_and(|umod| umod > self.next);
         if raced_in {
@@ -434,7 +430,7 @@ impl Consumer {
         raced_in
     }
 
-    /// What the application did to the ring that it must not, if anything. Nothing more is given out then.
+    /// The application's first violation of the ring's protocol, if any; it ends the ring.
     pub fn violation(&self) -> Option<Violation> {
         self.violation
     }
@@ -444,7 +440,7 @@ impl Consumer {
         self.accept(seen)
     }
 
-    /// Checks a packed word that was read; gives its `umod_i`.
+    /// Checks a packed word that was read; returns its `umod_i`.
     fn accept(&mut self, seen: u64) -> Result<u64, Violation> {
         if let Some(violation) = self.violation {
             return Err(violation);
@@ -478,21 +474,21 @@ impl Consumer {
         Ok(())
     }
 
-    /// Where the payload of a claimed packet lies that has not left: within the zone, by the check at its claim.
+    /// Payload location of a claimed and unsent packet: within the zone, as checked by the claim.
     #[cfg(not(loom))]
     pub(crate) fn place(&self, token: u64) -> Option<Place> {
         let flight = self.flights.get(self.shared.geometry.slot_of(token))?;
         ((self.dev..self.next).contains(&token) && !flight.left).then_some(flight.place)
     }
 
-    /// A claimed packet that has not left.
+    /// A claimed and unsent packet.
     fn flight(&mut self, token: u64) -> Option<&mut Flight> {
         let slot = self.shared.geometry.slot_of(token);
         let claimed = (self.dev..self.next).contains(&token);
         self.flights.get_mut(slot).filter(|flight| claimed && !flight.left)
     }
 
-    /// Whether no later packet of the same slot was claimed, so that setting its `kern_acked` disturbs none.
+    /// Whether no later packet of the same slot was claimed, so that setting `kern_acked` affects no other packet.
     fn record_is_there(&self, token: u64) -> bool {
         self.next <= token + self.flights.len() as u64
     }
@@ -502,7 +498,7 @@ impl Consumer {
     }
 }
 
-/// Why a packet that was just claimed is not to be sent: nothing leaves after its deadline.
+/// Reason for not sending a packet just claimed, if any: expired packets are never sent.
 fn unfit(claimed: &Claimed, now: Instant, room: usize) -> Option<DropReason> {
     if claimed.meta.is_expired(now) {
         Some(DropReason::Expired)

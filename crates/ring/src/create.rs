@@ -1,4 +1,4 @@
-//! Making a ring, and opening one that another process made.
+//! Creation of rings, and opening of rings that another process made.
 
 #[cfg(not(loom))]
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,15 +11,15 @@ use crate::layout::{Config, Geometry, Shared};
 use crate::memory::Memory;
 use crate::producer::Producer;
 
-/// Makes a ring within this process. Its two sides may go to different threads.
+/// Creates a ring within this process. Its two sides may be used by different threads.
 ///
 /// # Errors
-/// A configuration that cannot be.
+/// The configuration is invalid.
 pub fn create(config: &Config) -> Result<(Producer, Consumer), ConfigError> {
     create_at(config, 0)
 }
 
-/// As [`create`], beginning at another position.
+/// Like [`create`], starting at another position.
 pub(crate) fn create_at(config: &Config, origin: u64) -> Result<(Producer, Consumer), ConfigError> {
     let geometry = Geometry::new(config)?;
     let shared = Shared::format(Memory::heap(geometry.words()), geometry, origin);
@@ -38,23 +38,23 @@ mod between_processes {
     use crate::layout::{HEADER, Limits, MAGIC};
     use crate::sync::Ordering;
 
-    /// No ring lives long enough to come near it; the arithmetic of positions needs no care below it.
+    /// Maximum start position, which keeps all positions far below overflow.
     const LAST_ORIGIN: u64 = 1 << 62;
 
-    /// Makes a ring in a sealed memfd, to be passed to the process that has the transport.
+    /// Creates a ring in a sealed memfd, to be passed to the process of the transport.
     ///
     /// # Errors
-    /// A configuration that cannot be, or no memory from the system.
+    /// The configuration is invalid, or the system has no memory.
     pub fn create_shared(config: &Config) -> Result<(Producer, OwnedFd), CreateError> {
         let (shared, fd) = make(config)?;
         shared.take_producer();
         Ok((Producer::new(shared, 0), fd))
     }
 
-    /// Makes a ring in a sealed memfd, to be passed to the process that has the application.
+    /// Creates a ring in a sealed memfd, to be passed to the process of the application.
     ///
     /// # Errors
-    /// A configuration that cannot be, or no memory from the system.
+    /// The configuration is invalid, or the system has no memory.
     pub fn create_shared_for_producer(config: &Config) -> Result<(Consumer, OwnedFd), CreateError> {
         let (shared, fd) = make(config)?;
         shared.take_consumer();
@@ -68,8 +68,8 @@ mod between_processes {
     }
 
     impl Consumer {
-        /// Opens a ring that an application made with [`create_shared`]. The file is checked before it is used, and
-        /// the application may do to it whatever it likes afterwards.
+        /// Opens a ring that an application made with [`create_shared`]. The file is validated first; whatever the
+        /// application does to it afterwards is safe.
         ///
         /// # Errors
         /// See [`OpenError`].
@@ -112,7 +112,7 @@ mod between_processes {
         if found < HEADER as u64 * 8 {
             return Err(OpenError::Size { expected: HEADER as u64 * 8, found });
         }
-        // Read once, through a mapping of its own that is gone before the ring is mapped.
+        // Read once, through a separate mapping that ends before the ring is mapped.
         let header = Memory::map(&fd, HEADER)?;
         let word = |at: usize| header.word(at).load(Ordering::Acquire);
         let magic = word(0);

@@ -1,4 +1,4 @@
-//! Files read straight into packet buffers (Lai & Kohler §3.4), past the page cache where the file system can do it.
+//! Direct file input into packet buffers (Lai & Kohler §3.4), bypassing the page cache where possible.
 #![cfg(not(loom))]
 
 use std::fs::File;
@@ -8,16 +8,16 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
 
-/// How a file is read.
+/// Mode of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectMode {
-    /// With `O_DIRECT`: offsets and lengths are multiples of the block size (a page always is).
+    /// With `O_DIRECT`: offsets and lengths must be multiples of the block size (a page always is).
     Direct,
-    /// Through the page cache, because the file system has no `O_DIRECT`: one copy more.
+    /// Through the page cache, with one more copy, as the file system does not support `O_DIRECT`.
     Cached,
 }
 
-/// A file to read packet payloads from.
+/// File to read packet payloads from.
 ///
 /// ```no_run
 /// # use timeous_core::AduMeta;
@@ -39,23 +39,23 @@ pub struct DirectFile {
 }
 
 impl DirectFile {
-    /// Opens a file for reading, with `O_DIRECT` if the file system has it. Look at [`mode`](Self::mode): without it
-    /// the file is read all the same, but not without a copy.
+    /// Opens a file for reading, with `O_DIRECT` if the file system supports it. See [`mode`](Self::mode): otherwise
+    /// reading works, too, but with a copy.
     ///
     /// # Errors
-    /// Those of opening a file.
+    /// Errors of opening a file.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let (fd, mode) = match open(path, flags | OFlags::DIRECT, Mode::empty()) {
-            // What open(2) says of a file system without O_DIRECT.
+            // Result of open(2) on file systems without O_DIRECT.
             Err(rustix::io::Errno::INVAL) => (open(path, flags, Mode::empty())?, DirectMode::Cached),
             opened => (opened?, DirectMode::Direct),
         };
         Ok(Self { file: File::from(fd), mode })
     }
 
-    /// How it is read.
+    /// Mode of reading.
     pub fn mode(&self) -> DirectMode {
         self.mode
     }

@@ -1,129 +1,129 @@
-//! What can go wrong with a ring, by culprit.
+//! Errors of the ring, by the side that caused them.
 
 use crate::page::PAGE;
 
-/// The consumer found something in shared memory that no honest producer writes: the application's fault.
+/// Values in shared memory that no honest producer writes: a fault of the application, found by the consumer.
 ///
-/// The ring gives nothing more after it. Close the connection; other rings are not touched.
+/// The ring gives out nothing more. Close the connection; other rings are not affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// `kern_i`, which only the consumer moves, has changed.
+    /// `kern_i`, which only the consumer moves, was changed.
     #[error(
         "kern_i is {found} in shared memory and {expected} in truth: the application wrote a word of the transport"
     )]
     KernMoved {
-        /// The consumer's private copy.
+        /// `kern_i` by the consumer's private copy.
         expected: u32,
-        /// What shared memory held.
+        /// `kern_i` in shared memory.
         found: u32,
     },
     /// `umod_i` is not between `kern_i` and `user_i`.
     #[error("umod_i is {umod} with kern_i at {kern} and user_i at {user}: it must lie between them")]
     UmodOutside {
-        /// The consumer's `kern_i`.
+        /// `kern_i` of the consumer.
         kern: u64,
-        /// What was read.
+        /// `umod_i` in shared memory.
         umod: u64,
-        /// The latest `user_i`.
+        /// Latest `user_i`.
         user: u64,
     },
     /// `user_i` moved backwards.
     #[error("user_i went back from {last} to {found}")]
     UserWentBack {
-        /// The latest `user_i`.
+        /// Latest `user_i`.
         last: u64,
-        /// What was read.
+        /// `user_i` in shared memory.
         found: u64,
     },
     /// More packets than the ring holds.
     #[error("user_i is {user} with dev_i at {dev}: a ring of {slots} slots holds one packet less than slots")]
     TooManyPackets {
-        /// The consumer's `dev_i`.
+        /// `dev_i` of the consumer.
         dev: u64,
-        /// What was read.
+        /// `user_i` in shared memory.
         user: u64,
-        /// Slots of the ring.
+        /// Number of slots.
         slots: u32,
     },
     /// A published record was being written, or never was.
     #[error("the record of packet {token} changed while the transport owned it")]
     Torn {
-        /// The packet's position.
+        /// Position of the packet.
         token: u64,
     },
-    /// A record's fields make no sense.
+    /// A record has invalid fields.
     #[error("the record of packet {token} cannot be read: its attributes are {attributes:#x}")]
     BadRecord {
-        /// The packet's position.
+        /// Position of the packet.
         token: u64,
-        /// The word that says so.
+        /// The invalid word.
         attributes: u64,
     },
-    /// A payload that is not in the packet zone, or longer than a buffer.
+    /// A payload is outside of the packet zone, or longer than a buffer.
     #[error("packet {token} is said to be {len} bytes at {offset}, which is not in the packet zone")]
     BadPlace {
-        /// The packet's position.
+        /// Position of the packet.
         token: u64,
         /// Offset in the zone.
         offset: u32,
-        /// Its length.
+        /// Length.
         len: u32,
     },
-    /// The completion ring's read index is not behind its write index, or went back.
+    /// The completion ring's read index is ahead of its write index, or moved backwards.
     #[error("the completion ring was read up to {found}, which is not between {read} and {written}")]
     BadCompletionIndex {
-        /// Read before.
+        /// Previous read index.
         read: u64,
-        /// Written so far.
+        /// Write index.
         written: u64,
-        /// What was read from shared memory.
+        /// Read index in shared memory.
         found: u64,
     },
     /// The packed word changed at every attempt to move `kern_i`.
     #[error("umod_i changed {attempts} times in a row under the transport's hands")]
     Contended {
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
     },
 }
 
-/// The producer found something that no honest consumer writes: the transport's fault. Open another ring.
+/// Values that no honest consumer writes: a fault of the transport, found by the producer. Open another ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// `kern_i` is not between the last one seen and `umod_i`, or `umod_i` was changed.
+    /// `kern_i` is not between its last value and `umod_i`, or `umod_i` was changed.
     #[error("the transport moved kern_i or umod_i where it must not ({found:#x}): open another ring")]
     Packed {
-        /// The word that was read.
+        /// Value of the packed word.
         found: u64,
     },
-    /// `dev_i` is not between the last one seen and `user_i`.
+    /// `dev_i` is not between its last value and `umod_i`.
     #[error("the transport moved dev_i to {found}, which is not between {last} and {user}: open another ring")]
     Device {
-        /// Seen before.
+        /// Previous `dev_i`.
         last: u64,
-        /// What was read.
+        /// `dev_i` in shared memory.
         found: u64,
-        /// The producer's `user_i`.
+        /// `user_i` of the producer.
         user: u64,
     },
-    /// The completion ring holds what cannot be.
+    /// The completion ring has invalid contents.
     #[error("the transport's completion ring is not readable at {at}: open another ring")]
     Completion {
-        /// Which completion.
+        /// Number of the completion.
         at: u64,
     },
     /// `kern_i` changed at every attempt to pull back.
     #[error("kern_i changed {attempts} times in a row: open another ring")]
     Contended {
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
     },
 }
 
-/// Why an ADU was not enqueued. Nothing has changed.
+/// Error of enqueueing an ADU. The ring is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnqueueError {
-    /// All but one of the slots hold packets that have not left yet.
+    /// All but one of the slots hold unsent packets.
     #[error("the ring is full: wait for packets to leave, or withdraw some")]
     Full,
     /// No buffer is free.
@@ -136,10 +136,10 @@ pub enum EnqueueError {
     TooLarge {
         /// Length of the payload.
         len: usize,
-        /// What fits.
+        /// Buffer size in bytes.
         buffer_size: usize,
     },
-    /// The range is not within the buffer.
+    /// The range is outside of the buffer.
     #[error("bytes {start}..{end} are not within the buffer of {buffer_size} bytes")]
     BadRange {
         /// First byte.
@@ -149,15 +149,15 @@ pub enum EnqueueError {
         /// Length of the buffer.
         buffer_size: usize,
     },
-    /// The buffer is of another ring.
+    /// The buffer belongs to another ring.
     #[error("the buffer belongs to another ring's packet zone")]
     ForeignBuffer,
-    /// There is no packet at that place.
+    /// There is no packet at this place.
     #[error("place {index} is beyond the {len} packets that were pulled back")]
     NoSuchPlace {
-        /// What was asked for.
+        /// Requested place.
         index: usize,
-        /// How many there are.
+        /// Number of places.
         len: usize,
     },
     /// The transport has closed the ring.
@@ -168,7 +168,7 @@ pub enum EnqueueError {
     Broken(#[from] Broken),
 }
 
-/// A ring that cannot be. Mend the configuration.
+/// Invalid configuration of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The number of slots is not a power of two from 2 to 2^20.
@@ -185,52 +185,52 @@ pub enum ConfigError {
     Completions(u32),
 }
 
-/// Why a shared ring was not made.
+/// Error of creating a shared ring.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The caller's configuration.
+    /// The caller's configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The system refused.
+    /// The system returned an error.
     #[error("the system gave no shared memory for the ring: {0}")]
     System(#[from] std::io::Error),
 }
 
-/// Why a ring made by another process was not opened.
+/// Error of opening a ring made by another process.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Not a memfd sealed against shrinking, growing and further sealing.
     #[error("the ring's file is not sealed: the other side must pass a memfd with SHRINK, GROW and SEAL sealed")]
     NotSealed,
-    /// The file is not as long as its header says.
+    /// The file's size differs from its header.
     #[error("the ring's file is {found} bytes long and its header says {expected}")]
     Size {
-        /// By its header.
+        /// Size by the header.
         expected: u64,
-        /// In truth.
+        /// Actual size.
         found: u64,
     },
-    /// Not a ring, or one of another version.
+    /// The file is no ring, or one of another version.
     #[error("the ring's header begins with {0:#x}: the other side speaks another version")]
     Header(u64),
-    /// The header describes a ring that cannot be.
+    /// The header describes an invalid ring.
     #[error("the ring's header is wrong: {0}")]
     Config(#[from] ConfigError),
-    /// More than this side accepts.
+    /// The ring exceeds this side's limits.
     #[error("the ring takes {bytes} bytes and {slots} slots, which is more than is granted")]
     OverLimit {
         /// Size of the file.
         bytes: u64,
-        /// Slots.
+        /// Number of slots.
         slots: u32,
     },
-    /// This side of the ring is taken.
+    /// This side of the ring is already open.
     #[error("this side of the ring is open already: a ring has one producer and one consumer")]
     Taken,
-    /// The indexes are not those of a ring that has just been made.
+    /// The indexes are not those of a new ring.
     #[error("the ring's indexes are not those of a new ring")]
     NotFresh,
-    /// The system refused.
+    /// The system returned an error.
     #[error("the system did not map the ring: {0}")]
     System(#[from] std::io::Error),
 }

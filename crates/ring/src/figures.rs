@@ -1,4 +1,4 @@
-//! The paper's six figures (Lai & Kohler §3), each a test. Their ring is drawn empty, then holds packets 0 to 6.
+//! The paper's six figures (Lai & Kohler §3) as tests. Their ring is drawn empty, then holds packets 0 to 6.
 
 use timeous_core::{AduMeta, AduSeq, DropReason, Fate, Instant, Queue};
 
@@ -9,10 +9,10 @@ use crate::sync::Ordering;
 use crate::{Completion, Consumer, EnqueueError, Index, Producer};
 
 const SLOTS: u32 = 8;
-/// Once where rings begin, and once where the low 32 bits of the indexes wrap in the middle of the figure.
+/// One origin at zero, and one where the low 32 bits of the indexes wrap during the test.
 const ORIGINS: [u64; 2] = [0, u32::MAX as u64 - 3];
 
-/// What an index shows, relative to the origin: `[dev_i, kern_i, umod_i, user_i]`.
+/// The indexes relative to the origin: `[dev_i, kern_i, umod_i, user_i]`.
 fn indexes(producer: &Producer, origin: u64) -> [u64; 4] {
     let shared = &producer.shared;
     let packed = Packed::from_bits(shared.packed().load(Ordering::Relaxed));
@@ -26,7 +26,7 @@ fn adu(seq: u64) -> AduMeta {
     AduMeta { seq: AduSeq(seq), ..AduMeta::default() }
 }
 
-/// Figure 2, from which the others go on.
+/// Figure 2, the start of the following ones.
 fn with_seven(origin: u64) -> (Producer, Consumer) {
     let (mut producer, consumer) = create_at(&Config::new(SLOTS), origin).unwrap();
     for seq in 0..7 {
@@ -122,7 +122,7 @@ fn figure_6_kernel_moves_while_user_pulls_back() {
         let (mut producer, mut consumer) = with_seven(origin);
         send_one(&mut consumer);
         send_one(&mut consumer);
-        // The user has looked (kern_i at 2) and wants 3-6; before its attempt the kernel takes 2, 3 and 4.
+        // The user has read `kern_i` as 2 and wants 3-6; before its attempt the kernel takes 2, 3 and 4.
         let seen = producer.shared.packed().load(Ordering::Acquire);
         for seq in 2..5 {
             assert_eq!(send_one(&mut consumer), Some(seq));

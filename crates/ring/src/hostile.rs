@@ -1,4 +1,4 @@
-//! A producer that writes anything anywhere: the consumer says so, and nothing worse happens.
+//! Tests with a producer that writes arbitrary values anywhere: the consumer must report it without further harm.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{Consumer, Producer, Violation, create};
 
 const SLOTS: u32 = 8;
 
-/// A value that is likely to do harm: near something true, at an edge, or anything.
+/// Random value that is likely to do harm: near a valid one, at an edge, or arbitrary.
 fn nasty(rng: &mut Rng, shared: &Shared, words: u64) -> u64 {
     let other = shared.memory.word(rng.below(words) as usize).load(Ordering::Relaxed);
     match rng.below(8) {
@@ -29,7 +29,7 @@ fn nasty(rng: &mut Rng, shared: &Shared, words: u64) -> u64 {
     }
 }
 
-/// All that may be asked of a consumer. What it answers after a violation is the violation.
+/// Calls any method of the consumer. After a violation each answer must be that violation.
 fn exercise(consumer: &mut Consumer, rng: &mut Rng, tokens: &mut Vec<u64>, bytes: &mut Vec<u8>) {
     let known = consumer.violation();
     let token = if tokens.is_empty() { rng.next_u64() } else { tokens[rng.below(tokens.len() as u64) as usize] };
@@ -103,7 +103,7 @@ fn kind(violation: Violation) -> &'static str {
     }
 }
 
-/// One ring's life: `(what the consumer found)`.
+/// Runs one ring under attack; returns the violation found.
 fn one_life(seed: u64) -> Option<Violation> {
     let mut rng = Rng::from_seed(seed);
     let origin = if seed.is_multiple_of(2) { 0 } else { u64::from(u32::MAX) - rng.below(20) };
@@ -111,7 +111,7 @@ fn one_life(seed: u64) -> Option<Violation> {
     let shared = Arc::clone(&producer.shared);
     let control = shared.geometry.zone_at() as u64;
     let (mut tokens, mut bytes) = (Vec::new(), Vec::new());
-    // Half of the seeds attack one word only, so that each kind of damage is found by the check meant for it.
+    // Half of the seeds attack a single word, so that each kind of damage is found by its own check.
     let target = rng.below(control) as usize;
     for _ in 0..200 {
         feed(&mut producer, &mut rng);
@@ -157,8 +157,8 @@ fn each_word_of_the_ring_with_each_edge() {
     }
 }
 
-/// The same with a thread that writes while the consumer reads. In turn it attacks everything, the records, and the
-/// packed word alone, which it keeps changing between plausible values.
+/// Concurrent attack: a thread writes while the consumer reads. Depending on the seed it attacks all words, the
+/// records, or only the packed word, which it keeps changing between plausible values.
 #[test]
 fn a_thread_that_writes_everywhere_all_the_time() {
     let mut violations = 0;
@@ -197,7 +197,7 @@ fn a_thread_that_writes_everywhere_all_the_time() {
         let mut rng = Rng::from_seed(!seed);
         let (mut tokens, mut bytes) = (Vec::new(), Vec::new());
         for round in 0..400 {
-            // A busy machine may let the enemy wait: the two go on together, or it is no attack.
+            // Make the attacker keep up on a busy machine, or it would be no attack.
             while attacks.load(Ordering::Relaxed) < round {
                 thread::yield_now();
             }

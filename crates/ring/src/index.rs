@@ -1,41 +1,41 @@
-//! Circular arithmetic, and the word that holds `kern_i` and `umod_i` together.
+//! Index arithmetic modulo 2^32, and the word that holds `kern_i` and `umod_i`.
 //!
-//! Positions count packets from the ring's beginning in 64 bits and are never reused; shared memory has their low 32
-//! bits where two must share a word. The number of slots is a power of two, so that a slot is a mask away and the wrap
-//! of the low bits is harmless: an index that is off by whole rounds, which indexes of 0..N would hide, is seen.
+//! Positions count packets since the ring's creation in 64 bits and are never reused; shared memory has their low 32
+//! bits where two share a word. With a power of two of slots a position is masked to its slot, and the wrap of the low
+//! bits is harmless. Unlike indexes of 0..N, positions show an error of whole rounds.
 
-/// `kern_i` and `umod_i` as they lie in the shared word.
+/// `kern_i` and `umod_i`, as stored in the shared word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
-    /// The oldest packet not yet taken for sending.
+    /// Oldest packet not yet claimed for sending.
     pub(crate) kern: u32,
-    /// The oldest packet that the producer may change.
+    /// Oldest packet that the producer may change.
     pub(crate) umod: u32,
 }
 
 impl Packed {
-    /// Of two positions.
+    /// Packs two positions.
     pub(crate) fn new(kern: u64, umod: u64) -> Self {
         Self { kern: kern as u32, umod: umod as u32 }
     }
 
-    /// As read from the word.
+    /// Decodes the shared word.
     pub(crate) fn from_bits(bits: u64) -> Self {
         Self { kern: bits as u32, umod: (bits >> 32) as u32 }
     }
 
-    /// As written to the word. `umod_i` is in the upper half: adding to it cannot carry into `kern_i`.
+    /// Encodes the shared word. `umod_i` is in the upper half: adding to it cannot carry into `kern_i`.
     pub(crate) fn bits(self) -> u64 {
         u64::from(self.umod) << 32 | u64::from(self.kern)
     }
 
-    /// What to add to the word to move `umod_i` forward by `packets`.
+    /// Increment of the word that moves `umod_i` forward by `packets`.
     pub(crate) fn umod_step(packets: u64) -> u64 {
         packets << 32
     }
 }
 
-/// The first position at or after `base` whose low 32 bits are `low`.
+/// First position at or after `base` whose low 32 bits are `low`.
 pub(crate) fn at_or_after(base: u64, low: u32) -> u64 {
     base + u64::from(low.wrapping_sub(base as u32))
 }

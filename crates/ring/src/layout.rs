@@ -1,4 +1,4 @@
-//! The shared words: which there are, where they lie, and how large a ring is.
+//! Layout of the shared memory: words, offsets and sizes.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use crate::memory::Memory;
 use crate::page::PAGE;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Words between two that different sides write, so that they do not share a cache line (nor its prefetched neighbour).
+/// Distance in words between words written by different sides, to avoid sharing a cache line or its prefetched neighbour.
 const LINE: usize = if cfg!(loom) { 1 } else { 16 };
-/// Words of a packet record.
+/// Size of a packet record in words.
 const RECORD: usize = if cfg!(loom) { crate::record::WORDS } else { 16 };
 const _: () = assert!(RECORD >= crate::record::WORDS);
 
-/// "timeous" and the version of this layout.
+/// "timeous" and the version of this layout, as a magic number.
 pub(crate) const MAGIC: u64 = 0x7469_6d65_6f75_7301;
-/// Words that describe the ring; see [`Geometry::header`].
+/// Number of header words; see [`Geometry::header`].
 pub(crate) const HEADER: usize = 16;
 
 const PRODUCER_TAKEN: usize = 5;
@@ -31,7 +31,7 @@ const COMPLETIONS_LOST: usize = HEADER + 6 * LINE;
 const CLOSED: usize = HEADER + 7 * LINE;
 const RECORDS: usize = HEADER + 8 * LINE;
 
-/// How large a ring is.
+/// Size of a ring.
 ///
 /// ```
 /// use timeous_ring::Config;
@@ -48,27 +48,27 @@ pub struct Config {
 }
 
 impl Config {
-    /// A ring of `slots` slots, a power of two, for one packet less; a page-sized buffer for each, and room for four
-    /// times as many completions.
+    /// Configures a ring of `slots` slots, a power of two, for one packet less, with a page-sized buffer per slot, and
+    /// four completions per slot.
     pub const fn new(slots: u32) -> Self {
         Self { slots, buffer_size: PAGE as u32, buffers: slots, completions: slots.saturating_mul(4) }
     }
 
-    /// Size of a packet buffer in bytes, a multiple of [`PAGE`]: the longest payload there can be.
+    /// Sets the size of a packet buffer in bytes, a multiple of [`PAGE`]: the maximum payload length.
     #[must_use]
     pub const fn buffer_size(mut self, bytes: u32) -> Self {
         self.buffer_size = bytes;
         self
     }
 
-    /// How many packet buffers there are.
+    /// Sets the number of packet buffers.
     #[must_use]
     pub const fn buffers(mut self, buffers: u32) -> Self {
         self.buffers = buffers;
         self
     }
 
-    /// How many fates wait for the application to read them, a power of two; what comes beyond them is only counted.
+    /// Sets the capacity of the completion ring, a power of two; fates beyond it are only counted.
     #[must_use]
     pub const fn completions(mut self, completions: u32) -> Self {
         self.completions = completions;
@@ -76,23 +76,23 @@ impl Config {
     }
 }
 
-/// How large a ring made by someone else may be.
+/// Maximum size of a ring made by another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Slots at most.
+    /// Maximum number of slots.
     pub slots: u32,
-    /// Bytes of shared memory at most.
+    /// Maximum size in bytes.
     pub bytes: u64,
 }
 
 impl Default for Limits {
-    /// 4096 slots, 64 MiB.
+    /// 4096 slots and 64 MiB.
     fn default() -> Self {
         Self { slots: 4096, bytes: 64 << 20 }
     }
 }
 
-/// A ring's measures, checked: private to each side, and never read again from shared memory.
+/// Validated size of a ring: private to each side, and never read again from shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     config: Config,
@@ -102,7 +102,7 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Of a configuration.
+    /// Validates a configuration.
     pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
         let Config { slots, buffer_size, buffers, completions } = *config;
         if !slots.is_power_of_two() || !(2..=1 << 20).contains(&slots) {
@@ -124,7 +124,7 @@ impl Geometry {
         Ok(Self { config: *config, completions_at, zone_at, words })
     }
 
-    /// The words of the header, in their order.
+    /// Header words, in order.
     pub(crate) fn header(&self) -> [u64; 5] {
         let Config { slots, buffer_size, buffers, completions } = self.config;
         [MAGIC, slots.into(), buffer_size.into(), buffers.into(), completions.into()]
@@ -154,19 +154,19 @@ impl Geometry {
         self.buffer_size() * self.config.buffers as usize
     }
 
-    /// Where the zone begins, in words.
+    /// Offset of the zone in words.
     #[cfg(not(loom))]
     pub(crate) fn zone_at(&self) -> usize {
         self.zone_at
     }
 
-    /// Size of the whole, in 64-bit words.
+    /// Total size in 64-bit words.
     pub(crate) fn words(&self) -> usize {
         self.words
     }
 }
 
-/// A ring's memory with names for its words.
+/// Memory of a ring with accessors for its words.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) memory: Memory,
@@ -174,7 +174,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Writes the header and the indexes of a new ring whose first packet has position `origin`.
+    /// Initializes the header and the indexes of a new ring whose first packet has the position `origin`.
     pub(crate) fn format(memory: Memory, geometry: Geometry, origin: u64) -> Arc<Self> {
         let shared = Self { memory, geometry };
         shared.packed().store(Packed::new(origin, origin).bits(), Ordering::Relaxed);
@@ -186,17 +186,17 @@ impl Shared {
         Arc::new(shared)
     }
 
-    /// Takes the producer's side; `false` if it is taken.
+    /// Claims the producer's side; `false` if it was claimed before.
     pub(crate) fn take_producer(&self) -> bool {
         self.memory.word(PRODUCER_TAKEN).swap(1, Ordering::AcqRel) == 0
     }
 
-    /// Takes the consumer's side; `false` if it is taken.
+    /// Claims the consumer's side; `false` if it was claimed before.
     pub(crate) fn take_consumer(&self) -> bool {
         self.memory.word(CONSUMER_TAKEN).swap(1, Ordering::AcqRel) == 0
     }
 
-    /// `kern_i` and `umod_i`.
+    /// Packed `kern_i` and `umod_i`.
     pub(crate) fn packed(&self) -> &AtomicU64 {
         self.memory.word(PACKED)
     }
@@ -225,44 +225,44 @@ impl Shared {
         self.memory.word(COMPLETIONS_LOST)
     }
 
-    /// Set by the consumer when nothing more will be sent.
+    /// Set by the consumer when no more packets will be sent.
     pub(crate) fn closed(&self) -> &AtomicU64 {
         self.memory.word(CLOSED)
     }
 
-    /// The words of completion `number`: `user_seq` and fate.
+    /// Words of completion `number`: `user_seq` and fate.
     pub(crate) fn completion(&self, number: u64) -> &[AtomicU64] {
         let slot = (number & (self.geometry.completions() - 1)) as usize;
         self.memory.words(self.geometry.completions_at + slot * 2, 2)
     }
 
-    /// The words of a slot's record.
+    /// Words of a slot's record.
     pub(crate) fn record(&self, slot: usize) -> &[AtomicU64] {
         self.memory.words(RECORDS + slot * RECORD, crate::record::WORDS)
     }
 
-    /// The record of a slot comes from the other side's processor: asked for early, it is here in time.
+    /// Prefetches the record of a slot from the other side's processor.
     pub(crate) fn will_read_record(&self, slot: usize) {
         self.memory.will_read(RECORDS + slot * RECORD);
     }
 
-    /// As [`will_read_record`](Self::will_read_record).
+    /// Prefetches a record for writing, like [`will_read_record`](Self::will_read_record).
     pub(crate) fn will_write_record(&self, slot: usize) {
         self.memory.will_write(RECORDS + slot * RECORD);
     }
 
-    /// As [`will_read_record`](Self::will_read_record), of the payload at `offset`: its first bytes are there, and what
-    /// follows in order is fetched by the processor's own guess.
+    /// Prefetches the first bytes of the payload at `offset`, like [`will_read_record`](Self::will_read_record); the
+    /// processor prefetches the following ones by itself.
     pub(crate) fn will_read_zone(&self, offset: usize) {
         self.memory.will_read(self.geometry.zone_at + offset / 8);
     }
 
-    /// As [`will_read_zone`](Self::will_read_zone).
+    /// Prefetches a payload for writing, like [`will_read_zone`](Self::will_read_zone).
     pub(crate) fn will_write_zone(&self, offset: usize) {
         self.memory.will_write(self.geometry.zone_at + offset / 8);
     }
 
-    /// Copies `bytes` into the zone at `offset`, a multiple of eight. The last word is filled with zeros.
+    /// Copies `bytes` into the zone at `offset`, a multiple of eight. Pads the last word with zeros.
     pub(crate) fn write_zone(&self, offset: usize, bytes: &[u8]) {
         let words = self.zone_words(offset, bytes.len());
         let (whole, rest) = bytes.as_chunks::<8>();
@@ -276,8 +276,8 @@ impl Shared {
         }
     }
 
-    /// Appends `len` bytes of the zone at `offset` to `out`: word by word with atomic loads, so that another process
-    /// writing there at the same time yields odd bytes and nothing worse. No slice is ever formed over shared bytes.
+    /// Appends `len` bytes of the zone at `offset` to `out`, word by word with atomic loads, so that concurrent writes
+    /// of another process yield wrong bytes and nothing worse. Never forms a slice over shared bytes.
     pub(crate) fn append_zone(&self, offset: usize, len: usize, out: &mut Vec<u8>) {
         let skip = offset % 8;
         let words = self.zone_words(offset - skip, skip + len);
@@ -301,7 +301,7 @@ impl Shared {
         }
     }
 
-    /// Where `len` bytes of the zone at `offset` lie, for the kernel to read.
+    /// Address of `len` bytes of the zone at `offset`, for system calls.
     #[cfg(not(loom))]
     pub(crate) fn zone_address(&self, offset: usize, len: usize) -> *const u8 {
         self.memory.address(self.geometry.zone_at * 8 + offset, len)

@@ -1,9 +1,9 @@
-//! The packet ring (Lai & Kohler §3): the send queue that an application and a transport share.
+//! Packet ring (Lai & Kohler §3): the send queue shared by an application and a transport.
 //!
-//! The application fills packet records and publishes them by moving an index; the transport takes them out at the
-//! instant of sending. Until then the application may mark a packet dead, or pull packets back to rewrite, reorder or
-//! drop them, without a system call and without a lock. `user_seq` becomes [`timeous_core::AduSeq`], the paper's
-//! kernel is the [`Consumer`], its user the [`Producer`].
+//! The application fills packet records and publishes them by moving an index; the transport claims them at the instant
+//! of sending. Until then the application may mark a packet dead, or pull packets back to rewrite, reorder or drop
+//! them, without system calls or locks. `user_seq` is [`timeous_core::AduSeq`], the paper's kernel is the [`Consumer`],
+//! its user the [`Producer`].
 //!
 //! | index | moved by | meaning |
 //! |---|---|---|
@@ -12,8 +12,8 @@
 //! | `umod_i` | producer | the oldest packet that the producer may change; the only index that goes back |
 //! | `user_i` | producer | just above the newest packet |
 //!
-//! `kern_i` and `umod_i` live in one 64-bit word, moved by compare-and-swap, so that a pull back that meets a claim
-//! (the paper's figure 6) leaves each side with exactly the packets it believes to own.
+//! `kern_i` and `umod_i` share one 64-bit word, moved by compare-and-swap, so that a pull back concurrent with a claim
+//! (the paper's figure 6) leaves each side with exactly the packets that it believes to own.
 //!
 //! ```
 //! use timeous_core::{AduMeta, AduSeq, Fate, Instant};

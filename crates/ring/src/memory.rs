@@ -1,7 +1,7 @@
-//! Memory of atomic words: on the heap for one process, a sealed memfd for two.
+//! Shared memory of atomic words: on the heap within a process, a sealed memfd between two.
 //!
-//! Everything in it is reached as atomic words, because another process may write any of it at any time. The one
-//! exception is [`Memory::bytes_mut`], for a packet buffer that the producer has not handed over.
+//! All accesses are atomic, because another process may write any word at any time. The one exception is
+//! [`Memory::bytes_mut`], for a packet buffer that the producer has not handed over.
 
 #[cfg(not(loom))]
 pub use mapped::Memory;
@@ -23,7 +23,7 @@ mod mapped {
 
     const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-    /// A page-aligned piece of memory that is made of atomic words, which another process may write at any time.
+    /// Page-aligned memory of atomic words, which another process may write at any time.
     #[derive(Debug)]
     pub struct Memory {
         base: NonNull<u8>,
@@ -31,13 +31,13 @@ mod mapped {
         mapped: bool,
     }
 
-    // SAFETY: the memory is owned by this value, and shared access to it is by atomics (`bytes_mut` has its own rule).
+    // SAFETY: this value owns the memory, and shared access to it is atomic (`bytes_mut` has its own rule).
     unsafe impl Send for Memory {}
     // SAFETY: as above.
     unsafe impl Sync for Memory {}
 
     impl Memory {
-        /// Zeroed memory of this process. Panics if it is to have no word.
+        /// Allocates zeroed memory of this process. Panics for a size of zero.
         #[must_use]
         pub fn heap(words: usize) -> Self {
             assert!(words > 0, "memory has at least a word");
@@ -48,11 +48,10 @@ mod mapped {
             Self { base, words, mapped: false }
         }
 
-        /// A sealed memfd, by a name for people: its size cannot change any more, so that no access beyond its end can
-        /// ever trap.
+        /// Creates a sealed memfd, named for display: its size cannot change any more, so that no access can trap.
         ///
         /// # Errors
-        /// No memory from the system.
+        /// The system has no memory.
         pub fn shared(name: &str, words: usize) -> io::Result<(Self, OwnedFd)> {
             let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
             ftruncate(&fd, words as u64 * 8)?;
@@ -60,10 +59,10 @@ mod mapped {
             Ok((Self::map(&fd, words)?, fd))
         }
 
-        /// Maps a file that another process made, or `None` if it is not sealed or not of this size.
+        /// Maps a file made by another process; `None` if it is not sealed or has another size.
         ///
         /// # Errors
-        /// The system did not map it.
+        /// The system refuses the mapping.
         pub fn open(fd: impl AsFd, words: usize) -> io::Result<Option<Self>> {
             if Self::sealed_size(&fd)? != Some(words as u64 * 8) {
                 return Ok(None);
@@ -71,9 +70,9 @@ mod mapped {
             Self::map(fd, words).map(Some)
         }
 
-        /// The size in bytes of a file that another process made, or `None` if it is not sealed.
+        /// Size in bytes of a file made by another process; `None` if it is not sealed.
         pub(crate) fn sealed_size(fd: impl AsFd) -> io::Result<Option<u64>> {
-            // Anything but a memfd has no seals, and the kernel says EINVAL.
+            // Files other than a memfd have no seals, and the kernel returns EINVAL.
             if !fcntl_get_seals(&fd).is_ok_and(|seals| seals.contains(SEALS)) {
                 return Ok(None);
             }
@@ -90,13 +89,13 @@ mod mapped {
             Ok(Self { base, words, mapped: true })
         }
 
-        /// One word. Panics beyond the end, which a checked geometry does not reach.
+        /// Returns one word. Panics beyond the end, which a validated geometry does not reach.
         #[must_use]
         pub fn word(&self, at: usize) -> &AtomicU64 {
             &self.words(at, 1)[0]
         }
 
-        /// Consecutive words. Panics beyond the end, which a checked geometry does not reach.
+        /// Returns consecutive words. Panics beyond the end, which a validated geometry does not reach.
         #[must_use]
         pub fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
             assert!(at <= self.words && count <= self.words - at, "the layout stays within its memory");
@@ -105,7 +104,7 @@ mod mapped {
             unsafe { std::slice::from_raw_parts(self.base.cast::<AtomicU64>().as_ptr().add(at), count) }
         }
 
-        /// Where `len` bytes from byte `at` on lie. Panics beyond the end, which a checked place does not reach.
+        /// Address of `len` bytes starting at byte `at`. Panics beyond the end, which a validated location does not reach.
         pub(crate) fn address(&self, at: usize, len: usize) -> *const u8 {
             let bytes = self.words * 8;
             assert!(at <= bytes && len <= bytes - at, "the layout stays within its memory");
@@ -113,35 +112,35 @@ mod mapped {
             unsafe { self.base.as_ptr().add(at) }
         }
 
-        /// Word `at`, and what shares its cache line, will be read soon.
+        /// Prefetches the cache line of word `at` for reading.
         pub(crate) fn will_read(&self, at: usize) {
             #[cfg(target_arch = "x86_64")]
             if at < self.words {
                 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                // SAFETY: a hint reads nothing, and the address is within the memory.
+                // SAFETY: a prefetch reads nothing, and the address is within the memory.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.cast::<u64>().as_ptr().add(at).cast()) };
             }
             #[cfg(not(target_arch = "x86_64"))]
             let _ = at;
         }
 
-        /// Word `at`, and what shares its cache line, will be written soon.
+        /// Prefetches the cache line of word `at` for writing.
         pub(crate) fn will_write(&self, at: usize) {
             #[cfg(target_arch = "x86_64")]
             if at < self.words {
                 use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-                // SAFETY: a hint changes nothing, and the address is within the memory.
+                // SAFETY: a prefetch changes nothing, and the address is within the memory.
                 unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.base.cast::<u64>().as_ptr().add(at).cast()) };
             }
             #[cfg(not(target_arch = "x86_64"))]
             let _ = at;
         }
 
-        /// Bytes from word `at` on, to be filled in place.
+        /// Mutable bytes starting at word `at`, to be filled in place.
         ///
         /// # Safety
-        /// Until the slice is gone, nobody in this process reads or writes these bytes in another way, and the process
-        /// at the other end only reads them, if at all.
+        /// While the slice exists, no other code of this process may access these bytes, and the other process may at
+        /// most read them.
         #[allow(clippy::mut_from_ref, reason = "exclusiveness is the caller's promise")]
         pub(crate) unsafe fn bytes_mut(&self, at: usize, len: usize) -> &mut [u8] {
             assert!(at <= self.words && len <= (self.words - at) * 8, "the layout stays within its memory");
@@ -153,8 +152,8 @@ mod mapped {
     impl Drop for Memory {
         fn drop(&mut self) {
             if self.mapped {
-                // SAFETY: mapped by `map` with this size, and nothing borrows from it any more. A failure would leave
-                // the mapping in place, which harms nobody.
+                // SAFETY: mapped by `map` with this size, and no borrows are left. A failure would leave the mapping in
+                // place, which is harmless.
                 let _ = unsafe { munmap(self.base.as_ptr().cast(), self.words * 8) };
             } else {
                 // SAFETY: allocated by `heap` with this layout.
@@ -172,26 +171,26 @@ mod mapped {
 mod modelled {
     use crate::sync::AtomicU64;
 
-    /// Words that the model checker watches.
+    /// Words observed by the model checker.
     #[derive(Debug)]
     pub struct Memory {
         words: Vec<AtomicU64>,
     }
 
     impl Memory {
-        /// Zeroed memory.
+        /// Allocates zeroed memory.
         #[must_use]
         pub fn heap(words: usize) -> Self {
             Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
         }
 
-        /// One word.
+        /// Returns one word.
         #[must_use]
         pub fn word(&self, at: usize) -> &AtomicU64 {
             &self.words[at]
         }
 
-        /// Consecutive words.
+        /// Returns consecutive words.
         #[must_use]
         pub fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
             &self.words[at..at + count]

@@ -1,4 +1,4 @@
-//! The unit in which memory is laid out.
+//! Page size, the alignment of packet buffers.
 
-/// Alignment of packet buffers: a page, as `O_DIRECT` wants it. (A handful of words under the model checker.)
+/// Alignment of packet buffers: a page, as required by `O_DIRECT`. (A few words under the model checker.)
 pub const PAGE: usize = if cfg!(loom) { 16 } else { 4096 };

@@ -1,14 +1,13 @@
-//! The payload of a claimed packet where it lies: an address for the kernel, never a slice.
+//! In-place payload of a claimed packet: an address for system calls, never a slice.
 
 use std::marker::PhantomData;
 
 use crate::consumer::Consumer;
 
-/// Bytes of the zone, as an address and a length that were checked.
+/// Validated address and length in the packet zone.
 ///
-/// The application may write there at any time, so that no `&[u8]` can be made of it: it is for a system call that
-/// reads the memory itself. What that sends is what the memory holds then. As long as this lives, the zone stays
-/// mapped.
+/// The application may write there at any time, so that no `&[u8]` may refer to it: it is for a system call that reads
+/// the memory itself, and sends its contents at that time. The zone stays mapped while this exists.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
     address: *const u8,
@@ -17,19 +16,19 @@ pub struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// Where it begins.
+    /// Address of the first byte.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.address
     }
 
-    /// How many bytes it has.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether the payload is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -37,7 +36,7 @@ impl Payload<'_> {
 }
 
 impl Consumer {
-    /// Where the payload of a claimed packet lies that has not left yet; `None` if there is none by this token.
+    /// Location of the payload of a claimed and unsent packet; `None` if the token has none.
     ///
     /// ```
     /// use timeous_core::{AduMeta, Instant};

@@ -1,4 +1,4 @@
-//! The application's side of the ring: enqueue, mark dead, pull back, and hear what became of it.
+//! Producer: the application's side of the ring, which enqueues packets, withdraws them, pulls them back, and reads fates.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,38 +14,38 @@ use crate::record::{self, Place};
 use crate::sync::{Ordering, relax};
 use crate::zone::{FrozenBuffer, Use, Zone, ZoneBuffer};
 
-/// An honest consumer moves `kern_i` at most once a slot, and needs far longer for it than an attempt takes.
+/// Attempts to move `umod_i` back: an honest consumer moves `kern_i` at most once per slot, and far more slowly.
 const ATTEMPTS: u32 = 1 << 20;
-/// So many packets ahead, the memory of a record is asked for: the consumer's processor has it from the last round.
+/// Prefetch distance in records, whose cache lines the consumer's processor holds from the last round.
 const AHEAD: u64 = 4;
 
-/// The place of a packet in the ring, counted from the ring's beginning; never reused.
+/// Position of a packet in the ring, counted from the ring's beginning; never reused.
 ///
-/// It names the place and not the ADU: reordering what was pulled back moves ADUs to other places.
+/// It identifies the place and not the ADU: reordering packets that were pulled back moves ADUs to other places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Index(pub(crate) u64);
 
 impl Index {
-    /// As a number.
+    /// Returns the number.
     pub const fn position(self) -> u64 {
         self.0
     }
 }
 
-/// A queued packet as the producer sees it.
+/// Queued packet, as seen by the producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queued {
-    /// Its place.
+    /// Position in the ring.
     pub index: Index,
-    /// What is known of it.
+    /// Metadata.
     pub meta: AduMeta,
-    /// Length of its payload in bytes.
+    /// Payload length in bytes.
     pub len: usize,
-    /// Why it was withdrawn, if it was.
+    /// Reason of its withdrawal, if it was withdrawn.
     pub dead: Option<DropReason>,
 }
 
-/// The producer's private copy of a record: shared memory is written, and never believed.
+/// Private copy of a record: shared memory is written here, and never trusted.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) meta: AduMeta,
@@ -54,20 +54,20 @@ pub(crate) struct Slot {
     pub(crate) used: Option<Use>,
 }
 
-/// The application's side of a ring.
+/// Application's side of a ring.
 #[derive(Debug)]
 pub struct Producer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) slots: Vec<Slot>,
     pub(crate) zone: Zone,
     pub(crate) user: u64,
-    /// As published; the same as `user` unless a [`PulledBack`](crate::PulledBack) is alive or was forgotten.
+    /// Published `umod_i`; equals `user` unless a [`PulledBack`](crate::PulledBack) exists or was leaked.
     umod: u64,
     kern: u64,
     dev: u64,
     version: u64,
     completions: Reader,
-    /// Fates that never reach the consumer: of ADUs that were written over.
+    /// Fates of overwritten ADUs, which never reach the consumer.
     overwritten: VecDeque<Completion>,
     overwritten_lost: u64,
     broken: Option<Broken>,
@@ -92,7 +92,7 @@ impl Producer {
         }
     }
 
-    /// How many packets can be enqueued before the ring is full.
+    /// Number of packets that can be enqueued before the ring is full.
     pub fn free_slots(&mut self) -> usize {
         let _broken_shows_at_enqueue = self.reclaim();
         self.slots.len() - 1 - (self.user - self.dev) as usize
@@ -101,15 +101,14 @@ impl Producer {
     /// Enqueues an ADU, copying its payload into a buffer of the zone.
     ///
     /// # Errors
-    /// See [`EnqueueError`]; nothing has changed then.
+    /// See [`EnqueueError`]; the ring is unchanged then.
     pub fn enqueue(&mut self, meta: &AduMeta, bytes: &[u8]) -> Result<Index, EnqueueError> {
         let index = self.append(meta, bytes)?;
         self.publish()?;
         Ok(index)
     }
 
-    /// Enqueues an ADU of `len` bytes, which `fill` writes where it is sent from. The bytes that it finds there are
-    /// whatever an earlier packet left.
+    /// Enqueues an ADU of `len` bytes, which `fill` writes in place. The buffer holds arbitrary old bytes before.
     ///
     /// ```
     /// use timeous_core::AduMeta;
@@ -120,7 +119,7 @@ impl Producer {
     /// ```
     ///
     /// # Errors
-    /// See [`EnqueueError`]; nothing has changed then.
+    /// See [`EnqueueError`]; the ring is unchanged then.
     #[cfg(not(loom))]
     pub fn enqueue_with(
         &mut self,
@@ -136,7 +135,7 @@ impl Producer {
         Ok(index)
     }
 
-    /// A buffer of the zone, to be filled in place.
+    /// Returns a buffer of the zone to be filled in place.
     ///
     /// # Errors
     /// [`EnqueueError::ZoneFull`], or [`EnqueueError::Broken`].
@@ -148,7 +147,7 @@ impl Producer {
     /// Enqueues the first `len` bytes of a buffer that was filled in place.
     ///
     /// # Errors
-    /// See [`EnqueueError`]; the buffer is free again then.
+    /// See [`EnqueueError`]; the buffer is freed then.
     pub fn enqueue_buffer(&mut self, meta: &AduMeta, buffer: ZoneBuffer, len: usize) -> Result<Index, EnqueueError> {
         self.make_room()?;
         let (used, place) = self.zone.hand_over(buffer, len)?;
@@ -157,10 +156,10 @@ impl Producer {
         Ok(index)
     }
 
-    /// Enqueues a part of a buffer, so that several packets can be made of one.
+    /// Enqueues a part of a buffer, which may be used for several packets.
     ///
     /// # Errors
-    /// See [`EnqueueError`]; nothing has changed then.
+    /// See [`EnqueueError`]; the ring is unchanged then.
     pub fn enqueue_part(
         &mut self,
         meta: &AduMeta,
@@ -174,8 +173,8 @@ impl Producer {
         Ok(index)
     }
 
-    /// What is queued at this instant, oldest first, as far as the producer can see: no system call, no lock. The
-    /// consumer may take packets while one looks.
+    /// Packets queued at this instant, oldest first, as far as the producer can see, without system calls or locks. The
+    /// consumer may claim packets meanwhile.
     pub fn queued(&mut self) -> impl Iterator<Item = Queued> + '_ {
         let _broken_shows_at_enqueue = self.look();
         (self.kern..self.user).map(|position| self.describe(position))
@@ -186,16 +185,16 @@ impl Producer {
         Queued { index: Index(position), meta: slot.meta, len: slot.place.len as usize, dead: slot.dead }
     }
 
-    /// How many packets are queued at this instant, those marked dead included.
+    /// Number of packets queued at this instant, including those marked dead.
     pub fn queued_len(&mut self) -> usize {
         let _broken_shows_at_enqueue = self.look();
         (self.user - self.kern) as usize
     }
 
-    /// Sets `user_dead` (the paper's figure 4): the consumer will pass the packet over, unless it has taken it already
-    /// or does so in this instant. No index moves. `false` if it is known to be taken.
+    /// Sets `user_dead` (the paper's figure 4): the consumer skips the packet, unless it has claimed it or does so
+    /// right now. No index moves. Returns `false` if it is known to be claimed.
     ///
-    /// What came of it is in its fate: `Dropped(Withdrawn)`, or that of a packet that was sent.
+    /// The result is its fate: `Dropped(Withdrawn)`, or that of a sent packet.
     pub fn mark_dead(&mut self, index: Index) -> bool {
         let _broken_shows_at_enqueue = self.look();
         if !(self.kern..self.user).contains(&index.0) {
@@ -210,13 +209,13 @@ impl Producer {
         self.slot_mut(position).dead = Some(reason);
     }
 
-    /// Whether `kern_acked` is set in the packet's record. A record is overwritten when the ring wraps;
-    /// [`poll_completion`](Self::poll_completion) tells it even then.
+    /// Whether `kern_acked` is set in the packet's record. The record is overwritten when the ring wraps;
+    /// [`poll_completion`](Self::poll_completion) reports the fate even then.
     pub fn is_acked(&self, index: Index) -> bool {
         index.0 < self.user && record::is_acked(self.record(index.0), index.0)
     }
 
-    /// Moves `umod_i` back over the newest `packets` packets, as far as the consumer has not taken them; says to where.
+    /// Moves `umod_i` back over the newest `packets` packets that are not claimed; returns its new position.
     pub(crate) fn move_back(&mut self, packets: usize) -> Result<u64, Broken> {
         let wanted = self.user.saturating_sub(packets as u64);
         let mut seen = self.shared.packed().load(Ordering::Acquire);
@@ -231,8 +230,7 @@ impl Producer {
         Err(self.breaks(Broken::Contended { attempts: ATTEMPTS }))
     }
 
-    /// One attempt to move `umod_i` to `first`: it succeeds only if the word is still as `seen`, so that `kern_i` has
-    /// not moved meanwhile.
+    /// One attempt to move `umod_i` to `first`: succeeds only if the word is still `seen`, so that `kern_i` has not moved meanwhile.
     pub(crate) fn try_pull_back(&mut self, seen: u64, first: u64) -> Result<u64, u64> {
         let moved = Packed { umod: first as u32, ..Packed::from_bits(seen) }.bits();
         self.shared.packed().compare_exchange(seen, moved, Ordering::AcqRel, Ordering::Acquire)?;
@@ -240,9 +238,9 @@ impl Producer {
         Ok(first)
     }
 
-    /// The next fate, if any is known.
+    /// Returns the next fate, if any is known.
     ///
-    /// Fates that find no room are counted instead; see [`completions_lost`](Self::completions_lost).
+    /// Fates that found the completion ring full are only counted; see [`completions_lost`](Self::completions_lost).
     pub fn poll_completion(&mut self) -> Option<Completion> {
         if let Some(done) = self.overwritten.pop_front() {
             return Some(done);
@@ -256,24 +254,24 @@ impl Producer {
         }
     }
 
-    /// How many fates were not told because the application left the completion ring full.
+    /// Number of fates not reported because the application left the completion ring full.
     pub fn completions_lost(&self) -> u64 {
         Reader::lost(&self.shared) + self.overwritten_lost
     }
 
-    /// Reads and clears `kern_notify`: whether the consumer has stopped looking and wants to be woken. To be asked
-    /// after enqueueing (once for any number of packets), and after releasing what was pulled back.
+    /// Reads and clears `kern_notify`: whether the consumer has stopped polling and must be woken. To be called after
+    /// enqueueing (once for any number of packets), and after releasing packets that were pulled back.
     pub fn needs_notify(&mut self) -> bool {
         let word = self.shared.kern_notify();
         word.load(Ordering::Acquire) != 0 && word.swap(0, Ordering::AcqRel) != 0
     }
 
-    /// Whether the transport has closed the ring: nothing more is sent from it.
+    /// Whether the transport has closed the ring: no more packets are sent from it.
     pub fn is_closed(&self) -> bool {
         self.shared.closed().load(Ordering::Relaxed) != 0
     }
 
-    /// What the transport did to the ring that it must not, if anything.
+    /// The transport's first violation of the ring's protocol, if any.
     pub fn broken(&self) -> Option<Broken> {
         self.broken
     }
@@ -299,7 +297,7 @@ impl Producer {
         if self.is_full() { Err(EnqueueError::Full) } else { Ok(()) }
     }
 
-    /// As far as is known here.
+    /// Whether the ring is full, by the last known `dev_i`.
     fn is_full(&self) -> bool {
         self.user - self.dev == self.slots.len() as u64 - 1
     }
@@ -321,7 +319,7 @@ impl Producer {
         record::write(self.record(position), self.version, &slot.meta, slot.place, slot.dead);
     }
 
-    /// Moves `umod_i` forward to `user_i`. No attempt can fail: only this side moves `umod_i`, so that it is added to.
+    /// Moves `umod_i` forward to `user_i`. This cannot fail: only this side moves `umod_i`, so that an addition suffices.
     pub(crate) fn publish(&mut self) -> Result<(), Broken> {
         let step = Packed::umod_step(self.user - self.umod);
         let before = self.shared.packed().fetch_add(step, Ordering::AcqRel);
@@ -330,14 +328,14 @@ impl Producer {
         accepted
     }
 
-    /// Looks where the consumer is.
+    /// Updates the consumer's position.
     pub(crate) fn look(&mut self) -> Result<u64, Broken> {
         let seen = self.shared.packed().load(Ordering::Acquire);
         self.accept(seen)?;
         Ok(self.kern)
     }
 
-    /// Checks a packed word that was read, and takes over its `kern_i`.
+    /// Checks a packed word that was read, and adopts its `kern_i`.
     fn accept(&mut self, seen: u64) -> Result<(), Broken> {
         if let Some(broken) = self.broken {
             return Err(broken);
@@ -351,7 +349,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Frees the buffers of packets that have left.
+    /// Frees the buffers of sent packets.
     fn reclaim(&mut self) -> Result<(), Broken> {
         if let Some(broken) = self.broken {
             return Err(broken);
@@ -373,7 +371,7 @@ impl Producer {
         Ok(())
     }
 
-    /// An ADU was written over by another, and never reaches the consumer.
+    /// Records the fate of an overwritten ADU, which never reaches the consumer.
     pub(crate) fn overwrote(&mut self, slot: &Slot) {
         let fate = Fate::Dropped(slot.dead.unwrap_or(DropReason::Withdrawn));
         if self.overwritten.len() == self.overwritten.capacity() {

@@ -1,51 +1,51 @@
-//! What the producer has pulled back: packets that nobody else touches until they are released.
+//! Packets that the producer has pulled back for exclusive access until they are released.
 
 use timeous_core::{AduMeta, DropReason, Queue};
 
 use crate::error::{Broken, EnqueueError};
 use crate::producer::{Index, Producer, Queued, Slot};
 
-/// Packets pulled back (the region from `umod_i` to `user_i`), to be rewritten, reordered or dropped.
+/// Packets pulled back (from `umod_i` to `user_i`), to be rewritten, reordered or dropped.
 ///
-/// Dropping the guard, or [`release`](Self::release), moves `umod_i` forward again. Ask
-/// [`Producer::needs_notify`] afterwards: the consumer may have found nothing meanwhile, and stopped looking.
+/// Dropping the guard, or [`release`](Self::release), moves `umod_i` forward again. Call [`Producer::needs_notify`]
+/// afterwards: the consumer may have stopped polling meanwhile.
 ///
-/// Places are numbered from the oldest on.
+/// Places are numbered from the oldest packet.
 #[derive(Debug)]
 pub struct PulledBack<'a> {
     producer: &'a mut Producer,
     first: u64,
 }
 
-/// Where [`Producer::enqueue_front`] has put a packet.
+/// Result of [`Producer::enqueue_front`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// Its place.
+    /// Position of the packet.
     pub index: Index,
-    /// How many packets it overtook.
+    /// Number of packets that it overtook.
     pub overtook: usize,
-    /// How many packets, queued when the call began, the consumer took before they could be pulled back.
+    /// Number of packets, queued at the start of the call, that the consumer claimed first.
     pub missed: usize,
 }
 
 impl Front {
-    /// Whether it made it before everything that was queued when the call began.
+    /// Whether it precedes all packets that were queued at the start of the call.
     pub fn made_it(&self) -> bool {
         self.missed == 0
     }
 }
 
 impl Producer {
-    /// Takes the newest `packets` packets back, or as many of them as the consumer has not taken yet: moves `umod_i`
-    /// backwards (the paper's figures 5 and 6). What the guard holds is the producer's alone until it is released.
+    /// Pulls back the newest `packets` packets, as far as the consumer has not claimed them: moves `umod_i` backwards
+    /// (the paper's figures 5 and 6). The guard gives exclusive access until it is released.
     ///
     /// # Errors
-    /// [`Broken`] if the consumer's index makes no sense.
+    /// [`Broken`] if the consumer's index is invalid.
     pub fn pull_back(&mut self, packets: usize) -> Result<PulledBack<'_>, Broken> {
         Ok(PulledBack { first: self.move_back(packets)?, producer: self })
     }
 
-    /// Takes everything back that the consumer has not taken yet.
+    /// Pulls back all unclaimed packets.
     ///
     /// # Errors
     /// As [`pull_back`](Self::pull_back).
@@ -53,10 +53,10 @@ impl Producer {
         self.pull_back(self.slots.len())
     }
 
-    /// Enqueues an ADU before everything that is still queued: pulls all of it back, and puts this one first.
+    /// Enqueues an ADU before all queued ones: pulls all of them back, and puts this one first.
     ///
     /// # Errors
-    /// See [`EnqueueError`]; nothing has changed then.
+    /// See [`EnqueueError`]; the ring is unchanged then.
     pub fn enqueue_front(&mut self, meta: &AduMeta, bytes: &[u8]) -> Result<Front, EnqueueError> {
         let before = self.look()?;
         let mut pulled = self.pull_back_all()?;
@@ -73,31 +73,30 @@ impl PulledBack<'_> {
         self.first
     }
 
-    /// How many places there are, dead ones included.
+    /// Number of places, including dead packets.
     pub fn places(&self) -> usize {
         (self.producer.user - self.first) as usize
     }
 
-    /// The place's index in the ring.
+    /// Index of the place in the ring.
     pub fn index(&self, place: usize) -> Option<Index> {
         self.position(place).ok().map(Index)
     }
 
-    /// What is there, dead or not.
+    /// Packet at the place, dead or not.
     pub fn queued(&self, place: usize) -> Option<Queued> {
         self.position(place).ok().map(|position| self.producer.describe(position))
     }
 
-    /// Gives up the packet at `place`; its fate is `Dropped(Withdrawn)`. Beyond the end nothing happens.
+    /// Withdraws the packet at `place`; its fate is `Dropped(Withdrawn)`. Ignored beyond the end.
     pub fn withdraw(&mut self, place: usize) {
         self.drop_at(place, DropReason::Withdrawn);
     }
 
-    /// Replaces the packet at `place`, or brings a dead one back to life. If the ADU's number changes, the fate of the
-    /// old one is `Dropped`.
+    /// Replaces the packet at `place`, which may be dead. If the sequence number changes, the fate of the old ADU is `Dropped`.
     ///
     /// # Errors
-    /// See [`EnqueueError`]; nothing has changed then.
+    /// See [`EnqueueError`]; the ring is unchanged then.
     pub fn rewrite(&mut self, place: usize, meta: &AduMeta, bytes: &[u8]) -> Result<(), EnqueueError> {
         let position = self.position(place)?;
         let (used, written) = self.producer.zone.copy_in(bytes)?;
@@ -113,7 +112,7 @@ impl PulledBack<'_> {
         Ok(())
     }
 
-    /// Changes what is known of the packet at `place`, leaving its payload alone.
+    /// Replaces the metadata of the packet at `place` and keeps its payload.
     ///
     /// # Errors
     /// [`EnqueueError::NoSuchPlace`].
@@ -130,7 +129,7 @@ impl PulledBack<'_> {
         Ok(())
     }
 
-    /// Exchanges two packets. `false`, and nothing happens, if either place is beyond the end.
+    /// Swaps two packets. `false`, without effect, if either place is beyond the end.
     pub fn swap(&mut self, one: usize, other: usize) -> bool {
         let (Ok(a), Ok(b)) = (self.position(one), self.position(other)) else { return false };
         if a != b {
@@ -142,12 +141,12 @@ impl PulledBack<'_> {
         true
     }
 
-    /// Puts the packet at `place` before all others, which keep their order. `false` if `place` is beyond the end.
+    /// Moves the packet at `place` before all others, which keep their order. `false` if `place` is beyond the end.
     pub fn move_to_front(&mut self, place: usize) -> bool {
         self.shift(place, 0)
     }
 
-    /// Puts the packet at `from` to place `to`, moving those between by one. `false` if either is beyond the end.
+    /// Moves the packet at `from` to `to`, shifting those between by one. `false` if either is beyond the end.
     pub fn shift(&mut self, from: usize, to: usize) -> bool {
         let (Ok(start), Ok(end)) = (self.position(from), self.position(to)) else { return false };
         let geometry = self.producer.shared.geometry;
@@ -164,16 +163,16 @@ impl PulledBack<'_> {
         true
     }
 
-    /// Adds a packet behind all others, to be published with them.
+    /// Appends a packet, to be published with the others.
     ///
     /// # Errors
-    /// See [`EnqueueError`]; nothing has changed then.
+    /// See [`EnqueueError`]; the ring is unchanged then.
     pub fn push(&mut self, meta: &AduMeta, bytes: &[u8]) -> Result<usize, EnqueueError> {
         self.producer.append(meta, bytes)?;
         Ok(self.places() - 1)
     }
 
-    /// Hands everything back to the consumer, as dropping the guard does.
+    /// Returns the packets to the consumer, like dropping the guard.
     pub fn release(self) {}
 
     fn position(&self, place: usize) -> Result<u64, EnqueueError> {
@@ -203,7 +202,7 @@ impl Queue for PulledBack<'_> {
 
 impl Drop for PulledBack<'_> {
     fn drop(&mut self) {
-        // A broken word was noted by the producer, and shows at the next call that can say so.
+        // An invalid word was noted by the producer, and is reported by the next call that returns errors.
         let _noted = self.producer.publish();
     }
 }

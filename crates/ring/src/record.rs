@@ -1,7 +1,7 @@
-//! A packet record as it lies in shared memory: encoding, decoding, and the version that shows a change.
+//! Packet record in shared memory: encoding, decoding, and the version that shows changes.
 //!
-//! A version, odd while the record is being written, lets a reader that does not own the record take a whole copy of
-//! it or none (a sequence lock), and recognise later whether it is still the same packet.
+//! The version is odd while the record is being written: a reader that does not own the record gets a consistent copy
+//! or none (sequence lock), and can tell later whether it is still the same packet.
 
 use timeous_core::{AduMeta, AduSeq, DropReason, FrameId, Instant, Priority, References, SubStream};
 
@@ -14,23 +14,23 @@ const PLACE: usize = 3;
 const DEADLINE: usize = 4;
 const ATTRIBUTES: usize = 5;
 const ENQUEUED: usize = 6;
-// So far one cache line, which is all that goes from one processor to the other for most packets. The next one is
-// written by the consumer, and by the producer only where a packet refers to others.
+// Up to here one cache line, the only one transferred between processors for most packets. The next one is written by
+// the consumer, and by the producer only for packets with references.
 const KERN_ACKED: usize = 8;
 const REFERENCES: [usize; 2] = [9, 10];
-/// How many words a record has.
+/// Size of a record in words.
 pub(crate) const WORDS: usize = 11;
 
 const HAS_DEADLINE: u64 = 1 << 24;
 
-/// Where a payload lies in the zone.
+/// Location of a payload in the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Place {
     pub(crate) offset: u32,
     pub(crate) len: u32,
 }
 
-/// A private copy of a record.
+/// Private copy of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) version: u64,
@@ -38,16 +38,16 @@ pub(crate) struct Record {
     pub(crate) meta: AduMeta,
 }
 
-/// Why a record could not be copied.
+/// Reason why a record could not be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
     /// It changed meanwhile.
     Torn,
-    /// Its attributes make no sense.
+    /// Its attributes are invalid.
     Bad(u64),
 }
 
-/// Writes a record; `version` is even and never the same again.
+/// Writes a record; `version` is even and never reused.
 pub(crate) fn write(words: &[AtomicU64], version: u64, meta: &AduMeta, place: Place, dead: Option<DropReason>) {
     words[VERSION].store(version | 1, Ordering::Relaxed);
     fence(Ordering::Release);
@@ -75,12 +75,12 @@ pub(crate) fn write(words: &[AtomicU64], version: u64, meta: &AduMeta, place: Pl
     words[VERSION].store(version, Ordering::Release);
 }
 
-/// The version alone, to see whether a copy is still good.
+/// Reads only the version, to check whether a copy is still valid.
 pub(crate) fn version(words: &[AtomicU64]) -> u64 {
     words[VERSION].load(Ordering::Acquire)
 }
 
-/// Copies a record, each word read once.
+/// Copies a record, reading each word once.
 pub(crate) fn read(words: &[AtomicU64]) -> Result<Record, Unreadable> {
     let version = version(words);
     if version & 1 == 1 || version == 0 {
@@ -117,12 +117,12 @@ fn references(count: u8, packed: [u64; 2]) -> Option<References> {
     Some(refs)
 }
 
-/// Sets `user_dead`, which needs no index to move.
+/// Sets `user_dead`, without moving an index.
 pub(crate) fn mark_dead(words: &[AtomicU64], reason: DropReason) {
     words[USER_DEAD].store(reason as u64, Ordering::Relaxed);
 }
 
-/// Why the application withdrew the packet, if it did. A reason that does not exist counts as withdrawn: dead is dead.
+/// The application's reason for withdrawing the packet, if it did. An invalid reason counts as withdrawn.
 pub(crate) fn dead(words: &[AtomicU64]) -> Option<DropReason> {
     match words[USER_DEAD].load(Ordering::Relaxed) {
         0 => None,
@@ -130,14 +130,14 @@ pub(crate) fn dead(words: &[AtomicU64]) -> Option<DropReason> {
     }
 }
 
-/// The reason that a word stands for.
+/// Decodes a drop reason.
 pub(crate) fn reason(word: u64) -> Option<DropReason> {
     use DropReason::{Closed, Expired, Policy, ReferenceLost, TooLarge, TooLate, Withdrawn};
     [Withdrawn, Expired, TooLate, ReferenceLost, Policy, TooLarge, Closed].into_iter().find(|r| *r as u64 == word)
 }
 
-/// Sets `kern_acked` for the packet at `position`. The word names the packet, so that one that wraps into the slot
-/// later is not taken for acknowledged.
+/// Sets `kern_acked` for the packet at `position`. The word contains the position, so that a later packet in the same
+/// slot does not count as acknowledged.
 pub(crate) fn mark_acked(words: &[AtomicU64], position: u64) {
     words[KERN_ACKED].store(position + 1, Ordering::Relaxed);
 }

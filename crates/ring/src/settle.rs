@@ -1,7 +1,7 @@
-//! The consumer's private table of packets whose fate is open: from claim to acknowledgement or loss.
+//! The consumer's private table of packets without a fate: from claim to acknowledgement or loss.
 //!
-//! A table of fixed size indexed by position, so that it never allocates. It remembers several rounds of the ring;
-//! a packet that is still open after that many newer ones gives way, and counts as lost.
+//! A table of fixed size indexed by position, without allocations. It covers several rounds of the ring; a packet still
+//! without a fate after that is evicted and counts as lost.
 
 use timeous_core::AduMeta;
 
@@ -23,16 +23,16 @@ pub(crate) struct Unsettled {
 }
 
 impl Unsettled {
-    /// For a ring of so many slots.
+    /// Creates a table for a ring of this many slots.
     pub(crate) fn new(slots: u32) -> Self {
         let size = (slots as usize * ROUNDS).max(AT_LEAST);
         Self { entries: vec![Entry::default(); size], open: 0 }
     }
 
-    /// A packet was claimed. Gives the one that had to give way, if any.
+    /// Adds a claimed packet. Returns the evicted one, if any.
     pub(crate) fn insert(&mut self, position: u64, meta: AduMeta) -> Option<AduMeta> {
         let entry = self.slot(position);
-        // Seldom: an entry is not copied out to see that it is over.
+        // Eviction is rare: check it without copying the entry.
         let evicted = entry.open.then_some(entry.meta);
         *entry = Entry { position, meta, open: true };
         if evicted.is_some() {
@@ -42,7 +42,7 @@ impl Unsettled {
         None
     }
 
-    /// Its fate is known: gives what was known of it, the first time.
+    /// Closes the entry of a packet whose fate is known; returns its metadata the first time.
     pub(crate) fn settle(&mut self, position: u64) -> Option<AduMeta> {
         let entry = self.slot(position);
         if !entry.open || entry.position != position {
@@ -54,18 +54,18 @@ impl Unsettled {
         Some(meta)
     }
 
-    /// Whether its fate is still open.
+    /// Whether the packet has no fate yet.
     pub(crate) fn is_open(&mut self, position: u64) -> bool {
         let entry = self.slot(position);
         entry.open && entry.position == position
     }
 
-    /// How many there are.
+    /// Number of packets without a fate.
     pub(crate) fn len(&self) -> usize {
         self.open
     }
 
-    /// How far back it remembers.
+    /// Number of positions covered.
     pub(crate) fn memory(&self) -> u64 {
         self.entries.len() as u64
     }

@@ -1,4 +1,4 @@
-//! A transport's source of ADUs: a consumer, and the choice that runs over its queue at the instant of sending.
+//! ADU source for a transport: a consumer with a late-choice policy for its queue.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use timeous_core::{
 use crate::consumer::{Claimed, Consumer};
 use crate::error::Violation;
 
-/// What a transport pulls from.
+/// ADU source backed by a packet ring.
 ///
 /// ```
 /// use timeous_core::{AduMeta, AduSource, Instant, PathState};
@@ -27,34 +27,34 @@ pub struct RingSource {
     choice: Option<Box<dyn LateChoice>>,
     apart: bool,
     closed: bool,
-    /// How many packets its driver has room for.
+    /// Number of packets that its driver has room for.
     room: u32,
-    /// Whether the transport was told last that there is nothing, or has not asked yet.
+    /// Whether the transport was last told that the queue is empty, or has not asked yet.
     empty_handed: bool,
 }
 
 impl RingSource {
-    /// Gives everything in the ring's order.
+    /// Creates a source without a policy, in the ring's order.
     pub fn new(consumer: Consumer) -> Self {
         Self { consumer, choice: None, apart: false, closed: false, room: 1, empty_handed: true }
     }
 
-    /// Runs `choice` before each packet.
+    /// Creates a source that runs `choice` before each packet.
     pub fn with_choice(consumer: Consumer, choice: Box<dyn LateChoice>) -> Self {
         Self { choice: Some(choice), ..Self::new(consumer) }
     }
 
-    /// Replaces the choice.
+    /// Replaces the policy.
     pub fn set_choice(&mut self, choice: Option<Box<dyn LateChoice>>) {
         self.choice = choice;
     }
 
-    /// What of the choice speaks with the application, if anything does.
+    /// The policy's adviser, if it has one.
     pub fn adviser(&mut self) -> Option<&mut dyn Adviser> {
         self.choice.as_mut()?.adviser()
     }
 
-    /// When to [`watch`](Self::watch): `None` if nothing is queued, or nobody wants to look.
+    /// Next time to [`watch`](Self::watch); `None` if nothing is queued or there is no adviser.
     pub fn poll_watch(&mut self) -> Option<Instant> {
         if self.closed || !self.consumer.has_queued() {
             return None;
@@ -62,7 +62,7 @@ impl RingSource {
         self.adviser()?.poll_timeout()
     }
 
-    /// Lets the choice's adviser look at the queue if it is time, for a time in which nothing may be sent.
+    /// Lets the policy's adviser look at the queue when that is due, for times in which nothing may be sent.
     pub fn watch(&mut self, now: Instant, path: &PathState) {
         if self.poll_watch().is_none_or(|due| due > now) {
             return;
@@ -75,29 +75,28 @@ impl RingSource {
         }
     }
 
-    /// Leaves payloads in the ring's zone from now on, where a driver that can send from there finds them by
-    /// `payload`.
+    /// Leaves payloads in the ring's zone, for a driver that sends from there, found by `payload`.
     #[must_use]
     pub fn leaving_payloads_apart(mut self) -> Self {
         self.apart = true;
         self
     }
 
-    /// Its driver can hand over so many packets at this instant; one unless it says so. As many may be taken from the
-    /// application together, where a transport expects to send them.
+    /// Sets the number of packets that the driver can take at this instant; one by default. Up to as many may be
+    /// claimed together, if the transport expects to send them.
     pub fn has_room_for(&mut self, packets: u32) {
         self.room = packets;
     }
 
-    /// The connection ends: what is queued is `Dropped(Closed)`, the producer learns of it, and nothing is given any
-    /// more. What is under way can still be acknowledged; [`settle_all`](Self::settle_all) ends that too.
+    /// Closes the ring at the end of the connection: queued packets are `Dropped(Closed)`, the producer is told, and
+    /// nothing more is given out. Packets in flight can still be acknowledged, until [`settle_all`](Self::settle_all).
     pub fn close(&mut self) {
         self.closed = true;
         self.consumer.refuse_more();
         self.drain();
     }
 
-    /// Gives whatever is still open a fate: `Dropped(Closed)` or, if it was sent, `Lost`.
+    /// Gives all packets without a fate one: `Dropped(Closed)`, or `Lost` if it was sent.
     pub fn settle_all(&mut self) {
         if self.closed {
             self.drain();
@@ -105,12 +104,12 @@ impl RingSource {
         self.consumer.settle_all();
     }
 
-    /// What slipped in while the ring was being closed. A violation is kept by the consumer.
+    /// Drops packets that were enqueued while the ring was being closed. A violation is kept by the consumer.
     fn drain(&mut self) {
         let _kept = self.consumer.drop_queued(DropReason::Closed);
     }
 
-    /// Whatever was sent over a carrier that is gone and has no fate is lost, but for what is `kept` to be sent again.
+    /// Marks packets sent over a lost connection as lost, except those `kept` for retransmission.
     pub fn lose_under_way(&mut self, kept: impl Fn(u64) -> bool) {
         for token in self.consumer.unsettled() {
             if !kept(token) {
@@ -119,17 +118,17 @@ impl RingSource {
         }
     }
 
-    /// What the application did to the ring that it must not, if anything.
+    /// The application's first violation of the ring's protocol, if any.
     pub fn violation(&self) -> Option<Violation> {
         self.consumer.violation()
     }
 
-    /// How many packets are queued, dead ones included.
+    /// Number of queued packets, including dead ones.
     pub fn queued_len(&mut self) -> usize {
         self.consumer.queued_len().unwrap_or(0)
     }
 
-    /// How many bytes of payload are queued in packets that are still wanted. Looks at every one of them.
+    /// Payload bytes of queued packets, without dead ones. Scans all of them.
     pub fn queued_bytes(&mut self) -> usize {
         let Ok(queue) = self.consumer.queued() else { return 0 };
         (0..queue.len()).filter_map(|place| queue.get(place)).map(|(_, len)| len).sum()
@@ -150,8 +149,8 @@ impl RingSource {
         }
     }
 
-    /// Asks the producer to tell of new data, if there is none. `true` if the transport has to be woken instead: it went
-    /// away empty-handed, and something has come since, of which nobody would tell it.
+    /// Asks the producer to notify of new data, if there is none. Returns `true` if the transport must be woken
+    /// instead, because it found the queue empty and packets have come since.
     pub fn stop_polling(&mut self) -> bool {
         if self.closed {
             return false;
@@ -166,7 +165,7 @@ impl RingSource {
         self.consumer.payload(token)
     }
 
-    /// The consumer beneath.
+    /// Consumer of the ring.
     pub fn consumer(&mut self) -> &mut Consumer {
         &mut self.consumer
     }
@@ -177,7 +176,7 @@ impl RingSource {
         }
     }
 
-    /// Hands over what was claimed.
+    /// Hands over a claimed packet.
     fn give(&mut self, claimed: Claimed, packet: &mut Vec<u8>) -> PulledAdu {
         let Claimed { token, len, meta } = claimed;
         if !self.apart {
@@ -186,7 +185,7 @@ impl RingSource {
         PulledAdu { token, len, meta, apart: self.apart, copy: Copied::First }
     }
 
-    /// Whether the choice made last lets what stays wait until less is outstanding.
+    /// Whether the policy's last decision holds the queue back until fewer bytes are in flight.
     fn is_held_back(&self, path: &PathState) -> bool {
         path.outstanding > 0 && self.choice.as_ref().is_some_and(|choice| choice.holds())
     }
@@ -231,7 +230,7 @@ impl AduSource for RingSource {
             return None;
         }
         if self.is_held_back(path) {
-            // What is outstanding will have a fate: the transport asks again then, and nobody has to wake it.
+            // Packets in flight will get a fate, and the transport asks again then: no wake-up is needed.
             self.empty_handed = false;
             return None;
         }

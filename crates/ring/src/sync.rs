@@ -1,4 +1,4 @@
-//! The atomic primitives, in one place so that the model checker can take the place of std's.
+//! Atomic primitives, in one place so that the model checker can replace std's.
 
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -6,7 +6,7 @@ pub use std::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Lets the other side of a contended word finish.
+/// Hint in a retry loop, which lets the other side of a contended word proceed.
 pub fn relax() {
     #[cfg(not(loom))]
     std::hint::spin_loop();

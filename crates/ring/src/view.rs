@@ -1,4 +1,4 @@
-//! The consumer's view of what is queued, kept up to date at the cost of two loads a packet.
+//! The consumer's view of the queue, updated at a cost of two loads per packet.
 
 use timeous_core::{AduMeta, DropReason, Queue};
 
@@ -6,10 +6,10 @@ use crate::consumer::Consumer;
 use crate::error::Violation;
 use crate::seen::Seen;
 
-/// What is queued between `kern_i` and `umod_i`, for a choice at the instant of sending.
+/// Queue between `kern_i` and `umod_i`, for a policy at the instant of sending.
 ///
-/// Giving up a packet here is private to the consumer until it claims the packet: it is passed over then, with its
-/// reason as its fate, unless the application has pulled it back and rewritten it meanwhile.
+/// A drop is private to the consumer until it claims the packet: it is skipped then with that reason as its fate,
+/// unless the application has pulled it back and rewritten it meanwhile.
 #[derive(Debug)]
 pub struct QueueView<'a> {
     consumer: &'a mut Consumer,
@@ -17,7 +17,7 @@ pub struct QueueView<'a> {
 }
 
 impl Consumer {
-    /// What is queued, for a choice at the instant of sending.
+    /// Queue view for a policy at the instant of sending.
     ///
     /// # Errors
     /// As [`queued_len`](Self::queued_len).

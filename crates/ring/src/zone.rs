@@ -1,7 +1,7 @@
-//! Packet zones: the page-aligned buffers that hold payloads, given out and taken back on the producer's side.
+//! Packet zone: page-aligned payload buffers, allocated and freed on the producer's side.
 //!
-//! A buffer is in use while a record that has not left yet or a handle of the application refers to it. The counts are
-//! private to the producer's process: the consumer only ever learns offsets and lengths.
+//! A buffer is in use while an unsent record or a handle of the application refers to it. The reference counts are
+//! private to the producer's process: the consumer only learns offsets and lengths.
 
 #![allow(unsafe_code, reason = "a buffer not yet handed over is filled in place")]
 
@@ -17,28 +17,27 @@ use crate::error::EnqueueError;
 use crate::layout::Shared;
 use crate::record::Place;
 
-/// So many buffers ahead of the one that is taken, the first bytes of a buffer are asked for: whoever sent what was
-/// there before has them.
+/// Prefetch distance in free buffers, whose first bytes are in the cache of the processor that sent the old payload.
 const AHEAD: usize = 3;
 
-/// The producer's side of the zone.
+/// Producer's side of the zone.
 #[derive(Debug)]
 pub(crate) struct Zone {
     books: Arc<Books>,
-    /// Last freed, first used: its cache lines are still warm.
+    /// Free list, last in first out: the latest buffer's cache lines are still warm.
     free: Vec<u32>,
 }
 
-/// What handles share with it.
+/// Reference counts, shared with the handles.
 #[derive(Debug)]
 struct Books {
     shared: Arc<Shared>,
     uses: Vec<AtomicU32>,
-    /// Buffers whose last use was a handle, which has no access to the free list.
+    /// Number of buffers last used by a handle, which has no access to the free list.
     abandoned: AtomicU32,
 }
 
-/// A use of a buffer by a record.
+/// Reference of a record to a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Use(u32);
 
@@ -50,7 +49,7 @@ impl Zone {
         Self { books, free: (0..buffers).rev().collect() }
     }
 
-    /// A buffer with one use.
+    /// Allocates a buffer with one reference.
     fn take(&mut self) -> Result<u32, EnqueueError> {
         if self.free.is_empty() && self.books.abandoned.load(Ordering::Acquire) > 0 {
             self.collect_abandoned();
@@ -73,7 +72,7 @@ impl Zone {
         }
     }
 
-    /// Copies a payload into a buffer of its own.
+    /// Copies a payload into a new buffer.
     pub(crate) fn copy_in(&mut self, bytes: &[u8]) -> Result<(Use, Place), EnqueueError> {
         self.check_len(bytes.len())?;
         let id = self.take()?;
@@ -82,17 +81,17 @@ impl Zone {
         Ok((Use(id), Place { offset: offset as u32, len: bytes.len() as u32 }))
     }
 
-    /// Lets `fill` write a payload of `len` bytes into a buffer of its own.
+    /// Lets `fill` write a payload of `len` bytes into a new buffer.
     #[cfg(not(loom))]
     pub(crate) fn fill(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(Use, Place), EnqueueError> {
         self.check_len(len)?;
         let id = self.take()?;
         let buffer_size = self.books.shared.geometry.buffer_size();
         let at = self.books.shared.geometry.zone_at() + id as usize * buffer_size / 8;
-        // Should `fill` panic, the buffer is free again.
+        // Frees the buffer if `fill` panics.
         let unfilled = Unfilled { id, books: &self.books };
-        // SAFETY: `take` gives out only buffers to which neither a record nor a handle refers, and nobody gets to know
-        // of this one before it is filled. The consumer reads payloads of published records only.
+        // SAFETY: `take` returns only buffers to which neither a record nor a handle refers, and this one is not passed
+        // on before it is filled. The consumer reads only payloads of published records.
         fill(unsafe { self.books.shared.memory.bytes_mut(at, len) });
         std::mem::forget(unfilled);
         Ok((Use(id), Place { offset: (id as usize * buffer_size) as u32, len: len as u32 }))
@@ -103,13 +102,13 @@ impl Zone {
         if len > buffer_size { Err(EnqueueError::TooLarge { len, buffer_size }) } else { Ok(()) }
     }
 
-    /// A buffer for the application to fill.
+    /// Returns a buffer for the application to fill.
     pub(crate) fn buffer(&mut self) -> Result<ZoneBuffer, EnqueueError> {
         let id = self.take()?;
         Ok(ZoneBuffer(Handle { id, books: Arc::clone(&self.books), counts: true }))
     }
 
-    /// The use of a buffer that was filled becomes a record's: nothing has to be counted.
+    /// Transfers the reference of a filled buffer to a record, without counting.
     pub(crate) fn hand_over(&self, buffer: ZoneBuffer, len: usize) -> Result<(Use, Place), EnqueueError> {
         let mut handle = buffer.0;
         let place = self.place_in(&handle, 0..len)?;
@@ -117,7 +116,7 @@ impl Zone {
         Ok((Use(handle.id), place))
     }
 
-    /// One more use of a buffer that the application has filled.
+    /// Adds a reference to a buffer that the application has filled.
     pub(crate) fn reuse(&self, buffer: &FrozenBuffer, range: Range<usize>) -> Result<(Use, Place), EnqueueError> {
         let handle = &buffer.0;
         let place = self.place_in(handle, range)?;
@@ -137,11 +136,11 @@ impl Zone {
         Ok(Place { offset: offset as u32, len: range.len() as u32 })
     }
 
-    /// A record does not refer to its buffer any more.
+    /// Drops a record's reference to its buffer.
     pub(crate) fn let_go(&mut self, used: Use) {
         let Use(id) = used;
         let uses = &self.books.uses[id as usize];
-        // The only use is this one: nobody is left who could make another one of it.
+        // With only this reference left, no other thread can add one.
         let last = uses.load(Ordering::Acquire) == 1;
         if last {
             uses.store(0, Ordering::Relaxed);
@@ -152,7 +151,7 @@ impl Zone {
     }
 }
 
-/// A buffer that is being filled.
+/// Buffer that is being filled.
 #[cfg(not(loom))]
 struct Unfilled<'a> {
     id: u32,
@@ -171,7 +170,7 @@ impl Drop for Unfilled<'_> {
 struct Handle {
     id: u32,
     books: Arc<Books>,
-    /// Whether it is a use of its own; not once that was handed over.
+    /// Whether it holds a reference; not after a transfer to a record.
     counts: bool,
 }
 
@@ -190,14 +189,14 @@ impl Clone for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // The announcement comes second: the producer may find the buffer before it, or look once more in vain.
+        // Counted after the decrement: the producer may find the buffer earlier, or search once in vain.
         if self.counts && self.books.uses[self.id as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
             self.books.abandoned.fetch_add(1, Ordering::Release);
         }
     }
 }
 
-/// A page-aligned packet buffer that is the application's alone, to be filled in place.
+/// Page-aligned packet buffer, owned by the application to be filled in place.
 ///
 /// ```
 /// use timeous_core::AduMeta;
@@ -213,31 +212,31 @@ impl Drop for Handle {
 pub struct ZoneBuffer(Handle);
 
 impl ZoneBuffer {
-    /// How many bytes it holds.
+    /// Size in bytes.
     #[allow(clippy::len_without_is_empty, reason = "a buffer is never of size zero")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Its bytes, with whatever an earlier packet left there.
+    /// Mutable access to its bytes, which are arbitrary at first.
     ///
-    /// The transport's side reads only what was enqueued. Where that side is another process, it could write here in
-    /// breach of that; hand a ring only to a transport that you trust with your payloads.
+    /// The transport reads only enqueued packets. If it is another process, it could violate that and write here: share
+    /// a ring only with a transport that you trust with your payloads.
     #[cfg(not(loom))]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let at = self.0.books.shared.geometry.zone_at() + self.0.id as usize * self.len() / 8;
-        // SAFETY: the only handle of a buffer that no record refers to (`freeze` ends it, and `take` gives out only
-        // unused ones), borrowed exclusively. The consumer reads payloads of published records that have not left
-        // yet, and nothing else: none of those is in this buffer.
+        // SAFETY: this is the only handle of a buffer that no record refers to (`freeze` consumes it, and `take`
+        // returns only unused buffers), borrowed exclusively. The consumer reads only payloads of published and unsent
+        // records, none of which is in this buffer.
         unsafe { self.0.books.shared.memory.bytes_mut(at, self.len()) }
     }
 
-    /// Reads from `file` at `offset` (bytes from its beginning) straight into the buffer, up to `len` bytes; gives how
-    /// many there were. For a file opened with `O_DIRECT`, `offset` and `len` are multiples of its block size, and
-    /// nothing is copied on the way (see [`DirectFile`](crate::DirectFile)).
+    /// Reads up to `len` bytes of `file` at `offset` directly into the buffer; returns how many there were. For a file
+    /// opened with `O_DIRECT`, `offset` and `len` must be multiples of its block size, and no copy is made (see
+    /// [`DirectFile`](crate::DirectFile)).
     ///
     /// # Errors
-    /// Those of the file, or `InvalidInput` if `len` is longer than the buffer.
+    /// Errors of the file, or `InvalidInput` if `len` is longer than the buffer.
     #[cfg(not(loom))]
     pub fn read_from(&mut self, file: impl AsFd, offset: u64, len: usize) -> io::Result<usize> {
         let bytes = self.bytes_mut().get_mut(..len).ok_or(io::ErrorKind::InvalidInput)?;
@@ -249,12 +248,12 @@ impl ZoneBuffer {
         }
     }
 
-    /// Ends the filling, so that packets can be made of it.
+    /// Ends the filling, so that packets can be enqueued from it.
     pub fn freeze(self) -> FrozenBuffer {
         FrozenBuffer(self.0)
     }
 }
 
-/// A filled packet buffer, of which packets are made.
+/// Filled packet buffer, to enqueue packets from.
 #[derive(Clone, Debug)]
 pub struct FrozenBuffer(Handle);

@@ -25,7 +25,7 @@ fn ring(slots: u32, queued: u64) -> (Producer, Consumer) {
     (producer, consumer)
 }
 
-/// Claims up to `times` packets and confirms them; every one must be whole.
+/// Claims up to `times` packets and confirms them; checks that each is complete.
 fn take(consumer: &mut Consumer, times: usize) -> Vec<u64> {
     let mut seqs = Vec::new();
     for _ in 0..times {
@@ -54,7 +54,7 @@ fn explore(mut builder: loom::model::Builder, body: impl Fn() + Sync + Send + 's
     println!("{} executions explored", runs.load(Ordering::Relaxed));
 }
 
-/// The paper's figure 6, exhaustively: whatever the timing, each packet is either sent as it was or pulled back.
+/// The paper's figure 6, exhaustively: in any interleaving each packet is either sent unchanged or pulled back.
 #[test]
 fn pull_back_against_claim() {
     model(|| {
@@ -77,7 +77,7 @@ fn pull_back_against_claim() {
     });
 }
 
-/// The same against a transport that takes two at once: it gets both, one, or none of them.
+/// The same with a transport that claims two at once: it gets both, one or none of them.
 #[test]
 fn pull_back_against_a_claim_of_several() {
     model(|| {
@@ -97,7 +97,7 @@ fn pull_back_against_a_claim_of_several() {
     });
 }
 
-/// Pulling all back and turning the order round, against a transport that takes all it can.
+/// Pulling all back and reversing the order, while the transport claims all it can.
 #[test]
 fn reorder_against_claim() {
     model(|| {
@@ -115,7 +115,7 @@ fn reorder_against_claim() {
     });
 }
 
-/// A ring of two slots, wrapped: a slot and its buffer are used again only when the packet before has left.
+/// A ring of two slots, wrapped: a slot and its buffer are reused only after the previous packet was sent.
 #[test]
 fn slots_are_reused_only_after_they_left() {
     model(|| {
@@ -131,7 +131,7 @@ fn slots_are_reused_only_after_they_left() {
     });
 }
 
-/// `kern_notify`: after the transport has decided to sleep, a packet is seen by it or it is woken.
+/// `kern_notify`: after the transport has decided to sleep, it either sees a new packet or is woken.
 #[test]
 fn no_wake_up_is_lost() {
     model(|| {
@@ -148,7 +148,7 @@ fn no_wake_up_is_lost() {
     });
 }
 
-/// A packet marked dead while it is claimed has one fate, and it is the true one.
+/// A packet marked dead while it is claimed has exactly one fate, the actual one.
 #[test]
 fn mark_dead_against_claim() {
     model(|| {
@@ -169,11 +169,11 @@ fn mark_dead_against_claim() {
     });
 }
 
-/// The consumer's view while the producer rewrites: each packet is seen whole or not at all, and a decision made on
-/// the old packet never hits the new one.
+/// The consumer's view during rewrites: each packet is seen completely or not at all, and a drop decision about the old
+/// packet never affects the new one.
 ///
-/// Up to three preemptions, unless `LOOM_MAX_PREEMPTIONS` says otherwise: without a bound there are four million
-/// executions, which hold as well and take minutes.
+/// Limited to three preemptions, unless `LOOM_MAX_PREEMPTIONS` is set: without a bound there are four million
+/// executions, which pass as well and take minutes.
 #[test]
 fn consumer_side_choice_against_rewrite() {
     let mut builder = loom::model::Builder::new();
@@ -201,7 +201,7 @@ fn consumer_side_choice_against_rewrite() {
     });
 }
 
-/// Fates pass the completion ring whole, also when it wraps.
+/// Fates pass the completion ring intact, also when it wraps.
 #[test]
 fn completions_against_polling() {
     model(|| {
@@ -217,7 +217,7 @@ fn completions_against_polling() {
     });
 }
 
-/// An urgent packet, put before what waits: it is overtaken only by what the transport took before, as reported.
+/// An urgent packet, enqueued at the front, is preceded only by packets claimed before, as reported.
 #[test]
 fn enqueue_front_against_claim() {
     model(|| {
@@ -235,7 +235,7 @@ fn enqueue_front_against_claim() {
     });
 }
 
-/// Pulled back twice and added to, while the transport takes what it can: each packet goes out once, in order.
+/// Pulling back twice and appending, while the transport claims all it can: each packet is sent once, in order.
 #[test]
 fn pull_back_twice_against_claim() {
     model(|| {

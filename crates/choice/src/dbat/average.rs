@@ -1,9 +1,9 @@
-//! The weighted average of a queue's length, as RED has it.
+//! Weighted average of the queue length, as in RED.
 
-/// After so many arrivals at an empty queue nothing is left of an average that matters.
+/// Arrivals at an empty queue after which the average is negligible.
 const FORGOTTEN: u64 = 1_000;
 
-/// A weighted average of a length in bytes, brought up to date as packets arrive.
+/// Weighted average of a queue length in bytes, updated at arrivals.
 #[derive(Clone, Debug)]
 pub(super) struct Average {
     bytes: f64,
@@ -11,28 +11,28 @@ pub(super) struct Average {
 }
 
 impl Average {
-    /// Of an empty queue; each arrival counts one part in `parts`.
+    /// Average of an empty queue, with a weight of one over `parts` per arrival.
     pub(super) fn new(parts: u32) -> Self {
         Self { bytes: 0.0, weight: 1.0 / f64::from(parts.max(1)) }
     }
 
-    /// A packet has arrived, with which `queued` bytes wait.
+    /// Updates the average at an arrival, with `queued` bytes including the new packet.
     pub(super) fn arrival(&mut self, queued: u64) {
         self.bytes += (queued as f64 - self.bytes) * self.weight;
     }
 
-    /// For so long as `packets` take to arrive, the queue was empty.
+    /// Decays the average for a time in which the queue was empty, long enough for `packets` arrivals.
     pub(super) fn idle(&mut self, packets: u64) {
         if packets >= FORGOTTEN {
             self.bytes = 0.0;
         }
-        // Step by step: a power is not the same on every machine.
+        // Step by step: the result of a power function differs between machines.
         for _ in 0..packets.min(FORGOTTEN) {
             self.bytes -= self.bytes * self.weight;
         }
     }
 
-    /// In whole bytes.
+    /// Average in whole bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes as u64
     }

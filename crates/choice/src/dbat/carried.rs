@@ -1,29 +1,28 @@
-//! What a path took of a stream of late: what was acknowledged, beside what was handed over.
+//! Delivered and offered rate of a stream: acknowledged bytes compared to bytes handed over.
 //!
-//! A window over a round trip is what a path might carry at most. While a stream does not fill its window nobody has tried
-//! that, and what is sent beyond the path's rate goes into the path's own queue first, where no send buffer tells of it.
+//! Window over RTT is only an upper bound of the path's rate: a stream that does not fill its window has not tested it.
+//! Data sent above the path's rate first fills the path's queue, which no send buffer shows.
 
 use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, PathState, Rate};
 
-/// It is measured over so long at least,
+/// Minimum measurement span,
 const LEAST_SPAN: Duration = Duration::from_millis(240);
-/// and over so many round trips: some receivers tell once in one of them.
+/// and the same in round trips: some receivers report only once per round trip.
 const ROUNDS: u64 = 2;
-/// Before it is said to fall behind, over so many packets at least,
+/// Minimum number of packets in a span before the stream is said to fall behind,
 const PACKETS: u64 = 32;
-/// of which so many more or less are no sign: what has come is noticed when something arrives.
+/// and the number of missing packets that is insignificant, as acknowledgements are only noticed at arrivals.
 const FEW: f64 = 2.0;
-/// What may be missing of what was handed over, since both are measured.
+/// Share of the offered bytes that may be missing due to measurement errors.
 const LITTLE: f64 = 1.0 / 16.0;
-/// So much is missed, lost or not.
+/// Share of the offered bytes whose absence counts as falling far behind, even if they were lost.
 const MUCH: f64 = 1.0 / 4.0;
-/// Points are so far apart at least: what is kept does not grow with the rate.
+/// Minimum spacing of measurement points, which bounds memory at high rates.
 const APART: Duration = Duration::from_millis(10);
 
-/// What was known when a packet arrived: packets and bytes handed over so far, and bytes of them that had come through or were
-/// gone.
+/// Measurement point at a packet's arrival: packets and bytes handed over so far, and bytes delivered or gone so far.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: Instant,
@@ -31,16 +30,16 @@ struct Point {
     handed: u64,
     through: u64,
     gone: u64,
-    /// When some were heard of last.
+    /// Time of the last report about packets.
     heard: Instant,
-    /// Whether nothing was on its way.
+    /// Whether nothing was in flight.
     idle: bool,
 }
 
-/// The first and the last of some points.
+/// Index of the first and the last point of a span.
 type Span = (usize, usize);
 
-/// Measures what is handed over, and what a path takes of it.
+/// Estimator of offered and delivered rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Carried {
     packets: u64,
@@ -48,29 +47,29 @@ pub(super) struct Carried {
     through: u64,
     gone: u64,
     points: VecDeque<Point>,
-    /// How long what is handed over takes to be acknowledged.
+    /// Time from hand-over to acknowledgement, and its deviation.
     delay: Duration,
     deviation: Duration,
 }
 
 impl Carried {
-    /// `len` bytes were handed over.
+    /// Counts bytes handed over.
     pub(super) fn arrived(&mut self, len: u64) {
         self.handed = self.handed.saturating_add(len);
         self.packets += 1;
     }
 
-    /// `len` bytes of them were acknowledged.
+    /// Counts acknowledged bytes.
     pub(super) fn acked(&mut self, len: u64) {
         self.through = self.through.saturating_add(len);
     }
 
-    /// `len` bytes of them were lost or given up.
+    /// Counts bytes lost or dropped.
     pub(super) fn gone(&mut self, len: u64) {
         self.gone = self.gone.saturating_add(len);
     }
 
-    /// Packets have just arrived. Always at this moment: between two of its frames a stream has more or less on its way.
+    /// Adds a point; to be called when packets have just arrived, since the bytes in flight vary within a frame interval.
     pub(super) fn look(&mut self, now: Instant, path: &PathState) {
         if self.through == 0 || self.points.back().is_some_and(|last| now.saturating_since(last.at) < APART) {
             return;
@@ -80,39 +79,38 @@ impl Carried {
             self.points.back().filter(|last| last.through + last.gone == through + gone).map_or(now, |last| last.heard);
         self.points.push_back(Point { at: now, packets, handed, through, gone, heard, idle: path.outstanding == 0 });
         (self.delay, self.deviation) = (path.srtt.unwrap_or_default(), path.rttvar);
-        // What is older than what can have come in the last span goes.
+        // Remove points older than the hand-over of anything that arrived in the last span.
         let first = self.latest(PACKETS).and_then(|now| self.before(now)).map_or(0, |(first, _)| first);
         self.points.drain(..first);
     }
 
-    /// Whether anybody tells what comes through.
+    /// Whether deliveries are reported at all.
     pub(super) fn is_told(&self) -> bool {
         self.through > 0
     }
 
-    /// What came through in the last span; `None` in the first one, and where nobody tells.
+    /// Delivered rate of the last span; `None` in the first one, and without reports.
     pub(super) fn rate(&self) -> Option<Rate> {
         self.latest(0).and_then(|span| self.told(span, |point| point.through))
     }
 
-    /// The same where something was on its way all the time: then the path could not take more.
+    /// The same if data was in flight all the time: the path could then not carry more.
     pub(super) fn most(&self) -> Option<Rate> {
         self.rate().filter(|_| self.latest(0).is_some_and(|span| self.is_busy(span)))
     }
 
-    /// Whether all that is handed over comes through, by what is handed over now: what was begun a moment ago has not shown.
+    /// Whether everything handed over is delivered, compared over the same span: the latest bytes may not have shown yet.
     pub(super) fn keeps_up(&self) -> bool {
         let missing = self.latest(0).and_then(|now| self.missing(now, now));
         missing.is_none_or(|missing| missing.share <= LITTLE)
     }
 
-    /// Whether less came through than was handed over the time before that it takes: the rest fills queues, if none of our own
-    /// then the path's.
+    /// Whether less was delivered than handed over one delivery time before: the rest fills queues, if not our own then the path's.
     pub(super) fn falls_behind(&self) -> bool {
         self.misses(LITTLE)
     }
 
-    /// The same of a quarter.
+    /// The same for more than a quarter.
     pub(super) fn falls_far_behind(&self) -> bool {
         self.misses(MUCH)
     }
@@ -122,12 +120,12 @@ impl Carried {
         missing.is_some_and(|missing| missing.share > share && missing.packets > FEW)
     }
 
-    /// The last span in which so many packets were handed over.
+    /// The latest span with at least this many packets handed over.
     fn latest(&self, packets: u64) -> Option<Span> {
         self.span_to(self.points.len().checked_sub(1)?, packets)
     }
 
-    /// The one in which what came in that was handed over.
+    /// The span in which the data delivered in the given span was handed over.
     fn before(&self, (first, last): Span) -> Option<Span> {
         let takes = self.delay + self.deviation;
         let older = |point: &Point| {
@@ -146,7 +144,7 @@ impl Carried {
         (lasted(&self.points[first]) >= LEAST_SPAN).then_some((first, last))
     }
 
-    /// Whether something was on its way nearly all the time.
+    /// Whether data was in flight nearly all the time.
     fn is_busy(&self, (first, last): Span) -> bool {
         let idle = self.points.range(first..=last).filter(|point| point.idle).count();
         idle <= (last + 1 - first) / 4
@@ -157,21 +155,21 @@ impl Carried {
         Rate::from_bytes_in(last.handed - first.handed, last.at.saturating_since(first.at))
     }
 
-    /// When news came by that time. The next may take a round trip, and are noticed when something arrives.
+    /// Time of the last report before the point. Reports come once per round trip at least, and are noticed at arrivals.
     fn heard(&self, point: &Point) -> Instant {
         let is_fresh = point.at.saturating_since(point.heard) <= self.delay * ROUNDS;
         if is_fresh { point.heard } else { point.at }
     }
 
-    /// From news to news: one that comes once in a round trip tells of all of that.
+    /// Rate between two reports: one that comes once per round trip covers all of it.
     fn told(&self, (first, last): Span, bytes: impl Fn(&Point) -> u64) -> Option<Rate> {
         let (first, last) = (&self.points[first], &self.points[last]);
         let lasted = self.heard(last).saturating_since(self.heard(first));
         (!lasted.is_zero()).then(|| Rate::from_bytes_in(bytes(last) - bytes(first), lasted))
     }
 
-    /// How much less came than was `handed` over, and so waits: what is lost does not, unless that is much. Where flows share a
-    /// full queue a few are always lost, and congestion control sees to that.
+    /// Bytes that were `handed` over and have not arrived, so that they must be queued. Lost bytes do not count unless
+    /// they are many: flows that share a full queue always lose some, which is up to congestion control.
     fn missing(&self, handed: Span, came: Span) -> Option<Missing> {
         let came = Some(came).filter(|span| self.is_busy(*span))?;
         let through = self.told(came, |point| point.through)?.as_bps() as f64;
@@ -184,10 +182,10 @@ impl Carried {
     }
 }
 
-/// What was handed over and has not come.
+/// Undelivered part of what was handed over.
 #[derive(Clone, Copy, Debug)]
 struct Missing {
-    /// Of what was handed over.
+    /// As a share of what was handed over.
     share: f64,
     packets: f64,
 }
@@ -201,7 +199,7 @@ mod tests {
         carried.look(Instant::ZERO + Duration::from_millis(millis), &path);
     }
 
-    /// Five packets of 1 000 bytes are handed over every 40 ms, 1 Mbit/s, and `acked` bytes come through.
+    /// Offers five packets of 1 000 bytes every 40 ms (1 Mbit/s), of which `acked` bytes are acknowledged.
     fn after(frames: u64, acked: u64, outstanding: u64) -> Carried {
         let mut carried = Carried::default();
         for frame in 0..frames {
@@ -226,7 +224,7 @@ mod tests {
         assert_eq!(after(20, 4_600, 1).most(), Some(Rate::from_kbps(920)));
     }
 
-    /// 2 500 bytes every 40 ms, from the 20th on twice as much; all of it comes through 200 ms later.
+    /// 2 500 bytes every 40 ms, twice as much from the 20th frame on; all of it is acknowledged 200 ms later.
     #[test]
     fn what_is_handed_over_is_not_behind_before_it_can_have_come() {
         let mut carried = Carried::default();
@@ -243,7 +241,8 @@ mod tests {
         }
     }
 
-    /// A packet of 1 000 bytes every 25 ms, which takes 200 ms; of 16 packets so many are lost. News come once in a round trip.
+    /// Offers a packet of 1 000 bytes every 25 ms with an RTT of 200 ms; of 16 packets `lost` are lost. Reports come
+    /// once per round trip.
     fn once_a_round_trip(lost: u64) -> Carried {
         let mut carried = Carried::default();
         for n in 0..200 {

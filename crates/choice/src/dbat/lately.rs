@@ -1,18 +1,18 @@
-//! The most of what came through of late.
+//! Maximum delivered rate within a time span.
 
 use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Rates that were seen within so long are one: what is kept does not grow with the rate.
+/// Spacing within which samples are merged, which bounds memory at high rates.
 const APART: Duration = Duration::from_millis(10);
 
-/// Rates, and when they were seen.
+/// Delivered rates and their times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lately(VecDeque<(Instant, Rate)>);
 
 impl Lately {
-    /// This rate came through just now, if that is known; what was seen longer ago than `span` does not count any more.
+    /// Adds a sample, if known, and drops those older than `span`.
     pub(super) fn add(&mut self, now: Instant, rate: Option<Rate>, span: Duration) {
         self.0.retain(|&(at, _)| now.saturating_since(at) <= span);
         let Some(rate) = rate else { return };
@@ -22,7 +22,7 @@ impl Lately {
         }
     }
 
-    /// The highest.
+    /// Maximum of the samples.
     pub(super) fn most(&self) -> Option<Rate> {
         self.0.iter().map(|&(_, rate)| rate).max()
     }

@@ -1,4 +1,4 @@
-//! Which packets are marked: those that go even when the send buffer is overfull (Hasan et al. §3).
+//! Marking of packets that are sent even when the send buffer is overfull (Hasan et al. §3).
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use timeous_core::{AduMeta, Priority, SubStream};
 
 type Predicate = Box<dyn Fn(&AduMeta) -> bool + Send>;
 
-/// Tells marked packets from others. The paper leaves to the application what it marks.
+/// Rule that selects marked packets, which the paper leaves to the application.
 pub enum Marking {
-    /// Those of at least this priority.
+    /// Packets of at least this priority.
     Priority(Priority),
-    /// Those of the sub-streams up to this one: the base layer of layered media, if that is sub-stream 0.
+    /// Packets of the sub-streams up to this one: the base layer of layered media, if that is sub-stream 0.
     Layers(SubStream),
-    /// Those that the application says.
+    /// Packets selected by the application.
     By(Predicate),
 }
 
 impl Marking {
-    /// Those for which `marked` holds.
+    /// Marks packets for which `marked` returns true.
     ///
     /// ```
     /// use timeous_choice::dbat::Marking;
@@ -29,7 +29,7 @@ impl Marking {
         Self::By(Box::new(marked))
     }
 
-    /// Whether this packet is.
+    /// Whether this packet is marked.
     #[must_use]
     pub fn is_marked(&self, meta: &AduMeta) -> bool {
         match self {
@@ -41,7 +41,7 @@ impl Marking {
 }
 
 impl Default for Marking {
-    /// Those of the highest priority: the I-frames of media.
+    /// Marks the highest priority: the keyframes of media.
     fn default() -> Self {
         Self::Priority(Priority::HIGHEST)
     }

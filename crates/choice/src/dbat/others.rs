@@ -1,24 +1,25 @@
-//! Whether others keep the path's queue long. Then it is no sign of what this stream does, and stays whatever the stream is asked
-//! for: how much of the path is its own is for congestion control to say, and its send buffer tells of that.
+//! Detection of cross traffic that keeps the path's queue long. That queue then says nothing about this stream and
+//! stays whatever its rate: the stream's share is up to congestion control, and shows in its send buffer.
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// An own queue is gone after so many times what it holds, where a stream gets through a sixteenth less than the path carries.
+/// Drain time of an own queue, in multiples of its delay, if the stream delivers a sixteenth less than the path carries.
 const DRAINS: u64 = 16;
-/// So long after they were noticed last others are reckoned with: some sawteeth of a TCP.
+/// Time for which detected cross traffic is assumed to persist: some sawteeth of a TCP.
 const REMAIN: Duration = Duration::from_secs(30);
 
-/// What is known of others.
+/// Detector of cross traffic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Others {
-    /// Since when the queue stands though the stream cannot be why.
+    /// Time since when the queue has been long although the stream cannot be the cause.
     since: Option<Instant>,
     noticed: Option<Instant>,
 }
 
 impl Others {
-    /// The path holds `queue`, or one that is short, for a stream of this rate, of which `best` once came through: less than three
-    /// quarters of that fill nothing, unless the stream `falls_behind`. News of a queue are a round trip old.
+    /// Takes the path's queueing delay (`None` if short), the stream's rate and the `best` rate ever delivered. A
+    /// stream below three quarters of that rate is not the cause of a queue, unless it `falls_behind`. The queueing
+    /// delay is a round trip old.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -38,7 +39,7 @@ impl Others {
         }
     }
 
-    /// Whether there are some.
+    /// Whether there is cross traffic.
     pub(super) fn are_there(&self, now: Instant) -> bool {
         self.noticed.is_some_and(|at| now.saturating_since(at) < REMAIN)
     }
@@ -52,7 +53,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// Looks every 100 ms until `until`.
+    /// Checks every 100 ms until `until`.
     fn looked(until: u64, queue: u64, stream: u64, falls_behind: bool) -> Others {
         let mut others = Others::default();
         for millis in (0..=until).step_by(100) {

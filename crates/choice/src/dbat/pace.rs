@@ -1,8 +1,8 @@
-//! The rate at which a stream is handed over, in the last whole span of time.
+//! Offered rate of a stream over the last complete time span.
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Measures what is handed over.
+/// Estimator of the offered rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     span: Duration,
@@ -12,12 +12,12 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Measures over so long, which should hold several frames: they differ in size.
+    /// Creates an estimator with this time span, which should cover several frames, as their sizes differ.
     pub(super) const fn over(span: Duration) -> Self {
         Self { span, since: None, bytes: 0, rate: None }
     }
 
-    /// `len` bytes were handed over at `at`.
+    /// Counts `len` bytes handed over at `at`.
     pub(super) fn arrived(&mut self, at: Instant, len: u64) {
         let since = *self.since.get_or_insert(at);
         let span = at.saturating_since(since);
@@ -28,7 +28,7 @@ impl Pace {
         self.bytes = self.bytes.saturating_add(len);
     }
 
-    /// `None` in the first span.
+    /// Rate of the last complete span; `None` in the first one.
     pub(super) const fn rate(&self) -> Option<Rate> {
         self.rate
     }

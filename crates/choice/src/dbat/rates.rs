@@ -1,19 +1,18 @@
-//! Which rate the source of a stream had better take: what it is told by early feedback (Hasan et al. §3.2).
+//! Rates advised to the source of a stream by early feedback (Hasan et al. §3.2).
 
 use timeous_core::{Duration, PathState, Rate};
 
-/// Over so many delays, what waits beyond `Min_Th` is to be gone.
+/// Delays within which the queue beyond `Min_Th` must drain.
 const DELAYS: u64 = 4;
 
-/// The rate of the path as far as it is known.
+/// Rate of the path, as far as known.
 pub(super) fn path_rate(path: &PathState) -> Option<Rate> {
     path.srtt.map(|_| path.rate).filter(|rate| *rate > Rate::ZERO)
 }
 
-/// The rate that brings a queue back to `Min_Th`: what the path carries, less what waits `beyond` it over four delays.
-///
-/// A stream is not asked for less than three quarters of what the path carries, nor for less than half of what it has:
-/// what is known of a path is an estimate, and the next advice is a round trip away.
+/// Rate that brings the queue back to `Min_Th`: the path's, less the bytes `beyond` it over four delays. Not below
+/// three quarters of the path's rate nor half of the stream's, since the path's rate is an estimate and the next advice
+/// is only a round trip away.
 pub(super) fn lower(stream: Rate, path: Option<Rate>, beyond: u64, delay: Duration) -> Rate {
     let base = kept(stream, path).as_bps();
     let relief = Rate::from_bytes_in(beyond, delay * DELAYS).as_bps();
@@ -21,42 +20,42 @@ pub(super) fn lower(stream: Rate, path: Option<Rate>, beyond: u64, delay: Durati
     Rate::from_bps(base.saturating_sub(relief).max(least))
 }
 
-/// The rate where the queue goes back by itself: the stream's, and not more than the path carries, nor less than half.
+/// Rate at which the queue drains by itself: the stream's, limited to the path's rate but not below half of the stream's.
 pub(super) fn held(stream: Rate, path: Option<Rate>) -> Rate {
     kept(stream, path).max(Rate::from_bps(stream.as_bps() / 2))
 }
 
-/// The same where the path's own queues are long, which go back only while it carries more: not quite that.
+/// The same if the path's own queue is long and must drain: slightly below the path's rate.
 pub(super) fn eased(stream: Rate, path: Option<Rate>) -> Rate {
     held(stream, path.map(not_quite))
 }
 
-/// The rate at which the path's own queues get shorter: not quite what it carries, nor less than three quarters of the
+/// Rate at which the path's own queue drains: slightly below the path's rate, but not below three quarters of the
 /// stream's.
 pub(super) fn relieved(stream: Rate, path: Option<Rate>) -> Rate {
     not_quite(kept(stream, path)).max(Rate::from_bps(stream.as_bps() / 4 * 3))
 }
 
-/// What a stream of this rate gets through the path.
+/// The part of the stream's rate that the path carries.
 pub(super) fn kept(stream: Rate, path: Option<Rate>) -> Rate {
     path.map_or(stream, |path| path.min(stream))
 }
 
-/// What a stream knows of what its path takes.
+/// Knowledge of the path's rate from earlier attempts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    /// What it took when the queue filled, until more than that comes through.
+    /// Rate at which the queue filled; valid until more than that is delivered.
     pub(super) ceiling: Option<Rate>,
-    /// The most that came through since the source was told.
+    /// Maximum delivered rate since the last advice.
     pub(super) shown: Rate,
-    /// The most that ever came through, once a queue has filled.
+    /// Maximum delivered rate ever, once a queue has filled.
     pub(super) best: Option<Rate>,
 }
 
-/// A rate that is tried where there is room, and not quite what the path is thought to carry, so that a queue can go back:
-/// a quarter more; half more, up to what the path is known to have taken, and an eighth beyond it. Where a queue filled
-/// before, its ceiling is gone up to, likewise, and then an eighth beyond it, in order to see whether there is more now.
-/// `None` if that is hardly more than now.
+/// Higher rate to try when there is room, slightly below the path's estimated rate so that a queue can drain: a quarter
+/// more; or half more, up to the rate that the path has carried before, and an eighth beyond that. If a queue filled
+/// before, its ceiling is approached likewise and then exceeded by an eighth, to see whether there is more now. `None`
+/// if that is hardly an increase.
 pub(super) fn higher(stream: Rate, path: Option<Rate>, known: &Known) -> Option<Rate> {
     let [eighth, quarter, half] = [8, 4, 2].map(|of| Rate::from_bps(parts_more(stream, of)));
     let more = known.best.map_or(quarter, |best| half.min(not_quite(best)).max(eighth)).max(not_quite(known.shown));
@@ -69,27 +68,27 @@ pub(super) fn higher(stream: Rate, path: Option<Rate>, known: &Known) -> Option<
     Some(rate).filter(|rate| is_more(*rate, stream))
 }
 
-/// Whether this is clearly more than what the stream has.
+/// Whether this is clearly more than the stream's rate.
 pub(super) fn is_more(rate: Rate, stream: Rate) -> bool {
     rate.as_bps() > parts_more(stream, 32)
 }
 
-/// Whether a stream has about what filled the queue before: an eighth of itself is missing at most, or it has more.
+/// Whether the stream's rate is about the one that filled the queue before: at most an eighth below.
 pub(super) fn is_near(stream: Rate, ceiling: Rate) -> bool {
     few_parts_more(stream) > ceiling
 }
 
-/// Whether what came through is not more than what filled the queue before: by a sixteenth at most, since both are measured.
+/// Whether the delivered rate is no higher than the one that filled the queue before, within a measurement error of a sixteenth.
 pub(super) fn not_more(came: Rate, ceiling: Rate) -> bool {
     came.as_bps() <= parts_more(ceiling, 16)
 }
 
-/// Fifteen sixteenths.
+/// Fifteen sixteenths of a rate.
 pub(super) fn not_quite(rate: Rate) -> Rate {
     Rate::from_bps(rate.as_bps() - rate.as_bps() / 16)
 }
 
-/// An eighth more.
+/// A rate increased by an eighth.
 fn few_parts_more(rate: Rate) -> Rate {
     Rate::from_bps(parts_more(rate, 8))
 }
@@ -98,14 +97,14 @@ fn parts_more(rate: Rate, of: u64) -> u64 {
     rate.as_bps().saturating_add(rate.as_bps() / of)
 }
 
-/// What the path's own queues hold, in time. One round trip without a queue is enough, which the smoothed one shows only after
-/// many.
+/// Queueing delay of the path. The minimum of latest and smoothed RTT is used, since one RTT without a queue is proof,
+/// which the smoothed one shows only late.
 pub(super) fn queues(path: &PathState) -> Option<Duration> {
     let now = path.latest_rtt.into_iter().chain(path.srtt).min();
     now.zip(path.min_rtt).map(|(now, least)| now.saturating_sub(least))
 }
 
-/// Whether they are short: else there is no room, wherever what was sent waits.
+/// Whether the path's queue is short: otherwise there is no room, wherever packets wait.
 pub(super) fn is_short(path: &PathState, delay: Duration) -> bool {
     queues(path).is_none_or(|queues| queues <= delay / 2)
 }
@@ -122,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_waits_beyond_the_first_threshold_goes_within_four_delays() {
-        // 3 000 bytes over 600 ms are 40 kbit/s.
+        // 3 000 bytes in 600 ms are 40 kbit/s.
         assert_eq!(lower(kbps(320), None, 3_000, DELAY), kbps(280));
         assert_eq!(lower(kbps(320), Some(kbps(300)), 3_000, DELAY), kbps(260));
         assert_eq!(

@@ -1,5 +1,5 @@
-//! DBAT event by event. The streams are the paper's: 1 kB packets at 320 kbit/s over 150 ms, unless another is needed
-//! (§4); where packets have 100 bytes, the rate is a tenth.
+//! Tests of DBAT, event by event. Unless noted, the streams are the paper's (§4): 1 kB packets at 320 kbit/s over 150
+//! ms; with packets of 100 bytes, a tenth of the rate.
 
 mod carried;
 
@@ -8,7 +8,7 @@ use crate::testing::{TestQueue, at, path};
 use crate::{Chain, Deadlines, Dependencies, Frames, QueueLimit};
 use timeous_core::{Duration, Priority, Rate, Reason, Thresholds};
 
-/// A path of 150 ms, which carries 1 Mbit/s.
+/// Path with an RTT of 150 ms and 1 Mbit/s.
 fn dumbbell() -> PathState {
     let rtt = Some(Duration::from_millis(150));
     PathState { rate: Rate::from_kbps(1_000), srtt: rtt, min_rtt: rtt, ..path() }
@@ -20,7 +20,7 @@ fn tuner(settings: Settings) -> Tuner {
     tuner
 }
 
-/// The `n`th packet arrives at the stream's pace at a queue from which nothing leaves.
+/// Lets the `n`th packet arrive at the stream's rate, while no packets are sent.
 fn stuck(tuner: &mut Tuner, n: u64) -> Level {
     tuner.arrived(at(25 * n), 1_000 * n, 1_000);
     tuner.judge(at(25 * n), &dumbbell(), 1_000 * n)
@@ -67,7 +67,7 @@ fn the_thresholds_are_within_the_send_buffer_if_its_size_is_said() {
     let told = |most| {
         let mut tuner = Tuner::new(Settings { most, ..Settings::PAPER });
         tuner.set_rate(Rate::from_kbps(960));
-        // Nothing leaves, and the buffer is full from the 64th on.
+        // No packets are sent, and the buffer is full from the 64th on.
         let mut arrive = |n: u64| {
             tuner.arrived(at(8 * n), 1_000 * n.min(64), 1_000);
             tuner.judge(at(8 * n), &path, 1_000 * n.min(64))
@@ -103,7 +103,7 @@ fn the_source_is_told_beyond_the_middle_and_then_once_a_round_trip() {
         told.extend(tuner.poll_advice());
     }
     let at_and_why: Vec<_> = told.iter().map(|advice| (advice.at, advice.reason)).collect();
-    // 150 ms after the first would be the 22nd arrival: a round trip has to be over (Fig. 5: `> RTT`).
+    // The 22nd arrival would be 150 ms after the first advice: more than a round trip must have passed (Fig. 5: `> RTT`).
     assert_eq!(
         at_and_why,
         [(at(400), Reason::Filling), (at(575), Reason::Overfull), (at(750), Reason::Overfull)],
@@ -113,7 +113,7 @@ fn the_source_is_told_beyond_the_middle_and_then_once_a_round_trip() {
     assert_eq!((first.queued, first.average), (16_000, 9_826));
     assert_eq!(first.thresholds, Thresholds { min: 6_000, max: 12_000 });
     assert_eq!((first.stream, first.path), (Rate::from_kbps(320), Some(Rate::from_kbps(1_000))));
-    // 3826 bytes beyond the first threshold, over 600 ms.
+    // 3826 bytes above the first threshold, over 600 ms.
     assert_eq!(first.rate.as_bps(), 320_000 - 51_013);
 }
 
@@ -123,13 +123,13 @@ fn a_source_whose_queue_goes_back_is_not_asked_for_less_again() {
     (1..=16).for_each(|n| _ = stuck(&mut tuner, n));
     let first = tuner.poll_advice().unwrap();
     tuner.set_rate(first.rate);
-    // A round trip later the average is still beyond the middle, but what waits has become less.
+    // A round trip later the average is still above the midpoint, but the queue has become shorter.
     tuner.arrived(at(575), 15_000, 1_000);
     tuner.judge(at(575), &dumbbell(), 15_000);
     let second = tuner.poll_advice().unwrap();
     assert!(second.average > first.average);
     assert_eq!(second.rate, first.rate);
-    // Then it grows again.
+    // Then the queue grows again.
     tuner.arrived(at(750), 15_500, 1_000);
     tuner.judge(at(750), &dumbbell(), 15_500);
     assert!(tuner.poll_advice().unwrap().rate < first.rate);
@@ -175,7 +175,7 @@ fn the_thresholds_follow_a_switch_at_once() {
     assert_eq!(tuner.judge(at(402), &dumbbell(), 16_000), Level::Low);
 }
 
-/// Found by `timeous-lab dbat-loss`: each step down gave up twelve packets at once, more than all that the path lost.
+/// Found by `timeous-lab dbat-loss`: each reduction of the rate dropped twelve packets at once, more than all losses of the path.
 #[test]
 fn what_a_higher_rate_has_left_has_time_to_go() {
     let fallen = |settings| {
@@ -192,13 +192,13 @@ fn what_a_higher_rate_has_left_has_time_to_go() {
     assert_eq!(judge(&mut kind, 1_000), Level::Filling);
     assert_eq!(judge(&mut kind, 1_001), Level::Overfull, "four delays");
 
-    // A path that turns out shorter leaves nothing behind.
+    // A path that turns out shorter leaves no queue to spare.
     let mut shorter = tuner(sparing);
     (1..=16).for_each(|n| _ = stuck(&mut shorter, n));
     let path = PathState { min_rtt: Some(Duration::from_millis(75)), ..dumbbell() };
     assert_eq!(shorter.judge(at(401), &path, 16_000), Level::Overfull, "9826 bytes where 6000 may wait");
 
-    // Whoever goes on as before fills the buffer.
+    // A stream that does not slow down fills the buffer.
     let mut grows = fallen(sparing);
     (17..=20).for_each(|n| _ = stuck(&mut grows, n));
     assert_eq!(judge(&mut grows, 501), Level::Overfull, "more than 12 000");
@@ -208,7 +208,7 @@ fn what_a_higher_rate_has_left_has_time_to_go() {
 fn a_pause_is_not_judged_by_the_queue_before_it() {
     let mut tuner = tuner(Settings::PAPER);
     (1..=20).for_each(|n| _ = stuck(&mut tuner, n));
-    // All has left by 500 ms. 24 packets would have come by 1.1 s; (7/8)^23 of 13 kB is 600 bytes.
+    // The queue is empty by 500 ms. 24 packets would have come by 1.1 s; (7/8)^23 of 13 kB is 600 bytes.
     tuner.arrived(at(1_100), 1_000, 1_000);
     assert_eq!(tuner.judge(at(1_100), &dumbbell(), 1_000), Level::Low);
     assert!((600..800).contains(&tuner.average()), "{}", tuner.average());
@@ -239,8 +239,8 @@ fn room_is_told_step_by_step_up_to_what_the_path_carries() {
             told.push((advice.at, advice.rate.as_bps() / 1_000));
         }
     }
-    // More than four round trips from the first arrival, then more than two from one to the next, and in the end
-    // fifteen sixteenths of the path.
+    // More than four round trips after the first arrival, then more than two between steps, and finally fifteen
+    // sixteenths of the path's rate.
     let wanted = [(650, 400), (975, 500), (1_300, 625), (1_625, 781), (1_950, 937)];
     assert_eq!(told, wanted.map(|(millis, kbps)| (at(millis), kbps)));
 }
@@ -264,8 +264,8 @@ fn where_the_queue_has_filled_before_more_is_tried_later_and_by_a_smaller_step()
             told.push((advice.at, advice.rate.as_bps() / 100));
         }
     }
-    // 320 kbit/s were too much. Once an eighth more has gone well, it is a quarter after two round trips again; that is
-    // not used.
+    // 320 kbit/s were too much. After an eighth more has gone well, a quarter more follows after two round trips again,
+    // which is not used.
     assert_eq!(told, [(at(1_025), 3_600), (at(1_350), 4_500)]);
 }
 
@@ -290,7 +290,7 @@ fn as_the_paper_has_it_nobody_is_told_of_room() {
     assert_eq!(tuner.poll_advice(), None);
 }
 
-/// A stream of 100-byte packets at 32 kbit/s: `Min_Th` is 600 bytes.
+/// Policy for a stream of 100-byte packets at 32 kbit/s: `Min_Th` is 600 bytes.
 fn small(settings: Settings, marking: Marking) -> Dbat {
     let mut dbat = Dbat::new(settings, marking);
     dbat.set_rate(Rate::from_kbps(32));
@@ -301,7 +301,7 @@ fn average(choice: &mut dyn LateChoice) -> u64 {
     choice.adviser().expect("DBAT speaks with its source").state().average
 }
 
-/// As many packets, handed over every 25 ms; those at `marked` have the highest priority, the others the lowest.
+/// Queue of packets handed over every 25 ms; those at `marked` have the highest priority, the others the lowest.
 fn waiting(packets: u64, marked: &[u64]) -> TestQueue {
     let mut queue = TestQueue::default();
     for n in 0..packets {
@@ -322,7 +322,7 @@ fn one_look_at_many_arrivals_is_as_many_looks() {
     (1..=18).for_each(|n| _ = stuck(&mut tuner, n));
     assert_eq!(dbat.state().average, tuner.average() / 10);
     assert_eq!(seldom.left().len(), 18, "1163 bytes on average, and 1200 may be");
-    // Looked at again, nothing counts a second time.
+    // A second look counts nothing again.
     dbat.choose(at(451), &dumbbell(), &mut seldom);
     assert_eq!(dbat.state().average, tuner.average() / 10);
 }
@@ -352,7 +352,7 @@ fn beyond_the_second_threshold_only_marked_packets_go() {
         "what would leave before the marked one is given up, the rest may wait"
     );
     assert_eq!(queue.reason(2), Some(DropReason::Policy));
-    // The two marked ones leave, and nothing new comes.
+    // The two marked packets are sent, and no new ones come.
     for sent in [3, 4] {
         queue.drop_at(sent, DropReason::Withdrawn);
     }
@@ -449,7 +449,7 @@ fn where_nothing_leaves_the_source_is_told_at_the_same_time_and_nothing_is_given
             told.extend(dbat.poll_advice().map(|advice| (millis, advice.reason)));
         }
     }
-    // At 400 and 550 ms where every arrival is looked at at once; 37.5 ms is a quarter of the delay.
+    // 400 and 550 ms if every arrival were checked at once; 37.5 ms is a quarter of the delay.
     assert_eq!(told, [(418, Reason::Filling), (569, Reason::Overfull), (720, Reason::Overfull)]);
     assert!(looks < 20, "{looks} looks");
 }

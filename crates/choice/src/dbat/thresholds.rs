@@ -1,21 +1,21 @@
-//! Which delay the thresholds of a send buffer come from, and what a queue is beside them (Hasan et al. §3.2, Fig. 4).
+//! Thresholds of a send buffer: the delay that they are based on, and the level of a queue (Hasan et al. §3.2, Fig. 4).
 
 use timeous_core::{Duration, PathState, Reason, Thresholds};
 
-/// Which delay a stream's rate is multiplied by. The paper says "the delay".
+/// Delay by which a stream's rate is multiplied. The paper says "the delay".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
-    /// The least round trip seen: the path's own, without what its queues add. With those, the thresholds would grow
-    /// with the very congestion that they are to tell of.
+    /// Minimum RTT, without the delay of the path's queues: with it, the thresholds would grow with the congestion that
+    /// they must detect.
     RoundTrip,
-    /// Half of it.
+    /// Half of the minimum RTT.
     OneWay,
-    /// This one, whatever the path has.
+    /// Fixed delay, independent of the path.
     Fixed(Duration),
 }
 
 impl Delay {
-    /// Of this path; `None` before its first round trip.
+    /// Delay of this path; `None` before its first RTT sample.
     pub(super) fn of(self, path: &PathState) -> Option<Duration> {
         let round_trip = path.min_rtt.or(path.srtt);
         match self {
@@ -26,23 +26,23 @@ impl Delay {
     }
 }
 
-/// What the average queue is beside the thresholds.
+/// Level of the average queue length relative to the thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// There are none: the stream's rate or the path's delay is not known yet.
+    /// No thresholds: the stream's rate or the path's delay is not known yet.
     Unknown,
     /// Below `Min_Th`.
     Low,
-    /// From `Min_Th` to the middle.
+    /// From `Min_Th` to the midpoint.
     Fair,
-    /// Beyond the middle: the source is told.
+    /// Above the midpoint: the source is told.
     Filling,
-    /// Beyond `Max_Th`: only what is marked goes.
+    /// Above `Max_Th`: only marked packets are sent.
     Overfull,
 }
 
 impl Level {
-    /// Of a queue with this average.
+    /// Level of a queue with this average.
     pub(super) const fn of(average: u64, thresholds: Thresholds) -> Self {
         if average > thresholds.max {
             Self::Overfull
@@ -55,7 +55,7 @@ impl Level {
         }
     }
 
-    /// Why the source is told, if it is.
+    /// Reason for telling the source, if any.
     pub(super) const fn reason(self) -> Option<Reason> {
         match self {
             Self::Overfull => Some(Reason::Overfull),

@@ -1,4 +1,4 @@
-//! The send buffer's state as DBAT has it: the average, its level, and when the source is told (Hasan et al. Fig. 5).
+//! DBAT's controller of a send buffer: average, level, and advice to the source (Hasan et al. Fig. 5).
 
 use timeous_core::{Advice, BufferState, Duration, Instant, PathState, Rate, Reason, Thresholds};
 
@@ -14,63 +14,62 @@ use super::rates::{
 use super::thresholds::{Delay, Level};
 use super::used::Used;
 
-/// So many packets may wait whatever rate and delay say: with fewer, a single one would be a queue.
+/// Lower bound of `Min_Th`, in packets: with less, a single packet would be a queue.
 const LEAST_PACKETS: u64 = 2;
-/// More is tried after so many times the interval of feedback: what was asked for has to show first.
+/// Feedback intervals before a higher rate is tried: the effect of the last advice must show first.
 const PATIENCE: u64 = 4;
-/// And after so many, if more was tried before and the queue stayed low.
+/// The same if a higher rate was tried before and the queue stayed low.
 const STRIDE: u64 = 2;
-/// And after so many, if the queue has filled at such a rate before.
+/// The same if the queue has filled at such a rate before.
 const CAUTION: u64 = 4;
-/// Where nothing leaves, the queue is looked at so many times in an interval of feedback.
+/// Checks per feedback interval while nothing is sent.
 const LOOKS: u64 = 4;
-/// Over so long it is looked whether a stream uses the rate that it says.
+/// Time over which a stream's use of its rate is measured.
 const RECENT: Duration = Duration::from_millis(200);
-/// Before rate and delay are known, it is looked at after so long.
+/// Interval between checks before rate and delay are known.
 const UNKNOWN: Duration = Duration::from_millis(100);
-/// A queue that a higher rate has left is judged by that for so many delays.
+/// Delays for which a queue left by a higher rate is judged by that rate's threshold.
 const SPARED: u64 = 4;
 
-/// What the paper leaves open, or what one may want otherwise.
+/// Settings for what the paper leaves open, and for deviations from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which delay `Min_Th` is reckoned from.
+    /// Delay that `Min_Th` is computed from.
     pub delay: Delay,
-    /// The delay is taken for no less than this. Media come a frame at a time, and large frames are no congestion.
+    /// Lower bound of the delay. Media arrive frame by frame, and large frames are no congestion.
     pub least_delay: Duration,
-    /// `Max_Th` is at most so many bytes, and `Min_Th` half of them; `None`: whatever rate and delay say. A send buffer
-    /// that holds less than `Max_Th` overflows before anybody is told: 64 packets of 1 kB at 960 kbit/s and 450 ms, say.
+    /// Upper bound of `Max_Th` in bytes (`Min_Th` is half of it); `None`: no bound. A send buffer smaller than `Max_Th`
+    /// would overflow before the source is told: for example 64 packets of 1 kB at 960 kbit/s and 450 ms.
     pub most: Option<u64>,
-    /// Each arrival counts one part in so many for the average. Zero is taken for one.
+    /// Each arrival has a weight of one over this number in the average. Zero counts as one.
     pub parts: u32,
-    /// What goes beyond `Max_Th`.
+    /// Drop rule above `Max_Th`.
     pub beyond: Beyond,
-    /// Whether a queue that a higher rate has left is judged by that rate's `Max_Th` for four delays. For sources of
-    /// a few rates: at a step to half of the rate twice as much waits as may, and all of it would be given up at once. Where frames
-    /// have deadlines, what waits so long makes late what follows.
+    /// Whether a queue left by a higher rate is judged by that rate's `Max_Th` for four delays. For sources with few
+    /// rates: after a step to half of the rate, twice the allowed bytes are queued and would all be dropped at once.
+    /// With deadlines, keeping such a queue makes later frames late.
     pub spare_what_remains: bool,
-    /// Whether the source is told of room, too.
+    /// Whether the source is also told of room for a higher rate.
     pub tell_of_room: bool,
-    /// Whether the source is told, too, when packets are given up for their deadlines.
+    /// Whether the source is also told when packets are dropped because of their deadlines.
     pub tell_of_lateness: bool,
-    /// Whether the rate of a stream that says none is what it hands over.
+    /// Whether the rate of a stream is measured if it is not set.
     pub measure: bool,
 }
 
-/// What is given up beyond `Max_Th`. Never what is marked.
+/// Drop rule above `Max_Th`. Marked packets are never dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond {
-    /// Only marked packets go (§3.2): whatever comes before the first one of them is given up, and all if there is none.
-    /// What waits behind it stays, and goes if the average falls meanwhile.
+    /// Sends only marked packets (§3.2): all packets before the first marked one are dropped, or all if there is none.
+    /// Packets behind it stay, and are sent if the average falls meanwhile.
     OnlyMarked,
-    /// Unmarked packets are given up preferentially (Fig. 5): the oldest frames, until no more than `Max_Th` waits. For
-    /// streams in which little or nothing is marked: an opportunity to send is never left unused, and no more is given up at
-    /// a time than is too much.
+    /// Drops unmarked packets preferentially (Fig. 5): the oldest frames, until at most `Max_Th` is queued. For streams
+    /// with few or no marked packets: every sending opportunity is used, and no more is dropped than necessary.
     Excess,
 }
 
 impl Settings {
-    /// As close to the paper's words as they go.
+    /// The paper's rules, as literally as possible.
     pub const PAPER: Self = Self {
         delay: Delay::RoundTrip,
         least_delay: Duration::ZERO,
@@ -85,8 +84,8 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// The paper's, with a delay of at least 100 ms, which is an I-frame's share of a stream, with feedback of room, and
-    /// for streams that do not say their rate, too, and of what is late.
+    /// The paper's rules, with a delay of at least 100 ms (a keyframe's share of a stream), advice about room and late
+    /// packets, and measured rates for streams that set none.
     fn default() -> Self {
         Self {
             least_delay: Duration::from_millis(100),
@@ -98,10 +97,10 @@ impl Default for Settings {
     }
 }
 
-/// DBAT without a queue: it is told what arrives, and says how full the queue is and what the source should know.
+/// DBAT without a queue: takes arrivals, and returns the queue's level and advice for the source.
 ///
-/// [`Dbat`](super::Dbat) drives one over a packet ring. A driver with a send buffer of its own calls
-/// [`arrived`](Self::arrived) for each packet, then [`judge`](Self::judge), and takes
+/// [`Dbat`](super::Dbat) drives one over a packet ring. A driver with its own send buffer calls
+/// [`arrived`](Self::arrived) for each packet, then [`judge`](Self::judge), and takes the advice from
 /// [`poll_advice`](Self::poll_advice).
 ///
 /// ```
@@ -124,7 +123,7 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 pub struct Tuner {
     settings: Settings,
-    /// As the stream says; `None` where it has said nothing, or sends nothing.
+    /// Rate set by the stream; `None` if it set none or zero.
     said: Option<Rate>,
     pace: Pace,
     /// The same over a shorter time.
@@ -132,46 +131,46 @@ pub struct Tuner {
     average: Average,
     carried: Carried,
     used: Used,
-    /// What came through in the last round trip.
+    /// Delivered rate within the last round trip.
     lately: Lately,
     others: Others,
-    /// The largest packet seen.
+    /// Largest packet seen.
     largest: u64,
-    /// When the queue was last known not to be empty.
+    /// Last time when the queue was known not to be empty.
     busy: Option<Instant>,
-    /// Whether something has arrived since the last judgement.
+    /// Whether packets have arrived since the last judgement.
     arrived: bool,
     thresholds: Option<Thresholds>,
-    /// The rate that they are of.
+    /// Stream rate of these thresholds.
     judged: Rate,
-    /// `Max_Th` of a higher rate that has left its queue behind, and until when that is judged by it.
+    /// `Max_Th` of a higher rate whose queue is left, and until when it applies.
     before: Option<(u64, Instant)>,
-    /// When the source was last told, or when this began.
+    /// Time of the last advice, or of the start.
     told: Option<Instant>,
-    /// Why, and what was queued then.
+    /// Reason of the last advice, and the queue length then.
     last: Option<(Reason, u64)>,
     pending: Option<Advice>,
     advised: Option<Rate>,
-    /// What the path was thought to carry when the queue filled, until more than that has gone well.
+    /// Estimated rate of the path when the queue filled; valid until more than that is delivered without a queue.
     ceiling: Option<Rate>,
-    /// The most that came through since the source was told.
+    /// Maximum delivered rate since the last advice.
     shown: Rate,
-    /// The rate at which the path delivered at its fastest since the source was told.
+    /// Maximum delivery rate of the path since the last advice.
     fastest: Rate,
-    /// The most that ever came through.
+    /// Maximum delivered rate ever.
     best: Rate,
     /// Whether a queue has ever filled.
     filled: bool,
-    /// Whether the path's own queues were a reason since there was room.
+    /// Whether the path's own queue has caused advice since there was room.
     followed: bool,
-    /// When to look again.
+    /// Time of the next check.
     next_look: Instant,
-    /// Whether packets were given up for their deadlines since the source was told.
+    /// Whether packets were dropped because of their deadlines since the last advice.
     late: bool,
 }
 
 impl Tuner {
-    /// Of an empty queue, and a stream that has not said its rate: nothing is given up, and nothing said.
+    /// Creates a tuner with an empty queue and an unknown rate, which drops nothing and gives no advice.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -205,30 +204,30 @@ impl Tuner {
         }
     }
 
-    /// As it was made.
+    /// Settings given at creation.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The stream has this rate from now on. Zero takes back what was said.
+    /// Sets the stream's rate. Zero removes it.
     ///
-    /// The paper's application says it when the connection is made, and DBAT knows of each switch; so the thresholds
-    /// follow at once, and what waits may be too much for a rate that is far lower.
+    /// The paper's application sets it at connection time, and DBAT knows of each switch: the thresholds change at
+    /// once, and the queue may be too long for a much lower rate.
     pub fn set_rate(&mut self, rate: Rate) {
         self.said = Some(rate).filter(|rate| *rate > Rate::ZERO);
         self.next_look = Instant::ZERO;
     }
 
-    /// The stream's rate, as far as it is known.
+    /// Rate of the stream, as far as known.
     fn rate(&self) -> Option<Rate> {
         self.said.or_else(|| self.pace.rate().filter(|_| self.settings.measure))
     }
 
-    /// A packet of `len` bytes arrived at `at`, and with it `queued` bytes wait.
+    /// Notes a packet of `len` bytes that arrived at `at`, with `queued` bytes including it.
     ///
-    /// An empty time before it counts as the stream's packets arriving at an empty queue (RED, Floyd & Jacobson 1993 §4):
-    /// otherwise a stream that paused would be judged by a queue that is gone.
+    /// An empty period before it counts as arrivals at an empty queue (RED, Floyd & Jacobson 1993 §4): otherwise a
+    /// stream that paused would be judged by an old queue.
     pub fn arrived(&mut self, at: Instant, queued: u64, len: u64) {
         if let (Some(busy), Some(rate)) = (self.busy, self.rate())
             && queued <= len
@@ -246,23 +245,22 @@ impl Tuner {
         self.arrived = true;
     }
 
-    /// A packet of `len` bytes came through. Where this is never told, the path carries what it is said to.
+    /// Notes a delivered packet of `len` bytes. Without such reports the path is assumed to carry its stated rate.
     pub fn acked(&mut self, len: u64) {
         self.carried.acked(len);
     }
 
-    /// A packet of `len` bytes was lost or given up: it does not come through, and waits nowhere.
+    /// Notes a lost or dropped packet of `len` bytes: it is neither delivered nor queued.
     pub fn gone(&mut self, len: u64) {
         self.carried.gone(len);
     }
 
-    /// A packet was given up that could not have arrived in time.
+    /// Notes a packet dropped because it could not arrive in time.
     pub fn too_late(&mut self) {
         self.late = self.settings.tell_of_lateness;
     }
 
-    /// How full the queue is, in which `queued` bytes wait. Where packets have arrived since the last time, this is
-    /// when the source is told.
+    /// Returns the level of a queue of `queued` bytes. If packets have arrived since the last call, this also decides about advice.
     pub fn judge(&mut self, now: Instant, path: &PathState, queued: u64) -> Level {
         let arrived = std::mem::take(&mut self.arrived);
         if arrived {
@@ -288,7 +286,7 @@ impl Tuner {
         let level = Level::of(self.average(), Thresholds { max: self.most(), ..thresholds });
         let interval = path.srtt.unwrap_or(delay).max(delay);
         if arrived {
-            // Among others' packets one round trip is short now and then.
+            // With cross traffic single RTTs are short now and then.
             let smoothed = PathState { latest_rtt: None, ..*path };
             let queue = queues(&smoothed).filter(|_| !is_short(&smoothed, delay));
             self.others.look(now, queue, (rate, self.best), self.carried.falls_behind(), interval);
@@ -311,7 +309,7 @@ impl Tuner {
         level
     }
 
-    /// Keeps a higher rate's `Max_Th` until the queue that it has left has gone back, or was to have.
+    /// Keeps a higher rate's `Max_Th` until its queue has drained or its time is over.
     fn remember(&mut self, now: Instant, rate: Rate, thresholds: Thresholds, delay: Duration) {
         let is_left = |max: u64| max > thresholds.max && self.average() > thresholds.middle();
         let before = self.before.filter(|&(max, until)| now < until && is_left(max));
@@ -320,43 +318,43 @@ impl Tuner {
         self.before = before.or(higher.map(|max| (max, now + delay * SPARED)));
     }
 
-    /// So many bytes may wait: `Max_Th`, or that of a higher rate whose queue is spared; no bound before rate and delay are known.
+    /// Maximum queue length in bytes: `Max_Th`, or that of a higher rate whose queue is spared; unbounded before rate
+    /// and delay are known.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.before.map(|(max, _)| max).or(self.thresholds.map(|thresholds| thresholds.max)).unwrap_or(u64::MAX)
     }
 
-    /// When to [`judge`](Self::judge) again if something is queued and nothing leaves: not before the source may be told
-    /// anything.
+    /// Next time to call [`judge`](Self::judge) if packets are queued and none are sent: not before advice is possible.
     pub fn poll_timeout(&self) -> Option<Instant> {
         Some(self.next_look)
     }
 
-    /// What the source should know. What it did not take before it was told again is gone: only the newest matters.
+    /// Takes the newest advice; older advice that was not taken is discarded.
     pub fn poll_advice(&mut self) -> Option<Advice> {
         self.pending.take()
     }
 
-    /// The weighted average of the queue, in bytes.
+    /// Weighted average of the queue length, in bytes.
     #[must_use]
     pub fn average(&self) -> u64 {
         self.average.bytes()
     }
 
-    /// By what it was measured the last time, if rate and delay were known.
+    /// Thresholds of the last judgement, if rate and delay were known.
     #[must_use]
     pub const fn thresholds(&self) -> Option<Thresholds> {
         self.thresholds
     }
 
-    /// How the buffer stands.
+    /// State of the send buffer.
     #[must_use]
     pub fn state(&self) -> BufferState {
         let Self { thresholds, advised, .. } = *self;
         BufferState { average: self.average(), thresholds, stream: self.rate(), advised }
     }
 
-    /// At most once a round trip, or once a delay where the thresholds know a longer one.
+    /// Whether advice may be given: at most once per round trip, or per delay if that is longer.
     fn may_tell(&mut self, now: Instant, reason: Reason, interval: Duration) -> bool {
         let told = *self.told.get_or_insert(now);
         let patience = match (reason, self.last) {
@@ -374,9 +372,9 @@ impl Tuner {
     fn tell(&mut self, now: Instant, (reason, level): (Reason, Level), path: &PathState, queued: u64, delay: Duration) {
         let (Some(stream), Some(thresholds)) = (self.rate(), self.thresholds) else { return };
         let (average, said) = (self.average(), path_rate(path));
-        // What comes late has waited in the path's queue, too, where that is long.
+        // Late packets have also waited in the path's queue, if that is long.
         let relief = if is_short(path, delay) { held } else { eased };
-        // While little waits, what came through is what was handed over.
+        // With a short queue the delivered rate is just the offered one.
         let came = self.carried.most().filter(|_| reason != Reason::Room);
         let path = said.into_iter().chain(came).min();
         let rate = match reason {
@@ -409,13 +407,13 @@ impl Tuner {
         self.followed &= reason != Reason::Room;
     }
 
-    /// A higher rate, where there is room for one.
+    /// Higher rate to advise, if there is room for one.
     fn more(&self, stream: Rate, path: Option<Rate>) -> Option<Rate> {
         let best = (self.filled && self.carried.is_told()).then_some(self.best);
         let known = Known { ceiling: self.ceiling, shown: self.shown, best };
         let asked = higher(stream, path, &known).filter(|_| self.is_used(stream));
-        // What a source makes of its rate is what comes through. As much as the path ever took is had again by asking for
-        // more than that; beyond it, the path has to bear all that is asked for.
+        // The delivered rate is what the source makes of its rate. Ask for more, so that it delivers the best rate
+        // again; beyond that, the path must carry all that is asked for.
         let made = best.and_then(|best| {
             let rate = higher(self.used.tried(stream), path, &known)?;
             Some(self.used.to_have(rate).min(not_quite(best)))
@@ -423,23 +421,23 @@ impl Tuner {
         asked.max(made).filter(|rate| is_more(*rate, stream))
     }
 
-    /// What the path carries where the queue fills: the most of what came of late, since a source that has begun to send less
-    /// gets less through.
+    /// Rate of the path when the queue fills: the maximum recent delivered rate, since a source that is already slowing
+    /// down delivers less.
     fn full(&self, stream: Rate, path: Option<Rate>) -> Rate {
         self.lately.most().unwrap_or(Rate::ZERO).max(kept(stream, path))
     }
 
-    /// Whether all that is handed over comes through, and fills no queue of the path.
+    /// Whether everything handed over is delivered without filling a queue of the path.
     fn has_room(&self, now: Instant, path: &PathState, delay: Duration) -> bool {
         (is_short(path, delay) || self.others.are_there(now)) && self.carried.keeps_up()
     }
 
-    /// Whether the stream hands over what it says, or nearly so: what is not used has not been tried.
+    /// Whether the stream hands over nearly its rate: an unused rate has not been tested.
     fn is_used(&self, rate: Rate) -> bool {
         self.recent.rate().is_none_or(|handed| handed.as_bps() >= rate.as_bps() / 4 * 3)
     }
 
-    /// What filled the queue before, unless more than that comes through by now; where nobody tells, unless more was tried.
+    /// Rate that filled the queue before, unless more is delivered by now or, without reports, was tried.
     fn ceiling(&self) -> Option<Rate> {
         let stream = self.rate().unwrap_or(Rate::ZERO);
         let ceiling = self.ceiling.filter(|ceiling| match self.carried.is_told() {
@@ -449,51 +447,51 @@ impl Tuner {
         Some(if self.is_faster() { self.fastest } else { ceiling })
     }
 
-    /// Whether the path was seen to be clearly faster since the source was told than when the queue filled: as fast it never was then.
+    /// Whether the path was clearly faster since the last advice than when the queue filled.
     fn is_faster(&self) -> bool {
         self.ceiling.is_some_and(|ceiling| self.fastest.as_bps() > ceiling.as_bps() / 4 * 5)
     }
 
-    /// Whether more would be what filled the queue before.
+    /// Whether a higher rate would reach the one that filled the queue before.
     fn is_near_ceiling(&self) -> bool {
         self.rate().zip(self.ceiling()).is_some_and(|(stream, ceiling)| is_near(self.used.tried(stream), ceiling))
     }
 
-    /// Whether the stream has less already than what comes through: so the queue that was too long gets shorter.
+    /// Whether the stream's rate is already below the delivered rate, so that the queue is draining.
     fn is_below(&self, stream: Rate) -> bool {
         self.carried.most().is_some_and(|carried| stream < not_quite(carried))
     }
 
-    /// Whether the path's own queues are long, and stay so since the stream has more than comes through, while no send buffer
-    /// tells of it: after it was asked for less, for as long as it is more; else if it is clearly more.
+    /// Whether the path's own queue is long because the stream's rate exceeds the delivered one, which no send buffer
+    /// shows: after advice to slow down as long as the rate is higher, otherwise if it is clearly higher.
     fn fills_path(&self, now: Instant, stream: Rate, path: &PathState, delay: Duration) -> bool {
         let Some(came) = self.carried.most().filter(|came| *came < stream) else { return false };
         let waits = path.outstanding > came.bytes_in(path.min_rtt.unwrap_or_default() + delay / 2);
-        // Once: where others fill the path's queue, it stays long whatever is asked for.
+        // Only once: cross traffic may keep the path's queue long whatever the advice.
         let lasts = !self.followed && self.last.is_some_and(|(reason, _)| reason != Reason::Room);
         self.settings.tell_of_room
             && waits
             && !is_short(path, delay)
             && (match self.others.are_there(now) {
-                // Theirs grows and shrinks; of a path that carries much less now they tell nothing.
+                // A queue of cross traffic varies, and says nothing about a path that has become much slower.
                 true => self.carried.falls_far_behind(),
                 false => lasts || self.carried.falls_behind(),
             })
     }
 
-    /// Whether the queue does what was asked for last, though the average still remembers: a source that was asked for
-    /// less each time would end far below what the path carries.
+    /// Whether the queue already follows the last advice, though the average lags: repeated advice would end far below
+    /// the path's rate.
     fn goes_back(&self, queued: u64, thresholds: Thresholds) -> bool {
         queued <= thresholds.min || self.became_less(queued)
     }
 
-    /// Whether less is queued than when less was asked for.
+    /// Whether the queue is shorter than at the last advice to slow down.
     fn became_less(&self, queued: u64) -> bool {
         self.last.is_some_and(|(reason, before)| reason != Reason::Room && queued < before)
     }
 }
 
-/// These, as far as the send buffer is not smaller.
+/// Thresholds limited to the size of the send buffer.
 fn within(thresholds: Thresholds, most: Option<u64>) -> Thresholds {
     let max = most.map_or(thresholds.max, |most| thresholds.max.min(most));
     if max < thresholds.max { Thresholds { min: max / 2, max } } else { thresholds }

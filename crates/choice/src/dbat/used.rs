@@ -1,26 +1,26 @@
-//! What a source makes of its rate: an encoder may make less than it is asked for, and more while it turns to a lower one.
+//! Use of the advised rate by a source: an encoder may produce less than asked for, and more while it adapts to a lower rate.
 
 use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// What is made of a rate is measured over so long: over less, one large frame is all of it.
+/// Time over which the use is measured: over less, a single large frame would dominate.
 const SPAN: Duration = Duration::from_millis(500);
-/// What is handed over just now, over so long: some frames.
+/// Time over which the current rate is measured: some frames.
 const RECENT: Duration = Duration::from_millis(200);
-/// Points are so far apart at least: what is kept does not grow with the rate.
+/// Minimum spacing of measurement points, which bounds memory at high rates.
 const APART: Duration = Duration::from_millis(20);
 
-/// In bytes, since this began.
+/// Measurement point, with byte counts since the start.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
     at: Instant,
-    /// What the stream's rate would have been.
+    /// Bytes at the stream's nominal rate.
     asked: u64,
     handed: u64,
 }
 
-/// Measures what is handed over beside what the stream's rate would have been.
+/// Compares the bytes handed over to the stream's nominal rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Used {
     handed: u64,
@@ -28,7 +28,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// `len` bytes were handed over at `at` by a stream of this rate, if that is known.
+    /// Counts `len` bytes handed over at `at` by a stream of this nominal rate, if known.
     pub(super) fn arrived(&mut self, at: Instant, len: u64, rate: Option<Rate>) {
         let last = self.points.back().copied();
         if last.is_none_or(|last| at.saturating_since(last.at) >= APART) {
@@ -43,13 +43,13 @@ impl Used {
         self.handed = self.handed.saturating_add(len);
     }
 
-    /// What was tried of this rate: what is handed over just now, and no more than it is of late.
+    /// Rate actually tried at this nominal rate: the current one, limited by the recent use.
     pub(super) fn tried(&self, rate: Rate) -> Rate {
         let of_late = self.share().map_or(rate, |(handed, asked)| part(rate, handed, asked));
         self.now().map_or(of_late, |now| now.min(of_late))
     }
 
-    /// The rate of which so much is handed over, if it is as it was of late.
+    /// Nominal rate at which this rate is handed over, by the recent use.
     pub(super) fn to_have(&self, handed: Rate) -> Rate {
         self.share().map_or(handed, |(of, asked)| part(handed, asked, of))
     }
@@ -60,8 +60,8 @@ impl Used {
         Some(Rate::from_bytes_in(last.handed - first.handed, last.at.saturating_since(first.at)))
     }
 
-    /// How much is handed over, and of how much. Not less than three quarters: what an encoder leaves out while its picture
-    /// stands still it makes again when that moves.
+    /// Bytes handed over, and nominal bytes. At least three quarters: the rate that an encoder does not use while its
+    /// picture stands still is needed again when that moves.
     fn share(&self) -> Option<(u64, u64)> {
         let (first, last) = self.points.front().zip(self.points.back())?;
         let (asked, handed) = (last.asked - first.asked, last.handed - first.handed);
@@ -70,7 +70,7 @@ impl Used {
     }
 }
 
-/// So many parts in so many.
+/// The share `parts / of` of a rate.
 fn part(rate: Rate, parts: u64, of: u64) -> Rate {
     let bits = u128::from(rate.as_bps()) * u128::from(parts) / u128::from(of.max(1));
     Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
@@ -84,7 +84,7 @@ mod tests {
         Rate::from_kbps(rate)
     }
 
-    /// A stream of 400 kbit/s hands so many bytes over every 40 ms.
+    /// Hands over `bytes` every 40 ms, as a stream of 400 kbit/s.
     fn hands(used: &mut Used, frames: std::ops::Range<u64>, bytes: u64) {
         for frame in frames {
             used.arrived(Instant::ZERO + Duration::from_millis(40 * frame), bytes, Some(kbps(400)));

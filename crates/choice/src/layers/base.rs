@@ -1,31 +1,31 @@
-//! What is known of the lowest layer: how much of it each deadline has, when the next is made, and what of it is open.
+//! State of the base layer: bytes per deadline, time of the next one, and packets without a known fate.
 
 use timeous_core::{AduMeta, Duration, Instant, PathState, Queue, Rate};
 
-/// Where no round trip was measured, a transport that waits asks again after this at the latest.
+/// Latest time until a waiting transport asks again, before the first RTT sample.
 const WAKE: Duration = Duration::from_millis(10);
-/// So many packets more than the path holds are always under way: enough that the first is found lost by those behind it.
+/// Packets in flight that are always allowed beyond the path's capacity: enough to detect a loss of the first.
 const ALWAYS: u64 = 3;
 
-/// The lowest layer, without which nothing else is of use.
+/// Base layer, without which no other layer is useful.
 #[derive(Debug)]
 pub(super) struct Base {
     pub(super) layer: u8,
-    /// The newest deadline, when its ADUs were handed over, and how long they are of use.
+    /// Newest deadline, enqueue time of its ADUs, and their lifetime.
     deadline: Instant,
     made: Instant,
     life: Duration,
-    /// The most that a deadline had of it.
+    /// Maximum base-layer bytes per deadline.
     bytes: u64,
-    /// From one deadline to the next, if two were seen.
+    /// Minimum interval between deadlines, if two were seen.
     every: Option<Duration>,
-    /// ADUs that left and have no fate yet, and the last deadline of any.
+    /// Sent ADUs without a known fate, and the last deadline of them.
     open: u32,
     until: Instant,
 }
 
 impl Base {
-    /// Looks for it in the queue.
+    /// Updates the state from the queue.
     pub(super) fn look(this: &mut Option<Self>, queue: &dyn Queue) {
         let mut found: Option<(AduMeta, u64)> = None;
         for (meta, len) in (0..queue.len()).filter_map(|index| queue.get(index)) {
@@ -33,7 +33,7 @@ impl Base {
             let known = found.as_ref().map(|(first, _)| first.substream.0).or(this.as_ref().map(|base| base.layer));
             match &mut found {
                 _ if known.is_some_and(|layer| meta.substream.0 > layer) => {}
-                // The newest deadline says when the next one comes.
+                // The newest deadline predicts the next one.
                 Some((first, bytes)) if first.substream == meta.substream && first.deadline == Some(deadline) => {
                     *bytes += len as u64;
                 }
@@ -69,27 +69,27 @@ impl Base {
         base.bytes = base.bytes.max(bytes);
     }
 
-    /// One of it leaves.
+    /// Notes a sent base-layer packet.
     pub(super) fn leave(&mut self, meta: &AduMeta) {
         self.open += 1;
         self.until = meta.deadline.unwrap_or(self.until);
     }
 
-    /// One of it that left has its fate.
+    /// Notes the fate of a sent base-layer packet.
     pub(super) fn settle(&mut self) {
         self.open = self.open.saturating_sub(1);
     }
 
-    /// Whether so many bytes of another layer may leave now: what is open of this one could still be sent again, and what
-    /// is made next arrives in time even if it has to be sent again.
+    /// Whether a packet of another layer may be sent now: open base packets could still be retransmitted in time, and
+    /// so could the next ones.
     pub(super) fn allows(&self, now: Instant, path: &PathState, rate: Rate, len: u64) -> bool {
         let trip = path.min_rtt.unwrap_or_default();
-        // The path never stands still for what may come.
+        // The path must never run idle.
         if rate == Rate::ZERO || path.outstanding <= rate.bytes_in(trip + WAKE) + ALWAYS * len {
             return true;
         }
         let under_way = path.outstanding + len;
-        // Heard of after a round trip behind all that, and sent again behind as much.
+        // The loss is detected after a round trip behind all that, and the retransmission waits as long.
         let repair = rate.time_for(under_way).max(trip) * 2;
         if self.open > 0 && now <= self.until && now + repair > self.until + trip / 2 {
             return false;
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::testing::{TestQueue, at};
 
-    /// A base layer of 1000 bytes a second, which are of use for a second.
+    /// Base layer of 1000 bytes per second with a lifetime of a second.
     fn base(seconds: u64) -> Base {
         let mut base = None;
         for second in 0..seconds {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_may_come_at_any_time_finds_room_for_itself_and_a_repair() {
-        // 2000 bytes a second: the layer takes half of one.
+        // At 2000 bytes per second the layer takes half a second.
         let base = base(1);
         for (outstanding, allowed) in [(0, true), (380, true), (800, false), (3_000, false)] {
             assert_eq!(base.allows(at(100), &path(outstanding), RATE, 100), allowed, "{outstanding}");
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn what_comes_at_a_known_time_takes_nothing_before() {
         let base = base(2);
-        // A second's worth is gone when the next is made; two seconds' worth is not.
+        // One second's worth has left when the next is handed over; two seconds' worth has not.
         for (now, outstanding, allowed) in [(1_010, 1_900, true), (1_010, 3_900, false), (1_900, 1_900, false)] {
             assert_eq!(base.allows(at(now), &path(outstanding), RATE, 100), allowed, "{now}: {outstanding}");
         }

@@ -1,32 +1,30 @@
-//! The rate at which a path takes what is queued, by what was outstanding at each look.
+//! Delivery rate of a path, measured from the bytes in flight at each check.
 
 use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant, PathState, Rate};
 
-/// So many rounds are remembered. The best of them counts: what keeps the others below is mostly the sender, whose window is
-/// small after a loss.
+/// Rounds kept. The maximum counts, since the sender limits most of the others by a small window after a loss.
 const ROUNDS: usize = 5;
-/// A round lasts a round trip, but not less than this.
+/// Minimum duration of a round, which otherwise is a round trip.
 const LEAST_ROUND: Duration = Duration::from_millis(100);
 
-/// Measures while something waits behind what leaves: otherwise the source is the limit, and not the path.
+/// Measures only while packets stay queued: otherwise the source is the limit, not the path.
 ///
-/// The rate that a path is said to have is its window over the smoothed round trip where that is more than what it delivers.
-/// While a window grows faster than a smoothed round trip that is twice too much, and it is the bytes that were acknowledged
-/// that tell how long a queue stands.
+/// The path's stated rate is at least its window over the smoothed RTT. While a window grows faster than the smoothed
+/// RTT that is up to twice too high, and only acknowledged bytes show how long a queue is.
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
-    /// The last look at which something stayed behind: when, what was outstanding, and how much left.
+    /// Last check with packets left in the queue: time, bytes in flight, and bytes sent.
     last: Option<(Instant, u64, usize)>,
-    /// The round so far.
+    /// Duration and bytes of the current round.
     lasted: Duration,
     bytes: i64,
     rounds: VecDeque<Rate>,
 }
 
 impl Delivery {
-    /// A look, before anything leaves.
+    /// Updates the measurement, before a packet is sent.
     pub(super) fn look(&mut self, now: Instant, path: &PathState) {
         let Some((at, outstanding, len)) = self.last.take() else { return };
         self.lasted += now.saturating_since(at);
@@ -44,12 +42,12 @@ impl Delivery {
         (self.lasted, self.bytes) = (Duration::ZERO, 0);
     }
 
-    /// So many bytes leave now, and more stays behind.
+    /// Notes that `len` bytes are sent while more stay queued.
     pub(super) fn leave(&mut self, now: Instant, path: &PathState, len: usize) {
         self.last = Some((now, path.outstanding, len));
     }
 
-    /// The rate of the path; what it is said to be, as long as nothing was measured.
+    /// Rate of the path; its stated rate before the first measurement.
     pub(super) fn rate(&self, path: &PathState) -> Rate {
         self.rounds.iter().copied().max().unwrap_or(path.rate)
     }
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
     use crate::testing::at;
 
-    /// A look every ten milliseconds: each time as much leaves and as much is outstanding as said.
+    /// Checks every ten milliseconds, each with the given bytes sent and bytes in flight.
     fn looked(delivery: &mut Delivery, from: u64, looks: &[(usize, u64)]) {
         for (n, &(len, outstanding)) in (0..).zip(looks) {
             let path = PathState { outstanding, rate: Rate::from_kbps(1), ..PathState::default() };
@@ -72,7 +70,7 @@ mod tests {
     #[test]
     fn a_window_that_grows_is_not_what_the_path_delivers() {
         let mut delivery = Delivery::default();
-        // Two packets leave for each that arrives.
+        // Two packets are sent for each delivered one.
         let looks: Vec<(usize, u64)> = (0..=10).map(|n| (200, 100 * n)).collect();
         looked(&mut delivery, 0, &looks);
         let path = PathState { rate: Rate::from_kbps(160), ..PathState::default() };

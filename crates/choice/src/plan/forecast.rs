@@ -1,74 +1,74 @@
-//! What the source will hand over next: what it did, a period ago.
+//! Forecast of the source's next frames, by repetition of its recent pattern.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use timeous_core::{AduMeta, Duration, FrameId, Instant};
 
-/// How many frames are remembered: four groups of a minute's length at one a second, or two of five seconds at 50.
+/// Number of frames remembered: several groups of a minute at one frame per second, or two of five seconds at 50.
 const REMEMBERED: usize = 512;
-/// Where no group has come to its end, the pattern is looked for among periods up to this.
+/// Maximum period of a pattern, before a whole group was seen.
 const LONGEST_PATTERN: usize = 16;
-/// Sizes are averaged over so many frames of a kind.
+/// Frames of a kind over which sizes are averaged.
 const SIZES: u64 = 8;
 
-/// What was seen of a frame.
+/// Properties of a past frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     id: FrameId,
     kind: Kind,
     at: Instant,
-    /// From one frame to the next.
+    /// Time since the previous frame.
     gap: Duration,
     bytes: u64,
-    /// From the hand-over to the deadline.
+    /// Time from hand-over to deadline.
     time: Option<Duration>,
 }
 
-/// What makes frames alike.
+/// Kind of a frame: frames of one kind have the same position in the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 struct Kind {
-    /// How many frames back its references are, as far as they are remembered; zero: nothing.
+    /// Distances of its references, in frames; `u16::MAX` for a forgotten one, 0 for none.
     back: [u16; 4],
     worth: u64,
 }
 
 impl Kind {
-    /// A group begins with it.
+    /// Whether it is a keyframe, which begins a group.
     fn is_key(&self) -> bool {
         self.back == [0; 4]
     }
 }
 
-/// A frame that is expected.
+/// Expected frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Expected {
     pub(super) at: Instant,
     pub(super) deadline: Option<Instant>,
     pub(super) bytes: u64,
-    /// About.
+    /// Approximate number of packets.
     pub(super) packets: f32,
     pub(super) worth: u64,
-    /// How many frames back in the stream its references are; zero: nothing.
+    /// Distances of its references in the stream, in frames; 0 for none.
     pub(super) back: [u16; 4],
 }
 
-/// Remembers the stream and tells how it goes on.
+/// Predictor of the stream's next frames.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Forecast {
     frames: VecDeque<Seen>,
     /// Mean sizes by kind.
     sizes: Vec<(Kind, u64)>,
     period: Option<usize>,
-    /// The largest packet.
+    /// Largest packet, in bytes.
     packet: u64,
 }
 
 impl Forecast {
-    /// A packet was handed over that was not seen before.
+    /// Learns a packet that was not seen before.
     pub(super) fn learn(&mut self, meta: &AduMeta, len: u64, worth: u64) {
         let is_named = |seen: &Seen| seen.id != FrameId::NONE;
         if meta.frame == FrameId::NONE && self.frames.back().is_some_and(is_named) {
-            // Packets without a frame, such as RTCP, are no part of the pattern.
+            // Packets without a frame, such as RTCP, are not part of the pattern.
             return;
         }
         if meta.frame != FrameId::NONE && !self.frames.back().is_none_or(is_named) {
@@ -94,7 +94,7 @@ impl Forecast {
         self.period = self.find_period();
     }
 
-    /// How many frames back it refers to. What is forgotten is of no use for a pattern.
+    /// Distances of the packet's references, in frames; `u16::MAX` for forgotten ones, which no pattern can use.
     fn backs(&self, meta: &AduMeta) -> [u16; 4] {
         let mut back = [0; 4];
         for (slot, reference) in back.iter_mut().zip(meta.references.iter()) {
@@ -104,7 +104,7 @@ impl Forecast {
         back
     }
 
-    /// The last frame is whole: its size counts for its kind.
+    /// Adds the size of the last frame, which is complete, to the mean of its kind.
     fn close_last(&mut self) {
         let Some(&Seen { kind, bytes, .. }) = self.frames.back() else { return };
         match self.sizes.iter_mut().find(|(of, _)| *of == kind) {
@@ -118,8 +118,7 @@ impl Forecast {
         }
     }
 
-    /// After how many frames the stream repeats itself: the length of the last whole group or, before there is one, of a
-    /// pattern within.
+    /// Period of the stream in frames: the length of the last complete group or, before there is one, of a pattern in it.
     fn find_period(&self) -> Option<usize> {
         let newest = self.frames.len().checked_sub(1)?;
         let mut keys = (0..self.frames.len()).rev().filter(|&place| self.frames[place].kind.is_key());
@@ -133,7 +132,7 @@ impl Forecast {
             .find(|&period| (newest + 1 - 2 * period..=newest).all(|place| alike(place, period)))
     }
 
-    /// The frames that will come, in order.
+    /// Expected frames, in order.
     pub(super) fn ahead(&self) -> impl Iterator<Item = Expected> + '_ {
         let newest = self.frames.back().copied();
         let period = self.period.unwrap_or(1);
@@ -156,7 +155,7 @@ impl Forecast {
         })
     }
 
-    /// What refers to what is broken is broken.
+    /// Adds all frames that depend on broken ones.
     pub(super) fn break_chains(&self, broken: &mut BTreeSet<FrameId>) {
         for (place, seen) in self.frames.iter().enumerate() {
             let before = |back: &u16| place.checked_sub(usize::from(*back)).map(|place| self.frames[place].id);
@@ -167,13 +166,13 @@ impl Forecast {
         }
     }
 
-    /// The head of the next group.
+    /// The next keyframe.
     pub(super) fn next_head(&self) -> Option<Expected> {
         let (period, head) = (self.period?, [0; 4]);
         self.ahead().take(period).find(|frame| frame.back == head)
     }
 
-    /// The frame so many before the newest; `None` if it is forgotten.
+    /// Identifier of the frame `back` frames before the newest; `None` if it is forgotten.
     pub(super) fn id_before_newest(&self, back: usize) -> Option<FrameId> {
         let place = self.frames.len().checked_sub(1 + back)?;
         Some(self.frames[place].id)
@@ -186,7 +185,7 @@ mod tests {
     use crate::testing::at;
     use timeous_core::References;
 
-    /// Frames each 40 ms, with the distances of their references and their sizes.
+    /// Frames every 40 ms, with the distances of their references and their sizes.
     fn learnt(frames: &[(u32, u64)]) -> Forecast {
         let mut forecast = Forecast::default();
         for (n, &(back, bytes)) in frames.iter().enumerate() {
@@ -230,8 +229,8 @@ mod tests {
         assert_eq!(learnt(&[(0, 900), (1, 100)]).next_head(), None);
     }
 
-    /// Found by two hours of a camera: two packets of RTCP were taken for groups of one frame, of which sixty more were
-    /// expected at once, and a keyframe was given up for them.
+    /// Found with two hours of a camera: two RTCP packets were taken for groups of one frame, of which sixty more were
+    /// expected at once, and a keyframe was dropped for them.
     #[test]
     fn what_belongs_to_no_frame_is_no_part_of_the_pattern() {
         let groups = [(0, 900), (1, 100), (1, 100), (0, 900), (1, 100)];

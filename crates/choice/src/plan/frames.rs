@@ -1,8 +1,8 @@
-//! The frames of a queue, put together from its packets.
+//! Assembly of a queue's packets into frames.
 
 use timeous_core::{AduMeta, AduSeq, FrameId, Instant, Queue, References};
 
-/// By what a frame is known: one that is useful by itself, by the number of its ADU.
+/// Key of a frame; an ADU without a frame is identified by its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name(FrameId, AduSeq);
 
@@ -19,21 +19,21 @@ impl Name {
     }
 }
 
-/// A frame that waits, or what is left of it.
+/// Queued frame, or the rest of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) name: Name,
     pub(super) packets: u64,
     pub(super) bytes: u64,
-    /// The earliest of its packets'.
+    /// Earliest deadline of its packets.
     pub(super) deadline: Instant,
     pub(super) references: References,
     pub(super) worth: u64,
-    /// A part of it has left, and has to leave again.
+    /// Whether a part of it was sent and must be retransmitted.
     pub(super) begun: bool,
 }
 
-/// Puts together the frames of a queue, in the order of their first packets.
+/// Collects the frames of a queue, in the order of their first packets.
 pub(super) fn gather(queue: &dyn Queue, worth: impl Fn(&AduMeta) -> u64, frames: &mut Vec<Waiting>) {
     frames.clear();
     for at in 0..queue.len() {

@@ -1,26 +1,26 @@
-//! The set of frames that is worth most of those that can be sent in time, in their order.
+//! Scheduler: finds the most valuable set of frames that can be sent in time, in their order.
 //!
-//! Frame by frame, sets are kept that nothing exceeds: of two that hold the same of the frames which later ones refer to,
-//! the one that is worth as much and lets the link go earlier is as good whatever follows. So the best set is found
-//! as long as there are not too many to be kept, and else a good one.
+//! Dynamic programming, frame by frame, over non-dominated sets: of two sets with the same frames that later ones refer
+//! to, one of at least the same value that frees the link earlier dominates. The result is optimal unless the number of
+//! sets exceeds a bound, and good otherwise.
 
 use std::cmp::Reverse;
 
-/// A frame that waits, or that is expected. Times are nanoseconds from now.
+/// Queued or expected frame. Times are in nanoseconds from now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Job {
-    /// From when on it can be sent.
+    /// Earliest start of sending.
     pub(super) release: u64,
-    /// When its last byte has to be out at the latest.
+    /// Latest end of sending.
     pub(super) deadline: u64,
-    /// When it should be, for all that is known: estimates err, and what has begun may end later.
+    /// Intended end of sending by the estimates, which may err; frames partly sent may end later.
     pub(super) due: u64,
     pub(super) bytes: u64,
-    /// The places of the jobs without which it is useless, all before its own: the first `needed` of them.
+    /// Indices of the jobs that it depends on, all before its own: the first `needed` entries.
     pub(super) needs: [u8; 4],
     pub(super) needed: u8,
     pub(super) worth: u64,
-    /// In how many packets.
+    /// Number of packets.
     pub(super) packets: f32,
 }
 
@@ -29,7 +29,7 @@ impl Job {
         self.needs[..usize::from(self.needed)].iter().map(|&need| usize::from(need))
     }
 
-    /// `false` if there is no room for one more.
+    /// Adds a dependency; `false` if there is no room for it.
     #[must_use]
     pub(super) fn need(&mut self, job: usize) -> bool {
         let (at, job) = (usize::from(self.needed), u8::try_from(job).ok());
@@ -40,18 +40,18 @@ impl Job {
     }
 }
 
-/// What becomes of packets on their way: one that is lost leaves again as long as there is time. And no time is certain.
+/// Model of packet loss and timing: lost packets are retransmitted while there is time, and estimated times may err.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Chances {
-    /// Of a packet to be lost.
+    /// Packet loss probability.
     pub(super) loss: f32,
-    /// Nanoseconds from when a packet leaves until it leaves again.
+    /// Nanoseconds between a packet and its retransmission.
     pub(super) again: u64,
-    /// Nanoseconds by which what is thought of a time may well err; zero: by nothing.
+    /// Error margin of estimated times in nanoseconds; zero for exact times.
     pub(super) spread: u64,
 }
 
-/// How likely something is there: all of it, and in time. What is late for one is late for all behind it.
+/// Probabilities of a job to arrive completely, and in time. Delays affect all later jobs as well.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct There {
     whole: f32,
@@ -70,17 +70,16 @@ impl There {
     }
 }
 
-/// What is lost and has no time to leave again is rebuilt from parity, but for this share.
+/// Share of unrepaired losses that parity does not recover.
 const NOT_REBUILT: f32 = 0.2;
-/// Times that a packet may leave again, that are told apart.
+/// Number of retransmissions of a packet that the model distinguishes.
 const MOST_AGAIN: usize = 3;
-/// What is thought to be late, but may leave, counts for so much of its chance: where it is in nobody's way it leaves, since to give it
-/// up is certain to lose it, and it outweighs no priority.
+/// Weight of the arrival probability of a frame that is estimated to be late but may be sent: low, so that it outweighs
+/// no priority, but positive, so that it is sent where it delays nothing.
 const LATE_COUNTS: f32 = 1.0 / 32.0;
 
 impl Chances {
-    /// The same; without losses where the jobs have hardly time to leave again when they leave at once: to be early gains them
-    /// nothing then.
+    /// Returns the model without losses if the jobs have hardly time for a retransmission: sending early then gains nothing.
     fn among(self, jobs: &[Job]) -> Self {
         let longest = jobs.iter().map(|job| job.due.saturating_sub(job.release)).max().unwrap_or(0);
         let counts = self.again > 0 && longest >= self.again / 2 * 3;
@@ -91,23 +90,23 @@ impl Chances {
         self.loss <= 0.0 && self.spread == 0
     }
 
-    /// How likely a job is there that leaves from `begin` to `end`, if what it needs is.
+    /// Probabilities of a job that is sent from `begin` to `end`, if its dependencies arrive.
     fn of(&self, job: &Job, begin: u64, end: u64) -> There {
         There { whole: self.whole(job, begin, end), in_time: self.in_time(job, end) }
     }
 
-    /// An even chance for what ends just when it should.
+    /// Probability of arriving in time: one half for a job that ends exactly when it is due.
     fn in_time(&self, job: &Job, end: u64) -> f32 {
         if self.spread == 0 {
             return 1.0;
         }
         let off = end.abs_diff(job.due) as f32 / self.spread as f32;
-        // About e to the power of it.
+        // Approximates the exponential function.
         let other = 0.5 / (1.0 + off + off * off / 2.0);
         if end <= job.due { 1.0 - other } else { LATE_COUNTS * other }
     }
 
-    /// The later a packet leaves, the less often it may again.
+    /// Probability of arriving completely: the later packets are sent, the fewer retransmissions are possible.
     fn whole(&self, job: &Job, begin: u64, end: u64) -> f32 {
         if self.loss <= 0.0 {
             return 1.0;
@@ -125,36 +124,36 @@ impl Chances {
             (until, latest) = (from, earliest);
             chance = self.loss.powi(again as i32 + 2);
         }
-        // About e to the power of so many that are lost, in the same way on every machine.
+        // Approximates exp(-lost), with equal results on all machines.
         let lost = lost * job.packets;
         1.0 / (1.0 + lost + lost * lost / 2.0)
     }
 }
 
-/// More jobs are not looked at.
+/// Maximum number of jobs considered.
 pub(super) const MOST_JOBS: usize = 128;
-/// So many sets are told apart by what they hold, and so many are kept of each kind: they bound what a plan costs.
+/// Limits of the distinguished combinations of held jobs, and of the sets for each: they bound the cost of a plan.
 const MOST_KINDS: usize = 16;
 const MOST_OF_A_KIND: usize = 32;
 
-/// A set of jobs: a bit for each place.
+/// Set of jobs as a bit mask of their indices.
 pub(super) type Taken = u128;
 
-/// A set, and what it comes to.
+/// Candidate set and its results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Set {
-    /// Those of its jobs that later ones need.
+    /// Jobs in the set that later ones depend on.
     held: Taken,
-    /// When the link is free.
+    /// Time when the link becomes free.
     free: u64,
-    /// Of what is likely to be there.
+    /// Expected value of the set.
     worth: u64,
     taken: Taken,
-    /// How likely the newest of its jobs are there that later ones need.
+    /// Probabilities of the newest jobs that later ones depend on, by index.
     there: [(u8, There); REMEMBERED],
 }
 
-/// Of so many jobs it is remembered how likely they are there: of others it is certain.
+/// Number of jobs per set with a tracked probability; others count as certain.
 const REMEMBERED: usize = 4;
 
 impl Set {
@@ -164,7 +163,7 @@ impl Set {
         self.there.iter().find(|of| usize::from(of.0) == place).map_or(There::SURELY, |of| of.1)
     }
 
-    /// Remembers how likely the job of `place` is there, if later ones need it: instead of one that none needs, or of the oldest.
+    /// Stores the probability of a job that later ones depend on, in place of one that none depends on, or of the oldest.
     fn note(&mut self, place: usize, there: There) {
         let held = self.held;
         if held >> place & 1 == 1 {
@@ -175,7 +174,7 @@ impl Set {
     }
 }
 
-/// Finds sets. It keeps its memory from one time to the next.
+/// Scheduler; keeps its memory between calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scheduler {
     sets: Vec<Set>,
@@ -184,14 +183,14 @@ pub(super) struct Scheduler {
 }
 
 impl Scheduler {
-    /// The best set of `jobs`, where a byte takes `picos` picoseconds and packets get lost: by what is likely to be there of each.
+    /// Returns the best set of `jobs`, at `picos` picoseconds per byte, by expected value.
     pub(super) fn best(&mut self, jobs: &[Job], picos: u64, chances: Chances) -> Taken {
         let jobs = &jobs[..jobs.len().min(MOST_JOBS)];
         self.find_last_needs(jobs);
         let chances = chances.among(jobs);
         self.sets.clear();
         self.sets.push(Set::EMPTY);
-        // Of the jobs so far, those that later ones need.
+        // Earlier jobs that later ones depend on.
         let mut open: Taken = 0;
         for (place, job) in jobs.iter().enumerate() {
             let needs = job.needs().fold(0, |needs: Taken, need| needs | 1 << need);
@@ -243,7 +242,7 @@ fn bits(mut set: Taken) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Leaves the sets that nothing exceeds. `release` is a time before which no link has to be free: what comes waits for it.
+/// Removes dominated sets. `release`: time before which a free link makes no difference.
 fn prune(sets: &mut Vec<Set>, release: u64) {
     sets.iter_mut().for_each(|set| set.free = set.free.max(release));
     sets.sort_unstable_by_key(|set| (set.held, set.free, Reverse(set.worth), set.taken));
@@ -258,7 +257,7 @@ fn prune(sets: &mut Vec<Set>, release: u64) {
     bound(sets);
 }
 
-/// Leaves so many sets as a plan may cost: of each kind the one that is free first, the one that is worth most, and some
+/// Limits the number of sets: keeps for each combination of held jobs the earliest, the most valuable, and some
 /// between.
 fn bound(sets: &mut Vec<Set>) {
     if sets.len() <= MOST_OF_A_KIND {
@@ -299,7 +298,7 @@ mod tests {
         bits(Scheduler::default().best(jobs, 1_000, Chances::default())).collect()
     }
 
-    /// What a set is worth, if it can be sent in time and lacks nothing that it needs.
+    /// Value of a set, if it can be sent in time and contains all dependencies.
     fn worth(jobs: &[Job], set: Taken) -> Option<u64> {
         let (mut free, mut worth) = (0_u64, 0);
         for place in bits(set) {
@@ -340,11 +339,11 @@ mod tests {
         assert!(best(&[]).is_empty());
     }
 
-    /// Found by `timeous-lab bloat`: of a stream of short groups all frames left at the last moment, where what was lost had no time to
-    /// leave again, and at a round trip of a tenth of the deadline half of the groups broke.
+    /// Found by `timeous-lab bloat`: a stream of short groups sent all frames at the last moment, without time for
+    /// retransmissions, and at an RTT of a tenth of the deadline half of the groups broke.
     #[test]
     fn where_packets_get_lost_time_is_left_for_what_leaves_again() {
-        // Groups of four whose frames take 10, each 30; what leaves within 50 of a frame's deadline has no second chance.
+        // Groups of four frames of duration 10, one per 30; a frame sent within 50 of its deadline cannot be retransmitted.
         let group = |n: u64| {
             let at = n as usize * 4;
             let frame = move |k: usize| {
@@ -386,8 +385,8 @@ mod tests {
         assert_eq!(of(400, 500), of(350, 350), "it has begun, and ends later than it should");
     }
 
-    /// Found by `timeous-lab bloat`: all was staked on a frame that would be there in the last millisecond, and what seemed to miss by
-    /// one was given up though nothing else was to leave.
+    /// Found by `timeous-lab bloat`: everything was staked on a frame that would arrive in the last millisecond, and
+    /// one estimated to be late by a millisecond was dropped though nothing else was queued.
     #[test]
     fn what_is_at_the_last_instant_is_not_certain() {
         let chances = Chances { spread: 10, ..Chances::default() };
@@ -412,7 +411,7 @@ mod tests {
         let mut tail = Job { due: 500, deadline: 500, bytes: 1, worth: 900, ..Job::default() };
         let head = Job { due: 100, deadline: 100, bytes: 100, worth: 1, ..Job::default() };
         assert!(tail.need(0));
-        // The head ends when it should, and the tail with time to spare: half of what it is worth. The other is nearly certain.
+        // The head ends exactly when due and the tail earlier: half of their value. The other job is nearly certain.
         let other = |worth| Job { due: 100, deadline: 100, bytes: 50, worth, ..Job::default() };
         let best = |jobs: &[Job]| bits(Scheduler::default().best(jobs, 1_000, chances)).collect::<Vec<_>>();
         assert_eq!([best(&[head, tail, other(440)]), best(&[head, tail, other(470)])], [vec![0, 1], vec![2]]);

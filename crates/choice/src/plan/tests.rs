@@ -1,4 +1,4 @@
-//! The plan on queues whose frames, path and outcome are named.
+//! Tests of the planning policy with given frames, paths and results.
 
 use timeous_core::{
     AduMeta, DropReason, Duration, Fate, FrameId, Instant, LateChoice, PathState, Priority, Queue, Rate, SubStream,
@@ -7,13 +7,13 @@ use timeous_core::{
 use super::Plan;
 use crate::testing::{TestQueue, at, path};
 
-/// A path on which a packet of the queue takes 12 ms, and the way 20 ms.
+/// Path with a transmission time of 12 ms per packet and a one-way delay of 20 ms.
 fn slow_path() -> PathState {
     let rtt = Some(Duration::from_millis(40));
     PathState { rate: Rate::from_kbps(80), srtt: rtt, min_rtt: rtt, outstanding: 1, ..path() }
 }
 
-/// Frames with their packets, references and deadlines.
+/// Queue of frames with their packets, references and deadlines.
 fn queue(frames: &[(u32, usize, &[u32], u64)]) -> TestQueue {
     let mut queue = TestQueue::default();
     for &(frame, packets, references, deadline) in frames {
@@ -25,7 +25,7 @@ fn queue(frames: &[(u32, usize, &[u32], u64)]) -> TestQueue {
     queue
 }
 
-/// Which frames leave if each packet that leaves takes 12 ms.
+/// Frames sent, at 12 ms per packet.
 fn leaving(mut plan: Plan, mut queue: TestQueue, path: &PathState) -> Vec<u32> {
     let mut frames = Vec::new();
     let mut now = at(0);
@@ -67,8 +67,8 @@ fn nothing_leaves_whose_reference_is_lost() {
     assert_eq!(queue.reason(1), Some(DropReason::ReferenceLost));
 }
 
-/// Found by `timeous-lab bloat`: the rest of a group left for nothing when news of its head came after what referred to it had
-/// left.
+/// Found by `timeous-lab bloat`: the rest of a group was sent in vain when the loss of its keyframe was reported after
+/// its first dependents were sent.
 #[test]
 fn a_chain_falls_with_its_head_though_what_is_between_has_left() {
     let mut plan = Plan::default();
@@ -83,8 +83,8 @@ fn a_chain_falls_with_its_head_though_what_is_between_has_left() {
     assert_eq!(sent.reason(2), Some(DropReason::ReferenceLost));
 }
 
-/// What leaves of groups of four, a frame each 100 ms, of which the head has a hundred packets, and 400 ms: a head was lost at 900 ms,
-/// and the frames from 10 to `last` wait.
+/// Frames sent of groups of four (one every 100 ms with 400 ms to the deadline, keyframes of a hundred packets): a
+/// keyframe was lost at 900 ms, and the frames from 10 to `last` are queued.
 fn left_of_a_broken_group(path: PathState, now: u64, last: u32) -> Vec<u32> {
     let frames = |from: u32, to: u32| {
         let mut queue = TestQueue::default();
@@ -107,7 +107,7 @@ fn left_of_a_broken_group(path: PathState, now: u64, last: u32) -> Vec<u32> {
     queue.left().iter().map(|&place| queue.get(place).map_or(0, |(meta, _)| meta.frame.0)).collect()
 }
 
-/// Found by `timeous-lab bloat`: who sent nothing until the next group began had no window for its head, and so for ever.
+/// Found by `timeous-lab bloat`: a stream that was silent until the next group had no window for its keyframe, and so on for ever.
 #[test]
 fn where_the_path_is_too_slow_for_a_head_what_is_useless_holds_the_place_of_the_next() {
     let left = |rate: u64, now: u64, last: u32| {
@@ -119,11 +119,11 @@ fn where_the_path_is_too_slow_for_a_head_what_is_useless_holds_the_place_of_the_
     assert_eq!(left(200, 1_301, 13), [13; 100], "it gives way to what is of use");
 }
 
-/// Found by `timeous-lab peers`: a stream beside another flow filled the queue that they shared with what was of no use, and the next
-/// head was late behind it.
+/// Found by `timeous-lab peers`: a stream beside another flow filled their shared queue with useless packets, and the
+/// next keyframe was late behind them.
 #[test]
 fn among_others_what_is_useless_goes_where_the_head_has_its_window_and_would_be_late_behind_the_queue() {
-    // A head takes 274 ms, and 20 ms from the queue's end.
+    // A keyframe takes 274 ms on the link, and 20 ms from the queue's end.
     let left = |rtt: u64, window: u64| {
         let srtt = Some(Duration::from_millis(rtt));
         let path = PathState { rate: Rate::from_kbps(350), srtt, window, contended: true, ..slow_path() };
@@ -134,7 +134,7 @@ fn among_others_what_is_useless_goes_where_the_head_has_its_window_and_would_be_
     assert_eq!(left(80, 20_000), [10, 11], "it will be in time");
 }
 
-/// Found by `timeous-lab peers` over TCP: after a fall of the link's rate each intra frame was given up behind its first packet.
+/// Found by `timeous-lab peers` over TCP: after the link's rate fell, each keyframe was dropped after its first packet.
 #[test]
 fn after_a_standstill_what_waits_in_the_kernel_is_judged_by_what_the_path_delivers() {
     let (srtt, delivered) = (Some(Duration::from_millis(750)), Some(Rate::from_kbps(4_000)));
@@ -200,8 +200,9 @@ fn a_path_that_seems_too_slow_is_tried_with_what_might_make_it() {
     assert_eq!(leaving(Plan::default(), queue, &slow), [1]);
 }
 
-/// Found by `timeous-lab peers --real` over a link with room: an intra frame was left out of a plan for what was thought of the path in
-/// passing, and given up a moment later, when the end of the frame before had left; and the rest of its group with it.
+/// Found by `timeous-lab peers --real` over a link with spare capacity: a plan excluded a keyframe because of a
+/// momentary estimate of the path, and dropped it a moment later when the end of the previous frame was sent, and the
+/// rest of its group with it.
 #[test]
 fn what_a_plan_left_out_is_not_given_up_by_it_when_the_rest_has_left() {
     let slow = PathState { srtt: Some(Duration::from_millis(190)), outstanding: 1_500, ..slow_path() };
@@ -221,7 +222,7 @@ fn what_a_plan_left_out_is_not_given_up_by_it_when_the_rest_has_left() {
 
 #[test]
 fn a_layer_is_given_up_early_where_the_base_would_be_late_later() {
-    // A base frame of two packets each 40 ms and a refinement of three: only the base fits, 24 of 40 ms.
+    // A base frame of two packets every 40 ms and a refinement of three: only the base fits, in 24 of 40 ms.
     let mut plan = Plan::default();
     let mut queue = TestQueue::default();
     let mut left = Vec::new();
@@ -238,7 +239,7 @@ fn a_layer_is_given_up_early_where_the_base_would_be_late_later() {
         if n % 2 == 0 {
             continue;
         }
-        // What waits at the end leaves.
+        // At the end the queue is drained.
         let until: Instant = captured + Duration::from_millis(if n < 23 { 40 } else { 400 });
         now = now.max(captured);
         while now < until {

@@ -1,29 +1,29 @@
-//! What left and may have to leave again: held until its fate is known, in a bounded room.
+//! Bounded store of sent ADUs that may need retransmission.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use timeous_core::{AduMeta, Instant};
 
-/// How many buffers wait to be used again.
+/// Maximum number of buffers kept for reuse.
 const MOST_SPARE: usize = 64;
-/// As many bytes are held at most; beyond, what left first is held no more.
+/// Maximum number of bytes kept; beyond it the oldest ADUs are released.
 const MOST_BYTES: usize = 8 << 20;
 
-/// An ADU of which copies are under way, or that waits to leave again.
+/// ADU with copies in flight, or to be retransmitted.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) meta: AduMeta,
     pub(super) payload: Vec<u8>,
-    /// Copies of which nothing is known.
+    /// Copies in flight.
     pub(super) under_way: u32,
 }
 
-/// ADUs by their token, which grows with each new one.
+/// ADUs by token, which increases with each new one.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     adus: BTreeMap<u64, Kept>,
     bytes: usize,
-    /// Buffers of what needs none any more.
+    /// Buffers for reuse.
     spare: Vec<Vec<u8>>,
 }
 
@@ -44,18 +44,18 @@ impl Store {
         self.adus.keys().copied()
     }
 
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// An ADU leaves for the first time.
+    /// Keeps an ADU at its first transmission.
     pub(super) fn keep(&mut self, token: u64, meta: AduMeta, payload: Vec<u8>) {
         self.bytes += payload.len();
         self.adus.insert(token, Kept { meta, payload, under_way: 1 });
     }
 
-    /// Its fate is known, or of no interest.
+    /// Releases an ADU.
     pub(super) fn forget(&mut self, token: u64) {
         if let Some(Kept { mut payload, .. }) = self.adus.remove(&token) {
             self.bytes -= payload.len();
@@ -66,7 +66,7 @@ impl Store {
         }
     }
 
-    /// Nothing is under way any more. Gives all tokens.
+    /// Marks all ADUs as not in flight, and returns their tokens.
     pub(super) fn all_back(&mut self) -> BTreeSet<u64> {
         let back = |(&token, kept): (&u64, &mut Kept)| {
             kept.under_way = 0;
@@ -75,14 +75,14 @@ impl Store {
         self.adus.iter_mut().map(back).collect()
     }
 
-    /// The oldest, if it need not be held any more: too late at `now` to leave again, with one copy at most whose fate is its
-    /// own; or there is too much.
+    /// The oldest ADU, if it need not be kept: expired at `now` with at most one copy in flight, whose fate is the
+    /// ADU's; or too many bytes are kept.
     pub(super) fn oldest_useless(&self, now: Instant) -> Option<u64> {
         let (&token, oldest) = self.adus.first_key_value()?;
         (oldest.meta.is_expired(now) && oldest.under_way <= 1 || self.bytes > MOST_BYTES).then_some(token)
     }
 
-    /// How many bytes are held.
+    /// Number of bytes kept.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.bytes

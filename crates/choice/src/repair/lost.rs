@@ -1,4 +1,4 @@
-//! What may leave again, as a queue: so that the choice that runs over what is fresh runs over both.
+//! Queue view of lost ADUs, so that the policy for new ADUs judges both.
 
 use timeous_core::{AduMeta, DropReason, Queue};
 
@@ -25,7 +25,7 @@ impl Lost {
         self.places.push(Place { token, meta, len, given_up: false });
     }
 
-    /// The oldest that was not given up.
+    /// The oldest ADU that was not dropped.
     pub(super) fn first(&self) -> Option<u64> {
         self.places.iter().find(|place| !place.given_up).map(|place| place.token)
     }

@@ -1,19 +1,19 @@
-//! How many copies leave of what will have no other chance.
+//! Number of copies for an ADU's last chance.
 
 use timeous_core::{AduMeta, Duration, Instant, PathState};
 
-/// What is sent a last time should be lost no more often than that.
+/// Target loss rate of a last transmission.
 const RESIDUAL: f64 = 1e-3;
-/// More copies than that share the fate of the first: losses come in bursts.
+/// Maximum number of copies: more would share the fate of the first, as losses come in bursts.
 const MOST_COPIES: u32 = 3;
-/// What a peer waits before it acknowledges.
+/// Acknowledgement delay of the peer.
 const HOLD: Duration = Duration::from_millis(5);
 
-/// How many copies should leave of an ADU that leaves again at `now`: one, if there will be time to hear that it was lost and
-/// to send it once more; else as many as make its loss rare. Those beyond the first take no fresh ADU's place.
+/// Number of copies of an ADU retransmitted at `now`: one if there is time to detect its loss and send another;
+/// otherwise enough to make the loss of all rare. Additional copies take no new ADU's place.
 pub(super) fn copies(now: Instant, path: &PathState, meta: &AduMeta) -> u32 {
     let (Some(srtt), Some(deadline)) = (path.srtt, meta.deadline) else { return 1 };
-    // The next copy leaves when this one is overdue.
+    // The next copy is sent when this one is overdue.
     let next = now + srtt + srtt / 16 + path.rttvar * 4 + HOLD + path.one_way();
     if next <= deadline {
         return 1;

@@ -1,17 +1,17 @@
-//! Scripted fates.
+//! Tests of retransmission with scripted fates.
 
 use super::*;
 use crate::testing::{at, path};
 use timeous_core::Duration;
 
-/// Gives out numbered one-byte packets and writes down what it is told.
+/// Source of numbered one-byte packets that records the calls.
 #[derive(Debug, Default)]
 struct Script {
     next: u64,
     deadline: Option<Instant>,
     priority: Priority,
     apart: bool,
-    /// It has so many; none: it never runs dry.
+    /// Number of packets; 0 for unlimited.
     most: u64,
     told: Vec<String>,
 }
@@ -52,7 +52,7 @@ impl AduSource for Script {
     }
 }
 
-/// A source of which everything is repaired.
+/// Source in which every ADU may be retransmitted.
 fn repairing(script: Script) -> Repair<Script> {
     let mut repair = Repair::new(script, Some(Priority::LOWEST));
     repair.allow();

@@ -1,4 +1,4 @@
-//! A source that follows the advice, a packet ring, and a link whose rate falls to a third and comes back.
+//! Closed-loop tests: a source that follows the advice, a packet ring, and a link whose rate falls to a third and recovers.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use timeous_ring::{Config, Producer, RingSource, create};
 
 const PACKET: usize = 1_000;
 const FRAME: Duration = Duration::from_millis(40);
-/// Frames from one I-frame to the next.
+/// Frames from one keyframe to the next.
 const GROUP: u64 = 12;
 const FULL: Rate = Rate::from_kbps(1_200);
 const THIRD: Rate = Rate::from_kbps(400);
@@ -31,7 +31,7 @@ fn link(now: Instant) -> Rate {
     if now >= seconds(FALLS) && now < seconds(RETURNS) { THIRD } else { FULL }
 }
 
-/// One look at the loop.
+/// Sample of the loop's state.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Instant,
@@ -40,19 +40,19 @@ struct Sample {
     max: u64,
 }
 
-/// An encoder of 25 frames a second at a constant rate, whose I-frames are three times as large as the others.
+/// Encoder of 25 frames per second at a constant rate, with keyframes three times as large as other frames.
 struct Encoder {
     rate: Rate,
     next: Instant,
     frame: u32,
     seq: u64,
     follows: bool,
-    /// What it offered of I-frames.
+    /// Keyframe packets offered.
     marked: BTreeSet<AduSeq>,
 }
 
 impl Encoder {
-    /// Hands the next frame over, in packets. What the ring has no room for counts as given up.
+    /// Hands over the next frame in packets. Packets without room in the ring count as dropped.
     fn encode(&mut self, adviser: &mut dyn Adviser, ring: &mut Producer) -> u64 {
         let advice = adviser.poll_advice();
         if let Some(advice) = advice.filter(|_| self.follows) {
@@ -84,9 +84,9 @@ impl Encoder {
 #[derive(Debug, Default)]
 struct Outcome {
     samples: Vec<Sample>,
-    /// Packets that were offered and did not leave.
+    /// Packets offered and not sent.
     given_up: u64,
-    /// Those of I-frames among them.
+    /// Keyframe packets among them.
     marked_given_up: u64,
     offered: u64,
 }
@@ -111,7 +111,7 @@ fn run(rtt: Duration, follows: bool) -> Outcome {
         if encoder.next <= now {
             outcome.given_up += encoder.encode(source.adviser().expect("still"), &mut ring);
         }
-        // The path is known as it was a round trip ago.
+        // The path's state is known with a delay of a round trip.
         let rate = link(now.saturating_sub(rtt));
         let path = PathState { rate, srtt: Some(rtt), min_rtt: Some(rtt), ..PathState::default() };
         let mut packet = Vec::new();
@@ -153,7 +153,7 @@ impl Outcome {
         self.given_up as f64 / self.offered as f64
     }
 
-    /// The queue beside `Max_Th`, which all but one look in twenty stay within.
+    /// 95th percentile of the queue length relative to `Max_Th`.
     fn p95(&self) -> f64 {
         let mut shares: Vec<f64> = self.samples.iter().map(|sample| sample.queued as f64 / sample.max as f64).collect();
         shares.sort_by(f64::total_cmp);
@@ -161,7 +161,7 @@ impl Outcome {
     }
 }
 
-/// What is asked of a tool that drives an encoder: it follows within two seconds.
+/// Requirement for encoder drivers: following the advice within two seconds.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(2);
 
 #[test]

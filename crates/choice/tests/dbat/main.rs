@@ -1,4 +1,4 @@
-//! DBAT under whatever comes, and in a closed loop with its source over a packet ring.
+//! Integration tests of DBAT: arbitrary events, and a closed loop with its source over a packet ring.
 
 mod closed_loop;
 mod properties;

@@ -1,4 +1,4 @@
-//! What holds for DBAT whatever arrives, leaves and is known of the path.
+//! Property tests of DBAT: invariants for arbitrary arrivals, departures and path states.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use timeous_core::{
 };
 
 const MARKED: Priority = Priority::HIGHEST;
-/// Four of the longest delays there are here: what a higher rate has left is spared no longer.
+/// Four of the longest delays in these tests: the time for which an old threshold applies.
 const SPARED: Duration = Duration::from_millis(4 * 200);
 
 #[derive(Debug)]
@@ -20,11 +20,11 @@ struct Packet {
     dropped: bool,
 }
 
-/// A queue that writes down in which order its packets were given up.
+/// Queue that records the order in which packets are dropped.
 #[derive(Debug, Default)]
 struct Buffer {
     packets: VecDeque<Packet>,
-    /// Of each look: which places were given up.
+    /// Indices dropped by the current call.
     given_up: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Buffer {
         (0..self.len()).filter_map(|index| self.get(index)).map(|(_, len)| len as u64).sum()
     }
 
-    /// The oldest that was not given up leaves.
+    /// Takes the oldest packet that was not dropped.
     fn leave(&mut self) -> Option<Packet> {
         while let Some(packet) = self.packets.pop_front() {
             if !packet.dropped {
@@ -100,7 +100,7 @@ fn fixed(millis: u64) -> Delay {
     Delay::Fixed(Duration::from_millis(millis))
 }
 
-/// All of one run.
+/// State of a run.
 struct Run {
     dbat: Dbat,
     buffer: Buffer,
@@ -109,9 +109,9 @@ struct Run {
     now: Instant,
     seq: u64,
     told: Vec<(Advice, Duration)>,
-    /// `Max_Th` at the last look.
+    /// `Max_Th` at the last call.
     bound: Option<u64>,
-    /// What it was when it became less, and when that was seen.
+    /// Previous thresholds when the threshold fell, and when that was seen.
     left: Vec<(Instant, u64)>,
 }
 
@@ -157,7 +157,7 @@ impl Run {
         self.buffer.packets.push_back(Packet { meta, len, dropped: false });
     }
 
-    /// Time passes, and nothing leaves.
+    /// Lets time pass without sending.
     fn watch(&mut self) {
         if self.dbat.poll_timeout().is_some_and(|due| due <= self.now) {
             let before = self.buffer.bytes();
@@ -169,7 +169,7 @@ impl Run {
         }
     }
 
-    /// The choice looks, and one packet leaves.
+    /// Runs the policy and sends one packet.
     fn pull(&mut self) {
         self.buffer.given_up.clear();
         self.dbat.choose(self.now, &self.path, &mut self.buffer);
@@ -195,14 +195,14 @@ impl Run {
         self.bound = bound;
     }
 
-    /// The most of what a higher rate has left that may be spared then.
+    /// Largest old threshold that may still apply at this time.
     fn spared(&self, at: Instant) -> u64 {
         let lately = |left: Instant| left <= at && at.saturating_since(left) <= SPARED;
         let left = self.left.iter().filter(|&&(left, _)| self.settings.spare_what_remains && lately(left));
         left.map(|&(_, max)| max).max().unwrap_or(0)
     }
 
-    /// The most that may wait now.
+    /// Maximum queue length allowed now.
     fn most(&self) -> u64 {
         self.bound.map_or(u64::MAX, |bound| bound.max(self.spared(self.now)))
     }

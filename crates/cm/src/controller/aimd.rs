@@ -1,21 +1,21 @@
-//! Additive increase, multiplicative decrease, as TCP does it (RFC 5681), counting bytes (RFC 3465).
+//! AIMD: additive increase, multiplicative decrease, as in TCP (RFC 5681), counting bytes (RFC 3465).
 //!
-//! Slow start ends when packets begin to queue, and not only when the queue overflows: half a window of fresh video
-//! lost at once is what a live stream can bear least. HyStart++ (RFC 9406) compares the least round trips of whole
-//! rounds; where a path holds a dozen packets that tells a round too late, so that single samples are counted here.
+//! Slow start ends when packets begin to queue, not only when the queue overflows, because losing half a window of
+//! fresh video at once is what a live stream tolerates least. HyStart++ (RFC 9406) compares the minimum RTTs of whole
+//! rounds; on a path that holds a dozen packets that is a round too late, so that single RTT samples are counted here.
 
 use timeous_core::{Duration, Instant, Rate};
 
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 
-/// So many acknowledgements in a row that tell of a queue end slow start.
+/// Consecutive RTT samples that show queueing delay and so end slow start.
 const QUEUEING_SAMPLES: u32 = 3;
-/// A round trip tells of a queue when it is longer than the least by a quarter, within these bounds.
+/// Queueing delay, as a divisor of the minimum RTT, from which a sample shows a queue; with its bounds.
 const QUEUEING_SHARE: u64 = 4;
 const MIN_QUEUEING: Duration = Duration::from_millis(8);
 const MAX_QUEUEING: Duration = Duration::from_millis(50);
 
-/// The AIMD controller of the papers: CCID 2's and the Congestion Manager's own.
+/// AIMD controller of the papers: used by CCID 2 and the Congestion Manager itself.
 ///
 /// ```
 /// use timeous_cm::{Acked, Aimd, Controller};
@@ -36,7 +36,7 @@ pub struct Aimd {
 }
 
 impl Aimd {
-    /// A controller for packets of at most `mtu` bytes, with the initial window of RFC 4341 §5 (which is RFC 3390's).
+    /// Creates a controller for packets of at most `mtu` bytes, with the initial window of RFC 4341 §5 (which is RFC 3390's).
     pub fn new(mtu: u64) -> Self {
         let window = initial::rfc3390(mtu);
         Self { mtu, window, threshold: u64::MAX, counted: 0, queueing: Queueing::default() }
@@ -48,13 +48,13 @@ impl Aimd {
 
     fn slow_start(&mut self, acked: Acked) {
         if let Some(share) = acked.rtt.and_then(|rtt| self.queueing.sample(rtt)) {
-            // What the path holds without a queue, since the round trip grew with what was sent beyond that.
+            // Reduce the window to the bandwidth-delay product: the rest of it made the RTT grow.
             self.window = ((self.window as f64 * share) as u64).max(initial::rfc3390(self.mtu));
             self.threshold = self.window;
             return;
         }
-        // RFC 3465 §2.2 limits what one acknowledgement adds, against bursts: there are none at a pace, and a receiver
-        // that tells of many packets at once must not be slower for it.
+        // RFC 3465 §2.2 limits the growth per acknowledgement to avoid bursts. Pacing avoids them here, and a receiver
+        // that acknowledges many packets at once must not be slower for it.
         self.window = (self.window + acked.bytes).min(self.threshold.max(self.window));
     }
 
@@ -119,7 +119,7 @@ impl Controller for Aimd {
         self.window = self.mtu;
     }
 
-    /// As RFC 2861 §3.2 does it: the window decays by half each timeout, but what it was is where slow start goes.
+    /// Idle decay of RFC 2861 §3.2: halves the window per timeout, and keeps the old window in the slow-start threshold.
     fn on_idle(&mut self, _: Instant, timeouts: u32) {
         if timeouts == 0 {
             return;
@@ -131,8 +131,8 @@ impl Controller for Aimd {
         self.window = decayed.max(self.window.min(initial::rfc3390(self.mtu)));
     }
 
-    /// A stream that is paced by its own clock never fills its window, and still has to learn whether there is room for
-    /// more: half of it is use enough (RFC 7661 §4.3).
+    /// A stream paced by its own clock never fills its window, and must still find out whether there is room for more:
+    /// using half of the window suffices (RFC 7661 §4.3).
     fn is_used(&self, under_way: u64) -> bool {
         under_way.saturating_mul(2) >= self.window
     }
@@ -146,7 +146,7 @@ impl Controller for Aimd {
     }
 }
 
-/// Looks for a queue that builds up.
+/// Detector of a growing queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queueing {
     least: Option<Duration>,
@@ -154,7 +154,7 @@ struct Queueing {
 }
 
 impl Queueing {
-    /// Takes in a round-trip time. When there is a queue for sure: the share of it that is not queueing.
+    /// Takes an RTT sample. Once a queue is certain, returns the share of the RTT that is not queueing delay.
     fn sample(&mut self, rtt: Duration) -> Option<f64> {
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(aimd.window(), start);
     }
 
-    /// Round-trip times in milliseconds, an acknowledged packet each.
+    /// Acknowledges a packet for each of these RTTs, in milliseconds.
     fn sample(aimd: &mut Aimd, rtts: &[u64]) {
         for &rtt in rtts {
             let rtt = Some(Duration::from_millis(rtt));

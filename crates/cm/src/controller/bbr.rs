@@ -1,20 +1,21 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr-05; Cardwell et al., ACM Queue 2016): a model of the path, and a pace and a window by it.
+//! BBR version 3 (draft-ietf-ccwg-bbr-05; Cardwell et al., ACM Queue 2016): pacing rate and window from a model of the path.
 //!
-//! The greatest rate of late and the least round trip say how much the path holds without a queue; it sends at that rate, with twice
-//! as much under way at most, probes for more now and then and for a shorter round trip each five seconds. Losses bound the model:
-//! what is under way while it probes by what was when more than 2 % were lost, and between that the rate by what came.
+//! The maximum recent delivery rate and the minimum RTT give the bandwidth-delay product. BBR paces at that rate with
+//! at most twice the product in flight, probes for bandwidth now and then and for the minimum RTT every five seconds.
+//! Losses bound the model: above 2 % loss while probing they limit the bytes in flight, between probes the rate.
 //!
-//! What differs, or is left open there:
+//! Differences from the draft, and choices where it is open:
 //!
-//! - An acknowledgement is judged as a whole, as it comes with one round trip; a single lost packet is not (§5.5.10.2,
-//!   `BBRHandleLostPacket`): the next acknowledgement brings what was lost since its packet left.
-//! - The startup ends after six acknowledgements of a round trip that tell of losses; which packets are missing between others is not
-//!   known here.
-//! - A mark counts as a loss of that round trip, and ends probing (§3.7 leaves the answer open).
-//! - Nobody repairs datagrams, so that there is no recovery after which the window would be restored (§5.6.4.4): after a timeout it
-//!   grows by what is acknowledged.
-//! - There is no offload here that would take quanta (§5.5.8).
-//! - A pause in which timeouts went by halves the window for each (RFC 2861 §3.2) as for other controllers, and not the model.
+//! - Loss is judged per acknowledgement, each with one RTT sample, not per lost packet (§5.5.10.2,
+//!   `BBRHandleLostPacket`): the next acknowledgement brings the losses since its packet was sent.
+//! - Startup ends after six acknowledgements with losses in one round trip, since the number of separate loss gaps is
+//!   not known here.
+//! - An ECN mark counts as a loss in its round trip and ends probing (§3.7 leaves the response open).
+//! - Datagrams are not retransmitted, so that no recovery ends after which the window would be restored (§5.6.4.4):
+//!   after a timeout the window grows by the acknowledged bytes.
+//! - There is no segmentation offload that would need a send quantum (§5.5.8).
+//! - An idle period halves the window once per timeout (RFC 2861 §3.2), as with other controllers, and leaves the model
+//!   unchanged.
 
 mod model;
 mod phases;
@@ -30,10 +31,10 @@ use sampling::{Sample, Sampler};
 
 /// `MinPipeCwnd`, in packets.
 const MIN_PIPE: f64 = 4.0;
-/// `PacingMarginPercent`: it sends a little slower than it could.
+/// `PacingMarginPercent`: the pacing rate is 1 % below the estimated bandwidth.
 const PACING_MARGIN: f64 = 0.99;
 
-/// The controller of BBR.
+/// BBR controller.
 ///
 /// ```
 /// use timeous_cm::{Acked, Bbr, Controller};
@@ -47,9 +48,9 @@ const PACING_MARGIN: f64 = 0.99;
 #[derive(Clone, Debug)]
 pub struct Bbr {
     mtu: f64,
-    /// In bytes, as all below.
+    /// Congestion window in bytes, like all amounts below.
     window: f64,
-    /// What it was before something made it smaller that says nothing of the path.
+    /// Window saved before a timeout or RTT probe reduced it; neither says anything about the path.
     prior_window: f64,
     pace: Option<f64>,
     sampler: Sampler,
@@ -59,16 +60,16 @@ pub struct Bbr {
     full: Full,
     rtt_probe: RttProbe,
     drain_began: u64,
-    /// Acknowledgements that told of losses in this round trip.
+    /// Acknowledgements with losses in this round trip.
     lossy_acks: u32,
     startup_is_lossy: bool,
     is_to_go_down: bool,
-    /// Nothing was under way, and nothing was acknowledged since.
+    /// Restarting from idle: the flight was empty, and no acknowledgement has come since.
     restarts: bool,
     before_timeout: Option<Before>,
 }
 
-/// What a timeout can be taken back to (§5.5.11).
+/// State saved at a timeout, to be restored if it was spurious (§5.5.11).
 #[derive(Clone, Copy, Debug)]
 struct Before {
     window: f64,
@@ -78,7 +79,7 @@ struct Before {
 }
 
 impl Bbr {
-    /// A controller for packets of at most `mtu` bytes, with the initial window of RFC 3390.
+    /// Creates a controller for packets of at most `mtu` bytes, with the initial window of RFC 3390.
     pub fn new(mtu: u64) -> Self {
         Self {
             mtu: mtu as f64,
@@ -104,7 +105,7 @@ impl Bbr {
         initial::rfc3390(self.mtu as u64) as f64
     }
 
-    /// What may be under way, so many times what the path holds (§5.6.4.2, `BBRInflight`).
+    /// Allowed bytes in flight: the bandwidth-delay product times `gain` (§5.6.4.2, `BBRInflight`).
     fn inflight(&self, gain: f64) -> f64 {
         self.quantized(self.model.bdp(gain).unwrap_or_else(|| self.initial()))
     }
@@ -114,9 +115,9 @@ impl Bbr {
         inflight.max(MIN_PIPE * self.mtu) + probing
     }
 
-    /// §5.6.4.6 and §5.6.4.7.
+    /// Updates the congestion window (§5.6.4.6, §5.6.4.7).
     fn set_window(&mut self, bytes: u64) {
-        // Who tells no round trips has slow start.
+        // Without RTT samples there is no model, and the window grows as in slow start.
         let path = self.model.bdp(self.state.window_gain()).unwrap_or(f64::INFINITY);
         let most = self.quantized(path + self.model.extra_acked());
         let grown = self.window + bytes as f64;
@@ -138,16 +139,16 @@ impl Bbr {
         self.window = self.window.min(bound.min(self.model.inflight_lo).max(least));
     }
 
-    /// §5.6.2.
+    /// Updates the pacing rate (§5.6.2).
     fn set_pace(&mut self, gain: f64) {
         let rate = gain * self.model.rate() * PACING_MARGIN;
-        // What the application alone held down in the startup is no reason to go slower.
+        // During startup the rate may only rise: a lower sample may just be application-limited.
         if rate > 0.0 && (self.full.reached || self.pace.is_some_and(|pace| rate > pace)) {
             self.pace = Some(rate);
         }
     }
 
-    /// That of the initial window (`BBRInitPacingRate`).
+    /// Pacing rate of the initial window (`BBRInitPacingRate`).
     fn first_pace(&self, srtt: Duration) -> f64 {
         State::Startup.pacing_gain() * self.initial() / srtt.as_secs_f64().max(1e-3)
     }
@@ -237,7 +238,7 @@ impl Controller for Bbr {
         }
     }
 
-    /// §5.6.4.4: a packet, and from there on as acknowledgements come.
+    /// Reduces the window to one packet; acknowledgements let it grow again (§5.6.4.4).
     fn on_timeout(&mut self, _: Instant, timed_out: TimedOut) {
         if !timed_out.again {
             let Model { rate_lo, inflight_lo, inflight_hi, .. } = self.model;
@@ -247,7 +248,7 @@ impl Controller for Bbr {
         self.window = self.mtu;
     }
 
-    /// It is paced, so that its window is no burst.
+    /// Restores the saved state at once: pacing keeps the larger window from leaving as a burst.
     fn on_spurious_timeout(&mut self, _: u64) {
         let Some(before) = self.before_timeout.take() else { return };
         self.window = self.window.max(before.window);
@@ -256,7 +257,7 @@ impl Controller for Bbr {
         self.model.inflight_hi = before.inflight_hi.max(self.model.inflight_hi);
     }
 
-    /// §5.4: it sends at the path's rate, and waits for no acknowledgement to do so.
+    /// Restarts from idle at the estimated bandwidth, without waiting for acknowledgements (§5.4).
     fn on_idle(&mut self, now: Instant, timeouts: u32) {
         self.restarts = true;
         self.model.restart_extra(now);
@@ -268,7 +269,7 @@ impl Controller for Bbr {
         self.window = (0..timeouts.min(64)).fold(self.window, |window, _| window / 2.0).max(least);
     }
 
-    /// In the startup the window will have doubled by the time that a round trip is over.
+    /// Expects the window to double within a round trip during startup.
     fn rate(&self, srtt: Duration) -> Rate {
         let of_window = pace::expected(self.window as u64, !self.full.reached, srtt);
         let known = if self.full.reached { (8.0 * self.model.rate()) as u64 } else { 0 };

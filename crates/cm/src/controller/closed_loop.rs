@@ -1,4 +1,4 @@
-//! A controller over a link whose queue follows from what it lets leave: one packet after the other, in virtual time.
+//! Closed-loop simulation of a controller over a bottleneck link, packet by packet in virtual time.
 
 use std::collections::VecDeque;
 
@@ -7,18 +7,18 @@ use timeous_core::{Duration, Instant, Rng};
 use super::{Acked, Congestion, Controller, Sent};
 use crate::rtt::RttEstimator;
 
-/// A link with a drop-tail queue.
+/// Bottleneck link with a drop-tail queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bottleneck {
-    /// Packets that it carries in a second.
+    /// Link rate in packets per second.
     pub(super) packets: f64,
-    /// The round trip without a queue, but for the packet's own time.
+    /// Round-trip time without queueing and transmission delay.
     pub(super) rtt: Duration,
-    /// Packets that may wait.
+    /// Queue limit in packets.
     pub(super) queue: usize,
-    /// Share that is lost on the way to it.
+    /// Random loss rate before the queue.
     pub(super) loss: f64,
-    /// From a second on, and to another, it carries a quarter.
+    /// Start and end, in seconds, of an interval in which the link carries a quarter of its rate.
     pub(super) slower: Option<(u64, u64)>,
 }
 
@@ -31,20 +31,20 @@ impl Bottleneck {
     }
 }
 
-/// What came of it in the second half of the time.
+/// Result of a run, measured in its second half.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// Share of what the link can carry.
+    /// Link utilization.
     pub(super) used: f64,
-    /// Packets that waited, in the mean of all that came.
+    /// Mean queue length in packets, as seen by arriving packets.
     pub(super) mean_queue: f64,
-    /// Share for which there was no room.
+    /// Share of packets dropped by the full queue.
     pub(super) dropped: f64,
-    /// From the end of the slow time until the link carried nine tenths of its loss-free share for half a second.
+    /// Time from the end of the slow interval until the link carried 90 % of its loss-free rate for half a second.
     pub(super) back: Option<Duration>,
 }
 
-/// A packet on its way: when it left, when the news of it come, and whether it was lost.
+/// Packet in flight: send time, time of its acknowledgement or loss report, and whether it was lost.
 struct UnderWay {
     left: Instant,
     news: Instant,
@@ -52,7 +52,7 @@ struct UnderWay {
 }
 
 impl Run {
-    /// There is always something to send.
+    /// Runs a sender that always has data.
     pub(super) fn of(mut controller: Box<dyn Controller>, mtu: u64, link: Bottleneck, seconds: u64) -> Self {
         let end = Instant::ZERO + Duration::from_secs(seconds);
         let half = Instant::ZERO + Duration::from_secs(seconds) / 2;
@@ -88,7 +88,7 @@ impl Run {
                     carried += u64::from(!lost);
                     waited += waiting;
                 }
-                // A loss is heard of with the packet behind it, about.
+                // A loss is detected about when the next packet is acknowledged.
                 let arrives = free_at.max(now) + link.rtt;
                 let news = under_way.back().map_or(arrives, |before| before.news.max(arrives));
                 under_way.push_back(UnderWay { left: now, news, lost });

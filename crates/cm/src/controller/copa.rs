@@ -1,47 +1,45 @@
-//! Copa (Arun & Balakrishnan, NSDI 2018): a window that keeps a few packets in the bottleneck's queue, and no more.
+//! Copa (Arun & Balakrishnan, NSDI 2018): delay-based congestion control that keeps a few packets in the bottleneck queue.
 //!
-//! - It aims at `room` packets that wait (the paper's `1/δ`, two). While fewer do, the window grows by `velocity × room`
-//!   packets a round trip, while more do it shrinks so. The velocity doubles for each round trip that goes on in the
-//!   direction of those before it. So the queue runs empty every few round trips, and the base round trip is seen.
-//! - A queue that has not been nearly empty for five round trips is others': they fill it (mode switching, §2.2). Then
-//!   the window is as theirs would be, until the queue runs empty again.
+//! - The target queue is `room` packets (the paper's `1/δ`, two). Below it the window grows by `velocity × room`
+//!   packets per round trip, above it the window shrinks by as much. The velocity doubles with each round trip in the
+//!   same direction. So the queue empties every few round trips, which shows the base RTT.
+//! - A queue that was not nearly empty for five round trips is filled by cross traffic (mode switching, §2.2). Copa
+//!   then competes with it until the queue empties again.
 //!
-//! What is ours, each for a live stream's sake:
+//! Changes to the paper, for live streams:
 //!
-//! - It begins with ten packets, as QUIC does (RFC 9002 §7.2), and not with CCID 2's four: a stream's first intra frame has a
+//! - The initial window is ten packets, as in QUIC (RFC 9002 §7.2), not CCID 2's four: a stream's first keyframe has a
 //!   deadline, too.
-//! - Among others the window is CUBIC's, from slow start on. The paper's increases `room` by AIMD, as NewReno would its window; those
-//!   that fill queues today are CUBIC's, beside which AIMD has less and less the longer the queue is. A burst may have besides
-//!   what the stream did not use of it, and one of a stream that its source bounds half as much again as the link carries in a round
-//!   trip, as long as it has no more in the mean than half as much again as CUBIC's window, or as half of the link.
-//! - Far above its aim the window goes at once to what the path holds without a queue, once a round trip, while nobody
-//!   else fills it: when a link slows down, a queue that lasts ten round trips is frames too late.
-//! - Packets that waited for each other tell the link's rate. Where less of the window waits than is to, it grows at doubling speed
-//!   to what such a link holds without a queue; and a queue of its own making takes no more of it than that. In slow start it goes
-//!   there at once, by the first flight's trains. Where they told of a rate that goes up and down, a stream of bursts leaves at twice
-//!   the window's rate: nobody sees by packets that do not wait that a link carries more again. After a pause its window is what
-//!   such a link carried at its best of late.
-//! - Before it takes a queue for others' it takes its own packets away for a round trip, and again each thirty round trips as
-//!   long as it does, and when its window is four times what it was: with windows of a few packets its own swing does not always
-//!   empty the queue, and who fills a queue since it takes it for others' would never find out. A pause takes them away, too.
-//! - A time in which the path stands still, as radio links do, is taken out of round trips: what was under way waited for that, and not
-//!   for each other.
-//! - Delay by which packets overtake each other is no queue, which would keep their order: up to half of the base round trip is taken off.
-//! - A round trip that is longer by a step, and stays as it is, is that of a new route: its delay is no queue.
-//! - The velocity doubles after two round trips rather than three: capacity that comes back is frames in time.
-//! - A step is a quarter of the window at most, a round trip: two packets are half of a small one.
-//! - A packet's own time on the link is no queue: on slow links it is longer than most queues.
-//! - A loss says nothing by itself: on lossy links a third of the window would go for nothing. It is a sign of congestion
-//!   if about as much waits as the path was ever seen to hold of late. Then the window goes to what is delivered, and
-//!   for ten seconds `room` is what fits into such a queue. And it is one, whatever waits, if more than a tenth of three
-//!   hundred packets and more is lost: a policer, or a path worn out. That halves the window at most, each three hundred
-//!   packets as long as it lasts, so that persistent loss makes it slower and slower (RFC 8085 §3.1). Of a hundred, with 5 %
-//!   lost in bursts of four, one block in seven loses as much by chance.
-//! - A mark takes a fifth (RFC 8511), once a round trip.
-//! - A timeout leaves two packets, until something is heard: then the window is what any loss leaves. The end of a frame lost in
-//!   one burst is a timeout, since nothing follows it; one with no more than half of the window, alone, leaves the window, as
-//!   QUIC's probe timeout does (RFC 9002 §6.2.1, §7.5). The fourth in a row is persistent congestion, as for QUIC what lasts for
-//!   three: from the two packets on it is slow start again (RFC 9002 §7.6).
+//! - In competition the window is CUBIC's, from slow start on. The paper's AIMD on `room` matches NewReno and loses
+//!   more to CUBIC the longer the queue is. Bursts may in addition use saved-up window, or one and a half times the
+//!   link's bandwidth-delay product if the source limits the stream, while the mean stays within one and a half times
+//!   CUBIC's window or half of the link, whichever is more.
+//! - A window far above its target drops at once to the bandwidth-delay product, once per round trip, unless there is
+//!   cross traffic: after a rate drop, ten round trips of queueing would make frames late.
+//! - Packet trains measure the link rate. Below the target queue the window doubles per round trip up to that rate's
+//!   bandwidth-delay product, which is also the floor for delay-based reductions; the first flight's trains end slow
+//!   start. On links with a varying rate a bursty stream is paced at twice its window's rate, and resumes after a pause
+//!   with the best recent rate.
+//! - Before it assumes cross traffic, Copa drains its own packets for a round trip, and again every thirty round trips
+//!   in competition and when the window is four times as large: small windows do not always empty the queue by
+//!   themselves, and two flows that compete with each other would never notice. A pause drains, too.
+//! - Link outages, as on radio links, are subtracted from RTT samples: the packets waited for the link, not in a queue.
+//! - Jitter that reorders packets is no queueing delay, which would keep their order: it is subtracted, up to half of the
+//!   base RTT.
+//! - An RTT that rises in one step and stays constant is a route change: its delay is no queue.
+//! - The velocity doubles after two round trips rather than three, so that regained capacity is used in time.
+//! - A step is at most a quarter of the window per round trip: two packets are half of a small window.
+//! - A packet's transmission time does not count as queueing delay: on slow links it exceeds most queues.
+//! - A loss alone is no sign of congestion: random loss would cost a third of the window. With the queue about as long
+//!   as it ever was, the window drops to the delivered amount, and `room` fits that queue for ten seconds. A loss rate
+//!   above 10 % over at least 300 packets (a policer, or a worn path) at most halves the window, again every 300
+//!   packets, so that persistent loss keeps slowing the stream (RFC 8085 §3.1). Over 100 packets, bursty loss of 5 %
+//!   would reach 10 % in one block of seven by chance.
+//! - An ECN mark reduces the window by a fifth (RFC 8511), once per round trip.
+//! - A timeout reduces the window to two packets until the next acknowledgement restores what a loss would leave. A
+//!   lost frame tail causes a timeout, too: a single one with at most half of the window in flight leaves the window,
+//!   as QUIC's probe timeout does (RFC 9002 §6.2.1, §7.5). The fourth in a row is persistent congestion: slow start
+//!   from two packets (RFC 9002 §7.6).
 
 mod losses;
 mod others;
@@ -61,31 +59,31 @@ use rival::Rival;
 use standstill::Standstill;
 use velocity::Velocity;
 
-/// The least round trip counts for so long: routes change (§2.1).
+/// Window of the minimum RTT filter: routes change (§2.1).
 const BASE_WINDOW: Duration = Duration::from_secs(10);
-/// Packets that are to wait: the paper's `1/δ`.
+/// Target queue in packets: the paper's `1/δ`.
 const ROOM: f64 = 2.0;
-/// As many may wait as need this long: what timers and jitter do to a fast path is no queue.
+/// Minimum target queueing delay: timer slack and jitter on a fast path are no queue.
 const LEAST_AIM: Duration = Duration::from_millis(4);
-/// The window is never smaller, in packets; silence leaves as much (RFC 9002 §6.2.4, §7.6.2).
+/// Minimum window in packets, also after a timeout (RFC 9002 §6.2.4, §7.6.2).
 const MIN_WINDOW: f64 = 2.0;
-/// What a step is at most of the window.
+/// Maximum step per round trip, as a share of the window.
 const STEP: f64 = 0.25;
-/// At its peak two and a half times `room` waits (§3.1): what fits into a queue that holds less.
+/// Peak queue in multiples of `room` (§3.1), to size `room` for a short queue.
 const PEAK: f64 = 2.5;
-/// What a mark leaves of the window (RFC 8511 §3), and a loss at least.
+/// Window factor of a mark (RFC 8511 §3), and the smallest one of a loss.
 const MARKED: f64 = 0.8;
 const LOST: f64 = 0.7;
-/// What trains of packets told of the link's rate counts for two round trips and this time, two frames or more.
+/// Age limit of link rate samples, in addition to two round trips: at least two frames.
 const TOLD_FOR: Duration = Duration::from_millis(100);
-/// A stream that had nothing to send is one of bursts for so long.
+/// Time for which a stream counts as bursty after it was application-limited.
 const BURSTY_FOR: Duration = Duration::from_secs(1);
-/// After more timeouts in a row the congestion persists (RFC 9002 §7.6.1).
+/// Timeouts in a row beyond which congestion is persistent (RFC 9002 §7.6.1).
 const PERSISTENT: u32 = 3;
-/// So many acknowledgements in a row that tell of a queue end the start.
+/// Consecutive RTT samples above the target queue that end slow start.
 const START_SAMPLES: u32 = 3;
 
-/// The controller of Copa: for live streams.
+/// Copa controller, for live streams.
 ///
 /// ```
 /// use timeous_cm::{Acked, Controller, Copa};
@@ -99,7 +97,7 @@ const START_SAMPLES: u32 = 3;
 #[derive(Clone, Debug)]
 pub struct Copa {
     mtu: f64,
-    /// In packets, as all below.
+    /// Congestion window in packets, like all amounts below.
     window: f64,
     path: Queueing,
     standstill: Standstill,
@@ -109,36 +107,36 @@ pub struct Copa {
     mode: Mode,
     rival: Option<Rival>,
     emptied_at: Option<Instant>,
-    /// Its own packets were last taken out of the queue then, since that was last empty.
+    /// Last time when its own packets were drained from the queue, since the queue was last empty.
     drained_at: Option<Instant>,
     drain: Option<Drain>,
-    /// The window when it last found out whose the queue is.
+    /// Window when it last decided whether there is cross traffic.
     found_with: f64,
-    /// Nothing of its own was under way, and nothing was heard since.
+    /// Idle period: its flight was empty, and no acknowledgement has come since.
     paused: Option<Paused>,
-    /// A queue that was full, and until when that counts.
+    /// Overflow of the queue: until when it counts, and the packets that the queue held.
     full: Option<(Instant, f64)>,
     reduced_at: Option<Instant>,
     silence: Option<Silence>,
     before_timeout: Option<Before>,
     flight: Flight,
-    /// More was lost of late than a path may lose.
+    /// The recent loss rate is above `MAX_LOSS`.
     is_worn: bool,
-    /// There was nothing to send, then and of late.
+    /// Last time when the application had nothing to send.
     starved_at: Option<Instant>,
     is_bursty: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
-    /// Nobody else fills the queue.
+    /// Default mode: no cross traffic fills the queue.
     Short,
-    /// Others do.
+    /// Competitive mode: cross traffic fills the queue.
     Among,
 }
 
 impl Copa {
-    /// A controller for packets of at most `mtu` bytes, with the initial window of RFC 6928.
+    /// Creates a controller for packets of at most `mtu` bytes, with the initial window of RFC 6928.
     pub fn new(mtu: u64) -> Self {
         Self {
             mtu: mtu as f64,
@@ -166,7 +164,7 @@ impl Copa {
         }
     }
 
-    /// How many packets are to wait.
+    /// Target queue in packets.
     fn room(&self, now: Instant) -> f64 {
         match self.full {
             Some((until, held)) if now < until => (held / PEAK).clamp(1.0, ROOM),
@@ -174,32 +172,32 @@ impl Copa {
         }
     }
 
-    /// How many packets may wait before the window shrinks.
+    /// Queue length in packets above which the window shrinks.
     fn aim(&self, now: Instant, look: &Look) -> f64 {
         self.room(now).max(self.in_time(LEAST_AIM, look.standing))
     }
 
-    /// How many packets leave in so long, a window in each round trip.
+    /// Packets sent within `time`, at one window per round trip.
     fn in_time(&self, time: Duration, round: Duration) -> f64 {
         if round.is_zero() { 0.0 } else { self.window * time.as_secs_f64() / round.as_secs_f64() }
     }
 
-    /// What the path holds without a queue, and a packet more, as far as trains told it just now.
+    /// Bandwidth-delay product plus one packet, by the link rate recently measured with packet trains.
     fn fits(&self, now: Instant, look: &Look) -> Option<f64> {
         self.in_base(self.path.link_rate(now, look.srtt * 2 + TOLD_FOR), look)
     }
 
-    /// What a link of this rate holds without a queue, and a packet more.
+    /// Bandwidth-delay product plus one packet, for a link of this rate.
     fn in_base(&self, rate: Option<f64>, look: &Look) -> Option<f64> {
         rate.filter(|_| !self.is_worn).map(|rate| rate * look.base.as_secs_f64() / self.mtu + 1.0)
     }
 
-    /// The least that a queue leaves of the window.
+    /// Lower bound for reductions because of a queue.
     fn least(&self, now: Instant, look: &Look) -> f64 {
         self.fits(now, look).map_or(MIN_WINDOW, |fits| fits.min(self.window).max(MIN_WINDOW))
     }
 
-    /// A round trip without the time in which the path stood still.
+    /// Returns the RTT sample without the time of a link outage.
     fn without_standstill(&mut self, now: Instant, rtt: Duration) -> Duration {
         let rate = self.path.rate().filter(|&rate| rate > 0.0);
         let packet_time = rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(self.mtu / rate));
@@ -216,7 +214,7 @@ impl Copa {
         start.in_a_row = if waits > ROOM { start.in_a_row + 1 } else { 0 };
         if start.in_a_row >= START_SAMPLES {
             self.start = None;
-            // What the path holds without a queue, since the round trip grew with what was sent beyond that.
+            // Reduce the window to the bandwidth-delay product: the rest of it made the RTT grow.
             let least = self.least(now, look);
             self.window = (self.window * share(look.base, look.base + look.waited)).max(least);
             return;
@@ -249,8 +247,8 @@ impl Copa {
         }
     }
 
-    /// The path is another: what was measured of the old one counts no more, nor does what its delay did to the window. What it
-    /// carries is found out as at the start. With others in the queue, the window is theirs as before.
+    /// Drops the old route's measurements and their effect on the window, and starts anew in slow start. In competitive
+    /// mode the window stays as it is.
     fn take_new_route(&mut self, found: NewRoute) {
         if self.rival.is_some() {
             return;
@@ -262,7 +260,7 @@ impl Copa {
         (self.mode, self.emptied_at, self.drained_at) = (Mode::Short, None, None);
     }
 
-    /// A share of the window is left, once a round trip; says whether that has been done.
+    /// Reduces the window to a share, at most once per round trip; returns whether it did so now.
     fn reduce_to(&mut self, now: Instant, look: &Look, share: f64) -> bool {
         if self.reduced_at.is_some_and(|at| now.saturating_since(at) < look.srtt) {
             return false;
@@ -272,7 +270,7 @@ impl Copa {
         true
     }
 
-    /// Something is heard again: what was lost was no more than a loss, unless the silence was long.
+    /// Handles the first acknowledgement after a timeout: treats it like a loss, unless the silence was long.
     fn end_silence(&mut self) {
         if let Some(Silence { then, .. }) = self.silence.take().filter(|silence| silence.timeouts <= PERSISTENT)
             && self.mode == Mode::Short
@@ -281,8 +279,8 @@ impl Copa {
         }
     }
 
-    /// After a pause nobody knows what an unsteady link carries now: the window is what it carried at its best of late, as in BBR's
-    /// model. One that carries less shows that by a queue within a round trip.
+    /// Restores the window after a pause to the best recent rate of an unsteady link, whose current rate is unknown, as
+    /// BBR's model does. If the link now carries less, a queue shows it within a round trip.
     fn hope_for_the_best(&mut self, now: Instant) {
         let is_known = self.mode == Mode::Short && self.start.is_none();
         let Some(look) = self.path.look().filter(|_| is_known && self.path.is_unsteady()) else { return };
@@ -291,14 +289,14 @@ impl Copa {
         }
     }
 
-    /// Whether a timeout tells no more than that the end of a frame was lost: once, with little under way, and nothing seen of a full queue or
-    /// of others.
+    /// Whether a timeout only means that the end of a frame was lost: a single one, with little in flight, and no sign
+    /// of a full queue or cross traffic.
     fn lost_a_tail(&self, timed_out: &TimedOut) -> bool {
         let is_little = timed_out.outstanding > 0 && timed_out.outstanding * 2 <= self.bytes();
         is_little && !timed_out.again && self.silence.is_none() && self.rival.is_none() && !self.is_full()
     }
 
-    /// After silence nobody knows what waits. But others who were there a moment ago are thought to be there still.
+    /// Forgets the queue after a silence, when its length is unknown. Recently seen cross traffic is assumed to persist.
     fn forget_queue(&mut self) {
         (self.pace, self.drain) = (Velocity::STILL, None);
         if self.rival.is_none() {
@@ -411,9 +409,9 @@ impl Controller for Copa {
         self.rival.is_some()
     }
 
-    /// Two packets and, if the silence was long, from there at doubling speed to what was, or until something waits.
+    /// Falls back to two packets; after a long silence slow start goes up to the old window, or until a queue builds up.
     fn on_timeout(&mut self, now: Instant, timed_out: TimedOut) {
-        // Where slow start had not come to its end nobody knows yet what fits.
+        // An unfinished slow start has not found out what fits.
         let is_known = self.start.is_none_or(|start| start.threshold.is_some());
         if is_known && self.lost_a_tail(&timed_out) {
             self.before_timeout = None;
@@ -439,7 +437,7 @@ impl Controller for Copa {
         self.forget_queue();
     }
 
-    /// It is paced, so that its window is no burst.
+    /// Restores the saved state at once: pacing keeps the larger window from leaving as a burst.
     fn on_spurious_timeout(&mut self, _: u64) {
         let Some(Before { window, start }) = self.before_timeout.take() else { return };
         (self.window, self.start, self.silence) = (window, start, None);
@@ -449,10 +447,10 @@ impl Controller for Copa {
         self.follow_rival();
     }
 
-    /// The window decays by half each timeout (RFC 2861 §3.2), and grows again at doubling speed until something waits.
+    /// Halves the window per timeout (RFC 2861 §3.2); slow start then goes on until a queue builds up.
     fn on_idle(&mut self, now: Instant, timeouts: u32) {
         self.path.paused(now);
-        // Nothing of its own is in the queue.
+        // An idle period drains the flow's own packets from the queue.
         let drained = self.drain.filter(|_| self.mode == Mode::Among).map(|_| self.window);
         self.end_drain(false);
         (self.drained_at, self.paused) = (Some(now), Some(Paused { drained }));
@@ -470,8 +468,8 @@ impl Controller for Copa {
         self.forget_queue();
     }
 
-    /// A stream that is paced by its own clock never fills its window, and still has to learn whether there is room for
-    /// more: half of it is use enough (RFC 7661 §4.3).
+    /// A stream paced by its own clock never fills its window, and must still find out whether there is room for more:
+    /// using half of the window suffices (RFC 7661 §4.3).
     fn is_used(&self, under_way: u64) -> bool {
         under_way.saturating_mul(2) >= self.bytes()
     }

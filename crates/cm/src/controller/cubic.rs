@@ -1,28 +1,28 @@
-//! CUBIC (RFC 9438): the window follows a cubic function of the time since the last congestion event.
+//! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion event.
 //!
-//! All of the RFC but for a fast retransmit that proves spurious, which it lets be undone and is not (§4.9.2). Slow start
-//! is RFC 5681's unless HyStart++ is asked for (§4.10). Windows are in packets and may be fractions, times in seconds, as in the
-//! RFC; names are its own: `W_max` is `peak`, `cwnd_prior` is `prior`, `W_est` is `reno`.
+//! Implements the whole RFC except the optional undo of a spurious fast retransmit (§4.9.2). Slow start is RFC 5681's
+//! unless HyStart++ is enabled (§4.10). Windows are fractional packets and times are seconds, as in the RFC; its
+//! `W_max` is `peak`, `cwnd_prior` is `prior` and `W_est` is `reno`.
 
 use timeous_core::{Duration, Instant, Rate};
 
 use super::hystart::{Advice, HyStart};
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 
-/// What is left of the window after a congestion event (RFC 9438 §4.6).
+/// Multiplicative decrease factor `β_cubic` (RFC 9438 §4.6).
 const BETA: f64 = 0.7;
-/// How steep the function is, in packets per second cubed (RFC 9438 §5.1).
+/// Steepness of the cubic function, in packets per second cubed (RFC 9438 §5.1).
 const C: f64 = 0.4;
-/// Packets a round trip that Reno would have to add if it went back to `BETA` and not to a half (RFC 9438 §4.3).
+/// Additive increase, in packets per round trip, that is as fair as Reno's with `BETA` instead of one half (RFC 9438 §4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// So much and no more may the window grow in a round trip (RFC 9438 §4.2).
+/// Maximum growth factor of the window per round trip (RFC 9438 §4.2).
 const MAX_GROWTH: f64 = 1.5;
-/// The most that one acknowledgement adds in slow start, in packets (RFC 3465 §2.3).
+/// Maximum growth per acknowledgement in slow start, in packets (RFC 3465 §2.3).
 const BYTE_COUNT_LIMIT: f64 = 2.0;
-/// The same in the slow start that follows a timeout.
+/// The same for slow start after a timeout.
 const BYTE_COUNT_LIMIT_AFTER_TIMEOUT: f64 = 1.0;
 
-/// The controller of RFC 9438. It is not paced unless asked: acknowledgements clock it.
+/// Controller of RFC 9438. Not paced by default: acknowledgements clock it.
 ///
 /// ```
 /// use timeous_cm::{Controller, Cubic, controller::Congestion};
@@ -39,27 +39,27 @@ pub struct Cubic {
     window: f64,
     /// `ssthresh`.
     threshold: f64,
-    /// `W_max`: where the window was when congestion came, or below that if it came earlier than the time before.
+    /// `W_max`: the window at the last congestion event, or less with fast convergence.
     peak: f64,
-    /// `cwnd_prior`: where the window was when the threshold was last set.
+    /// `cwnd_prior`: the window when the threshold was last set.
     prior: f64,
     stage: Option<Stage>,
-    /// When the window was last let grow, as long as the curve's clock runs.
+    /// Last time when the window was allowed to grow, while the curve's clock runs.
     grown_at: Option<Instant>,
-    /// The application, not the window, is the limit: the curve's clock stands still.
+    /// Application-limited: the curve's clock is stopped.
     stalled: bool,
-    /// What comes is the first slow start, or the first stage of congestion avoidance, after a timeout.
+    /// In slow start after a timeout, or before the first congestion avoidance stage that follows it.
     after_timeout: bool,
-    /// What there was before the timeout that was answered last, unless there was other congestion since.
+    /// State before the latest timeout, to be restored if it was spurious; cleared by any other congestion event.
     before_timeout: Option<Before>,
-    /// Watches the first slow start.
+    /// HyStart++ state of the first slow start, if enabled.
     hystart: Option<HyStart>,
     fast_convergence: bool,
     paced: bool,
     goes_by_use: bool,
 }
 
-/// What a timeout changes.
+/// State that a timeout changes.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     window: f64,
@@ -68,21 +68,21 @@ struct Before {
     stage: Option<Stage>,
 }
 
-/// A stage of congestion avoidance: from one congestion event to the next.
+/// Congestion avoidance stage: from one congestion event to the next.
 #[derive(Clone, Copy, Debug)]
 struct Stage {
-    /// `t_epoch`, moved on by the times in which the application was the limit.
+    /// `t_epoch`, moved forward by application-limited periods.
     began: Instant,
-    /// `W_max`, where the function is flat.
+    /// `W_max`, the plateau of the function.
     plateau: f64,
-    /// `K`: when it gets there, in seconds.
+    /// `K`: time until the plateau, in seconds.
     until_plateau: f64,
-    /// `W_est`: where Reno would be.
+    /// `W_est`: Reno's window estimate.
     reno: f64,
 }
 
 impl Cubic {
-    /// A controller for packets of at most `mtu` bytes. It starts with ten of them (RFC 6928), as Linux does.
+    /// Creates a controller for packets of at most `mtu` bytes, with an initial window of ten packets (RFC 6928), as in Linux.
     pub fn new(mtu: u64) -> Self {
         let window = initial::rfc6928(mtu) as f64 / mtu as f64;
         Self {
@@ -104,41 +104,41 @@ impl Cubic {
         }
     }
 
-    /// Starts, and starts again after an idle time, with `bytes`: see [`initial`].
+    /// Sets the initial window, also used after an idle period, to `bytes`: see [`initial`].
     pub fn with_initial_window(mut self, bytes: u64) -> Self {
         self.initial = (bytes as f64 / self.mtu).max(1.0);
         self.window = self.initial;
         self
     }
 
-    /// Does not make room for others faster than they ask for it, for a path that no other flow shares (RFC 9438 §4.7).
+    /// Disables fast convergence, for a path that no other flow shares (RFC 9438 §4.7).
     pub fn without_fast_convergence(mut self) -> Self {
         self.fast_convergence = false;
         self
     }
 
-    /// Ends the first slow start when packets begin to queue (RFC 9406), and not only when one is lost.
+    /// Enables HyStart++ (RFC 9406): ends the first slow start when packets begin to queue, not only at a loss.
     pub fn with_hystart(mut self) -> Self {
         self.hystart = Some(HyStart::default());
         self
     }
 
-    /// Where the application sends less than the window lets go, that counts as far as it was used of late, and congestion lowers
-    /// it and not what is under way (RFC 7661): for live streams, which pause between frames. Linux and FreeBSD lower their windows
-    /// always.
+    /// Enables congestion window validation (RFC 7661), for live streams that pause between frames: the window stays
+    /// valid as far as it was recently used, and congestion reduces it rather than the bytes in flight. Linux and
+    /// FreeBSD always reduce the window.
     pub fn for_streams_that_pause(mut self) -> Self {
         self.goes_by_use = true;
         self
     }
 
-    /// Spreads a window over its round trip.
+    /// Enables pacing: spreads a window over its round trip.
     pub fn with_pacing(mut self) -> Self {
         self.paced = true;
         self
     }
 
     pub(super) fn in_slow_start(&self) -> bool {
-        // Where both are equal RFC 5681 §3.1 leaves the choice; after a loss they are.
+        // Where both are equal, as after a loss, RFC 5681 §3.1 leaves the choice.
         self.window < self.threshold
     }
 
@@ -155,17 +155,17 @@ impl Cubic {
         }
     }
 
-    /// RFC 9438 §4.2 to §4.5. For an acknowledgement of several packets the window grows as for as many of one.
+    /// Grows the window (RFC 9438 §4.2 to §4.5). An acknowledgement of several packets counts as several acknowledgements.
     fn avoid_congestion(&mut self, now: Instant, packets: f64, srtt: Duration) {
         let window = self.window;
-        // What one acknowledgement tells of is a round trip's growth at most, however much it acknowledges.
+        // One acknowledgement adds at most one round trip's growth, however much it acknowledges.
         let packets = packets.min(window);
         let alpha = if self.stage.is_some_and(|stage| stage.reno >= self.prior) { 1.0 } else { ALPHA };
         let mut stage = self.stage.unwrap_or_else(|| self.begin_stage(now));
         stage.reno += alpha * packets / window;
         let elapsed = now.saturating_since(stage.began);
         self.window = if stage.at(elapsed) < stage.reno {
-            // In the region where it is to be as friendly as Reno.
+            // Reno-friendly region.
             stage.reno.max(window)
         } else {
             let target = stage.at(elapsed + srtt).clamp(window, MAX_GROWTH * window);
@@ -185,9 +185,9 @@ impl Cubic {
         Stage { began: now, plateau, until_plateau, reno: self.window }
     }
 
-    /// Before a reduction: RFC 9438 §4.6 and §4.7. Gives the new window before the least that it may be.
+    /// Sets the threshold at a congestion event (RFC 9438 §4.6, §4.7). Returns the new window before its minimum is applied.
     fn lower_threshold(&mut self, outstanding: u64) -> f64 {
-        // What was sent beyond the window does not count (RFC 5681 §3.2, step 2).
+        // Bytes in flight beyond the window do not count (RFC 5681 §3.2, step 2).
         let lowered = BETA * (outstanding as f64 / self.mtu).min(self.window);
         self.prior = self.window;
         self.threshold = lowered.max(2.0);
@@ -205,7 +205,7 @@ impl Cubic {
         self.stalled = false;
     }
 
-    /// The curve's clock goes on from where it stood when the window last grew (RFC 9438 §4.2, §5.8).
+    /// Lets the curve's clock continue from where it stood when the window last grew (RFC 9438 §4.2, §5.8).
     fn resume(&mut self, now: Instant) {
         if std::mem::take(&mut self.stalled)
             && let (Some(stage), Some(at)) = (&mut self.stage, self.grown_at)
@@ -224,13 +224,13 @@ impl Stage {
     }
 }
 
-/// The cube root of what is not negative, by basic operations alone: those of the system's library may differ in the
-/// last digit from one machine to the next.
+/// Cube root of a non-negative number by basic operations only: the system library's result may differ in the last
+/// digit between machines.
 fn cube_root(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
-    // A third of the exponent is a good guess; Newton's method doubles the digits each time.
+    // A third of the exponent is a good first guess; each of Newton's iterations doubles the digits.
     let mut root = f64::from_bits(x.to_bits() / 3 + (1023 << 52) / 3 * 2);
     for _ in 0..6 {
         root = (2.0 * root + x / (root * root)) / 3.0;
@@ -251,7 +251,7 @@ impl Controller for Cubic {
         self.threshold.is_finite().then_some((self.threshold * self.mtu) as u64)
     }
 
-    /// What the window was at its peak is not told, so that the next stage begins where it stands (RFC 9438 §4.10).
+    /// Adopts window and threshold. `W_max` is unknown, so that the next stage begins at the window (RFC 9438 §4.10).
     fn adopt(&mut self, window: u64, threshold: Option<u64>) {
         self.window = (window as f64 / self.mtu).max(1.0);
         self.threshold = threshold.map_or(f64::INFINITY, |threshold| threshold as f64 / self.mtu);
@@ -294,7 +294,7 @@ impl Controller for Cubic {
         self.end_stage();
     }
 
-    /// RFC 9438 §4.8. A handshake that lost a packet says nothing of what the path holds.
+    /// Responds to a timeout (RFC 9438 §4.8). A lost handshake packet says nothing about the path's capacity.
     fn on_timeout(&mut self, _: Instant, timed_out: TimedOut) {
         if !timed_out.again && timed_out.outstanding > 0 {
             let Self { window, threshold, prior, stage, .. } = *self;
@@ -306,7 +306,7 @@ impl Controller for Cubic {
         self.end_stage();
     }
 
-    /// RFC 9438 §4.9.1. The curve's clock goes on, but for the time until the window grows again.
+    /// Restores the state (RFC 9438 §4.9.1). The curve's clock continues, without the time until the window grows again.
     fn on_spurious_timeout(&mut self, most: u64) {
         if let Some(Before { window, threshold, prior, stage }) = self.before_timeout.take() {
             self.window = window.min(most as f64 / self.mtu).max(self.window);
@@ -315,7 +315,7 @@ impl Controller for Cubic {
         }
     }
 
-    /// The restart window of RFC 5681 §4.1; a shorter time only does not count for the curve.
+    /// Applies the restart window of RFC 5681 §4.1; a shorter pause only stops the curve's clock.
     fn on_idle(&mut self, _: Instant, timeouts: u32) {
         self.stalled = true;
         if timeouts > 0 {

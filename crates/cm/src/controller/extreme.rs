@@ -1,14 +1,13 @@
-//! The least or the greatest of what was measured within a window of time, in three places however much is measured
-//! (Nichols' filter, as Linux's `win_minmax` has it).
+//! Windowed minimum and maximum filter with three samples (Nichols' filter, as in Linux's `win_minmax`).
 
 use timeous_core::{Duration, Instant};
 
-/// The least of a window.
+/// Windowed minimum.
 pub(super) type Least<T> = Extreme<T, true>;
-/// The greatest of a window.
+/// Windowed maximum.
 pub(super) type Greatest<T> = Extreme<T, false>;
 
-/// The best of a window, and what will be the best when that is too old: each measured after the one before it.
+/// The best sample of a window, and the samples that will replace it when it expires, in order of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extreme<T, const LEAST: bool>(Option<[(Instant, T); 3]>);
 
@@ -19,12 +18,12 @@ impl<T, const LEAST: bool> Default for Extreme<T, LEAST> {
 }
 
 impl<T: Copy + PartialOrd, const LEAST: bool> Extreme<T, LEAST> {
-    /// The best of what was measured.
+    /// The current minimum or maximum.
     pub(super) fn get(&self) -> Option<T> {
         self.0.map(|best| best[0].1)
     }
 
-    /// Takes in `value`; what is older than `window` counts no more. Gives the best.
+    /// Adds a sample and drops those older than `window`. Returns the current minimum or maximum.
     pub(super) fn measured(&mut self, now: Instant, window: Duration, value: T) -> T {
         let new = (now, value);
         let beats = |old: T| if LEAST { value <= old } else { value >= old };
@@ -43,7 +42,7 @@ impl<T: Copy + PartialOrd, const LEAST: bool> Extreme<T, LEAST> {
                         best = [best[1], best[2], new];
                     }
                 } else if best[1].0 == best[0].0 && age > window / 4 {
-                    // A quarter of the window without a second best: take one from the second quarter.
+                    // No second best within a quarter of the window: take one from the second quarter.
                     (best[1], best[2]) = (new, new);
                 } else if best[2].0 == best[1].0 && age > window / 2 {
                     best[2] = new;
@@ -96,7 +95,7 @@ mod tests {
                 let within: Vec<u64> =
                     all.iter().filter(|(then, _)| now - then <= 1_000).map(|&(_, value)| value).collect();
                 prop_assert!(within.contains(&got), "{got} was not measured within the window");
-                // It may miss the best only if a better one came before it and is too old now.
+                // The filter misses the best only if a better one came before it and has expired.
                 prop_assert!(got <= value);
             }
         }

@@ -1,23 +1,23 @@
-//! HyStart++ (RFC 9406): the first slow start ends when round trips get longer, not only when packets are lost.
+//! HyStart++ (RFC 9406): ends the first slow start when RTTs increase, not only at packet loss.
 
 use timeous_core::Duration;
 
-/// A round whose least round trip is longer than the last one's by this share of it, within these bounds, queues.
+/// Increase of a round's minimum RTT that means queueing, as a divisor of the last round's, and its bounds.
 const SHARE: u64 = 8;
 const LEAST_GROWTH: Duration = Duration::from_millis(4);
 const MOST_GROWTH: Duration = Duration::from_millis(16);
-/// `N_RTT_SAMPLE`: so many samples make a round's least trustworthy.
+/// `N_RTT_SAMPLE`: RTT samples needed for a round's minimum.
 const SAMPLES: u32 = 8;
-/// `CSS_GROWTH_DIVISOR`: by how much slower conservative slow start grows.
+/// `CSS_GROWTH_DIVISOR`: factor by which conservative slow start grows more slowly.
 const SLOWER: u64 = 4;
-/// `CSS_ROUNDS`: how many rounds it lasts, the one in which it begins among them.
+/// `CSS_ROUNDS`: rounds of conservative slow start, including the one in which it begins.
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
-/// Watches the rounds of a slow start. A round ends when all is acknowledged that was under way when it began.
+/// State of HyStart++. A round ends when everything in flight at its start is acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HyStart {
     phase: Phase,
-    /// Bytes to be acknowledged until the round is over.
+    /// Bytes to be acknowledged until the round ends.
     left: u64,
     samples: u32,
     least: Option<Duration>,
@@ -34,17 +34,17 @@ enum Phase {
     },
 }
 
-/// How slow start goes on.
+/// Advice for slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Advice {
-    /// Let the window grow by what is acknowledged, divided by this.
+    /// Grow by the acknowledged bytes divided by this number.
     Grow(u64),
-    /// It is over: the threshold is where the window is.
+    /// End slow start: the threshold becomes the window.
     Stop,
 }
 
 impl HyStart {
-    /// An acknowledgement of `bytes`, with `outstanding` under way after it.
+    /// Takes an acknowledgement of `bytes`, with `outstanding` bytes in flight after it.
     pub(super) fn on_acked(&mut self, bytes: u64, outstanding: u64, rtt: Option<Duration>) -> Advice {
         if let Some(rtt) = rtt {
             self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
@@ -80,7 +80,7 @@ impl HyStart {
             (Phase::Standard, Some(before)) if least >= before + growth(before) => {
                 self.phase = Phase::Conservative { baseline: least, rounds: 0 };
             }
-            // What made it longer was not this flow's queue.
+            // The RTT fell again, so that the increase was not this flow's queue: resume slow start.
             (Phase::Conservative { baseline, .. }, _) if least < baseline => self.phase = Phase::Standard,
             _ => {}
         }
@@ -95,10 +95,10 @@ fn growth(before: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// Rounds of sixteen packets with one round-trip time each, in milliseconds; the advice at the end of each.
+    /// Acknowledges rounds of sixteen packets with one RTT each, in milliseconds; returns the advice at the end of each.
     fn rounds(rtts: &[u64]) -> Vec<Advice> {
         let mut start = HyStart::default();
-        // What was sent before the first acknowledgement is a round of its own.
+        // Packets sent before the first acknowledgement are a round of their own.
         start.on_acked(0, 16, None);
         let round = |&rtt: &u64| {
             let acks = (0..16).map(|_| start.on_acked(1, 16, Some(Duration::from_millis(rtt)))).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
-//! How large a window is that knows nothing of its path yet.
+//! Initial congestion windows.
 
-/// RFC 3390, as RFC 4341 §5 asks it of DCCP: about 4 kB, in bytes, for packets of at most `mtu` bytes.
+/// Initial window of RFC 3390, as required by RFC 4341 §5 for DCCP: about 4 kB, for packets of at most `mtu` bytes.
 ///
 /// ```
 /// assert_eq!(timeous_cm::controller::initial::rfc3390(1_460), 4_380);
@@ -9,7 +9,7 @@ pub fn rfc3390(mtu: u64) -> u64 {
     (4 * mtu).min((2 * mtu).max(4_380))
 }
 
-/// RFC 6928 §2, what most TCPs do now: ten packets, in bytes, for packets of at most `mtu` bytes.
+/// Initial window of RFC 6928 §2, as in most TCPs now: ten packets, in bytes, for packets of at most `mtu` bytes.
 ///
 /// ```
 /// assert_eq!(timeous_cm::controller::initial::rfc6928(1_460), 14_600);

@@ -1,19 +1,19 @@
-//! NewReno: TCP's congestion control as the standard has it (RFC 5681), counting bytes (RFC 3465).
+//! NewReno: standard TCP congestion control (RFC 5681), counting bytes (RFC 3465).
 //!
-//! The part of RFC 6582 that concerns the window is that it does not grow while a loss is repaired, and that the losses
-//! of one window are one event: the manager sees to both. What is outstanding is counted as RFC 6675 does it, so that
-//! the window need not be inflated by duplicate acknowledgements.
+//! RFC 6582 affects the window in two ways: it does not grow during loss recovery, and the losses of one window are one
+//! event. The manager ensures both. Bytes in flight are counted as in RFC 6675, so that the window need not be inflated
+//! by duplicate acknowledgements.
 
 use timeous_core::{Duration, Instant, Rate};
 
 use super::{Acked, Congestion, Controller, TimedOut, initial, pace};
 
-/// The most that one acknowledgement adds in slow start, in packets: `L` of RFC 3465 §2.3.
+/// Maximum growth per acknowledgement in slow start, in packets: `L` of RFC 3465 §2.3.
 const BYTE_COUNT_LIMIT: u64 = 2;
-/// The same in the slow start that follows a timeout.
+/// The same for slow start after a timeout.
 const BYTE_COUNT_LIMIT_AFTER_TIMEOUT: u64 = 1;
 
-/// The controller of RFC 5681. It is not paced unless asked: acknowledgements clock it.
+/// Controller of RFC 5681. Not paced by default: acknowledgements clock it.
 ///
 /// ```
 /// use timeous_cm::{Acked, Controller, NewReno, controller::Congestion};
@@ -31,18 +31,18 @@ pub struct NewReno {
     threshold: u64,
     /// Bytes acknowledged since the window last grew in congestion avoidance.
     counted: u64,
-    /// The most that was under way meanwhile.
+    /// Maximum bytes in flight since then.
     flight: u64,
-    /// Slow start repairs what a timeout told.
+    /// Whether it is in slow start after a timeout.
     after_timeout: bool,
-    /// Window and threshold before the timeout that was answered last, unless there was other congestion since.
+    /// Window and threshold before the latest timeout, to be restored if it was spurious; cleared by any other congestion event.
     before_timeout: Option<(u64, u64)>,
     paced: bool,
     goes_by_use: bool,
 }
 
 impl NewReno {
-    /// A controller for packets of at most `mtu` bytes. It starts with ten of them (RFC 6928), as Linux does.
+    /// Creates a controller for packets of at most `mtu` bytes, with an initial window of ten packets (RFC 6928), as in Linux.
     pub fn new(mtu: u64) -> Self {
         Self {
             mtu,
@@ -58,28 +58,28 @@ impl NewReno {
         }
     }
 
-    /// Starts, and starts again after an idle time, with `bytes`: see [`initial`].
+    /// Sets the initial window, also used after an idle period, to `bytes`: see [`initial`].
     pub fn with_initial_window(mut self, bytes: u64) -> Self {
         self.initial = bytes.max(self.mtu);
         self.window = self.initial;
         self
     }
 
-    /// Where the application sends less than the window lets go, that counts as far as it was used of late, and congestion lowers
-    /// it and not what is under way (RFC 7661): for live streams, which pause between frames. Linux and FreeBSD lower their windows
-    /// always.
+    /// Enables congestion window validation (RFC 7661), for live streams that pause between frames: the window stays
+    /// valid as far as it was recently used, and congestion reduces it rather than the bytes in flight. Linux and
+    /// FreeBSD always reduce the window.
     pub fn for_streams_that_pause(mut self) -> Self {
         self.goes_by_use = true;
         self
     }
 
-    /// Spreads a window over its round trip.
+    /// Enables pacing: spreads a window over its round trip.
     pub fn with_pacing(mut self) -> Self {
         self.paced = true;
         self
     }
 
-    /// The slow start threshold in bytes: `ssthresh`. `u64::MAX` as long as there was no congestion.
+    /// Slow-start threshold in bytes (`ssthresh`); `u64::MAX` before the first congestion event.
     pub fn threshold(&self) -> u64 {
         self.threshold
     }
@@ -99,19 +99,19 @@ impl NewReno {
     fn avoid_congestion(&mut self, acked: Acked) {
         self.counted += acked.bytes;
         self.flight = self.flight.max(acked.outstanding + acked.bytes);
-        // "roughly 1 full-sized segment per round-trip time" (RFC 5681 §3.1): smaller ones do not fill a window of a few packets, and what
-        // is under way is what a round trip acknowledges.
+        // "roughly 1 full-sized segment per round-trip time" (RFC 5681 §3.1): small packets do not fill a window of a
+        // few packets, and a round trip acknowledges the bytes in flight.
         let round = if self.goes_by_use { self.window.min(self.flight) } else { self.window };
         if self.counted >= round {
             self.counted -= round;
             self.flight = 0;
             self.window = self.window.saturating_add(self.mtu);
-            // One acknowledgement adds one packet at most, whatever it acknowledges.
+            // One acknowledgement adds at most one packet, however much it acknowledges.
             self.counted = self.counted.min(self.window);
         }
     }
 
-    /// Equation (4) of RFC 5681 §3.1; what was sent beyond the window does not count (§3.2, step 2).
+    /// Sets the threshold by equation (4) of RFC 5681 §3.1; bytes in flight beyond the window do not count (§3.2, step 2).
     fn lower_threshold(&mut self, outstanding: u64) -> u64 {
         let half = outstanding.min(self.window) / 2;
         self.threshold = half.max(2 * self.mtu);
@@ -162,7 +162,7 @@ impl Controller for NewReno {
         }
     }
 
-    /// A mark lowers the window down to one packet, a loss to two (RFC 3168 §6.1.2).
+    /// Reduces the window, after a mark to at least one packet, after a loss to at least two (RFC 3168 §6.1.2).
     fn on_congestion(&mut self, _: Instant, congestion: Congestion) {
         let half = self.lower_threshold(congestion.outstanding);
         self.window = if congestion.marked { half.max(self.mtu) } else { self.threshold };
@@ -171,7 +171,8 @@ impl Controller for NewReno {
         self.before_timeout = None;
     }
 
-    /// One packet: the loss window of RFC 5681 §3.1. A handshake that lost a packet says nothing of what the path holds.
+    /// Reduces the window to one packet, the loss window of RFC 5681 §3.1. A lost handshake packet says nothing about
+    /// the path's capacity.
     fn on_timeout(&mut self, _: Instant, timed_out: TimedOut) {
         if !timed_out.again && timed_out.outstanding > 0 {
             self.before_timeout = Some((self.window, self.threshold));
@@ -189,7 +190,7 @@ impl Controller for NewReno {
         }
     }
 
-    /// The restart window of RFC 5681 §4.1.
+    /// Applies the restart window of RFC 5681 §4.1.
     fn on_idle(&mut self, _: Instant, timeouts: u32) {
         if timeouts > 0 {
             self.window = self.window.min(self.initial);

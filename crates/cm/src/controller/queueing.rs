@@ -1,5 +1,4 @@
-//! What a controller by delay sees of its path: round trips without a queue, with what always waits and with the most
-//! that waited; what is delivered; what is lost.
+//! Path measurements of a delay-based controller: base RTT, queueing delays, delivery rate and loss rate.
 
 use timeous_core::{Duration, Instant};
 
@@ -7,32 +6,32 @@ use super::Acked;
 use super::extreme::{Greatest, Least};
 use super::trains::Trains;
 
-/// So long the most that waited counts as what the queue holds.
+/// Window of the maximum queueing delay, which shows the queue's capacity.
 const PEAK_WINDOW: Duration = Duration::from_secs(5);
-/// The best rate counts for so long.
+/// Window of the maximum delivery rate.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
-/// And for so long as what the link may carry when others leave it: a flow that is given little sees little of it. But not
-/// for more than so many times what was seen of late: links become slower.
+/// Window of the maximum jitter, in which packets overtook each other.
+const JITTER_WINDOW: Duration = Duration::from_secs(10);
+/// Window of the maximum delivery rate that the link may carry without cross traffic, whose share hides it; limited to
+/// this multiple of the recent rate, since links become slower.
 const LINK_WINDOW: Duration = Duration::from_secs(60);
 const MOST_TAKEN: f64 = 4.0;
-/// After a pause of so long the least round trip counts for so long, whatever the window: others may have filled the queue meanwhile,
-/// and what has not been looked at is as good as it was.
+/// Pause after which the base RTT stays the minimum of this longer window: cross traffic may have filled the queue
+/// meanwhile, and there is no evidence of another path.
 const PAUSE: Duration = Duration::from_secs(1);
 const LEAST_WINDOW: Duration = Duration::from_secs(60);
-/// A round lasts a round trip, but not less than this: acknowledgements come in lumps.
+/// Minimum duration of a round, which otherwise is a round trip: acknowledgements are aggregated.
 const MIN_ROUND: Duration = Duration::from_millis(40);
-/// A packet waited behind another if it waited so much longer than a packet needs at the link: timers are not finer.
+/// Delay beyond a packet's transmission time from which it waited behind another: timers are no finer.
 const BEHIND: Duration = Duration::from_millis(1);
-/// Delay variation counts for so long.
-const JITTER_WINDOW: Duration = Duration::from_secs(10);
-/// The share of lost packets is reckoned of so many at least.
+/// Packets over which the loss rate is computed.
 const COUNTED_PACKETS: u64 = 300;
 
-/// What is seen of a path. It counts in bytes and seconds.
+/// Path measurements, in bytes and seconds.
 #[derive(Clone, Debug)]
 pub(super) struct Queueing {
     mtu: u64,
-    /// For so long the least round trip counts.
+    /// Window of the base RTT.
     base_window: Duration,
     base: Least<Duration>,
     least: Least<Duration>,
@@ -40,7 +39,7 @@ pub(super) struct Queueing {
     standing: Least<Duration>,
     highest: Greatest<Duration>,
     peak: Greatest<Duration>,
-    /// Delay variation without a queue.
+    /// Jitter: by how much packets arrived later than ones sent after them.
     overtaken: Greatest<Duration>,
     fastest: Greatest<f64>,
     ever: Greatest<f64>,
@@ -57,38 +56,38 @@ pub(super) struct Queueing {
 #[derive(Clone, Copy, Debug)]
 struct Round {
     began: Instant,
-    /// The latest acknowledgement in it.
+    /// Time of its latest acknowledgement.
     latest: Instant,
     acked: u64,
 }
 
-/// Bytes since the share of the lost was last reckoned.
+/// Bytes counted since the loss rate was last computed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     acked: u64,
     lost: u64,
 }
 
-/// The path as it is now.
+/// Current path estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
-    /// The round trip without a queue.
+    /// Base RTT: the round trip without a queue.
     pub(super) base: Duration,
-    /// The least round trip of the last half: without what only bursts and late acknowledgements add.
+    /// Standing RTT: the minimum of the last half round trip, without delays of bursts and late acknowledgements.
     pub(super) standing: Duration,
-    /// The smoothed round trip.
+    /// Smoothed RTT.
     pub(super) srtt: Duration,
-    /// What always waited of late.
+    /// Standing queueing delay.
     pub(super) queued: Duration,
-    /// What the newest packet waited.
+    /// Queueing delay of the newest packet.
     pub(super) waited: Duration,
-    /// The most that one waited in the last four round trips.
+    /// Maximum queueing delay of the last four round trips.
     pub(super) most: Duration,
-    /// The most that one waited in the last seconds.
+    /// Maximum queueing delay of the last seconds.
     pub(super) peak: Duration,
-    /// How long the path needs for a packet at the best rate of late; nothing, as long as none is known.
+    /// Transmission time of a packet at the maximum recent delivery rate; zero while none is known.
     pub(super) packet_time: Duration,
-    /// The same if others have taken most of the link since it was seen.
+    /// The same at the link's rate without cross traffic, which may have taken most of it since.
     pub(super) least_packet_time: Duration,
 }
 
@@ -117,7 +116,7 @@ impl Queueing {
         }
     }
 
-    /// Takes in an acknowledgement; the path as it is, if any round trip was ever measured.
+    /// Takes an acknowledgement; returns the path estimate once any RTT was measured.
     pub(super) fn acked(&mut self, now: Instant, acked: &Acked) -> Option<Look> {
         self.counted.acked += acked.bytes;
         if let Some(srtt) = acked.srtt {
@@ -141,45 +140,45 @@ impl Queueing {
         self.look()
     }
 
-    /// Whether a packet with this round trip waited behind another, and was there before the link was through with what was acknowledged
-    /// last: the queue may have run empty meanwhile, and another packet wait for others than the last.
+    /// Whether the packet with this RTT waited behind another and reached the link before it had finished the
+    /// previously acknowledged packet; otherwise the queue may have run empty meanwhile.
     fn has_waited(&self, now: Instant, bytes: u64, rtt: Duration) -> Option<bool> {
         let fastest = self.fastest.get().into_iter().chain(self.trains.latest()).fold(0.0, f64::max);
         let takes =
             |bytes: u64| if fastest > 0.0 { Duration::from_secs_f64(bytes as f64 / fastest) } else { Duration::ZERO };
-        let waited = rtt.saturating_sub(self.without_queue(self.base.get()?));
+        let waited = rtt.saturating_sub(self.longest_without_queue(self.base.get()?));
         let was_there = now.saturating_since(self.acked_at) <= waited + takes(bytes) + BEHIND;
         Some(waited > takes(self.mtu) + BEHIND && was_there)
     }
 
-    /// The longest round trip that no queue makes longer: delay variation is no more than half of `base`, whatever a peer says.
-    fn without_queue(&self, base: Duration) -> Duration {
+    /// Returns the longest RTT without a queue: base RTT and jitter, which is believed up to half of the base RTT.
+    fn longest_without_queue(&self, base: Duration) -> Duration {
         base + self.overtaken.get().unwrap_or(Duration::ZERO).min(base / 2)
     }
 
-    /// The rate of the link in bytes a second, if trains of packets told it within this time.
+    /// Link rate in bytes per second, if packet trains measured it within this time.
     pub(super) fn link_rate(&self, now: Instant, within: Duration) -> Option<f64> {
         self.trains.rate(now, within)
     }
 
-    /// The best rate of the link of late, over which [`Self::is_unsteady`] compares.
+    /// Maximum link rate over the period that [`Self::is_unsteady`] compares.
     pub(super) fn best_link_rate(&self, now: Instant) -> Option<f64> {
         self.trains.best(now)
     }
 
-    /// Whether the rate of the link goes up and down, as far as trains told it.
+    /// Whether the link rate measured by trains varies.
     pub(super) fn is_unsteady(&self) -> bool {
         self.trains.is_unsteady()
     }
 
-    /// The rate of the link by trains as short as a first flight.
+    /// Link rate by trains as short as a first flight.
     pub(super) fn flight_rate(&self, now: Instant, within: Duration) -> Option<f64> {
         self.flights.rate(now, within)
     }
 
     fn count_round(&mut self, now: Instant, bytes: u64) {
         let Some(round) = &mut self.round else {
-            // What came with the first acknowledgement was sent before the measurement began.
+            // Bytes of the first acknowledgement were sent before the measurement began.
             self.round = Some(Round { began: now, latest: now, acked: 0 });
             return;
         };
@@ -199,7 +198,7 @@ impl Queueing {
         self.ever.measured(now, LINK_WINDOW, rate);
     }
 
-    /// Nothing is under way any more: until something is, nothing tells how fast the path delivers.
+    /// Ends the round at a pause, during which there is no delivery rate to measure.
     pub(super) fn paused(&mut self, now: Instant) {
         let Some(Round { began, latest, acked }) = self.round.take() else { return };
         let lasted = latest.saturating_since(began);
@@ -208,22 +207,22 @@ impl Queueing {
         }
     }
 
-    /// The round trip without a queue.
+    /// Base RTT.
     pub(super) fn base(&self) -> Option<Duration> {
         self.base.get()
     }
 
-    /// A packet came `by` later than one that was sent after it.
+    /// Notes that a packet arrived `by` later than one sent after it.
     pub(super) fn overtaken(&mut self, now: Instant, by: Duration) {
         self.overtaken.measured(now, JITTER_WINDOW, by);
     }
 
-    /// Bytes were lost.
+    /// Counts lost bytes.
     pub(super) fn lost(&mut self, bytes: u64) {
         self.counted.lost += bytes;
     }
 
-    /// The share that was lost of the last three hundred packets or more, once for each of these.
+    /// Loss rate of the last `COUNTED_PACKETS` packets or more, returned once for each such block.
     pub(super) fn take_loss_share(&mut self) -> Option<f64> {
         let Counted { acked, lost } = self.counted;
         if acked + lost < COUNTED_PACKETS * self.mtu {
@@ -233,12 +232,12 @@ impl Queueing {
         Some(lost as f64 / (acked + lost) as f64)
     }
 
-    /// What was delivered in a second of the last round.
+    /// Delivery rate of the last round, in bytes per second.
     pub(super) fn rate(&self) -> Option<f64> {
         self.rate
     }
 
-    /// After silence: what was measured before it says little of what waits now.
+    /// Drops queueing measurements after a timeout or pause, since they say little about the current queue.
     pub(super) fn after_silence(&mut self) {
         (self.standing, self.highest, self.peak) = (Least::default(), Greatest::default(), Greatest::default());
         (self.round, self.counted) = (None, Counted::default());
@@ -246,7 +245,7 @@ impl Queueing {
         self.flights.pause();
     }
 
-    /// The path is another one: nothing that was measured counts for it.
+    /// Drops all measurements after a route change.
     pub(super) fn rerouted(&mut self) {
         let Self { mtu, base_window, srtt, .. } = *self;
         *self = Self { srtt, ..Self::new(mtu, base_window) };
@@ -254,7 +253,7 @@ impl Queueing {
 
     pub(super) fn look(&self) -> Option<Look> {
         let (base, standing) = (self.base.get()?, self.standing.get()?);
-        let longest = self.without_queue(base);
+        let longest = self.longest_without_queue(base);
         let beyond = |rtt: Option<Duration>| rtt.unwrap_or(standing).saturating_sub(longest);
         let fastest = self.fastest.get().filter(|&rate| rate > 0.0);
         let time_at = |rate: f64| Duration::from_secs_f64(self.mtu as f64 / rate);
@@ -279,7 +278,7 @@ mod tests {
 
     const MTU: u64 = 1_000;
 
-    /// Found by `timeous-lab bloat`: a train began before a pause and ended after it, and its link seemed to carry a twentieth.
+    /// Found by `timeous-lab bloat`: a train began before a pause and ended after it, which made the link look twenty times slower.
     #[test]
     fn what_came_to_an_empty_queue_is_no_part_of_the_train_before() {
         let mut path = Queueing::new(MTU, Duration::from_secs(10));
@@ -287,7 +286,7 @@ mod tests {
         for _ in 0..3 {
             now += Duration::from_millis(700);
             for n in 0..5 {
-                // A packet each 10 ms. The first of each burst met a few others' packets.
+                // A packet every 10 ms. The first packet of each burst meets a short queue of cross traffic.
                 now += Duration::from_millis(10);
                 let rtt = Some(Duration::from_millis(if path.base().is_none() { 100 } else { 115 + 10 * n }));
                 path.acked(now, &Acked { bytes: MTU, outstanding: 0, rtt, srtt: rtt, window_limited: true });

@@ -1,20 +1,20 @@
 //! SCReAMv2's network congestion control (draft-johansson-ccwg-rfc8298bis-screamv2-06, the successor of RFC 8298).
 //!
-//! A reference window that grows by a packet a round trip and a fiftieth more, slowly near the window at which congestion
-//! last came, and shrinks by how much the queue is longer than half of its target; by 0.7 with losses and 0.8 with marks.
+//! The reference window grows by a packet plus a fiftieth of itself per round trip, more slowly near the window of the
+//! last congestion. It shrinks in proportion to the queueing delay beyond half of its target, by 0.7 at losses and by
+//! 0.8 at marks.
 //!
-//! What is ours: there are no receiver's time stamps, so that the delay is that of a round trip beyond the least of the last
-//! ten minutes. The reference window itself is the limit, without the overhead of a half for large frames: what waits for
-//! room waits in the ring, where it can still be given up. Marks are classic ones, since packets leave as ECT(0). And the
-//! target is raised for others who fill the queue as RFC 8298 §4.1.2.3 (Competing Flows Compensation) has it, which the
-//! draft names and does not repeat.
+//! Differences: without receiver timestamps the queueing delay is the RTT above the minimum of ten minutes. The
+//! reference window itself is the limit, without the draft's headroom for large frames: excess data waits in the ring,
+//! where it can still be dropped. Marks are classic ECN, since packets are sent as ECT(0). The delay target adapts to
+//! cross traffic by RFC 8298 §4.1.2.3 (Competing Flows Compensation), which the draft mentions without details.
 
 use timeous_core::{Duration, Instant, Rate};
 
 use super::queueing::{Look, Queueing};
 use super::{Acked, Congestion, Controller, TimedOut};
 
-/// The least round trip counts for so long (RFC 6817 §3.4.2).
+/// Window of the base RTT (RFC 6817 §3.4.2).
 const BASE_WINDOW: Duration = Duration::from_secs(600);
 /// `QDELAY_TARGET_LO` and `_HI`, in seconds.
 const TARGET_LO: f64 = 0.06;
@@ -30,15 +30,15 @@ const MUL_INCREASE_FACTOR: f64 = 0.02;
 const VIRTUAL_RTT: Duration = Duration::from_millis(25);
 const PACKET_PACING_HEADROOM: f64 = 1.5;
 const BYTES_IN_FLIGHT_HEAD_ROOM: f64 = 2.0;
-/// How long the inflection point stands.
+/// Minimum time between updates of the inflection point.
 const INFLECTION_STANDS: Duration = Duration::from_millis(250);
-/// Samples of the delay over which others' queue is found, their variance and their mean (RFC 8298 §4.1.2.3, which does not
-/// say how often they are taken).
+/// Queueing delay samples used to detect cross traffic: number for the variance, number for the mean, and interval (not
+/// specified by RFC 8298 §4.1.2.3).
 const NORMS: usize = 200;
 const RECENT_NORMS: usize = 50;
 const NORM_EVERY: Duration = Duration::from_millis(50);
 
-/// The controller of SCReAMv2. Names are the draft's.
+/// SCReAMv2 controller. Names are the draft's.
 ///
 /// ```
 /// use timeous_cm::{Controller, Scream, controller::Congestion};
@@ -60,12 +60,12 @@ pub struct Scream {
     averaged_at: Option<Instant>,
     qdelay_target: f64,
     norms: Norms,
-    /// The most in flight in this round trip and in the one before.
+    /// Maximum bytes in flight in this round trip and in the previous one.
     flight: [f64; 2],
     round_began: Option<Instant>,
 }
 
-/// Delays beside the target, of the last seconds.
+/// Recent queueing delays, as multiples of the low target.
 #[derive(Clone, Debug, Default)]
 struct Norms {
     values: std::collections::VecDeque<f64>,
@@ -74,7 +74,7 @@ struct Norms {
 }
 
 impl Norms {
-    /// Mean of the last fifty, and variance of all.
+    /// Mean of the recent samples, and variance of all.
     fn moments(&self) -> (f64, f64) {
         let mean = |values: &mut dyn Iterator<Item = f64>| {
             let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
@@ -87,7 +87,7 @@ impl Norms {
 }
 
 impl Scream {
-    /// A controller for packets of at most `mtu` bytes.
+    /// Creates a controller for packets of at most `mtu` bytes.
     pub fn new(mtu: u64) -> Self {
         Self {
             mss: mtu as f64,
@@ -122,7 +122,7 @@ impl Scream {
         };
     }
 
-    /// RFC 8298 §4.1.2.3: with a queue that others fill, the target rises to what waits.
+    /// Adapts the delay target to cross traffic: it rises to the queueing delay (RFC 8298 §4.1.2.3).
     fn mind_others(&mut self, now: Instant, look: &Look) {
         if self.norms.taken_at.is_some_and(|at| now.saturating_since(at) < NORM_EVERY) {
             return;
@@ -139,7 +139,7 @@ impl Scream {
         } else if variance < 0.2 {
             target
         } else if target < TARGET_LO {
-            // Down fast when the delays are low, slowly otherwise.
+            // Falls quickly when delays are low, slowly otherwise.
             (self.qdelay_target * 0.5).max(target)
         } else {
             self.qdelay_target * 0.9
@@ -157,7 +157,7 @@ impl Scream {
         self.flight[0] = self.flight[0].max((acked.outstanding + acked.bytes) as f64);
     }
 
-    /// A congestion event, of whatever kind.
+    /// Responds to any congestion event: keeps the share `left` of the window.
     fn congested(&mut self, now: Instant, left: f64) {
         if self.inflected_at.is_none_or(|at| now.saturating_since(at) > INFLECTION_STANDS) {
             (self.inflected_at, self.ref_wnd_i) = (Some(now), self.ref_wnd);
@@ -166,7 +166,7 @@ impl Scream {
         self.congested_at = Some(now);
     }
 
-    /// A queue beyond half of its target is a mark, once a round trip.
+    /// Virtual mark: responds to a queueing delay above half of the target, once per round trip.
     fn mark_virtually(&mut self, now: Instant, look: &Look) {
         let half = self.qdelay_target / 2.0;
         let recent = self.congested_at.is_some_and(|at| now.saturating_since(at) < VIRTUAL_RTT.min(look.srtt));
@@ -232,7 +232,7 @@ impl Controller for Scream {
         self.qdelay_avg = 0.0;
     }
 
-    /// A window is limited by what was in flight; after a pause it is what it was, or half for each timeout.
+    /// Halves the window per timeout of the idle period; shorter pauses keep it. Growth is limited by the bytes in flight.
     fn on_idle(&mut self, _: Instant, timeouts: u32) {
         self.ref_wnd = (0..timeouts.min(64)).fold(self.ref_wnd, |window, _| window / 2.0).max(self.least());
         if timeouts > 0 {

@@ -1,11 +1,11 @@
-//! A rate that a flow's own transport reckons, from what the flow's receiver tells (RFC 4342), as a controller.
+//! Controller for a rate that the flow's own transport computes from its receiver's reports (RFC 4342).
 
 use timeous_core::{Duration, Instant, Rate};
 
 use super::{Acked, Congestion, Controller, TimedOut};
 use crate::flow::Steering;
 
-/// Does what it was told last. The transport hears of losses, silence and pauses itself, and says what follows.
+/// Applies the latest rate and window. The transport itself handles losses, silence and pauses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steered(pub(crate) Steering);
 

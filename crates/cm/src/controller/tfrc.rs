@@ -1,9 +1,9 @@
-//! TFRC as a controller (RFC 5348 §7): loss events are found at the sender, from what its flows report.
+//! TFRC as a controller (RFC 5348 §7): the sender itself finds loss events, from its flows' feedback.
 //!
-//! Clients of the manager tell what arrived and that something was lost, once a round trip, which is what a loss event is.
-//! So intervals are counted in full packets acknowledged, and feedback is made up once a round trip: the rate at
-//! which acknowledgements came is X_recv. What the receiver half alone can know is missing: where within a round trip
-//! a loss was. The manager's own timeouts stand in for the nofeedback timer.
+//! Clients report arrivals, and losses at most once per round trip, which makes each report a loss event. Loss
+//! intervals count acknowledged full packets, and a feedback packet is emulated once per round trip, with the
+//! acknowledgement rate as X_recv. The position of a loss within its round trip is unknown. The manager's timeouts
+//! stand in for the nofeedback timer.
 
 use timeous_core::{Duration, Instant, Rate};
 
@@ -11,14 +11,14 @@ use super::{Acked, Congestion, Controller, TimedOut, initial};
 use crate::tfrc::allowed::{Allowed, Heard, Path};
 use crate::tfrc::{LossIntervals, equation, receiver};
 
-/// What may be outstanding beyond a round trip of the allowed rate: the pace is the limit, and not the window.
+/// Window in round trips of the allowed rate: more than one, so that the pacing rate is the limit.
 const SLACK: f64 = 1.25;
-/// More nofeedback timers in a row leave nothing to halve.
+/// Limit of halvings for consecutive nofeedback timeouts.
 const MAX_TIMEOUTS: u32 = 64;
-/// The least rate after the first loss event, in packets a round trip (RFC 5348 §6.3.1).
+/// Minimum rate after the first loss event, in packets per round trip (RFC 5348 §6.3.1).
 const LEAST_PACKETS: f64 = 0.5;
 
-/// The controller of RFC 5348, sender-based: smooth, for streams whose encoder should not halve its rate for one loss.
+/// Sender-based controller of RFC 5348: smooth, for streams whose encoder should not halve its rate for one loss.
 ///
 /// ```
 /// use timeous_cm::{Acked, Controller, Tfrc};
@@ -33,33 +33,33 @@ const LEAST_PACKETS: f64 = 0.5;
 #[derive(Clone, Debug)]
 pub struct Tfrc {
     mtu: u64,
-    /// The window, until there is a round trip.
+    /// Window until the first RTT sample.
     first: u64,
-    /// It was another controller's, who was beyond slow start.
+    /// Adopted from another controller that had left slow start.
     settled: bool,
     srtt: Option<Duration>,
     allowed: Allowed,
     intervals: LossIntervals,
-    /// Packets since the newest loss event began.
+    /// Packets in the current loss interval.
     current: f64,
     round: Option<Round>,
-    /// The round before it, and the rate as it was then: what comes at the very instant of its end belongs to it.
+    /// The previous round and the state before it ended: acknowledgements at the very instant of its end belong to it.
     over: Option<(Instant, Round, Allowed)>,
-    /// X_recv of the last round, and the highest so far, in bytes a second.
+    /// X_recv of the last round and its maximum so far, in bytes per second.
     receive_rate: Option<f64>,
     highest: f64,
-    /// Whether the last round was limited by the window or the pace.
+    /// Whether window or pace limited the last round.
     limited: bool,
 }
 
-/// What was acknowledged since a round began.
+/// Round of acknowledgements, about a round trip long.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     began: Instant,
     bytes: u64,
-    /// What was acknowledged at the very instant of its beginning, which is of the round trip before.
+    /// Bytes acknowledged at the very instant of its start, which belong to the previous round trip.
     flight: u64,
-    /// The window or the pace was the limit at some time.
+    /// Whether window or pace was the limit at some time.
     limited: bool,
 }
 
@@ -70,7 +70,7 @@ impl Round {
 }
 
 impl Tfrc {
-    /// A controller for packets of at most `mtu` bytes, with the initial window of RFC 3390.
+    /// Creates a controller for packets of at most `mtu` bytes, with the initial window of RFC 3390.
     pub fn new(mtu: u64) -> Self {
         Self {
             mtu,
@@ -88,7 +88,7 @@ impl Tfrc {
         }
     }
 
-    /// p: 0 without any loss event, and at most 1.
+    /// Loss event rate p: 0 before the first loss event, at most 1.
     pub fn loss_event_rate(&self) -> f64 {
         self.intervals.loss_event_rate(self.current)
     }
@@ -97,7 +97,7 @@ impl Tfrc {
         Path { rtt, segment: self.mtu as f64, initial_window: initial::rfc3390(self.mtu) }
     }
 
-    /// The first round trip is known: the window becomes a rate.
+    /// Turns the window into a rate at the first RTT sample.
     fn start(&mut self, now: Instant, rtt: Duration) {
         let path = Path { initial_window: self.first, ..self.path(rtt) };
         if self.settled {
@@ -108,33 +108,33 @@ impl Tfrc {
         self.srtt = Some(rtt);
     }
 
-    /// The loss interval at which the equation gives so many packets a round trip.
+    /// Loss interval at which the throughput equation gives this many packets per round trip.
     fn length_for(&self, packets: f64) -> f64 {
         1.0 / equation::for_packets_a_round_trip(packets.max(LEAST_PACKETS))
     }
 
-    /// What a feedback packet would tell.
+    /// Processes an emulated feedback packet.
     fn hear(&mut self, now: Instant, rtt: Duration, receive_rate: f64, new_loss_event: bool, data_limited: bool) {
         let heard = Heard { receive_rate, p: self.loss_event_rate(), new_loss_event, data_limited };
         self.allowed.on_feedback(now, &self.path(rtt), heard);
     }
 
-    /// A round begins with an acknowledgement of what took the round trip before, of which `flight` bytes were told already.
+    /// Begins a round with an acknowledgement of the previous round trip's data, `flight` bytes of which were counted already.
     fn begin_round(&mut self, now: Instant, rtt: Duration, acked: &Acked, flight: u64) {
         let flight = flight + acked.bytes;
         self.prove(flight as f64 / rtt.as_secs_f64());
         self.round = Some(Round { began: now, bytes: 0, flight, limited: acked.window_limited });
     }
 
-    /// So much arrived. It is more than the allowed rate where the manager tries a window that it remembers; slow start
-    /// goes on from what proved right.
+    /// Raises the allowed rate to a rate that has arrived, before the first loss event: the manager may try a
+    /// remembered window, and slow start continues from what was delivered.
     fn prove(&mut self, rate: f64) {
         if self.intervals.is_empty() {
             self.allowed.raise(rate);
         }
     }
 
-    /// A round is over: that is feedback.
+    /// Ends a round, which is treated as a feedback packet.
     fn finish(&mut self, now: Instant, rtt: Duration, round: Round) {
         let rate = round.bytes as f64 / now.saturating_since(round.began).as_secs_f64();
         self.over = Some((now, round, self.allowed.clone()));
@@ -152,7 +152,7 @@ impl Tfrc {
 
     fn begin_loss_event(&mut self, rtt: Duration, outstanding: u64) {
         let length = if self.intervals.is_empty() {
-            // Before a whole round was measured: half of what is under way, as the sender sends twice what arrives.
+            // Before a full round was measured: half of the bytes in flight, as slow start sends twice what arrives.
             let so_far = if self.highest > 0.0 { self.highest * rtt.as_secs_f64() } else { outstanding as f64 / 2.0 };
             self.length_for(so_far / self.mtu as f64)
         } else {
@@ -220,7 +220,7 @@ impl Controller for Tfrc {
         self.hear(now, rtt, rate, true, !limited);
     }
 
-    /// Nothing came back: the nofeedback timer (RFC 5348 §4.4), and what was lost is a loss event.
+    /// Handles a timeout: like the nofeedback timer (RFC 5348 §4.4), and the lost data is a loss event.
     fn on_timeout(&mut self, now: Instant, timed_out: TimedOut) {
         let rtt = self.round_trip();
         if self.srtt.is_none() {
@@ -235,7 +235,7 @@ impl Controller for Tfrc {
         (self.round, self.over) = (None, None);
     }
 
-    /// The nofeedback timer of an idle sender: the rate falls to what a fresh one would have, and no lower.
+    /// Lets the rate decay per nofeedback timeout while idle, down to the initial rate.
     fn on_idle(&mut self, now: Instant, timeouts: u32) {
         if timeouts > 0 {
             (self.round, self.over) = (None, None);
@@ -259,7 +259,7 @@ impl Controller for Tfrc {
         };
     }
 
-    /// At a pace the window is never full: half of it is use enough.
+    /// A paced flow never fills its window: using half of it suffices.
     fn is_used(&self, under_way: u64) -> bool {
         under_way.saturating_mul(2) >= self.window()
     }

@@ -1,22 +1,22 @@
-//! The rate of a link, by trains: packets that waited for each other at it, so that it had no pause between them (Keshav,
-//! SIGCOMM 1991; Dovrolis, Ramanathan & Moore, INFOCOM 2001). It is known within a frame, however little of the time the stream
-//! fills the link.
+//! Link rate estimation by packet trains: packets that queued behind each other, so that the link had no gap between
+//! them (Keshav, SIGCOMM 1991; Dovrolis, Ramanathan & Moore, INFOCOM 2001). A train measures the link within a frame,
+//! however rarely the stream fills it.
 
 use timeous_core::{Duration, Instant};
 
 use super::extreme::{Greatest, Least};
 
-/// What a train has at least, packets and time. Acknowledgements come for two packets, and one alone waits for company for 20 ms.
+/// Minimum train: packets and duration. Acknowledgements cover two packets, and a single packet's is delayed by up to 20 ms.
 const LEAST: (u64, Duration) = (4, Duration::from_millis(40));
-/// As much has the first flight of a stream. Among others such a train tells more than there is for one.
+/// Minimum train of a stream's first flight. With cross traffic so short a train overestimates one flow's share.
 const LEAST_OF_FLIGHT: (u64, Duration) = (6, Duration::from_millis(10));
-/// The best train of so long counts: one that the link's way back held up tells too little.
+/// Window of the maximum filter: a train whose acknowledgements were held up shows too low a rate.
 const BEST_OF: Duration = Duration::from_millis(300);
-/// A link is unsteady whose rate was as many times as much as at another time of as long.
+/// Ratio of the fastest to the slowest train, within this time, above which the link is unsteady.
 const UNSTEADY: f64 = 2.0;
 const COMPARED: Duration = Duration::from_secs(10);
 
-/// Measures trains. It counts in bytes and seconds.
+/// Packet train estimator, in bytes and seconds.
 #[derive(Clone, Debug)]
 pub(super) struct Trains {
     least: (u64, Duration),
@@ -40,7 +40,7 @@ impl Default for Trains {
 }
 
 impl Trains {
-    /// Those of a first flight count, too.
+    /// Also accepts trains as short as a first flight.
     pub(super) fn of_flights() -> Self {
         Self::of(LEAST_OF_FLIGHT)
     }
@@ -50,10 +50,11 @@ impl Trains {
         Self { least, train: None, best: Greatest::default(), latest: None, fastest, slowest }
     }
 
-    /// Bytes are acknowledged, in packets of `mtu` at most. Did the newest of them wait behind another? `None`: that is not known.
+    /// Takes an acknowledgement of packets of at most `mtu` bytes. `waited`: whether its newest packet queued behind
+    /// another, if known.
     pub(super) fn acked(&mut self, now: Instant, bytes: u64, mtu: u64, waited: Option<bool>) {
         if waited == Some(false) {
-            // What comes next, if it waits, waits for this one.
+            // The next packet, if it queues, queues behind this one.
             self.train = Some(Train { began: now, bytes: 0 });
             return;
         }
@@ -71,29 +72,29 @@ impl Trains {
         }
     }
 
-    /// What the latest told.
+    /// Rate of the latest train.
     pub(super) fn latest(&self) -> Option<f64> {
         self.latest.map(|(_, rate)| rate)
     }
 
-    /// The best of late, if one came within this time.
+    /// Maximum recent rate, if the latest train ended within this time.
     pub(super) fn rate(&self, now: Instant, within: Duration) -> Option<f64> {
         let (at, _) = self.latest?;
         self.best.get().filter(|_| now.saturating_since(at) <= within)
     }
 
-    /// The best of the time over which rates are compared, if anything was told in it.
+    /// Maximum rate within the compared period, if a train ended in it.
     pub(super) fn best(&self, now: Instant) -> Option<f64> {
         let (at, _) = self.latest?;
         self.fastest.get().filter(|_| now.saturating_since(at) <= COMPARED)
     }
 
-    /// Whether the rate goes up and down.
+    /// Whether the link rate varies.
     pub(super) fn is_unsteady(&self) -> bool {
         self.fastest.get().zip(self.slowest.get()).is_some_and(|(fastest, slowest)| fastest > UNSTEADY * slowest)
     }
 
-    /// What comes next waits for nothing of before.
+    /// Ends the current train at a pause.
     pub(super) fn pause(&mut self) {
         self.train = None;
     }
@@ -109,7 +110,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// So many packets, 10 ms from each to the next, of which all but the first waited.
+    /// Acknowledges packets 10 ms apart, of which all but the first queued.
     fn train(trains: &mut Trains, from: u64, count: u64) {
         for n in 0..count {
             trains.acked(at(from + 10 * n), MTU, MTU, Some(n > 0));

@@ -1,4 +1,4 @@
-//! What a macroflow makes of what its flows learnt of their packets.
+//! Processing of feedback in a macroflow: acknowledgements, losses and congestion events.
 
 use timeous_core::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::sign::Sign;
 use super::Macroflow;
 
 impl Macroflow {
-    /// Takes in what was acknowledged. While its flow is `recovering` the window stays.
+    /// Processes an acknowledgement. The window does not grow while the flow is `recovering`.
     pub(crate) fn acked(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>, recovering: bool) {
         (self.last_feedback, self.probes) = (now, 0);
         if let Some(rtt) = rtt {
@@ -35,19 +35,19 @@ impl Macroflow {
         self.reckon();
     }
 
-    /// The window stays, and grows no faster than additively from now on.
+    /// Ends slow start: the window stays and grows at most additively.
     pub(crate) fn end_slow_start(&mut self) {
         self.controller.end_slow_start();
     }
 
-    /// Whether the window was the limit during the last round trip, or is in use now, or is known by what was used of late.
+    /// Whether the window was the limit during the last round trip, is in use now, or is validated by recent use.
     fn was_limited(&self, now: Instant, bytes: u64) -> bool {
         self.was_limited_at(now)
             || self.controller.is_used(self.outstanding.max(bytes) + self.mtu)
             || self.is_validated(now)
     }
 
-    /// `bytes` are no longer under way, since they were lost.
+    /// Removes lost bytes from the bytes in flight.
     pub(crate) fn lost(&mut self, now: Instant, bytes: u64) {
         (self.last_feedback, self.probes) = (now, 0);
         self.outstanding = self.outstanding.saturating_sub(bytes);
@@ -58,18 +58,17 @@ impl Macroflow {
         self.reckon();
     }
 
-    /// Answers congestion, once for all that was sent before an answer; says whether it was answered now. `outstanding`
-    /// is what was under way when the news came.
+    /// Responds to congestion, once for all packets sent before the response; returns whether it responded now.
+    /// `outstanding`: bytes in flight when it was detected.
     pub(crate) fn congested(&mut self, now: Instant, outstanding: u64, sign: Sign) -> bool {
         let Sign { loss, sent_at, again, lost } = sign;
-        // What leaves at the very instant of an answer leaves after it: a driver feeds first and drains then.
+        // Packets sent at the instant of a response count as sent after it: drivers process feedback before they send.
         let answered = self.reduced_at.is_some_and(|at| sent_at < at);
         if loss == Loss::None || (answered && loss != Loss::Persistent) {
             return false;
         }
         let retreats = self.retreat(sent_at);
-        // What was sent beyond the window does not count (RFC 5681 §3.2, step 2), whatever is said of it: no answer to
-        // congestion leaves a larger window than there was.
+        // Bytes in flight beyond the window do not count (RFC 5681 §3.2, step 2): no congestion response may enlarge the window.
         let outstanding = outstanding.min(self.controller.window());
         match loss {
             Loss::Persistent => {
@@ -97,7 +96,7 @@ impl Macroflow {
     }
 
     fn count_loss(&mut self, acked: u64, lost: u64) {
-        // An average over about the last hundred packets.
+        // Moving average over about a hundred packets.
         let packets = (acked + lost) as f64 / self.mtu as f64;
         let gain = (packets / 100.0).min(1.0);
         let share = if acked + lost == 0 { 0.0 } else { lost as f64 / (acked + lost) as f64 };

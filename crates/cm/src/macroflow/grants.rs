@@ -1,4 +1,4 @@
-//! Requests and grants of a macroflow: who may send now.
+//! Requests and grants of a macroflow: decides which flow may send now.
 
 use timeous_core::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use crate::trace::Happening;
 
 use super::Macroflow;
 
-/// A grant that is not used within this long goes to another flow.
+/// Lifetime of an unused grant, which then goes to another flow.
 const GRANT_LIFETIME: Duration = Duration::from_millis(50);
-/// How much may leave at once where pacing would hold it back: timers are not finer than this.
+/// Time by which packets may leave before their pacing time: the granularity of timers.
 const PACING_SLACK: Duration = Duration::from_millis(2);
-/// Grants that are gone are swept out when there are so many more of them than of the others.
+/// Number of expired grants, in addition to that of held ones, at which they are removed from the queue.
 const SWEEP_AT: usize = 32;
 
 impl Macroflow {
-    /// Whether `flow` may send one packet now, where that can be said at once: it holds a grant, or waits, or gets a
-    /// grant since nobody else waits.
+    /// Whether `flow` may send one packet now, if that can be decided at once: it holds a grant, has a waiting request,
+    /// or gets a grant because no request waits.
     pub(crate) fn ask_at_once(
         &mut self,
         now: Instant,
@@ -44,13 +44,13 @@ impl Macroflow {
         })
     }
 
-    /// `flow` asks for `count` more grants.
+    /// Adds `count` requests of `flow`.
     pub(crate) fn request(&mut self, now: Instant, id: FlowId, flow: &mut Flow, count: u32) {
         self.restart_after_pause(now);
         self.requests.request(id, flow, count);
     }
 
-    /// `flow` asks for a grant by `deadline`.
+    /// Adds a request of `flow` with a deadline.
     pub(crate) fn request_by(&mut self, now: Instant, id: FlowId, flow: &mut Flow, deadline: Instant) {
         self.restart_after_pause(now);
         self.requests.request_by(id, flow, deadline);
@@ -66,7 +66,7 @@ impl Macroflow {
         self.charge_pace(now);
     }
 
-    /// Gives out as many grants as window and pace allow.
+    /// Gives as many grants as window and pace allow.
     pub(crate) fn give_grants(&mut self, now: Instant, flows: &mut Flows, outbox: &mut Outbox) {
         while !self.requests.is_empty() {
             if !self.has_room() {
@@ -84,7 +84,7 @@ impl Macroflow {
         }
     }
 
-    /// So many packets may leave beyond the window, until something is heard.
+    /// Allows probe packets beyond the window until the next feedback.
     pub(crate) fn probe(&mut self, packets: u32) {
         self.probes = packets;
     }
@@ -93,14 +93,14 @@ impl Macroflow {
         self.probes > 0 || self.fits_window()
     }
 
-    /// Room for one more packet. An empty path always has: a window below one packet would wait for ever.
+    /// Whether the window has room for one more packet. An empty path always has, or a window below one packet would block.
     fn fits_window(&self) -> bool {
         let promised = u64::from(self.granted) * self.mtu;
         let used = self.outstanding + promised;
         used == 0 || used + self.mtu <= self.reckoned.window
     }
 
-    /// How many bytes there is room for at this instant, if nobody waits but `flow`.
+    /// Bytes that may be sent now without a grant, if only `flow` has waiting requests.
     pub(crate) fn room(&self, now: Instant, flow: &Flow) -> u64 {
         if self.requests.waiting() > u64::from(flow.waiting) || !self.may_leave(now) {
             return 0;
@@ -109,15 +109,15 @@ impl Macroflow {
         self.reckoned.window.saturating_sub(used)
     }
 
-    /// The window is what limits a flow that waits for no grant, if it is not the pace.
+    /// Notes that the window limits a flow without requests, unless the pace does.
     pub(crate) fn held_back(&mut self, now: Instant) {
         if self.may_leave(now) {
             self.limited_at = Some(now);
         }
     }
 
-    /// How far ahead of the pace a packet may leave: at least one packet, since acknowledgements come for two at once,
-    /// and to spread a pair would lengthen the round trip of a small window by a gap.
+    /// Time by which a packet may leave before its pacing time: at least one gap, since acknowledgements come for two
+    /// packets at once, and spreading the pair would add a gap to the RTT of a small window.
     fn slack(&self) -> Duration {
         self.reckoned.pace.map_or(PACING_SLACK, |(_, gap)| gap.max(PACING_SLACK))
     }
@@ -126,7 +126,7 @@ impl Macroflow {
         self.next_release <= now + self.slack()
     }
 
-    /// How many packets may leave at this instant beside those that were granted, as long as nobody else asks.
+    /// Packets that may be sent now in addition to granted ones, as long as no request waits.
     pub(crate) fn spare(&self, now: Instant) -> u32 {
         if !self.requests.is_empty() {
             return 0;
@@ -140,7 +140,7 @@ impl Macroflow {
     }
 
     fn charge_pace(&mut self, now: Instant) {
-        // Pace and window would have let it go before, and nobody asked: there was nothing.
+        // Window and pace would have allowed a packet earlier and none was requested: application-limited.
         let was_held = self.limited_at.is_some_and(|at| self.charged_at.is_none_or(|last| at >= last));
         self.charged_at = Some(now);
         self.starved |= !was_held && now > self.next_release + self.slack();
@@ -153,7 +153,7 @@ impl Macroflow {
         }
     }
 
-    /// A grant of `flow` is used for `bytes`, or given back with none. `false` if it held none.
+    /// Uses a grant of `flow` for `bytes`, or returns it with 0 bytes. `false` if the flow held none.
     pub(crate) fn spend(&mut self, now: Instant, flow: &mut Flow, bytes: u64) -> bool {
         if flow.grants() == 0 {
             return false;
@@ -169,7 +169,7 @@ impl Macroflow {
         true
     }
 
-    /// A packet of `bytes` leaves without having been granted.
+    /// Counts a packet that was sent without a grant.
     pub(crate) fn sent_unasked(&mut self, now: Instant, flow: &mut Flow, bytes: u64) {
         self.charge_pace(now);
         self.sent(now, flow, bytes);
@@ -192,7 +192,7 @@ impl Macroflow {
         }
     }
 
-    /// What a grant promised and its packet did not need.
+    /// Returns pacing time for the unused bytes of a grant.
     fn refund_pace(&mut self, now: Instant, unused: u64) {
         if unused > 0
             && let Some((pace, _)) = self.reckoned.pace
@@ -201,8 +201,8 @@ impl Macroflow {
         }
     }
 
-    /// Drops grants that are gone from the front, so that the first is the oldest that counts; and from anywhere, if
-    /// they have become many.
+    /// Removes used and expired grants from the front, so that the first one is the oldest held; and from the whole
+    /// queue if they are many.
     pub(crate) fn tidy_grants(&mut self, flows: &Flows) {
         if self.granted == 0 {
             self.grants.clear();
@@ -217,7 +217,7 @@ impl Macroflow {
         }
     }
 
-    /// A flow leaves with all that is its own; the bytes of it that are under way still count until `until`, or no longer.
+    /// Removes a flow with its requests and grants. Its bytes in flight still count until `until`, if given.
     pub(crate) fn let_go(&mut self, id: FlowId, flow: &mut Flow, until: Option<Instant>) {
         self.requests.forget(id, flow);
         self.grants.retain(|grant| grant.flow != id);
@@ -232,7 +232,7 @@ impl Macroflow {
         }
     }
 
-    /// A flow comes from another macroflow, with what it has under way, its grants and `waiting` requests.
+    /// Adds a flow from another macroflow, with its bytes in flight, its grants and `waiting` requests.
     pub(crate) fn welcome(&mut self, now: Instant, id: FlowId, flow: &mut Flow, waiting: u32) {
         debug_assert!((1..=MAX_WEIGHT).contains(&flow.weight), "weights are checked when they are set");
         self.take_in(flow.mtu, flow.weight);
@@ -251,7 +251,7 @@ impl Macroflow {
         self.requests.request(id, flow, waiting);
     }
 
-    /// When grants can be given or taken back by the passing of time alone.
+    /// Next time when a grant may be given or expires, or bytes of closed flows stop counting.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let expiry = self.grants.front().map(|grant| grant.given + GRANT_LIFETIME);
         let paced =
@@ -260,7 +260,7 @@ impl Macroflow {
         expiry.into_iter().chain(paced).chain(released).min()
     }
 
-    /// Takes back grants that nobody used. One that its client has never heard of is owed to it.
+    /// Expires unused grants. One that its client was not told of becomes a request again.
     pub(crate) fn expire(&mut self, now: Instant, flows: &mut Flows) {
         while let Some(&Grant { flow: id, number, given }) = self.grants.front()
             && now >= given + GRANT_LIFETIME
@@ -298,7 +298,7 @@ mod tests {
     const MTU: u64 = 1_000;
     const RTT: Duration = Duration::from_millis(100);
 
-    /// Two packets, 10 ms apart; more as soon as it hears that its application had nothing to send.
+    /// Window of two packets with a pacing gap of 10 ms; larger once the sender was application-limited.
     #[derive(Debug)]
     struct Fixed(u64);
 
@@ -327,7 +327,7 @@ mod tests {
     fn probes_leave_beyond_the_window_and_count_until_something_is_heard() {
         let mut cm = Manager::new(|_| Box::new(Fixed(9 * MTU)));
         let flow = cm.open(IpAddr::V4(Ipv4Addr::LOCALHOST).into(), MTU);
-        // By its pace: one each 10 ms.
+        // Paced: one packet every 10 ms.
         let send = |cm: &mut Manager, from: u64| {
             (0..10).fold(0, |sent, n| {
                 let at = Instant::ZERO + Duration::from_millis(from + 10 * n);
@@ -349,15 +349,15 @@ mod tests {
         come(&mut cm, 310, 2);
         assert_eq!(send(&mut cm, 310), 0, "they count");
         cm.probe(at(400), flow, 2).unwrap();
-        // One that waited for a grant leaves by the first.
+        // The packet that waited for a grant is sent as the first probe.
         assert!(cm.has_grant(flow));
         cm.notify(at(400), flow, MTU).unwrap();
         come(&mut cm, 400, 1);
         assert_eq!(send(&mut cm, 500), 0, "something was heard");
     }
 
-    /// Found by `timeous-lab short-beside`: who had asked a moment before pace would have let something go, and found the window full,
-    /// had nothing to send, as controllers were told when the window opened.
+    /// Found by `timeous-lab short-beside`: a flow that requested just before its pacing time and found the window full
+    /// counted as application-limited when the window opened.
     #[test]
     fn who_asked_and_found_the_window_full_was_not_limited_by_its_application() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
@@ -377,7 +377,7 @@ mod tests {
             cm.update(at(millis), flow, update).unwrap();
             send(cm, millis);
         };
-        // The third waits for the first, and the fourth, which pace would let go at 110, for the second.
+        // The third packet waits for the first, and the fourth, which the pace would allow at 110, for the second.
         (0..3).for_each(|_| ask(&mut cm, 0));
         come(&mut cm, 100);
         ask(&mut cm, 100);

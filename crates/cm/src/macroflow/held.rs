@@ -1,4 +1,4 @@
-//! A macroflow that is held to what others have, since it tells of no congestion where they all meet some.
+//! Rate limit of a macroflow that reports no congestion where the others to its destination do.
 
 use timeous_core::{Duration, Instant, Rate};
 
@@ -6,25 +6,25 @@ use super::Macroflow;
 use super::hold::Hold;
 use super::signs::SIGNS;
 
-/// Signs that are older say nothing of the path as it is.
+/// Age beyond which congestion events no longer count.
 const LATELY: Duration = Duration::from_secs(300);
 
-/// What a macroflow shows to those who compare.
+/// Contribution of a macroflow to comparisons: its goodput, and a lower bound of limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Had {
-    /// What arrives of its packets.
+    /// Rate at which its data arrives.
     pub(crate) goodput: Rate,
-    /// The least rate that one would be held to because of it: a packet each round trip.
+    /// Lower bound of a limit that follows from it: one packet per round trip.
     pub(crate) least: Rate,
 }
 
 impl Macroflow {
-    /// Since when it has sent and told of no congestion.
+    /// Start of the time in which it has been sending without reporting congestion.
     pub(crate) fn spotless_since(&self) -> Option<Instant> {
         self.signs.present_since.max(self.signs.last[0])
     }
 
-    /// What it has of the path, if it has wanted more and met congestion again and again since some instant.
+    /// Its goodput, if it has been window-limited with `SIGNS` congestion events since `since`.
     pub(crate) fn had(&self, now: Instant, since: Instant) -> Option<Had> {
         let since = since.max(now.saturating_sub(LATELY));
         let wants = self.granted > 0 || !self.requests.is_empty() || self.was_limited_at(now);
@@ -34,12 +34,12 @@ impl Macroflow {
         (wants && met).then(|| Had { goodput: self.goodput.rate(now), least })
     }
 
-    /// To leave a macroflow is no way to begin again.
+    /// Takes over history and limit of the macroflow that was left, so that leaving does not reset them.
     pub(crate) fn inherit_signs(&mut self, from: &Self) {
         (self.signs, self.held) = (from.signs, from.held);
     }
 
-    /// Whether it is time to compare it with others.
+    /// Whether a comparison with other macroflows is due.
     pub(crate) fn is_to_be_compared(&mut self, now: Instant, every: Duration) -> bool {
         let due = self.compared_at.is_none_or(|at| now.saturating_since(at) >= every);
         if due {
@@ -48,20 +48,19 @@ impl Macroflow {
         due
     }
 
-    /// The rate that it is held to although nobody was found now, unless it told of congestion meanwhile.
+    /// The rate limit that stays although no others were found now, unless it has reported congestion meanwhile.
     pub(crate) fn still_held(&self, now: Instant) -> Option<Rate> {
         self.held.filter(|hold| hold.stays(now, self.signs.last[0])).map(|hold| hold.rate)
     }
 
-    /// The rate that it is held to, and whether others were found now that have no more; `true` if it was free before
-    /// and is not now, or the other way round.
+    /// Sets the rate limit; `found`: others with no more were found now. Returns whether the limit began or ended.
     pub(crate) fn hold(&mut self, now: Instant, rate: Option<Rate>, found: bool) -> bool {
         let before = self.held;
         let found_at = before.filter(|_| !found).map_or(now, |hold| hold.found_at);
         self.held = rate.map(|rate| Hold { rate, found_at });
         let turns = before.is_some() != rate.is_some();
         if turns {
-            // What was owed to another pace. Not at each change of the rate: that would be a packet ahead of time each.
+            // Drop the pacing debt of the old rate; only here, since at each rate change it would let a packet leave early.
             self.next_release = self.next_release.min(now);
         }
         if before.map(|hold| hold.rate) != rate {

@@ -1,11 +1,11 @@
-//! To what a macroflow is held, and for how long.
+//! Rate limit of a macroflow, and how long it stays.
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// Others that want nothing more for a moment, at the bottom of their sawtooth, free nobody.
+/// Time for which a limit stays without others found: they may just be at the bottom of their sawtooth.
 const STAYS: Duration = Duration::from_secs(1);
 
-/// What a macroflow is held to, and when others were last found to have no more.
+/// Rate limit, and the time when others with no more were last found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     pub(super) rate: Rate,
@@ -13,7 +13,7 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// Whether it holds although nobody is found now. Not if it told of congestion since somebody was.
+    /// Whether the limit stays although no others are found now; not if congestion was reported since the last time.
     pub(super) fn stays(&self, now: Instant, told_at: Option<Instant>) -> bool {
         now.saturating_since(self.found_at) <= STAYS && told_at.is_none_or(|at| at <= self.found_at)
     }

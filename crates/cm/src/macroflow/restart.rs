@@ -1,19 +1,19 @@
-//! How a macroflow starts again after a pause, from what is known of its path.
+//! Restart of a macroflow after a pause, from the remembered state of its path.
 //!
 //! - A pause shorter than a retransmission timeout changes nothing.
-//! - After one shorter than a second the window is what it was. RFC 5681 §4.1 wants a restart after a timeout, and
-//!   RFC 6298 §2.4 none shorter than a second; RFC 7661 §4.4 lets a window stand for minutes, if it does not leave in a
-//!   burst. So all beyond the initial window leaves at a pace, until the first acknowledgement.
-//! - After a longer one the controller restarts as its own standard says, and *half* of the window that was known is
-//!   tried beside it, paced over a round trip. A pause of hours halves it again for each.
+//! - A pause shorter than a second keeps the window. RFC 5681 §4.1 requires a restart after a timeout, which RFC 6298
+//!   §2.4 keeps above a second; RFC 7661 §4.4 keeps a window for minutes if it does not leave as a burst. So everything
+//!   beyond the initial window is paced until the first acknowledgement.
+//! - After a longer pause the controller restarts by its own standard, and *half* of the remembered window is tried in
+//!   parallel, paced over a round trip. Every further hour halves it again.
 //!
-//! What is tried becomes the window only as far as acknowledgements let the controller grow to it. A loss in that first
-//! round takes it back: what is left is slow start from the initial window, as for a path of which nothing is known. So
-//! does a round trip that is quite another than the remembered: then the path is another, too. That is the careful
-//! resumption of draft-ietf-tsvwg-careful-resume, its reconnaissance left to the round trip that a handshake measures.
+//! The trial window becomes the real one only as far as acknowledgements let the controller grow to it. A loss in that
+//! first round trip cancels the trial: slow start from the initial window remains, as on an unknown path. So does an
+//! RTT far from the remembered one, which means another path. This is careful resumption
+//! (draft-ietf-tsvwg-careful-resume), with the handshake's RTT sample as reconnaissance.
 //!
-//! Why half: the others on the path may be twice as many now; and a window that is too large by less than its double
-//! fits a queue that is as long as the path, as slow start's last round does.
+//! Half, because there may be twice as many flows on the path now; and a window that is at most twice too large fits a
+//! queue as long as the path, like slow start's last round.
 
 use timeous_core::{Duration, Instant, Rate};
 
@@ -23,19 +23,19 @@ use crate::rtt::{Known, RttEstimator};
 
 use super::Macroflow;
 
-/// A pause that is shorter lets the window stand (RFC 6298 §2.4).
+/// Pause below which the window stays (RFC 6298 §2.4).
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
-/// What is remembered counts for half after so long, and again each time.
+/// Half-life of a remembered window.
 const HALF_LIFE: Duration = Duration::from_secs(3_600);
 
-/// What of a window is to be tried after `age`.
+/// The window to be tried after `age`: half, and half again per half-life.
 fn careful(window: u64, age: Duration) -> u64 {
     let halves = 1 + age.as_nanos() / HALF_LIFE.as_nanos();
     window.checked_shr(u32::try_from(halves).unwrap_or(u32::MAX)).unwrap_or(0)
 }
 
 impl Macroflow {
-    /// Whoever asks first after a pause ends it.
+    /// Ends a pause, at the first request after it.
     pub(super) fn restart_after_pause(&mut self, now: Instant) {
         let Some(last) = self.last_sent else { return };
         if self.outstanding > 0 || !self.requests.is_empty() || self.granted > 0 {
@@ -61,14 +61,14 @@ impl Macroflow {
         self.reckon();
     }
 
-    /// As a path of which nothing is known would start, but for what is remembered.
+    /// Restarts like on an unknown path, apart from the remembered window.
     fn start_afresh(&mut self, known: u64, age: Duration) {
         let threshold = self.controller.threshold();
         self.controller = (self.make)(self.mtu);
         (self.reduced_at, self.timed_out_at, self.limited_at) = (None, None, None);
         let tried = careful(known, age);
         if tried > self.controller.window() {
-            // Where the window was is where slow start goes (RFC 7661 §4.4.1).
+            // Slow start goes up to the old window (RFC 7661 §4.4.1).
             let threshold = threshold.map(|threshold| threshold.max(known / 4 * 3));
             self.controller.adopt(self.controller.window(), threshold);
         }
@@ -79,12 +79,12 @@ impl Macroflow {
         self.resumption = if window > self.controller.window() { Resumption::new(window, &self.rtt) } else { None };
     }
 
-    /// The window that is on trial, if any is.
+    /// The window on trial, if any.
     pub(crate) fn resumed(&self) -> Option<u64> {
         self.resumption.as_ref().map(Resumption::window)
     }
 
-    /// Until something is heard, no more than an initial window leaves at once.
+    /// Limits bursts to an initial window until the next feedback.
     fn spread(&mut self) {
         let initial = initial::rfc6928(self.mtu);
         self.reckon();
@@ -95,7 +95,7 @@ impl Macroflow {
         }
     }
 
-    /// Starts from what was learnt `age` ago, before its first packet.
+    /// Starts from a state learnt `age` ago, before the first packet.
     pub(crate) fn recall(&mut self, learnt: Learnt, age: Duration) {
         self.rtt = RttEstimator::remembering(Known {
             smoothed: learnt.srtt,
@@ -113,7 +113,7 @@ impl Macroflow {
         self.reckon();
     }
 
-    /// What is known of its path, if anything ever came back.
+    /// The path's state for storage, if anything was acknowledged.
     pub(crate) fn learnt(&self) -> Option<Learnt> {
         let (srtt, min_rtt) = (self.rtt.smoothed()?, self.rtt.min()?);
         if self.totals.acked == 0 {
@@ -131,7 +131,7 @@ impl Macroflow {
         })
     }
 
-    /// A round trip was measured.
+    /// Cancels the trial if an RTT sample shows that the path is another.
     pub(super) fn doubt_resumption(&mut self, rtt: Duration) {
         if self.resumption.is_some_and(|resumption| resumption.is_elsewhere(rtt)) {
             self.resumption = None;
@@ -139,7 +139,7 @@ impl Macroflow {
         }
     }
 
-    /// News of `bytes` came.
+    /// Counts feedback for the trial, which ends when its flight was reported.
     pub(super) fn heard_of(&mut self, bytes: u64) {
         if bytes == 0 {
             return;
@@ -154,7 +154,7 @@ impl Macroflow {
         }
     }
 
-    /// What was sent at `sent_at` met congestion: if a remembered window was on trial, it is taken back. Says so.
+    /// Cancels the trial if it caused the congestion of a packet sent at `sent_at`; returns whether it did so.
     pub(super) fn retreat(&mut self, sent_at: Instant) -> bool {
         let on_trial = self.resumption.is_some_and(|resumption| resumption.began.is_some_and(|began| sent_at >= began));
         if on_trial {

@@ -1,16 +1,16 @@
-//! When a macroflow met congestion of late, and since when it could have.
+//! Congestion history of a macroflow.
 
 use timeous_core::{Duration, Instant};
 
-/// So many signs of congestion others must have met since a macroflow last told of one.
+/// Number of recent congestion events kept: as many must others have had since a macroflow last reported one.
 pub(super) const SIGNS: usize = 3;
-/// Who sent nothing for so long has missed what others met meanwhile.
+/// Pause after which the history starts anew, since congestion may have been missed.
 const ABSENCE: Duration = Duration::from_secs(10);
 
-/// When congestion was last answered, and since when a macroflow could have met some.
+/// Recent congestion responses, and since when the macroflow has been sending.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signs {
-    /// The newest first.
+    /// Newest first.
     pub(super) last: [Option<Instant>; SIGNS],
     pub(super) present_since: Option<Instant>,
 }
@@ -21,7 +21,7 @@ impl Signs {
         self.last[0] = Some(now);
     }
 
-    /// Packets leave, and the last left at some instant.
+    /// Notes a sent packet; `last` is the time of the previous one.
     pub(super) fn sends(&mut self, now: Instant, last: Option<Instant>) {
         if self.present_since.is_none() || last.is_some_and(|last| now.saturating_since(last) > ABSENCE) {
             self.present_since = Some(now);

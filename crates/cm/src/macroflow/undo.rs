@@ -1,4 +1,4 @@
-//! A timeout for which nothing was lost is taken back (RFC 4015).
+//! Undo of spurious timeouts (RFC 4015).
 
 use timeous_core::Instant;
 
@@ -7,15 +7,15 @@ use crate::controller::initial;
 use super::Macroflow;
 
 impl Macroflow {
-    /// A timeout is about to be answered: it can be taken back until there is other congestion.
+    /// Saves the state before the response to a timeout, to be undone unless other congestion follows.
     pub(super) fn note_timeout(&mut self, again: bool) {
         if !again {
             self.undoable = Some(self.reduced_at);
         }
     }
 
-    /// Of what a timeout told as lost `bytes` are under way after all, as the first `acked` bytes after it show. What has left
-    /// the path may be followed by as much, but not by a burst (RFC 4015 §3.2, step 9).
+    /// Undoes a timeout: `bytes` reported lost are in flight after all, as the first `acked` bytes after it show. As
+    /// much may be sent as has left the path, but no larger burst (RFC 4015 §3.2, step 9).
     pub(crate) fn undo_timeout(&mut self, bytes: u64, acked: u64) {
         self.outstanding += bytes;
         self.totals.lost = self.totals.lost.saturating_sub(bytes);
@@ -42,7 +42,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// Ten packets are under way, and a timeout tells that they are lost; the first leaves again.
+    /// Opens a flow with ten packets in flight that a timeout reports lost; the first is retransmitted.
     fn timed_out(cm: &mut Manager) -> FlowId {
         let flow = cm.open(IpAddr::V4(Ipv4Addr::LOCALHOST).into(), MTU);
         for _ in 0..10 {

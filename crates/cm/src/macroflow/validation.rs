@@ -1,7 +1,7 @@
-//! What of a window counts where the application sends less than it lets go (RFC 7661).
+//! Congestion window validation for application-limited flows (RFC 7661).
 //!
-//! A live stream pauses between frames, and what is under way when a loss shows may be a packet or two of a window that held an
-//! intra frame just before. RFC 5681 §3.1 halves what is under way; what the path is known to carry is more.
+//! A live stream pauses between frames: when a loss is detected, only a packet or two may be in flight of a window that
+//! just held a keyframe. RFC 5681 §3.1 halves the bytes in flight, although the path is known to carry more.
 
 use timeous_core::Instant;
 
@@ -10,15 +10,14 @@ use crate::carried::Carried;
 use super::Macroflow;
 
 impl Macroflow {
-    /// Whether the window is what the path is known to carry: "pipeACK >= (1/2)*cwnd" (RFC 7661 §4.3). Then it grows as one that
-    /// is full.
+    /// Whether the window is validated: "pipeACK >= (1/2)*cwnd" (RFC 7661 §4.3). It then grows like a full one.
     pub(super) fn is_validated(&self, now: Instant) -> bool {
         self.carried_of_late(now).is_some_and(|carried| self.validates(carried))
     }
 
-    /// Of what an answer to congestion leaves a part, where `under_way` is outstanding and `lost` is told as lost: what is under way
-    /// if the window was the limit (RFC 5681 §3.1). If the application was, the window while that is validated, as other TCPs have it
-    /// (RFC 9002 §7.3.2, RFC 9438 §4.6), else what was used of it (RFC 7661 §4.4.1). What was carried is undefined from then on.
+    /// The amount that a congestion response reduces. Window-limited: the bytes in flight (RFC 5681 §3.1).
+    /// Application-limited: a validated window itself, as in other TCPs (RFC 9002 §7.3.2, RFC 9438 §4.6), otherwise the
+    /// used part (RFC 7661 §4.4.1). Resets `pipeACK`.
     pub(super) fn at_stake(&mut self, now: Instant, under_way: u64, lost: u64) -> u64 {
         let carried = self.carried_of_late(now).filter(|&carried| !self.validates(carried));
         self.carried = Carried::default();
@@ -63,7 +62,7 @@ mod tests {
             Self { cm, flow, now: Instant::ZERO }
         }
 
-        /// So many packets leave, and come a round trip later.
+        /// Sends a frame, and acknowledges it a round trip later.
         fn frame(&mut self, packets: u64) {
             for _ in 0..packets {
                 self.cm.notify_unasked(self.now, self.flow, MTU).unwrap();
@@ -75,7 +74,7 @@ mod tests {
             }
         }
 
-        /// Of two packets one is lost.
+        /// Loses one of two packets.
         fn loss(&mut self) {
             let sent_at = self.now;
             for _ in 0..2 {
@@ -100,7 +99,7 @@ mod tests {
         Box::new(Cubic::new(mtu).for_streams_that_pause())
     }
 
-    /// Found by `timeous-lab tcp-expired`: each loss among small frames left two packets for the next intra frame.
+    /// Found by `timeous-lab tcp-expired`: each loss among small frames left two packets for the next keyframe.
     #[test]
     fn a_loss_in_a_small_frame_does_not_take_the_window_that_a_large_one_has_used() {
         for (make, left) in [(reno as fn(u64) -> _, 5), (cubic, 7)] {
@@ -119,7 +118,7 @@ mod tests {
         for (make, left) in [(reno as fn(u64) -> _, 2 * MTU), (cubic, 2 * MTU + MTU / 10)] {
             let mut stream = Stream::new(make);
             stream.frame(10);
-            // More than a second of little.
+            // More than a second of low use.
             for _ in 0..12 {
                 stream.frame(4);
             }
@@ -129,8 +128,8 @@ mod tests {
         }
     }
 
-    /// Found by `timeous-lab tcp-expired`: a stream that sent nothing since all that waited was of no use met the next intra frame with
-    /// the window that losses had left.
+    /// Found by `timeous-lab tcp-expired`: a stream that sent nothing, as all queued packets were useless, met the next
+    /// keyframe with the window that losses had left.
     #[test]
     fn a_window_smaller_than_one_to_begin_with_is_said_to_grow_by_use_alone() {
         for make in [reno as fn(u64) -> _, cubic] {

@@ -1,4 +1,4 @@
-//! Which flows of a macroflow have to be told that their rate has changed (`cm_thresh`).
+//! Rate thresholds: finds the flows whose clients must be told of a changed rate (`cm_thresh`).
 
 use crate::calm::{Calm, UNKNOWN};
 use crate::flow::FlowId;
@@ -9,7 +9,7 @@ use crate::scheduler::Scheduling;
 use super::Macroflow;
 
 impl Thresholds {
-    /// What the rate for a share of one must reach, from above and from below, to be told.
+    /// Lower and upper rate, for a weight of one, at which the client is told.
     fn bounds(&self) -> (f64, f64) {
         if self.told > 0.0 {
             (self.told * self.down, self.told * self.up)
@@ -25,13 +25,13 @@ impl Thresholds {
 }
 
 impl Macroflow {
-    /// The rate for a share of one.
+    /// Rate for a weight of one.
     fn unit_rate(&self) -> f64 {
         let shares = if self.requests.kind() == Scheduling::Weighted { self.weights } else { u64::from(self.flows) };
         self.reckoned.rate.as_bps() as f64 / shares.max(1) as f64
     }
 
-    /// `flow` wants to hear when its rate has fallen to `down` of what it is, or risen to `up` of it.
+    /// Sets a flow's thresholds: `down` and `up` times the current rate.
     pub(crate) fn watch(&mut self, id: FlowId, flow: &mut Flow, down: f64, up: f64) {
         if flow.thresholds.is_none() {
             self.watchers.push(id);
@@ -40,7 +40,7 @@ impl Macroflow {
         self.calm = UNKNOWN;
     }
 
-    /// The client of `flow` has just heard what its rate is.
+    /// Notes that the client of `flow` was told the current rate.
     pub(crate) fn told(&mut self, flow: &mut Flow) {
         let rate = self.unit_rate();
         if let Some(thresholds) = &mut flow.thresholds {
@@ -54,7 +54,7 @@ impl Macroflow {
         self.watchers.retain(|&watcher| watcher != id);
     }
 
-    /// Tells the flows whose thresholds the rate has crossed.
+    /// Queues events for the flows whose thresholds the rate has crossed.
     pub(crate) fn tell_changes(&mut self, flows: &mut Flows, outbox: &mut Outbox) {
         if self.watchers.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! A word against others': who tells of no congestion where everybody else meets it has no more than they.
+//! Comparison of users: one who reports no congestion where all others do gets no more than they have.
 
 use timeous_core::{Duration, Instant, Rate};
 
@@ -7,15 +7,15 @@ use crate::trace::Happening;
 
 use super::Manager;
 
-/// How often a macroflow is compared.
+/// Interval between comparisons of a macroflow.
 const EVERY: Duration = Duration::from_millis(50);
-/// With so many others at most.
+/// Maximum number of others in a comparison.
 const OTHERS: usize = 64;
-/// So many users must have met congestion, unless the host has.
+/// Users that must have reported congestion, unless the host's own transports have.
 const USERS: usize = 2;
 
 impl Manager {
-    /// Compares a macroflow whose congestion its user alone tells of with the others to its destination.
+    /// Compares a macroflow with unverified feedback with the others to its destination, and limits its rate.
     pub(super) fn compare(&mut self, now: Instant, name: u64) {
         let Some(macroflow) = self.macroflows.get_mut(name) else { return };
         let destination = macroflow.destination;
@@ -31,8 +31,8 @@ impl Manager {
         }
     }
 
-    /// What those have who want more and met congestion since some instant: their mean, if there are enough of them to
-    /// be believed. The host's own transports take it from the wire and need nobody to agree.
+    /// Mean goodput of the others that are window-limited and had congestion since `since`, if there are enough to be
+    /// believed. The host's own transports see congestion on the wire and need no confirmation.
     fn what_others_have(&self, now: Instant, destination: Destination, since: Instant) -> Option<Rate> {
         let to = |user| Destination { user, ..destination };
         let all = self.by_destination.range(to(None)..=to(Some(User(u32::MAX))));

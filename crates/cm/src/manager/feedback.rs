@@ -1,4 +1,4 @@
-//! What clients learnt of their packets is taken in, if it can be true.
+//! Feedback from clients: checks that it is plausible and passes it to the macroflow.
 
 use timeous_core::{Duration, Instant};
 
@@ -12,18 +12,18 @@ use crate::trace::Happening;
 
 use super::Manager;
 
-/// What is learnt of a path in use is told so often.
+/// Interval at which the state of a path in use is reported for storage.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// What is wrong with an update; or the shortest round trip that binds who tells it, if his word alone is there.
+/// Result of the plausibility check: for unverified feedback the minimum RTT that it is bound to.
 type Weighed = Result<Option<Duration>, Implausible>;
 
 impl Manager {
-    /// Takes in what a client learnt of its packets (`cm_update`). One datagram of feedback is one update: what was
-    /// under way before it is what a loss that it tells is judged by (`FlightSize`, RFC 5681 §3.1).
+    /// Processes a client's feedback (`cm_update`). One feedback datagram is one update: a loss in it is judged by the
+    /// bytes in flight before it (`FlightSize`, RFC 5681 §3.1).
     ///
     /// # Errors
-    /// The flow is not open; or the feedback cannot be true. That is counted, and changes nothing else.
+    /// The flow is not open; or the feedback cannot be true, which is counted and has no other effect.
     pub fn update(&mut self, now: Instant, id: FlowId, update: Update) -> Result<(), CmError> {
         let weighed = self.weigh(now, id, &update)?;
         let (flow, macroflow, outbox) = self.parts(id)?;
@@ -46,7 +46,7 @@ impl Manager {
             macroflow.controller.on_overtaken(now, update.overtaken_by);
         }
         if update.acked > 0 || update.rtt.is_some() {
-            // Whose word alone is there may say that the path takes no time: nothing is reckoned with less than any takes.
+            // Unverified feedback may claim an RTT of zero: use at least the minimum of any path.
             let vouched = flow.ledger.is_none();
             let rtt = update.rtt.map(|rtt| if vouched { rtt } else { rtt.max(LEAST_ROUND_TRIP) });
             macroflow.acked(now, update.acked, rtt, update.recovering);
@@ -72,8 +72,9 @@ impl Manager {
         Ok(())
     }
 
-    /// The latest timeout of a flow was for nothing (RFC 3522): `bytes` that it told as lost are under way, as the first `acked`
-    /// bytes after it show, which the next update tells. For the host's own transports, who take it from the wire.
+    /// Undoes a flow's latest timeout, which was spurious (RFC 3522): `bytes` reported lost are in flight, as the first
+    /// `acked` bytes after it show, which the next update reports. Only for the host's own transports, whose feedback
+    /// is verified.
     ///
     /// # Errors
     /// The flow is not open.
@@ -104,7 +105,7 @@ impl Manager {
         self.settle(now, name);
     }
 
-    /// Whether an update can be true, and the shortest round trip that binds who tells it.
+    /// Checks an update; returns the minimum RTT that its reporter is bound to.
     fn weigh(&self, now: Instant, id: FlowId, update: &Update) -> Result<Weighed, CmError> {
         let flow = self.flow(id)?;
         let claimed = update.acked.saturating_add(update.lost);
@@ -117,14 +118,14 @@ impl Manager {
         Ok(if flow.ledger.is_some() { self.weigh_word(now, flow, claimed, update.rtt) } else { Ok(None) })
     }
 
-    /// The same for one whose word alone is there: not only has he sent what he tells of, it can be there and back.
+    /// Checks unverified feedback: the reported bytes must have had time for a round trip.
     fn weigh_word(&self, now: Instant, flow: &Flow, claimed: u64, rtt: Option<Duration>) -> Weighed {
         let told = self.macroflows.get(flow.macroflow).and_then(|macroflow| macroflow.rtt.min());
         if let Some(sample) = rtt {
             if sample > MAX_ROUND_TRIP {
                 return Err(Implausible::RoundTripTooLong { sample, limit: MAX_ROUND_TRIP });
             }
-            // Only a new least can be too short: what is longer was weighed when that was.
+            // Only a new minimum can be too short: longer samples passed when the minimum did.
             if told.is_none_or(|told| sample < told)
                 && let Some(floor) = self.seen_least(flow.destination).map(least_sample)
                 && sample < floor
@@ -137,14 +138,13 @@ impl Manager {
         if claimed > possible { Err(Implausible::TooSoon { claimed, possible }) } else { Ok(least) }
     }
 
-    /// The shortest round trip that binds who alone tells of a path: what he told himself, `sample` counted in, and what
-    /// the host has seen.
+    /// Minimum RTT that binds unverified feedback: the larger of the reporter's own minimum, with `sample`, and of the host's.
     pub(super) fn least_of(&self, name: u64, destination: Destination, sample: Option<Duration>) -> Option<Duration> {
         let told = self.macroflows.get(name).and_then(|macroflow| macroflow.rtt.min());
         told.into_iter().chain(sample).min().max(self.seen_least(destination))
     }
 
-    /// The shortest round trip to a host that its own transports have seen, who take it from the wire.
+    /// Minimum RTT to a host that the host's own transports have measured.
     fn seen_least(&self, destination: Destination) -> Option<Duration> {
         let seen = |dscp| {
             let name = self.by_destination.get(&Destination { dscp, user: None, ..destination })?;

@@ -1,4 +1,4 @@
-//! Which flows share congestion state, by which controller, and how they take turns.
+//! Assignment of flows to macroflows, and the controller and scheduling of a macroflow.
 
 use timeous_core::Instant;
 
@@ -14,8 +14,8 @@ use crate::trace::Happening;
 use super::{Manager, check_weight, mind_weights};
 
 impl Manager {
-    /// Gives a flow a macroflow of its own, since its packets take another path or are queued apart. It begins with the
-    /// round trips that were measured and a new controller. What is under way, requests and grants go with the flow.
+    /// Moves a flow to a new macroflow of its own, because its packets take another path or are queued separately. It
+    /// begins with the measured RTT and a new controller. The flow keeps its bytes in flight, requests and grants.
     pub fn split(&mut self, now: Instant, id: FlowId) -> Result<MacroflowId, CmError> {
         let (flow, old) = self.both(id)?;
         let mut apart = Macroflow::new(flow.destination, old.make, flow.mtu);
@@ -28,11 +28,11 @@ impl Manager {
         Ok(MacroflowId::from_u64(name))
     }
 
-    /// Moves a flow to the macroflow of `with`, since their packets share a bottleneck. What is under way, requests and
-    /// grants go with it.
+    /// Moves a flow to the macroflow of `with`, because their packets share a bottleneck. The flow keeps its bytes in
+    /// flight, requests and grants.
     ///
     /// # Errors
-    /// One of the flows is not open, or they are of different users: none may hurt the flows of another.
+    /// One of the flows is not open, or they belong to different users, who must not affect each other.
     pub fn merge(&mut self, now: Instant, id: FlowId, with: FlowId) -> Result<(), CmError> {
         let (flow, other) = (self.flow(id)?, self.flow(with)?);
         if flow.destination.user != other.destination.user {
@@ -46,11 +46,11 @@ impl Manager {
         Ok(())
     }
 
-    /// The packets of a flow go to another host from now on: its peer has moved. It joins the flows there, or begins with what
-    /// is remembered of that path, or anew. What is under way, requests and grants go with the flow.
+    /// Changes the destination of a flow whose peer has moved. It joins the macroflow there, or begins with the stored
+    /// path state, or anew. The flow keeps its bytes in flight, requests and grants.
     ///
     /// # Errors
-    /// The flow is not open, or the destination is another user's.
+    /// The flow is not open, or the destination belongs to another user.
     pub fn redirect(&mut self, now: Instant, id: FlowId, destination: Destination) -> Result<(), CmError> {
         let flow = self.flow(id)?;
         let mtu = flow.mtu;
@@ -87,7 +87,7 @@ impl Manager {
         self.after_departure(now, from);
     }
 
-    /// How the flows of a flow's macroflow take turns from now on.
+    /// Sets the scheduling of a flow's macroflow.
     pub fn set_scheduler(&mut self, id: FlowId, scheduling: Scheduling) -> Result<(), CmError> {
         let name = self.flow(id)?.macroflow;
         if let Some(macroflow) = self.macroflows.get_mut(name) {
@@ -98,8 +98,8 @@ impl Manager {
         Ok(())
     }
 
-    /// A flow's share beside the others of its macroflow. Unless somebody chose another order, weights count from the
-    /// first that is not one.
+    /// Sets a flow's weight in its macroflow. Unless another scheduling was chosen, weights take effect with the first
+    /// one other than 1.
     ///
     /// # Errors
     /// The flow is not open, or the weight is not from 1 to 65 536.
@@ -118,12 +118,12 @@ impl Manager {
         Ok(())
     }
 
-    /// A flow's transport reckons its rate itself, and the flow sends at that from now on. Its first call gives the flow a
-    /// macroflow of its own, as [`split`](Self::split) does: what its receiver tells is of its packets alone, and flows that
-    /// are controlled otherwise go on as they did.
+    /// Sets the rate of a flow whose transport computes it itself. The first call moves the flow to a macroflow of its
+    /// own, as [`split`](Self::split) does: its receiver's reports only concern its own packets, and other flows must
+    /// not be affected.
     ///
     /// # Errors
-    /// No flow of the host's own transports has this name: others have to let their rate be reckoned.
+    /// The host's own transports have no such flow: other clients must use the manager's rate.
     pub fn steer(&mut self, now: Instant, id: FlowId, steering: Steering) -> Result<(), CmError> {
         let (flow, macroflow) = self.both(id)?;
         if flow.client != ClientId::HOST {
@@ -142,7 +142,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Another controller for a flow's macroflow. It takes over the window and the slow start threshold.
+    /// Replaces the controller of a flow's macroflow. The new one adopts window and slow-start threshold.
     pub fn set_controller(&mut self, id: FlowId, kind: Kind) -> Result<(), CmError> {
         let (_, macroflow, _) = self.parts(id)?;
         macroflow.change_controller(kind.constructor());

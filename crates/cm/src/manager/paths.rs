@@ -1,4 +1,4 @@
-//! Paths as wholes: what is remembered of them, and others than this manager's flows that share in them.
+//! Paths: their remembered state, and sharing with flows outside of this manager.
 
 use timeous_core::{Duration, Instant};
 
@@ -7,53 +7,53 @@ use crate::resumption::Learnt;
 
 use super::Manager;
 
-/// All flows to a destination, for who brings others into the share.
+/// Summary of all flows to a destination, for sharing with flows outside of this manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Ensemble {
-    /// Flows that are open.
+    /// Open flows.
     pub flows: u32,
-    /// Flows that wait for a grant, or all of them if the window held them back during the last round trip.
+    /// Flows that wait for a grant, or all flows if the window limited them during the last round trip.
     pub waiting: u32,
-    /// Bytes under way.
+    /// Bytes in flight.
     pub outstanding: u64,
     /// Bytes acknowledged since the macroflow began.
     pub acked: u64,
-    /// Congestion answered since then: losses, marks and timeouts.
+    /// Congestion events responded to since then: losses, marks and timeouts.
     pub congestions: u64,
-    /// The largest packet of any flow.
+    /// Maximum packet size of its flows.
     pub mtu: u64,
-    /// The smoothed round-trip time.
+    /// Smoothed RTT.
     pub srtt: Option<Duration>,
 }
 
-/// What others than this manager's flows leave of a path.
+/// Share of a path that flows outside of this manager leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Companions {
-    /// The window of all flows of the macroflow together, in bytes.
+    /// Window of all flows of the macroflow together, in bytes.
     pub window: u64,
 }
 
 impl Manager {
-    /// What was learnt of a path, to be kept longer than this process lives: told when the last flow of a macroflow is
-    /// closed, and once a minute while it is in use. At most 1 024 wait; nobody need poll them.
+    /// Returns a path's state for storage beyond the life of this process: when the last flow of a macroflow is closed,
+    /// and once a minute while in use. At most 1 024 are kept; polling is optional.
     pub fn poll_learnt(&mut self) -> Option<(Destination, Learnt)> {
         self.memory.poll_learnt()
     }
 
-    /// What was learnt of a path `age` ago: the next flow that is opened to it starts carefully from there, unless
-    /// something fresher is known. At most 1 024 wait to be used.
+    /// Restores a path's state learnt `age` ago: the next flow opened to it starts carefully from there, unless there
+    /// is a newer state. At most 1 024 unused states are kept.
     pub fn recall(&mut self, destination: Destination, learnt: Learnt, age: Duration) {
         if !self.by_destination.contains_key(&destination) {
             self.memory.recall(destination, learnt, age);
         }
     }
 
-    /// Where flows go, or went lately.
+    /// Destinations of flows, including recent ones.
     pub fn destinations(&self) -> impl Iterator<Item = Destination> {
         self.by_destination.keys().copied()
     }
 
-    /// All flows to a destination, as far as they share congestion state.
+    /// Summary of all flows to a destination that share congestion state.
     pub fn ensemble(&self, now: Instant, destination: Destination) -> Option<Ensemble> {
         let &name = self.by_destination.get(&destination)?;
         let macroflow = self.macroflows.get(name)?;
@@ -75,8 +75,8 @@ impl Manager {
         })
     }
 
-    /// Others have a share in the path to a destination, and this is what they leave of it; or they are gone, and the
-    /// controller, which has gone on by itself, has its say again. Nothing happens if no flow goes there.
+    /// Sets the window that flows outside of this manager leave at a destination; `None` returns to the controller,
+    /// which has kept running. Does nothing without flows to the destination.
     pub fn companions(&mut self, now: Instant, destination: Destination, companions: Option<Companions>) {
         let Some(&name) = self.by_destination.get(&destination) else { return };
         if let Some(macroflow) = self.macroflows.get_mut(name) {

@@ -1,4 +1,4 @@
-//! Asking to send, and telling what was sent.
+//! Calls to request sending and to report what was sent.
 
 use timeous_core::{Instant, PathState};
 
@@ -12,21 +12,21 @@ use crate::trace::Happening;
 
 use super::Manager;
 
-/// So many requests of one flow may wait.
+/// Maximum number of waiting requests of a flow.
 const MAX_WAITING: u32 = 1 << 16;
-/// So many of them with a deadline.
+/// Maximum number of waiting requests with a deadline of a flow.
 const MAX_DATED: u32 = 256;
 
 impl Manager {
-    /// Asks for the right to send one packet (`cm_request`). Each call is one request.
+    /// Requests to send one packet (`cm_request`). Each call is one request.
     pub fn request(&mut self, now: Instant, id: FlowId) -> Result<(), CmError> {
         self.request_many(now, id, 1)
     }
 
-    /// Asks for the right to send `count` packets, each by a grant of its own.
+    /// Requests to send `count` packets, each with a grant of its own.
     ///
     /// # Errors
-    /// The flow is not open, or more than 65 536 of its requests would wait.
+    /// The flow is not open, or it would have more than 65 536 waiting requests.
     pub fn request_many(&mut self, now: Instant, id: FlowId, count: u32) -> Result<(), CmError> {
         let (flow, macroflow, _) = self.parts(id)?;
         if flow.waiting.saturating_add(count) > MAX_WAITING {
@@ -38,11 +38,10 @@ impl Manager {
         Ok(())
     }
 
-    /// Asks for the right to send one packet by `deadline`, which counts where flows are served by deadline
-    /// ([`Scheduling::Deadline`]).
+    /// Requests to send one packet by `deadline`, which only matters with [`Scheduling::Deadline`].
     ///
     /// # Errors
-    /// The flow is not open, or more than 256 of its requests with a deadline would wait.
+    /// The flow is not open, or it would have more than 256 waiting requests with a deadline, or 65 536 in all.
     pub fn request_by(&mut self, now: Instant, id: FlowId, deadline: Instant) -> Result<(), CmError> {
         let (flow, macroflow, _) = self.parts(id)?;
         let by_deadline = macroflow.requests.kind() == Scheduling::Deadline;
@@ -56,9 +55,9 @@ impl Manager {
         Ok(())
     }
 
-    /// Nothing is heard of what a flow has under way, though it should be: so many of its packets may leave beyond the window, so that
-    /// something is (RFC 9002 §7.5, RFC 8985 §7.3). They count as under way. News of any packet end what is left of it. They are
-    /// granted to whose turn it is among flows that share a window; who never asks has [`notify_unasked`](Self::notify_unasked).
+    /// Allows `packets` probe packets beyond the window when feedback is overdue (RFC 9002 §7.5, RFC 8985 §7.3). They
+    /// count as in flight, and any feedback ends the allowance. Grants go to the flow whose turn it is; flows that
+    /// never request use [`notify_unasked`](Self::notify_unasked).
     ///
     /// # Errors
     /// The flow is not open.
@@ -70,20 +69,19 @@ impl Manager {
         Ok(())
     }
 
-    /// Whether a flow has asked and was not yet granted what it asked for.
+    /// Whether a flow has waiting requests.
     pub fn is_waiting(&self, id: FlowId) -> bool {
         self.flows.get(id).is_some_and(|flow| flow.waiting > 0)
     }
 
-    /// Whether a flow holds a grant: it may send a packet now, and must tell by [`notify`](Self::notify).
+    /// Whether a flow holds a grant: it may send a packet now, and must report it by [`notify`](Self::notify).
     pub fn has_grant(&self, id: FlowId) -> bool {
         self.flows.get(id).is_some_and(|flow| flow.grants() > 0)
     }
 
-    /// Asks for the right to send one packet, unless the flow holds one or waits for it already. If it may send now, what
-    /// is known of its path: [`request`](Self::request), [`has_grant`](Self::has_grant) and [`query`](Self::query) in one,
-    /// for the one call that every packet makes. A grant that is told here is not told by
-    /// [`poll_granted`](Self::poll_granted) as well.
+    /// Requests to send one packet, unless the flow holds a grant or already waits. Returns the path's state if it may
+    /// send now: [`request`](Self::request), [`has_grant`](Self::has_grant) and [`query`](Self::query) in one call per
+    /// packet. [`poll_granted`](Self::poll_granted) does not repeat a grant that was returned here.
     pub fn ask(&mut self, now: Instant, id: FlowId) -> Result<Option<PathState>, CmError> {
         let (flow, macroflow, outbox) = self.parts(id)?;
         let name = flow.macroflow;
@@ -103,8 +101,8 @@ impl Manager {
         Ok(has_grant.then(|| macroflow.state_of(flow)))
     }
 
-    /// How many bytes may leave at this instant without a grant, in one packet: a grant is for one of the largest size, and
-    /// the window may have room for a smaller one. None if others wait. What leaves is told by
+    /// Bytes that may be sent now without a grant, in one packet: a grant is for a full-size packet, and the window may
+    /// have room for a smaller one. 0 if other flows wait. Sent bytes are reported by
     /// [`notify_unasked`](Self::notify_unasked).
     pub fn room(&self, now: Instant, id: FlowId) -> u64 {
         let flow = self.flows.get(id);
@@ -112,8 +110,8 @@ impl Manager {
         flow.zip(macroflow).map_or(0, |(flow, macroflow)| macroflow.room(now, flow))
     }
 
-    /// A flow has sent less than it had, since the window has no [`room`](Self::room) for more, and waits for no grant: so the
-    /// window is what limits it, and may grow.
+    /// Notes that a flow without requests had more data than the window's [`room`](Self::room): the window is its
+    /// limit, and may grow.
     ///
     /// # Errors
     /// The flow is not open.
@@ -123,19 +121,19 @@ impl Manager {
         Ok(())
     }
 
-    /// How many packets a flow that holds a grant may send at this instant, that one included, if nobody else asks to
-    /// send meanwhile: no promise, and no grant.
+    /// Packets that a flow holding a grant may send now, including that one, if no other flow requests meanwhile: an
+    /// estimate, not a grant.
     pub fn burst(&self, now: Instant, id: FlowId) -> u32 {
         let Some(flow) = self.flows.get(id) else { return 0 };
         let spare = self.macroflows.get(flow.macroflow).map_or(0, |macroflow| macroflow.spare(now));
         spare.saturating_add(1)
     }
 
-    /// A grant was used for `bytes`; 0 gives it back (`cm_notify`).
+    /// Reports that a grant was used for `bytes`; 0 returns the grant (`cm_notify`).
     ///
     /// # Errors
-    /// The flow is not open, holds no grant, or is another client's than the host's and has sent more than its packets
-    /// have.
+    /// The flow is not open, holds no grant, or belongs to another client than the host and sent more than its maximum
+    /// packet size.
     pub fn notify(&mut self, now: Instant, id: FlowId, bytes: u64) -> Result<(), CmError> {
         let (flow, macroflow, outbox) = self.parts(id)?;
         check_size(id, flow, bytes)?;
@@ -148,9 +146,9 @@ impl Manager {
         Ok(())
     }
 
-    /// A packet of `bytes` left without a grant, which few may: the first retransmission of a loss recovery (RFC 6675
-    /// §5, step 4.3) and the probe for a loss at the tail (RFC 8985 §7.3) go even where the window is full. It counts
-    /// as outstanding like any other.
+    /// Reports a packet of `bytes` sent without a grant, for exceptions that ignore a full window: the first
+    /// retransmission of a loss recovery (RFC 6675 §5, step 4.3) and the tail loss probe (RFC 8985 §7.3). It counts as
+    /// in flight.
     pub fn notify_unasked(&mut self, now: Instant, id: FlowId, bytes: u64) -> Result<(), CmError> {
         let (flow, macroflow, outbox) = self.parts(id)?;
         check_size(id, flow, bytes)?;
@@ -163,7 +161,7 @@ impl Manager {
     }
 }
 
-/// A joined client's packets are no larger than it said. The host's own transports know what they do.
+/// Checks that a joined client's packet is within its maximum size. The host's own transports are trusted.
 fn check_size(id: FlowId, flow: &Flow, bytes: u64) -> Result<(), CmError> {
     if bytes > flow.mtu && flow.client != ClientId::HOST {
         return Err(CmError::TooLarge { flow: id, bytes, mtu: flow.mtu });

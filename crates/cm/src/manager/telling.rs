@@ -1,4 +1,4 @@
-//! What the manager tells of itself: events to its clients, and a look at all for people.
+//! The manager's events for clients, and its snapshot and trace for observers.
 
 use timeous_core::PathState;
 
@@ -14,8 +14,9 @@ use crate::view::{FlowView, MacroflowView, Snapshot};
 use super::Manager;
 
 impl Manager {
-    /// Tells a flow's client when its rate has fallen to `down` times what it was told last, or risen to `up` times that
-    /// (`cm_thresh`). What is known now counts as told. A flow without thresholds is told nothing.
+    /// Sets rate thresholds (`cm_thresh`): a flow's client gets an event when the rate has fallen to `down` times the
+    /// last reported one, or risen to `up` times it. The current rate counts as reported. Flows without thresholds get
+    /// no such events.
     ///
     /// # Errors
     /// The flow is not open; `down` is not above 0 and at most 1, or `up` less than 1.
@@ -28,25 +29,24 @@ impl Manager {
         Ok(())
     }
 
-    /// Ends what [`thresh`](Self::thresh) began.
+    /// Removes the thresholds set by [`thresh`](Self::thresh).
     pub fn clear_thresh(&mut self, id: FlowId) -> Result<(), CmError> {
         let (flow, macroflow, _) = self.parts(id)?;
         macroflow.unwatch(id, flow);
         Ok(())
     }
 
-    /// The next of the host's own flows that was granted a packet since it was last asked (`cmapp_send`), for a driver
-    /// that has to wake it.
+    /// Returns the next of the host's own flows with a new grant (`cmapp_send`), for a driver that has to wake it.
     pub fn poll_granted(&mut self) -> Option<FlowId> {
         self.next_grant(ClientId::HOST)
     }
 
-    /// Whether [`poll_granted`](Self::poll_granted) has something.
+    /// Whether [`poll_granted`](Self::poll_granted) would return a flow.
     pub fn has_granted(&self) -> bool {
         self.has_grant_to_tell(ClientId::HOST)
     }
 
-    /// What a client is to be told next: grants first, then rates that have changed.
+    /// Returns a client's next event: grants first, then changed rates.
     pub fn poll_client(&mut self, client: ClientId) -> Option<ClientEvent> {
         if let Some(flow) = self.next_grant(client) {
             return Some(ClientEvent::Granted(flow));
@@ -60,8 +60,8 @@ impl Manager {
         Some(ClientEvent::Changed(id, state))
     }
 
-    /// The next client that has something to be told, for a driver that has to wake it: each once, until
-    /// [`poll_client`](Self::poll_client) is called for it. The host's own transports are not among them.
+    /// Returns the next client with events, for a driver that has to wake it; each once, until
+    /// [`poll_client`](Self::poll_client) is called for it. The host's own transports are not included.
     pub fn poll_ready(&mut self) -> Option<ClientId> {
         while let Some(client) = self.outbox.clients.next_ready() {
             if self.has_client_event(client) {
@@ -72,7 +72,7 @@ impl Manager {
         None
     }
 
-    /// Whether [`poll_client`](Self::poll_client) has something.
+    /// Whether [`poll_client`](Self::poll_client) would return an event.
     pub fn has_client_event(&self, client: ClientId) -> bool {
         self.has_grant_to_tell(client) || self.outbox.clients.has_changed(client)
     }
@@ -97,7 +97,7 @@ impl Manager {
         None
     }
 
-    /// All macroflows with their flows.
+    /// Returns all macroflows with their flows.
     pub fn snapshot(&self) -> Snapshot {
         let mut macroflows: Vec<_> = self.macroflows.iter().map(|(name, _)| self.view(name)).collect();
         macroflows.sort_by_key(|macroflow| macroflow.id);
@@ -146,8 +146,7 @@ impl Manager {
         }
     }
 
-    /// Whether what happens is kept for [`poll_trace`](Self::poll_trace), at most 16 384 things at a time. It is not, at
-    /// first.
+    /// Enables or disables the trace for [`poll_trace`](Self::poll_trace), which keeps up to 16 384 entries. Disabled by default.
     pub fn trace(&mut self, on: bool) {
         if !on {
             self.outbox.trace = None;
@@ -156,22 +155,22 @@ impl Manager {
         }
     }
 
-    /// The next that happened.
+    /// Returns the next trace entry.
     pub fn poll_trace(&mut self) -> Option<Traced> {
         self.outbox.trace.as_mut()?.poll()
     }
 
-    /// How much happened that was not polled in time.
+    /// Number of trace entries that were dropped because they were not polled in time.
     pub fn trace_missed(&self) -> u64 {
         self.outbox.trace.as_ref().map_or(0, |trace| trace.missed())
     }
 
-    /// How a flow's macroflow serves its flows.
+    /// Scheduling of a flow's macroflow.
     pub fn scheduling(&self, id: FlowId) -> Result<Scheduling, CmError> {
         self.both(id).map(|(_, macroflow)| macroflow.requests.kind())
     }
 
-    /// What all flows of a flow's macroflow share: like [`query`](Self::query), with the rate of all together.
+    /// Path state of a flow's macroflow: like [`query`](Self::query), with the rate of all flows together.
     pub fn query_macroflow(&self, id: FlowId) -> Result<PathState, CmError> {
         self.both(id).map(|(_, macroflow)| macroflow.state())
     }

@@ -1,4 +1,4 @@
-//! The manager's promises, one scripted timeline each.
+//! Tests of the manager's guarantees, one scripted timeline each.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,7 +16,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// Requests and sends full packets until the window is full; how many.
+/// Requests and sends full packets until the window is full; returns their number.
 fn fill(cm: &mut Manager, now: Instant, flow: FlowId) -> u64 {
     let mut sent = 0;
     loop {
@@ -31,7 +31,7 @@ fn fill(cm: &mut Manager, now: Instant, flow: FlowId) -> u64 {
     }
 }
 
-/// The same, waiting for the pace: until only feedback could open the window.
+/// The same with pacing: until only feedback could open the window.
 fn fill_at_pace(cm: &mut Manager, now: &mut Instant, flow: FlowId) -> u64 {
     let mut sent = fill(cm, *now, flow);
     while let Some(due) = cm.poll_timeout() {
@@ -194,7 +194,7 @@ fn an_idle_path_starts_again_from_the_initial_window() {
     assert_eq!(cm.query(flow).unwrap().window, initial);
 }
 
-/// A manager as TCP has it, with one flow whose window is open.
+/// A manager with NewReno and one flow that has filled its window.
 fn tcp() -> (Manager, FlowId) {
     let mut cm = Manager::new(|mtu| Box::new(NewReno::new(mtu)));
     let flow = cm.open(destination(), MTU);
@@ -307,7 +307,7 @@ fn a_timeout_of_the_same_packet_again_holds_the_threshold() {
         assert_eq!(fill(&mut cm, at(1_000 * n), flow), 1);
         cm.update(at(1_000 * (n + 1)), flow, lost(MTU, Loss::Persistent, at(1_000 * n))).unwrap();
     }
-    // Slow start to five, half of the ten that were under way: then a packet a window.
+    // Slow start to five, half of the ten packets in flight; then one packet per window.
     let mut windows = Vec::new();
     for n in 0..7 {
         fill(&mut cm, at(5_000 + 100 * n), flow);

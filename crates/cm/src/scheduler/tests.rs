@@ -1,4 +1,4 @@
-//! The orders in which requests are served.
+//! Tests of the scheduling disciplines.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,93 +1,93 @@
-//! The allowed sending rate X: step 4 of RFC 5348 §4.3, and what silence does to it (§4.4).
+//! TFRC's allowed sending rate X: step 4 of RFC 5348 §4.3, and the response to the nofeedback timer (§4.4).
 
 use timeous_core::{Duration, Instant};
 
 use super::equation;
 use super::recent::ReceiveRates;
 
-/// t_mbi: at least one packet leaves in so many seconds (RFC 5348 §4.3).
+/// t_mbi: maximum interval between packets, in seconds (RFC 5348 §4.3).
 const BACKOFF: f64 = 64.0;
-/// What X_recv counts for after a loss in a data-limited interval (RFC 5348 §4.3).
+/// Factor on X_recv after a loss in a data-limited interval (RFC 5348 §4.3).
 const AFTER_LOSS: f64 = 0.85;
 
-/// What the path and the packets are like.
+/// Path parameters for the rate computation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// R.
+    /// R: the smoothed RTT.
     pub(crate) rtt: Duration,
-    /// s, in bytes.
+    /// s: the segment size in bytes.
     pub(crate) segment: f64,
     /// `W_init`, in bytes.
     pub(crate) initial_window: u64,
 }
 
-/// Feedback, as far as it decides on the rate.
+/// Contents of a feedback packet that determine the rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
-    /// `X_recv`, in bytes a second.
+    /// `X_recv`, in bytes per second.
     pub(crate) receive_rate: f64,
-    /// p.
+    /// p: the loss event rate.
     pub(crate) p: f64,
-    /// A loss event is told, be it by name or by an increase of p.
+    /// Whether a new loss event is reported, explicitly or by an increase of p.
     pub(crate) new_loss_event: bool,
-    /// The sender was data-limited during the whole of what it tells of.
+    /// Whether the sender was data-limited during the whole interval of the report.
     pub(crate) data_limited: bool,
 }
 
-/// X, and what it follows from; in bytes a second.
+/// Allowed sending rate X and its inputs, in bytes per second.
 #[derive(Clone, Debug)]
 pub(crate) struct Allowed {
     x: f64,
-    /// `X_Bps`: what the equation gives. Infinite while there was no loss event.
+    /// `X_Bps`: the result of the throughput equation. Infinite before the first loss event.
     by_equation: f64,
     p: f64,
-    /// tld.
+    /// tld: the time of the last doubling.
     doubled: Instant,
     rates: ReceiveRates,
 }
 
 impl Path {
-    /// `initial_rate` of RFC 5348 §4.2, which is `recover_rate`, too.
+    /// `initial_rate` of RFC 5348 §4.2, also used as `recover_rate`.
     fn initial_rate(&self) -> f64 {
         self.initial_window as f64 / self.rtt.as_secs_f64()
     }
 }
 
-/// s/t_mbi.
+/// Minimum rate s/t_mbi.
 pub(crate) fn least(segment: f64) -> f64 {
     segment / BACKOFF
 }
 
 impl Allowed {
-    /// A segment a second, until there is a round-trip time.
+    /// One segment per second, until the first RTT sample.
     pub(crate) fn new(segment: f64) -> Self {
         let rates = ReceiveRates::new(Instant::ZERO);
         Self { x: segment, by_equation: f64::INFINITY, p: 0.0, doubled: Instant::ZERO, rates }
     }
 
-    /// X.
+    /// X: the allowed sending rate.
     pub(crate) fn rate(&self) -> f64 {
         self.x
     }
 
-    /// p, as it was told last.
+    /// p, as last reported.
     pub(crate) fn p(&self) -> f64 {
         self.p
     }
 
-    /// What the equation gives; infinite while there was no loss event.
+    /// Result of the throughput equation; infinite before the first loss event.
     pub(crate) fn by_equation(&self) -> f64 {
         self.by_equation
     }
 
-    /// The first round trip was measured (RFC 5348 §4.2).
+    /// Sets the initial rate at the first RTT sample (RFC 5348 §4.2).
     pub(crate) fn start(&mut self, now: Instant, path: &Path) {
         self.doubled = now;
         self.x = path.initial_rate();
         self.rates = ReceiveRates::new(now);
     }
 
-    /// Step 4 of RFC 5348 §4.3.
+    /// Updates the rate by feedback: step 4 of RFC 5348 §4.3.
     pub(crate) fn on_feedback(&mut self, now: Instant, path: &Path, heard: Heard) {
         self.p = heard.p;
         let mut limit = 2.0;
@@ -103,13 +103,13 @@ impl Allowed {
         self.recalculate(now, path, limit * self.rates.max());
     }
 
-    /// X is so much at least: it was sent and arrived.
+    /// Raises X to a rate that was sent and arrived.
     pub(crate) fn raise(&mut self, rate: f64) {
         self.x = self.x.max(rate);
     }
 
-    /// The first feedback brought the first round trip, which sets the rate in place of step 4 (RFC 5348 §4.2). If it
-    /// tells of a loss as well, the rate is what the equation gives, at most.
+    /// Sets the rate at the first feedback, which brings the first RTT sample, in place of step 4 (RFC 5348 §4.2). If
+    /// it reports a loss as well, the throughput equation limits the rate.
     pub(crate) fn on_first_feedback(&mut self, now: Instant, path: &Path, p: f64) {
         self.start(now, path);
         self.p = p;
@@ -128,20 +128,20 @@ impl Allowed {
         }
     }
 
-    /// The receiver has trouble of its own: no more than `limit` until it tells of a receive rate again (RFC 4342 §5.2).
+    /// Limits the rate of a flow with a slow receiver, until it reports a receive rate again (RFC 4342 §5.2).
     pub(crate) fn restrain(&mut self, now: Instant, limit: f64) {
         self.rates.only(now, limit / 2.0);
         self.x = self.x.min(limit);
     }
 
-    /// The nofeedback timer expired, before there is a round trip: step 1 of RFC 5348 §4.4.
+    /// Handles the nofeedback timer before the first RTT sample: step 1 of RFC 5348 §4.4.
     pub(crate) fn on_silence_at_first(&mut self, segment: f64, idle: bool) {
         if !idle {
             self.x = (self.x / 2.0).max(least(segment));
         }
     }
 
-    /// The nofeedback timer expired: step 1 of RFC 5348 §4.4. `idle`: nothing was sent since it was set.
+    /// Handles the nofeedback timer: step 1 of RFC 5348 §4.4. `idle`: nothing was sent since it was set.
     pub(crate) fn on_silence(&mut self, now: Instant, path: &Path, idle: bool) {
         let receive_rate = self.rates.max();
         let recover = path.initial_rate();
@@ -158,7 +158,7 @@ impl Allowed {
         }
     }
 
-    /// `Update_Limits()`.
+    /// `Update_Limits()` of RFC 5348 §4.4: halves the receive rates and recalculates X.
     fn update_limits(&mut self, now: Instant, path: &Path, limit: f64) {
         let limit = limit.max(least(path.segment));
         self.rates.only(now, limit / 2.0);

@@ -1,16 +1,16 @@
-//! The rate at which data arrive: X_recv (RFC 5348 §6.2).
+//! Receive rate X_recv (RFC 5348 §6.2).
 
 use std::collections::VecDeque;
 
 use timeous_core::{Duration, Instant};
 
-/// Feedback is early for a new loss event, of which there is one a round trip; more than that is not remembered.
+/// Timer expirations kept. Feedback is sent early only at a new loss event, at most once per round trip.
 const MAX_EXPIRATIONS: usize = 8;
 
-/// Counts what arrives between expirations of the feedback timer.
+/// Counts arrivals between expirations of the feedback timer.
 ///
-/// The rate is over the time since the youngest expiration that is a round trip ago, which RFC 5348 §6.2 allows in place of
-/// the last round trip: nothing has to be kept for each packet.
+/// The rate is measured since the latest expiration that is at least a round trip ago, which RFC 5348 §6.2 allows
+/// instead of the last round trip, and which needs no per-packet state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
     total: Count,
@@ -23,7 +23,7 @@ struct Count {
     packets: u64,
 }
 
-/// A receive rate, of data a second.
+/// Receive rate per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ReceiveRate {
     pub(super) bytes: f64,
@@ -36,28 +36,28 @@ impl Arrivals {
         self.total.packets += 1;
     }
 
-    /// What was counted last is a duplicate.
+    /// Uncounts a packet that turned out to be a duplicate.
     pub(super) fn take_back(&mut self, bytes: u64) {
         self.total.bytes = self.total.bytes.saturating_sub(bytes);
         self.total.packets -= 1;
     }
 
-    /// The feedback timer expired.
+    /// Notes an expiration of the feedback timer.
     pub(super) fn expired(&mut self, now: Instant) {
         if self.expirations.len() == MAX_EXPIRATIONS {
-            // The oldest is the one that a rate may still be measured from.
+            // Keep the oldest one, which may still be the start of a measurement.
             self.expirations.remove(1);
         }
         self.expirations.push_back((now, self.total));
     }
 
-    /// The first packet after a time without any is about to be counted: a round trip ago there was nothing under way.
+    /// Restarts the measurement before the first packet after a silence, as if nothing was in flight a round trip ago.
     pub(super) fn after_silence(&mut self, now: Instant, rtt: Duration) {
         self.expirations.clear();
         self.expirations.push_back((now.saturating_sub(rtt), self.total));
     }
 
-    /// The rate over the last round trip, or a little longer.
+    /// Receive rate over the last round trip or a little longer; drops older expirations.
     pub(super) fn rate(&mut self, now: Instant, rtt: Duration) -> ReceiveRate {
         let old_enough = |&(at, _): &(Instant, Count)| now.saturating_since(at) >= rtt;
         while self.expirations.get(1).is_some_and(old_enough) {
@@ -66,7 +66,7 @@ impl Arrivals {
         self.look(now, rtt)
     }
 
-    /// The same, and nothing is forgotten.
+    /// The same without dropping expirations.
     pub(super) fn look(&self, now: Instant, rtt: Duration) -> ReceiveRate {
         let old_enough = |&&(at, _): &&(Instant, Count)| now.saturating_since(at) >= rtt;
         let since = self.expirations.iter().rev().find(old_enough).or_else(|| self.expirations.front());

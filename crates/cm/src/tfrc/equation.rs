@@ -1,14 +1,14 @@
-//! The throughput equation (RFC 5348 §3.1, §8.1): what a TCP would send at a loss event rate and a round-trip time.
+//! TCP throughput equation (RFC 5348 §3.1, §8.1): TCP's rate at a loss event rate and RTT.
 
 use timeous_core::{Duration, Rate};
 
-/// The least loss event rate that is looked for: a loss event in a billion packets.
+/// Minimum loss event rate of the search: one loss event in a billion packets.
 const LEAST: f64 = 1e-9;
-/// So many bisections find a loss event rate far within the 5 % that RFC 5348 §6.3.1 asks for.
+/// Bisection steps, which give far better than the accuracy of 5 % that RFC 5348 §6.3.1 asks for.
 const BISECTIONS: u32 = 64;
 
-/// The rate of a TCP whose retransmission timeout is four round trips and which acknowledges each packet, for segments of
-/// `segment` bytes at the loss event rate `p`, from 0 to 1. Without losses or without a round trip: [`Rate::MAX`].
+/// Rate of a TCP with a retransmission timeout of four RTTs that acknowledges each packet, for segments of `segment`
+/// bytes at the loss event rate `p`, from 0 to 1. [`Rate::MAX`] without losses or with an RTT of zero.
 ///
 /// ```
 /// use timeous_cm::tfrc::equation;
@@ -21,7 +21,7 @@ pub fn rate(segment: u64, rtt: Duration, p: f64) -> Rate {
     to_rate(bytes_per_second(segment as f64, rtt, p))
 }
 
-/// The equation in full: with the `timeout` of the TCP and the number `b` of packets that it acknowledges together.
+/// Full equation, with the retransmission `timeout` and the number `b` of packets per acknowledgement.
 pub fn rate_of(segment: u64, rtt: Duration, p: f64, timeout: Duration, b: u32) -> Rate {
     let (p, b) = (p.clamp(0.0, 1.0), f64::from(b));
     let lossy = rtt.as_secs_f64() * (2.0 * b * p / 3.0).sqrt();
@@ -29,35 +29,35 @@ pub fn rate_of(segment: u64, rtt: Duration, p: f64, timeout: Duration, b: u32) -
     to_rate(segment as f64 / (lossy + timeouts))
 }
 
-/// The loss event rate at which the equation gives `target`, between one in a billion packets and 1.
+/// Loss event rate at which the equation gives `target`, between one in a billion packets and 1.
 pub fn loss_event_rate(segment: u64, rtt: Duration, target: Rate) -> f64 {
     inverse(segment as f64 / (rtt.as_secs_f64() * to_bytes(target)))
 }
 
-/// The loss event rate at which the equation gives so many packets a round trip.
+/// Loss event rate at which the equation gives this many packets per round trip.
 pub(crate) fn for_packets_a_round_trip(packets: f64) -> f64 {
     inverse(1.0 / packets)
 }
 
-/// The equation in bytes a second; infinite without losses.
+/// Result of the equation in bytes per second; infinite without losses.
 pub(crate) fn bytes_per_second(segment: f64, rtt: Duration, p: f64) -> f64 {
     segment / (rtt.as_secs_f64() * f(p))
 }
 
-/// f(p) of RFC 5348 §8.1: round trips that a packet takes.
+/// f(p) of RFC 5348 §8.1: round trips per packet.
 fn f(p: f64) -> f64 {
     let p = p.clamp(0.0, 1.0);
     (2.0 * p / 3.0).sqrt() + 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p)
 }
 
-/// The loss event rate whose f(p) is `value`: f rises with p, so that halving what is left finds it.
+/// Loss event rate whose f(p) is `value`, by bisection, since f increases with p.
 fn inverse(value: f64) -> f64 {
     let (mut low, mut high) = (LEAST, 1.0_f64);
     if value.is_nan() || value >= f(high) {
         return high;
     }
     for _ in 0..BISECTIONS {
-        // In the middle of the orders of magnitude, of which there are nine.
+        // Geometric mean, as the range spans nine orders of magnitude.
         let middle = (low * high).sqrt();
         if f(middle) < value {
             low = middle;
@@ -68,12 +68,12 @@ fn inverse(value: f64) -> f64 {
     high
 }
 
-/// Bytes a second as a rate; what is infinite is [`Rate::MAX`].
+/// Converts bytes per second to a rate; infinity becomes [`Rate::MAX`].
 pub(crate) fn to_rate(bytes_per_second: f64) -> Rate {
     Rate::from_bps((bytes_per_second * 8.0).round() as u64)
 }
 
-/// A rate in bytes a second.
+/// Converts a rate to bytes per second.
 pub(crate) fn to_bytes(rate: Rate) -> f64 {
     rate.as_bps() as f64 / 8.0
 }

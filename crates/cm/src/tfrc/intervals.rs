@@ -1,13 +1,13 @@
-//! The average loss interval: weights for the last eight, and history discounting (RFC 5348 §5.4, §5.5).
+//! Average loss interval: weights for the last eight intervals, and history discounting (RFC 5348 §5.4, §5.5).
 
-/// So many loss intervals count beside the current one: more would make the rate answer too slowly (RFC 5348 §5.4).
+/// Number of closed loss intervals in the average; more would make the rate respond too slowly (RFC 5348 §5.4).
 pub const INTERVALS: usize = 8;
-/// What the newest loss intervals count for, the newest first.
+/// Weights of the loss intervals, newest first (RFC 5348 §5.4).
 const WEIGHTS: [f64; INTERVALS] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
-/// Older intervals are never discounted to less at once.
+/// Minimum discount factor of older intervals (RFC 5348 §5.5).
 const THRESHOLD: f64 = 0.25;
 
-/// The loss intervals that are over, in packets, the newest first.
+/// Closed loss intervals in packets, newest first.
 ///
 /// ```
 /// use timeous_cm::tfrc::LossIntervals;
@@ -38,7 +38,7 @@ impl Default for LossIntervals {
 }
 
 impl LossIntervals {
-    /// None yet, and none will be discounted: the average of RFC 5348 §5.4 as it stands.
+    /// Creates an empty history without discounting: the plain average of RFC 5348 §5.4.
     pub fn without_discounting() -> Self {
         Self { discounting: false, ..Self::default() }
     }
@@ -48,12 +48,12 @@ impl LossIntervals {
         self.len == 0
     }
 
-    /// The lengths in packets, the newest first; the first of a connection is not a whole number (RFC 5348 §6.3.1).
+    /// Lengths in packets, newest first; the first one of a connection may be fractional (RFC 5348 §6.3.1).
     pub fn lengths(&self) -> impl Iterator<Item = f64> + '_ {
         self.closed().map(|closed| closed.length)
     }
 
-    /// A loss event ends the current interval, which had `length` packets; what is less than one counts as one.
+    /// Closes the current interval of `length` packets at a loss event; lengths below one count as one.
     pub fn close(&mut self, length: f64) {
         let length = at_least_one(length);
         let discount = self.discount(length);
@@ -65,8 +65,8 @@ impl LossIntervals {
         self.len = (self.len + 1).min(INTERVALS);
     }
 
-    /// The loss event rate while the current interval has `current` packets: above 0 and at most 1, or 0 without any loss
-    /// event. The current interval counts only if that makes the rate less.
+    /// Loss event rate while the current interval has `current` packets: above 0 and at most 1, or 0 before the first
+    /// loss event. The current interval counts only if it lowers the rate.
     pub fn loss_event_rate(&self, current: f64) -> f64 {
         if self.is_empty() {
             return 0.0;
@@ -74,13 +74,13 @@ impl LossIntervals {
         let current = at_least_one(current);
         let discount = self.discount(current);
         let newest = Sum { packets: current * WEIGHTS[0], weight: WEIGHTS[0] };
-        // The oldest gives way to it: as many intervals in either sum.
+        // The current interval replaces the oldest, so that both sums have as many intervals.
         let others = self.closed().take(self.len - 1).zip(&WEIGHTS[1..]);
         let with = others.fold(newest, |sum, (closed, weight)| sum.and(closed, weight * discount));
         with.rate().min(self.past().rate())
     }
 
-    /// DF of RFC 5348 §5.5: how much less old intervals count while the current one is more than twice their average.
+    /// DF of RFC 5348 §5.5: discounts old intervals when the current one exceeds twice their average.
     fn discount(&self, current: f64) -> f64 {
         if self.is_empty() || !self.discounting {
             return 1.0;
@@ -99,7 +99,7 @@ impl LossIntervals {
 }
 
 fn at_least_one(length: f64) -> f64 {
-    // Not a number becomes one, too.
+    // NaN becomes 1, too.
     length.max(1.0)
 }
 

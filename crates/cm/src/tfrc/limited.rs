@@ -1,8 +1,8 @@
-//! Whether the sender was data-limited all the time that a feedback packet tells of (RFC 5348 §8.2.1).
+//! Detection of data-limited intervals: whether the sender was data-limited in all of a report's interval (RFC 5348 §8.2.1).
 
 use timeous_core::{Duration, Instant};
 
-/// Instants at which the sender had sent all that it might. `None` stands for never, which is before every instant.
+/// Instants at which the sender had used all of its allowance. `None` means never, and precedes every instant.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DataLimited {
     not_limited_1: Option<Instant>,
@@ -12,7 +12,7 @@ pub(super) struct DataLimited {
 }
 
 impl DataLimited {
-    /// A segment was sent, and with it all that the sender is allowed to send by now.
+    /// Notes that a segment was sent that used all of the sender's allowance so far.
     pub(super) fn sent_all(&mut self, now: Instant) {
         if self.not_limited_1 <= self.new {
             self.not_limited_1 = Some(now);
@@ -21,9 +21,9 @@ impl DataLimited {
         }
     }
 
-    /// Feedback came at `now` for data up to what was sent at `sent_at`: whether that was a data-limited interval.
+    /// Processes feedback at `now` about data sent up to `sent_at`; returns whether that interval was data-limited.
     pub(super) fn on_feedback(&mut self, now: Instant, sent_at: Instant, rtt: Duration) -> bool {
-        // Before the driver's zero nothing was sent, so that all is after it.
+        // The clock starts at zero: an interval that would begin earlier has no lower bound.
         let old = (sent_at.as_nanos().checked_sub(rtt.as_nanos())).map(Instant::from_nanos);
         let new = Some(sent_at);
         (self.new, self.next) = (new, Some(now));
@@ -67,7 +67,7 @@ mod tests {
         let mut state = DataLimited::default();
         state.sent_all(at(50));
         assert!(!state.on_feedback(at(150), at(100), RTT));
-        // t_new is 100 and t_next 150: 120 is for the first, 180 for the second.
+        // t_new is 100 and t_next is 150: 120 counts for the first interval, 180 for the second.
         state.sent_all(at(120));
         state.sent_all(at(180));
         assert!(!state.on_feedback(at(220), at(170), RTT), "120 is in (70, 170]");

@@ -1,4 +1,4 @@
-//! From packets that did not arrive, or arrived marked, to loss events (RFC 5348 §5.1, §5.2, §5.3).
+//! Detection of loss events from missing and marked packets (RFC 5348 §5.1, §5.2, §5.3).
 
 use std::collections::VecDeque;
 
@@ -6,48 +6,47 @@ use timeous_core::{Duration, Instant};
 
 use super::intervals::{INTERVALS, LossIntervals};
 
-/// A packet is lost when so many with higher numbers have arrived (RFC 5348 §5.1).
+/// Later packets that must arrive before a missing one counts as lost (RFC 5348 §5.1).
 const NDUPACK: u8 = 3;
-/// So many runs of lost packets are remembered for the case that one of them arrives late.
+/// Maximum number of runs of lost packets kept, in case one of them arrives late.
 const MAX_RUNS: usize = 256;
-/// Of a gap that is longer, only the last so many round trips are divided into loss events: what is before them is
-/// beyond the intervals that count.
+/// Round trips at the end of a gap that are divided into loss events; earlier ones are beyond the intervals that count.
 const MAX_EVENTS_A_GAP: u64 = 64;
-/// Losses are a round trip apart for separate events, and no round trip is shorter.
+/// Minimum RTT: loss events are separated by at least one RTT.
 const LEAST_RTT: Duration = Duration::from_micros(1);
 
-/// What the arrival of a packet brought to light.
+/// Result of a packet's arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
-    /// It is no duplicate and not too old.
+    /// The packet is neither a duplicate nor too old.
     pub(super) is_new: bool,
-    /// It has the highest number so far.
+    /// It has the highest sequence number so far.
     pub(super) is_highest: bool,
-    /// A loss event was found.
+    /// A loss event was detected.
     pub(super) began: bool,
-    /// It came late, and there is a loss event less for it.
+    /// The packet was late, and a loss event was removed.
     pub(super) removed: bool,
 }
 
-/// Which packets are missing, and the loss events that they make.
+/// Missing packets, and the loss events that they form.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Losses {
-    /// The first packet of all, as far as is known.
+    /// Sequence number of the first packet, as far as known.
     origin: Option<u64>,
     highest: Option<(u64, Instant)>,
-    /// Missing, but by too few later packets to be lost. In order.
+    /// Missing packets that are not yet lost, in order.
     missing: Vec<Missing>,
-    /// Lost or marked. In order.
+    /// Runs of lost or marked packets, in order.
     runs: VecDeque<Run>,
     events: VecDeque<Event>,
-    /// Loss events so far.
+    /// Number of loss events so far.
     total: u64,
     intervals: LossIntervals,
-    /// The length that was made up for the interval before the first event.
+    /// Assumed length of the interval before the first loss event.
     first: Option<f64>,
 }
 
-/// Packets in a row.
+/// Run of consecutive packets.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first: u64,
@@ -59,11 +58,11 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Missing {
     run: Run,
-    /// Packets above it that have arrived.
+    /// Later packets that have arrived.
     above: u8,
 }
 
-/// The packets that arrived around a gap: S_before and S_after of RFC 5348 §5.2.
+/// Packets received before and after a gap: S_before and S_after of RFC 5348 §5.2.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     before: (u64, Instant),
@@ -74,7 +73,7 @@ struct Gap {
 struct Event {
     start: u64,
     at: Instant,
-    /// The intervals as they were before it: what is known if it turns out to be none.
+    /// Loss intervals before this event, in case it is removed.
     before: LossIntervals,
 }
 
@@ -83,7 +82,7 @@ impl Gap {
         Self { before: (seq, at), after: (seq, at) }
     }
 
-    /// When a packet of the gap would have arrived.
+    /// Nominal arrival time of a packet in the gap.
     fn nominal(&self, seq: u64) -> Instant {
         let packets = self.after.0.saturating_sub(self.before.0);
         if packets == 0 {
@@ -94,7 +93,7 @@ impl Gap {
         self.before.1 + Duration::from_nanos(share as u64)
     }
 
-    /// The first packet that would have arrived after `at`, if any would.
+    /// First packet with a nominal arrival time after `at`, if any.
     fn first_after(&self, at: Instant) -> Option<u64> {
         let time = u128::from(self.after.1.saturating_since(self.before.1).as_nanos());
         let Some(passed) = at.checked_since(self.before.1) else { return Some(self.before.0) };
@@ -106,17 +105,17 @@ impl Gap {
 }
 
 impl Losses {
-    /// The first packet will have the number `first`: if others come before it, it is missing.
+    /// Creates a detector that knows the first sequence number, and so notices if that packet is missing.
     pub(super) fn expecting(first: u64) -> Self {
         Self { origin: Some(first), ..Self::default() }
     }
 
-    /// The loss event rate by now (RFC 5348 §5.4); 0 before the first loss event.
+    /// Current loss event rate (RFC 5348 §5.4); 0 before the first loss event.
     pub(super) fn rate(&self) -> f64 {
         self.intervals.loss_event_rate(self.current() as f64)
     }
 
-    /// Packets of the current interval, the one with the newest loss event (RFC 5348 §5.3).
+    /// Packets in the current loss interval, which begins with the newest loss event (RFC 5348 §5.3).
     pub(super) fn current(&self) -> u64 {
         match (self.events.back(), self.highest) {
             (Some(event), Some((highest, _))) => highest.saturating_sub(event.start) + 1,
@@ -124,7 +123,7 @@ impl Losses {
         }
     }
 
-    /// Loss events so far; fewer when a packet comes late.
+    /// Number of loss events so far, reduced when a late packet removes one.
     pub(super) fn events(&self) -> u64 {
         self.total
     }
@@ -133,8 +132,8 @@ impl Losses {
         &self.intervals
     }
 
-    /// A packet arrived. `first` is asked at most once for the length of the interval before the first loss event, and told
-    /// whether no packet at all came before it.
+    /// Processes an arrival. `first` is called at most once for the length of the interval before the first loss event,
+    /// with whether no packet at all came before that event.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -160,7 +159,7 @@ impl Losses {
                 if seq < origin {
                     return News::default();
                 }
-                // The first ones are missing: nothing arrived before them from which to reckon when they were due.
+                // The first packets are missing: nothing arrived before them from which to interpolate their arrival.
                 self.miss(Run { first: origin, last: seq.wrapping_sub(1), gap: Gap::none(seq, now), rtt });
                 News { is_new: true, is_highest: true, ..News::default() }
             }
@@ -189,7 +188,7 @@ impl Losses {
         }
     }
 
-    /// A packet came late: it is missing no more, or not lost after all. Says whether it was either.
+    /// Processes a late packet, which is no longer missing or lost. Returns whether it was either.
     fn fill(&mut self, seq: u64, marked: bool, first: &dyn Fn(bool) -> f64) -> bool {
         if let Some(place) = self.missing.iter().position(|missing| missing.run.contains(seq)) {
             let missing = self.missing.remove(place);
@@ -198,14 +197,14 @@ impl Losses {
                 self.missing.insert(place, Missing { run, above: missing.above });
             }
             if marked {
-                // As if it were lost, and so is what is missing below it (RFC 5348 §5.1).
+                // A marked packet counts as lost, and so do missing ones before it (RFC 5348 §5.1).
                 self.give_up(seq, first);
                 self.note(Run { first: seq, last: seq, ..missing.run }, first);
             }
             return true;
         }
         let Some(place) = self.runs.iter().position(|run| run.contains(seq)) else { return false };
-        // Marked, it is a sign of congestion as much as lost.
+        // A mark is a congestion signal as much as a loss, so that the packet stays in its run.
         if !marked {
             let run = self.runs[place];
             self.runs.remove(place);
@@ -218,17 +217,17 @@ impl Losses {
         true
     }
 
-    /// What is missing is lost, if enough came after it or if it is below `marked`.
+    /// Declares packets lost that are missing with enough later arrivals, or before `marked`.
     fn give_up(&mut self, marked: u64, first: &dyn Fn(bool) -> f64) {
         let is_lost = |missing: &Missing| missing.above >= NDUPACK || missing.run.last < marked;
-        // Who is below has seen more arrive, so the lost ones come first.
+        // Earlier packets have more later arrivals, so that the lost ones come first.
         while self.missing.first().is_some_and(is_lost) {
             let missing = self.missing.remove(0);
             self.note(missing.run, first);
         }
     }
 
-    /// If a loss event began with `seq`, all from there on is divided into events without it.
+    /// Recomputes the loss events from the one that began with `seq`, if there is one, without that packet.
     fn divide_anew(&mut self, seq: u64, first: &dyn Fn(bool) -> f64) {
         let Some(place) = self.events.iter().position(|event| event.start == seq) else { return };
         self.intervals = self.events[place].before;
@@ -240,7 +239,7 @@ impl Losses {
         }
     }
 
-    /// Packets are lost or marked, above all that were before.
+    /// Adds lost or marked packets, later than all previous ones.
     fn note(&mut self, run: Run, first: &dyn Fn(bool) -> f64) {
         self.runs.push_back(run);
         self.divide(run, first);
@@ -295,7 +294,7 @@ impl Run {
         (self.first..=self.last).contains(&seq)
     }
 
-    /// What is below and above a packet of it.
+    /// Parts of the run before and after a packet.
     fn without(self, seq: u64) -> (Option<Self>, Option<Self>) {
         let below = (self.first < seq).then(|| Self { last: seq - 1, ..self });
         let above = (seq < self.last).then(|| Self { first: seq + 1, ..self });

@@ -1,4 +1,4 @@
-//! The receiver half: what data packets tell, and when to send feedback (RFC 5348 §6).
+//! TFRC receiver: processes data packets and decides when to send feedback (RFC 5348 §6).
 
 use timeous_core::{Duration, Instant, Rate};
 
@@ -7,40 +7,40 @@ use super::equation;
 use super::intervals::LossIntervals;
 use super::losses::{Losses, News};
 
-/// What a round trip is taken for until the sender has told one (RFC 4340 §3.4).
+/// RTT assumed until the sender has sent one (RFC 4340 §3.4).
 pub const DEFAULT_RTT: Duration = Duration::from_millis(200);
-/// The least rate that the first loss event leaves, in packets a round trip (RFC 5348 §6.3.1).
+/// Minimum rate after the first loss event, in packets per round trip (RFC 5348 §6.3.1).
 const LEAST_PACKETS: f64 = 0.5;
 
-/// A data packet that arrived (RFC 5348 §3.2.1).
+/// Received data packet (RFC 5348 §3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its number: one more for each data packet sent, without wrapping.
+    /// Sequence number, increased by one per data packet, without wrapping.
     pub seq: u64,
-    /// Its payload in bytes, without headers.
+    /// Payload in bytes, without headers.
     pub bytes: u64,
-    /// Whether it met congestion on its way (ECN, RFC 3168).
+    /// Whether the packet is ECN-marked (RFC 3168).
     pub marked: bool,
-    /// The sender's round-trip time as the packet tells it, or as the transport reckons it (RFC 4342 §8.1).
+    /// Sender's RTT, from the packet or computed by the transport (RFC 4342 §8.1).
     pub rtt: Option<Duration>,
 }
 
-/// What the receiver tells the sender (RFC 5348 §3.2.2).
+/// Feedback packet to the sender (RFC 5348 §3.2.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feedback {
-    /// The number of the packet that arrived last, for t_recvdata: when the sender sent it.
+    /// Sequence number of the last packet received, from which the sender knows t_recvdata.
     pub last: u64,
-    /// How long ago that was: t_delay.
+    /// t_delay: time since that packet was received.
     pub delay: Duration,
-    /// X_recv: the rate at which data arrived during the last round trip; zero in the first feedback.
+    /// X_recv: receive rate of the last round trip; zero in the first feedback.
     pub receive_rate: Rate,
-    /// p: from 0, without any loss event, to 1.
+    /// p: the loss event rate, from 0 (no loss event) to 1.
     pub loss_event_rate: f64,
-    /// Whether there was a loss event since the feedback before.
+    /// Whether there was a new loss event since the last feedback.
     pub new_loss_event: bool,
 }
 
-/// The receiver of one TFRC flow. The driver gives it packets and the time, and sends each [`Feedback`] at once.
+/// Receiver of one TFRC flow. The driver passes packets and time, and sends each [`Feedback`] at once.
 ///
 /// ```
 /// use timeous_cm::tfrc::{Arrival, Receiver};
@@ -58,40 +58,40 @@ pub struct Feedback {
 pub struct Receiver {
     losses: Losses,
     arrivals: Arrivals,
-    /// R_m and R_(m-1): the newest round trip that was told, and what it was when the timer expired last.
+    /// R_m and R_(m-1): the latest RTT from the sender, and its value when the timer last expired.
     rtt: Option<Duration>,
     rtt_before: Duration,
     /// p_prev of RFC 5348 §6.1.
     p: f64,
     timer: Option<Instant>,
-    /// The timer expired with nothing to tell: the next packet is answered at once.
+    /// The timer expired without new packets: the next packet is answered at once.
     silent: bool,
-    /// The packet that arrived last, and when.
+    /// Last received packet and its arrival time.
     last: Option<(u64, Instant)>,
-    /// Whether anything came since the last feedback.
+    /// Whether packets arrived since the last feedback.
     fresh: bool,
-    /// Loss events when the last feedback was sent.
+    /// Number of loss events at the last feedback.
     told: u64,
-    /// The highest receive rate so far, in packets a second: X_target.
+    /// X_target: maximum receive rate so far, in packets per second.
     highest: f64,
 }
 
 impl Receiver {
-    /// A receiver that knows nothing of the packets to come: the first that arrives counts as the first.
+    /// Creates a receiver that does not know the first sequence number: the first packet to arrive counts as the first.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A receiver that knows the number of the first data packet, and so finds that one lost, too.
+    /// Creates a receiver that knows the first sequence number, and so notices if that packet is lost.
     pub fn expecting(first: u64) -> Self {
         Self { losses: Losses::expecting(first), ..Self::default() }
     }
 
-    /// A data packet arrived (RFC 5348 §6.1, §6.3). Duplicates, and what is too old to matter, change nothing.
+    /// Processes a data packet (RFC 5348 §6.1, §6.3). Duplicates and packets that are too old are ignored.
     #[must_use = "the feedback is to be sent now"]
     pub fn on_packet(&mut self, now: Instant, arrival: Arrival) -> Option<Feedback> {
         if self.timer.is_some_and(|due| due <= now) && !self.fresh {
-            // The driver was late; the order of things is not.
+            // The driver called late: process the timer first.
             self.fall_silent();
         }
         let is_first = self.last.is_none();
@@ -100,7 +100,7 @@ impl Receiver {
             return None;
         }
         if is_first || self.rtt.is_none() {
-            // RFC 5348 §6.3: nobody knows yet when a round trip is over.
+            // RFC 5348 §6.3: the RTT is not known yet.
             return self.expire(now);
         }
         if !news.began && !news.removed && !self.silent {
@@ -111,7 +111,7 @@ impl Receiver {
         if self.p > before || self.silent || news.removed { self.expire(now) } else { None }
     }
 
-    /// Time has passed (RFC 5348 §6.2).
+    /// Handles the feedback timer (RFC 5348 §6.2).
     #[must_use = "the feedback is to be sent now"]
     pub fn on_timeout(&mut self, now: Instant) -> Option<Feedback> {
         if self.timer.is_none_or(|due| due > now) {
@@ -124,27 +124,27 @@ impl Receiver {
         None
     }
 
-    /// When [`Receiver::on_timeout`] is due. Never while nothing arrives.
+    /// Next time when [`Receiver::on_timeout`] is due; `None` while no packets arrive.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timer
     }
 
-    /// The loss event rate p by now: 0 without any loss event, otherwise above 0 and at most 1.
+    /// Current loss event rate p: 0 before the first loss event, then above 0 and at most 1.
     pub fn loss_event_rate(&self) -> f64 {
         self.losses.rate()
     }
 
-    /// The loss intervals that are over.
+    /// Closed loss intervals.
     pub fn intervals(&self) -> &LossIntervals {
         self.losses.intervals()
     }
 
-    /// Packets since the newest loss event began, its first in them (RFC 5348 §5.3); 0 without any.
+    /// Packets in the current loss interval, including the one that began it (RFC 5348 §5.3); 0 without loss events.
     pub fn current_interval(&self) -> u64 {
         self.losses.current()
     }
 
-    /// How many loss events there were. A packet that comes late after all takes one away.
+    /// Number of loss events, reduced when a late packet removes one.
     pub fn loss_events(&self) -> u64 {
         self.losses.events()
     }
@@ -154,7 +154,7 @@ impl Receiver {
         if self.silent {
             self.arrivals.after_silence(now, self.rtt_before);
         }
-        // Before it is known to be new: the first loss event is judged with this packet counted in.
+        // Before the duplicate check, since the first loss event's interval is computed with this packet included.
         self.arrivals.count(arrival.bytes);
         let (arrivals, highest, before) = (&self.arrivals, self.highest, self.rtt_before);
         let first = |is_null: bool| {
@@ -177,7 +177,7 @@ impl Receiver {
         (self.silent, self.timer) = (true, None);
     }
 
-    /// The feedback timer expires with something to tell: the steps of RFC 5348 §6.2.
+    /// Sends feedback when the timer expires with new packets: the steps of RFC 5348 §6.2.
     fn expire(&mut self, now: Instant) -> Option<Feedback> {
         let (last, at) = self.last?;
         self.p = self.losses.rate();

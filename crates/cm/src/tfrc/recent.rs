@@ -1,16 +1,16 @@
-//! X_recv_set: the receive rates of the last two round trips (RFC 5348 §4.3, §8.2.2).
+//! X_recv_set: receive rates of the last two round trips (RFC 5348 §4.3, §8.2.2).
 
 use timeous_core::{Duration, Instant};
 
-/// Two from successive feedback and one from a loss event (RFC 5348 §8.2.2).
+/// Maximum size: two rates from successive feedback and one from a loss event (RFC 5348 §8.2.2).
 const MOST: usize = 3;
 
-/// Receive rates in bytes a second and when they were told. Never empty: before any is told, there is an infinite one.
+/// Receive rates in bytes per second, with the times of their reports. Never empty: initially there is an infinite one.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiveRates(Vec<(Instant, f64)>);
 
 impl ReceiveRates {
-    /// One that limits nothing, for the two round trips from `now`.
+    /// Creates the set with an infinite rate, which limits nothing for two round trips from `now`.
     pub(crate) fn new(now: Instant) -> Self {
         Self(vec![(now, f64::INFINITY)])
     }
@@ -40,7 +40,7 @@ impl ReceiveRates {
         }
     }
 
-    /// Forgets all but this one.
+    /// Replaces all rates by this one.
     pub(crate) fn only(&mut self, now: Instant, rate: f64) {
         self.0.clear();
         self.0.push((now, rate));

@@ -1,11 +1,11 @@
-//! The mean segment size (RFC 5348 §4.1).
+//! Mean segment size (RFC 5348 §4.1).
 
-/// Segments of four loss intervals at the highest loss event rates would say little.
+/// Minimum number of segments in the average: four loss intervals at the highest loss event rates are too short.
 const LEAST_SEGMENTS: f64 = 16.0;
-/// And without losses, the average is over so many.
+/// Maximum number of segments in the average, used without losses.
 const MOST_SEGMENTS: f64 = 4_096.0;
 
-/// The average size of segments over about the last four loss intervals.
+/// Average segment size over about the last four loss intervals.
 #[derive(Clone, Debug)]
 pub(super) struct MeanSegment {
     mean: f64,
@@ -13,17 +13,17 @@ pub(super) struct MeanSegment {
 }
 
 impl MeanSegment {
-    /// `expected` bytes count as a first segment, and at least as one byte.
+    /// Creates the average with `expected` bytes (at least one) as a first segment.
     pub(super) fn new(expected: u64) -> Self {
         Self { mean: expected.max(1) as f64, seen: 1.0 }
     }
 
-    /// In bytes.
+    /// Mean size in bytes.
     pub(super) fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// A segment of `bytes` was sent at the loss event rate `p`.
+    /// Counts a segment of `bytes` sent at the loss event rate `p`.
     pub(super) fn sent(&mut self, bytes: u64, p: f64) {
         // Four intervals of 1/p segments each; infinite without losses.
         let over = (4.0 / p).clamp(LEAST_SEGMENTS, MOST_SEGMENTS);

@@ -1,4 +1,4 @@
-//! The sender half: the allowed rate, the nofeedback timer, and when the next packet may leave (RFC 5348 §4).
+//! TFRC sender: allowed rate, nofeedback timer and pacing (RFC 5348 §4).
 
 use timeous_core::{Duration, Instant, Rate};
 
@@ -10,35 +10,35 @@ use super::receiver::Feedback;
 use super::segment::MeanSegment;
 use crate::controller::initial;
 
-/// The nofeedback timer before there is a round trip (RFC 5348 §4.2).
+/// Nofeedback timer before the first RTT sample (RFC 5348 §4.2).
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(2);
-/// q: what the smoothed round trip keeps at each sample (RFC 5348 §4.3).
+/// q: weight of the old smoothed RTT at each sample (RFC 5348 §4.3).
 const KEPT: f64 = 0.9;
 /// The same without oscillation reduction: "a very low value of the weight q" (RFC 5348 §4.5).
 const KEPT_UNREDUCED: f64 = 0.1;
-/// q2: what the long-term square root of the round trip keeps (RFC 5348 §4.5).
+/// q2: weight of the old long-term square root of the RTT (RFC 5348 §4.5).
 const KEPT_SQUARE_ROOT: f64 = 0.9;
 
-/// What a [`Sender`] may be told at its start.
+/// Settings of a [`Sender`].
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The largest segment in bytes, without headers: the initial rate follows from it. The mean segment size is measured.
+    /// Maximum segment size in bytes, without headers, for the initial rate. The mean size is measured.
     pub segment: u64,
-    /// The segment size that rates are reckoned with in place of `segment` and of the mean: for small segments that get what
-    /// a flow of such ones would get (RFC 4828 §4.5).
+    /// Segment size for rate computations in place of `segment` and of the mean, so that small segments get the rate of
+    /// a flow with segments of this size (RFC 4828 §4.5).
     pub nominal: Option<u64>,
-    /// Bytes of headers that count with each segment (RFC 4828 §4.2).
+    /// Header bytes counted with each segment (RFC 4828 §4.2).
     pub header: u64,
-    /// Whether the rate falls while the round trip is longer than of late (RFC 5348 §4.5).
+    /// Whether the rate falls while the RTT is above its recent average: oscillation reduction (RFC 5348 §4.5).
     pub reduce_oscillations: bool,
-    /// How exactly the driver wakes up: half of it, a packet may leave early (RFC 5348 §8.3).
+    /// Timer granularity of the driver: a packet may leave early by half of it (RFC 5348 §8.3).
     pub granularity: Duration,
-    /// More is never sent, whatever the receiver says.
+    /// Upper limit of the rate.
     pub ceiling: Rate,
 }
 
 impl Settings {
-    /// For segments of at most `segment` bytes: oscillations are reduced, packets leave on time, and there is no ceiling.
+    /// Settings for segments of at most `segment` bytes, with oscillation reduction, exact timers and no rate limit.
     pub const fn for_segment(segment: u64) -> Self {
         Self {
             segment,
@@ -50,30 +50,30 @@ impl Settings {
         }
     }
 
-    /// For small segments of at most `segment` bytes, which with `header` bytes each get what a flow of segments of
-    /// `nominal` bytes would get: TFRC-SP (RFC 4828).
+    /// Settings of TFRC-SP (RFC 4828): small segments of at most `segment` bytes, plus `header` bytes each, get the
+    /// rate of a flow with segments of `nominal` bytes.
     pub const fn for_small_segments(segment: u64, nominal: u64, header: u64) -> Self {
         Self { nominal: Some(nominal), header, ..Self::for_segment(segment) }
     }
 }
 
-/// Feedback as it reaches the sender.
+/// Feedback, as processed by the sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report {
-    /// When the packet was sent that the receiver had got last: t_recvdata.
+    /// t_recvdata: send time of the last packet received.
     pub sent_at: Instant,
-    /// How long the receiver had had it: t_delay.
+    /// t_delay: time between the packet's arrival and the feedback.
     pub delay: Duration,
     /// X_recv.
     pub receive_rate: Rate,
     /// p, from 0 to 1.
     pub loss_event_rate: f64,
-    /// Whether the receiver names a new loss event; an increase of p is one, too.
+    /// Whether the receiver reports a new loss event; an increase of p counts as one, too.
     pub new_loss_event: bool,
 }
 
 impl Report {
-    /// A feedback, of which the sender has looked up when its last packet was sent.
+    /// Converts feedback, for whose last packet the sender has looked up the send time.
     pub fn of(feedback: &Feedback, sent_at: Instant) -> Self {
         Self {
             sent_at,
@@ -85,38 +85,38 @@ impl Report {
     }
 }
 
-/// A report that the peer cannot have meant. Nothing changes; drop it.
+/// Error: invalid report, to be dropped. The sender is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ReportError {
-    /// The loss event rate is no share.
+    /// The loss event rate is out of range.
     #[error("the peer reports a loss event rate of {0}: it has to be from 0 to 1")]
     LossEventRate(f64),
-    /// No time is left for the way there and back.
+    /// The delay leaves no time for the round trip.
     #[error("the peer says that it had a packet for {delay:?}, which was sent {passed:?} ago")]
     Delay {
-        /// What the peer says.
+        /// Delay that the peer reports.
         delay: Duration,
-        /// What has passed since the packet was sent.
+        /// Time since the packet was sent.
         passed: Duration,
     },
 }
 
-/// The sender of one TFRC flow.
+/// Sender of one TFRC flow.
 ///
-/// After each packet the driver calls [`on_sent`](Self::on_sent); it asks [`next`](Self::next) when the next one may leave.
-/// A driver that has data then sends at that instant; one that has none is data-limited, which need not be said.
+/// The driver calls [`on_sent`](Self::on_sent) after each packet and asks [`next`](Self::next) for the next send time.
+/// If it has no data then, the flow is data-limited, which is detected without a call.
 #[derive(Clone, Debug)]
 pub struct Sender {
     settings: Settings,
     allowed: Allowed,
     segment: MeanSegment,
     rtt: Option<Duration>,
-    /// X_recv as it was told last, if it measured anything.
+    /// X_recv as last reported, if nonzero.
     received: Option<f64>,
-    /// Whether there was feedback, not only a round trip.
+    /// Whether there was feedback, not only an RTT sample.
     heard: bool,
     square_root: f64,
-    /// What X_inst is of X.
+    /// Ratio of X_inst to X.
     share: f64,
     timer: Option<Instant>,
     sent_since_set: bool,
@@ -125,7 +125,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that knows nothing of the path: one segment a second until there is a round trip (RFC 5348 §4.2).
+    /// Creates a sender for an unknown path: one segment per second until the first RTT sample (RFC 5348 §4.2).
     pub fn new(settings: Settings) -> Self {
         let segment = MeanSegment::new(settings.segment);
         Self {
@@ -144,8 +144,8 @@ impl Sender {
         }
     }
 
-    /// The round trip is known from elsewhere, from a handshake say: an initial window a round trip may leave
-    /// (RFC 5348 §4.2). No effect once there is one.
+    /// Sets the RTT if it is known otherwise, for example from a handshake: allows an initial window per round trip
+    /// (RFC 5348 §4.2). No effect after the first RTT sample.
     pub fn on_rtt(&mut self, now: Instant, rtt: Duration) {
         if self.rtt.is_none() && !rtt.is_zero() {
             self.rtt = Some(rtt);
@@ -154,7 +154,7 @@ impl Sender {
         }
     }
 
-    /// A data packet of `bytes`, without headers, was handed to the layer below.
+    /// Notes that a data packet of `bytes`, without headers, was handed to the layer below.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         self.segment.sent(bytes, self.allowed.p());
         self.pacing.sent(now, bytes, &self.schedule());
@@ -167,16 +167,16 @@ impl Sender {
         self.sent_since_set = true;
     }
 
-    /// A data packet is there and may not leave: the sender is not data-limited. For a driver that has packets paced by
-    /// somebody else, who keeps no credit.
+    /// Notes that a data packet is waiting for its send time: the sender is not data-limited. For drivers with an
+    /// external pacer, which keeps no credit.
     pub fn on_held_back(&mut self, now: Instant) {
         self.limited.sent_all(now);
     }
 
-    /// Feedback came: the steps of RFC 5348 §4.3.
+    /// Processes feedback: the steps of RFC 5348 §4.3.
     ///
     /// # Errors
-    /// What the peer reports cannot be; nothing has changed.
+    /// The report is invalid; nothing has changed.
     pub fn on_feedback(&mut self, now: Instant, report: Report) -> Result<(), ReportError> {
         let p = report.loss_event_rate;
         if !(0.0..=1.0).contains(&p) {
@@ -201,7 +201,7 @@ impl Sender {
                     receive_rate,
                     p,
                     new_loss_event: report.new_loss_event || p > self.allowed.p(),
-                    // The first feedback measures nothing, so that it tells of no interval.
+                    // The first feedback measures no rate, so that it covers no interval.
                     data_limited: limited && report.receive_rate > Rate::ZERO,
                 },
             );
@@ -210,16 +210,16 @@ impl Sender {
             self.allowed.on_first_feedback(now, &path, p);
         }
         (self.rtt, self.heard) = (Some(rtt), true);
-        // Step 3 reckons with the rate as it was.
+        // Step 3 uses the rate before the update.
         self.set_timer_by(now, before);
         Ok(())
     }
 
-    /// The receiver says that it is slow, or that its buffer had no room for `overflowed` packets of which nothing was told
-    /// before: RFC 4342 §5.2. To be called after the feedback that came along.
+    /// Responds to a slow receiver, or to `overflowed` newly reported packets that its buffer had no room for (RFC 4342
+    /// §5.2). To be called after the feedback that came along.
     ///
-    /// X is at most what was received, less a packet a round trip for each that was dropped, and not below one for that.
-    /// With the next feedback most of it is over.
+    /// Limits X to the receive rate minus one packet per round trip for each dropped packet, but not below one. The
+    /// next feedback mostly ends the limit.
     pub fn on_slow_receiver(&mut self, now: Instant, overflowed: u64) {
         let (Some(rtt), Some(received)) = (self.rtt, self.received) else { return };
         let one = self.path(rtt).segment / rtt.as_secs_f64();
@@ -229,7 +229,7 @@ impl Sender {
         self.allowed.restrain(now, limit);
     }
 
-    /// Time has passed: the nofeedback timer may have expired (RFC 5348 §4.4).
+    /// Handles the nofeedback timer (RFC 5348 §4.4).
     pub fn on_timeout(&mut self, now: Instant) {
         if self.timer.is_none_or(|due| due > now) {
             return;
@@ -241,19 +241,19 @@ impl Sender {
             None => self.allowed.on_silence_at_first(self.segment.mean(), idle),
         }
         if idle && self.allowed.rate() >= before {
-            // Nothing will change until something is sent, and then it is owed a whole timeout.
+            // The rate stays until something is sent, which then gets a full timeout.
             self.timer = None;
         } else {
             self.set_timer(now);
         }
     }
 
-    /// When [`Sender::on_timeout`] is due.
+    /// Next time when [`Sender::on_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timer
     }
 
-    /// When the next packet may leave; `None`: at once, there was none yet. In the past, as much as is still to credit.
+    /// Send time of the next packet; `None` before the first, which may leave at once. Lies in the past by the unused credit.
     pub fn next(&self) -> Option<Instant> {
         self.pacing.next(&self.schedule())
     }
@@ -268,17 +268,17 @@ impl Sender {
         equation::to_rate(self.allowed.rate() * self.payload_share()).min(self.settings.ceiling)
     }
 
-    /// X_inst: the rate that packets leave at, which oscillation reduction makes less or more than X.
+    /// X_inst: the pacing rate, which oscillation reduction makes lower or higher than X.
     pub fn instantaneous_rate(&self) -> Rate {
         equation::to_rate(self.instantaneous())
     }
 
-    /// R: the smoothed round-trip time, which data packets tell the receiver.
+    /// R: the smoothed RTT, which data packets carry to the receiver.
     pub fn rtt(&self) -> Option<Duration> {
         self.rtt
     }
 
-    /// p, as it was reported last.
+    /// p, as last reported.
     pub fn loss_event_rate(&self) -> f64 {
         self.allowed.p()
     }
@@ -288,7 +288,7 @@ impl Sender {
         self.segment.mean()
     }
 
-    /// Steps 2 and 5 of RFC 5348 §4.3: the new R, and what X_inst is of X.
+    /// Updates R and the ratio of X_inst to X: steps 2 and 5 of RFC 5348 §4.3.
     fn sample(&mut self, sample: Duration) -> Duration {
         let root = sample.as_secs_f64().sqrt();
         if !self.heard {
@@ -309,7 +309,7 @@ impl Sender {
         rate.max(least(self.segment.mean())).min(ceiling)
     }
 
-    /// What of a packet that counts with its header is not header.
+    /// Share of the payload in a packet whose header is counted.
     fn payload_share(&self) -> f64 {
         let mean = self.segment.mean();
         mean / (mean + self.settings.header as f64)
@@ -334,7 +334,7 @@ impl Sender {
         self.set_timer_by(now, self.allowed.rate());
     }
 
-    /// RTO = max(4R, 2s/X); without a round trip, two seconds of a segment each and so on.
+    /// RTO = max(4R, 2s/X); before the first RTT sample, two seconds in place of 4R.
     fn set_timer_by(&mut self, now: Instant, rate: f64) {
         let segment = self.segment.mean() + self.settings.header as f64;
         let two_segments = Duration::from_secs_f64(2.0 * segment / rate);

@@ -1,4 +1,4 @@
-//! Clients: what they are told, and what becomes of what they held.
+//! Tests of clients: their events, and the fate of what they held.
 
 use timeous_cm::{ClientEvent, ClientId, CmError, FlowSpec, Manager};
 
@@ -89,7 +89,7 @@ fn a_rate_is_told_when_it_has_crossed_a_threshold_and_only_as_it_is_now() {
     let state = cm.query(flow).unwrap();
     assert_eq!(told, [ClientEvent::Changed(flow, state)], "several changes are one");
     assert!(state.rate.as_bps() >= 2 * first);
-    // A second flow takes half of it.
+    // A second flow takes half of the rate.
     let other = cm.open_for(now, client, spec()).unwrap();
     assert_eq!(events(&mut cm, client), [ClientEvent::Changed(flow, cm.query(flow).unwrap())]);
     cm.clear_thresh(flow).unwrap();

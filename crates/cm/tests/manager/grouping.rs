@@ -1,4 +1,4 @@
-//! Which flows share what, and how.
+//! Tests of grouping: macroflows, scheduling and controllers of flows.
 
 use timeous_cm::{FlowSpec, Happening, Kind, Manager, Scheduling, User};
 
@@ -79,7 +79,7 @@ fn the_earliest_deadline_is_granted_first() {
         now = cm.poll_timeout().unwrap().max(now);
         cm.handle_timeout(now);
     }
-    // The first request of a waited before it had a deadline to tell, and has none.
+    // The first request of a waited before deadlines counted, and has none.
     assert_eq!(order[..4], [b, b, c, a]);
 }
 
@@ -98,7 +98,7 @@ fn a_new_controller_goes_on_where_the_old_one_stood() {
     }
 }
 
-/// Found by `timeous-lab peers --real`: every live stream began with the window of the controller that it did not have.
+/// Found by `timeous-lab peers --real`: every live stream began with the window of a controller that it did not use.
 #[test]
 fn a_controller_that_is_chosen_before_anything_was_sent_begins_as_it_would_by_itself() {
     for from in Kind::ALL {

@@ -1,4 +1,4 @@
-//! What is known of a path, after a pause and after the last flow.
+//! Tests of the path state after a pause and after the last flow.
 
 use timeous_cm::{Kind, Learnt, Loss, Manager, Update};
 use timeous_core::{Duration, Rate};
@@ -19,7 +19,7 @@ fn learnt(window: u64) -> Learnt {
     }
 }
 
-/// All but SCReAM, which has no slow start: what it learns in a few round trips is a few packets.
+/// All controllers but SCReAM, which has no slow start and learns a window of only a few packets in a few round trips.
 fn with_slow_start() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| *kind != Kind::Scream)
 }

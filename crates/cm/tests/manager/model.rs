@@ -1,4 +1,4 @@
-//! The manager beside a plain model that counts.
+//! Test of the manager against a simple counting model.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use timeous_core::{Duration, Instant};
 
 use super::script::*;
 
-/// What somebody does.
+/// Action of a client.
 #[derive(Clone, Debug)]
 enum Act {
     Open { client: usize, weight: u32 },
@@ -48,7 +48,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..300)
 }
 
-/// The plain model: what each flow has under way.
+/// Simple model: bytes in flight of each flow.
 struct World {
     cm: Manager,
     now: Instant,
@@ -161,13 +161,13 @@ impl World {
                 assert_eq!(flow.outstanding, self.outstanding[&flow.id]);
                 seen += 1;
             }
-            // Beyond the window is only what was within it when it was larger, or came along: it does not grow there.
+            // Bytes beyond the window were within a larger one or came with a moved flow; the excess does not grow.
             let promised = sum + u64::from(macroflow.grants) * MTU;
             let limit = macroflow.state.window.max(MTU);
             let (before, limit_before) = windows.get(&macroflow.id).copied().unwrap_or((u64::MAX, u64::MAX));
             assert!(promised <= limit || promised <= before || promised <= limit_before, "{macroflow:?}");
             windows.insert(macroflow.id, (promised, limit));
-            // Nobody waits who could send: not for room, unless the pace holds it back.
+            // No request waits that could be granted: not for room, unless the pace holds it back.
             if macroflow.waiting > 0 && macroflow.grants == 0 && sum == 0 {
                 assert!(self.cm.poll_timeout().is_some(), "an empty path with somebody waiting: {macroflow:?}");
             }
@@ -209,10 +209,10 @@ fn shares_follow_weights_over_time() {
             *under_way.entry(flow).or_insert(0) += MTU;
         }
         for (flow, bytes) in under_way {
-            // The first window was gone before the others asked.
+            // The first window was used before the others requested.
             let bytes_then = if round == 0 { 0 } else { bytes };
             *sent.entry(flow).or_insert(0) += bytes_then;
-            // The window stays as it is.
+            // The window stays constant.
             let update = Update { recovering: true, ..acked(bytes) };
             cm.update(at(100 * round + 100), flow, update).unwrap();
         }

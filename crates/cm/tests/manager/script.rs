@@ -1,4 +1,4 @@
-//! What the scripts have in common.
+//! Common parts of the scripted tests.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -24,7 +24,7 @@ pub(crate) fn acked(bytes: u64) -> Update {
     Update { acked: bytes, rtt: Some(RTT), ..Update::default() }
 }
 
-/// Sends full packets until nothing more may leave now; how many.
+/// Sends full packets until no more are allowed now; returns their number.
 pub(crate) fn fill(cm: &mut Manager, now: Instant, flow: FlowId) -> u64 {
     let mut sent = 0;
     while cm.ask(now, flow).unwrap().is_some() {
@@ -34,7 +34,7 @@ pub(crate) fn fill(cm: &mut Manager, now: Instant, flow: FlowId) -> u64 {
     sent
 }
 
-/// The same, and lets time pass until `end`.
+/// The same, with time passing until `end`.
 pub(crate) fn fill_until(cm: &mut Manager, now: Instant, end: Instant, flow: FlowId) -> u64 {
     let mut sent = fill(cm, now, flow);
     while let Some(due) = cm.poll_timeout().filter(|&due| due < end) {
@@ -44,7 +44,7 @@ pub(crate) fn fill_until(cm: &mut Manager, now: Instant, end: Instant, flow: Flo
     sent
 }
 
-/// Rounds of a full window, a round trip each, all of it acknowledged; when they are over.
+/// Runs rounds of a full window per round trip, all of it acknowledged; returns the time of their end.
 pub(crate) fn grow(cm: &mut Manager, mut now: Instant, flow: FlowId, rounds: u32) -> Instant {
     for _ in 0..rounds {
         let sent = fill_until(cm, now, now + RTT, flow);
@@ -59,7 +59,7 @@ pub(crate) fn grow(cm: &mut Manager, mut now: Instant, flow: FlowId, rounds: u32
     now
 }
 
-/// All that a client is told.
+/// All events of a client.
 pub(crate) fn events(cm: &mut Manager, client: ClientId) -> Vec<ClientEvent> {
     std::iter::from_fn(|| cm.poll_client(client)).collect()
 }

@@ -1,4 +1,4 @@
-//! Flows whose transports reckon their rates themselves.
+//! Tests of flows whose transports compute their rates themselves.
 
 use timeous_cm::{CmError, Loss, Manager, Steering, Update};
 use timeous_core::Rate;
@@ -13,7 +13,7 @@ fn kilobits(rate: u64) -> Steering {
 fn a_steered_flow_leaves_at_its_rate_from_the_first_packet_on() {
     let mut cm = Manager::default();
     let flow = cm.open(host(), MTU);
-    // A packet every 10 ms, though no round trip is known.
+    // A packet every 10 ms, though no RTT is known.
     cm.steer(at(0), flow, kilobits(800)).unwrap();
     assert_eq!(cm.query(flow).unwrap().rate, Rate::from_kbps(800));
     let sent = fill_until(&mut cm, at(0), at(995), flow);
@@ -52,7 +52,7 @@ fn flows_beside_a_steered_one_go_on_as_they_did() {
     assert!(names[0] != names[1] && names[1] != names[2] && names[0] != names[2]);
     assert_eq!(cm.query_macroflow(plain).unwrap(), before);
     assert_eq!(cm.query(steered).unwrap().srtt, Some(RTT), "the path is the same");
-    // Somebody thinks that they share a bottleneck: a rate is still for one flow.
+    // Merged because of a shared bottleneck: a set rate is still for one flow.
     cm.merge(now, steered, plain).unwrap();
     cm.steer(now, steered, kilobits(100)).unwrap();
     assert_eq!(cm.controller_name(plain), Ok("aimd"));

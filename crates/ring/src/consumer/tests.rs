@@ -1,4 +1,4 @@
-//! The packet that was claimed before anybody asked for it.
+//! Test of a packet claimed in advance.
 
 use timeous_core::AduSeq;
 

@@ -1,4 +1,4 @@
-//! The ring from outside: against a plain model, across threads and processes, and as a transport's source.
+//! Integration tests of the ring: against a simple model, across threads and processes, and as a transport's source.
 #![cfg(not(loom))]
 
 mod model;
@@ -14,7 +14,7 @@ fn adu(seq: u64) -> AduMeta {
     AduMeta { seq: AduSeq(seq), ..AduMeta::default() }
 }
 
-/// A payload that tells its number: its length and every byte depend on it.
+/// Payload that identifies its number: length and every byte depend on it.
 fn payload(seq: u64, most: usize) -> Vec<u8> {
     let len = 1 + (seq as usize).wrapping_mul(7919) % most;
     (0..len as u64).map(|at| seq.wrapping_mul(31).wrapping_add(at.wrapping_mul(seq | 1)) as u8).collect()

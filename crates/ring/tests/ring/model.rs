@@ -1,4 +1,4 @@
-//! Random operations on the ring and on a plain queue, side by side.
+//! Model test: random operations on the ring and on a simple queue in parallel.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -50,7 +50,7 @@ fn edit() -> impl Strategy<Value = Edit> {
 
 fn op() -> impl Strategy<Value = Op> {
     let at = 0..SLOTS as usize;
-    // Short ones, one page, and what is too large.
+    // Short payloads, about a page, and too large ones.
     let len = || prop_oneof![12 => 0..200usize, 1 => 4090..4100usize];
     prop_oneof![
         8 => (len(), prop::option::of(0..50u64)).prop_map(|(len, ttl)| Op::Enqueue { len, ttl }),
@@ -79,16 +79,16 @@ struct Item {
     given_up: bool,
 }
 
-/// The ring, and what it ought to be.
+/// The ring and its model.
 struct Pair {
     producer: Producer,
     consumer: Consumer,
     now: Instant,
     next: u64,
     queue: VecDeque<Item>,
-    /// Position of the queue's first.
+    /// Position of the queue's first packet.
     first: u64,
-    /// Claimed, in the ring's order; gone from here when `dev_i` has passed.
+    /// Claimed packets in ring order, removed when `dev_i` has passed.
     flying: VecDeque<(u64, bool)>,
     open: BTreeMap<u64, AduSeq>,
     fates: BTreeMap<AduSeq, Fate>,
@@ -204,7 +204,7 @@ impl Pair {
         let got = self.producer.enqueue_front(&item.meta, &item.bytes);
         assert_eq!(got.map(|front| (front.index.position(), front.overtook, front.made_it())), expected);
         if got.is_ok() {
-            // Each place holds another packet now, so that the consumer's own decisions are void.
+            // Each place holds another packet now, which voids the consumer's drop decisions.
             for item in &mut self.queue {
                 item.given_up = false;
             }
@@ -350,7 +350,7 @@ impl Pair {
 
     fn settle(&mut self, at: usize, fate: Fate) {
         let Some(token) = self.token(at) else { return };
-        // The second word on it changes nothing.
+        // A second fate is ignored.
         let mut first = true;
         for fate in [fate, Fate::Lost] {
             let told = match fate {
@@ -381,7 +381,7 @@ impl Pair {
         assert_eq!(self.consumer.unsettled_len(), self.open.len());
     }
 
-    /// At the end everything that was handed over has a fate.
+    /// Checks at the end that each enqueued packet has a fate.
     fn finish(mut self) {
         self.consumer.drop_queued(DropReason::Closed).unwrap();
         while let Some(item) = self.queue.pop_front() {

@@ -1,6 +1,6 @@
-//! Two processes and a sealed memfd: a million packets, and everything that a file must be before it is opened.
+//! Tests with two processes and a sealed memfd: a million packets, and all checks of a file before it is opened.
 //!
-//! The other process is this very test, started again with the ring as its standard input.
+//! The other process is this test binary, started again with the ring as its standard input.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write, stdin};
@@ -79,11 +79,11 @@ fn still_runs(child: &mut Child) {
     }
 }
 
-/// Not a test by itself: what the other process does. Without a role it has nothing to do.
+/// Entry point of the other process, no test by itself. Does nothing without a role.
 #[test]
 fn the_other_process() {
     let limits = Limits::default();
-    // The parent kills this process when it fails; if the parent itself is gone, so is the reason to go on.
+    // The parent kills this process on failure; this process ends if its parent is gone.
     let parent = rustix::process::getppid();
     let orphaned = || assert_eq!(rustix::process::getppid(), parent, "the first process is gone");
     match std::env::var(ROLE).as_deref() {
@@ -150,7 +150,7 @@ fn a_file_that_is_not_sealed_is_refused() {
     }
 }
 
-/// A sealed copy of a ring's file with one word of it changed, and of another length.
+/// Sealed copy of a ring's file with one word changed and another length.
 fn forged(ring: impl AsFd, word: u64, value: u64, longer_by: i64) -> OwnedFd {
     let mut bytes = Vec::new();
     let mut source = File::from(ring.as_fd().try_clone_to_owned().unwrap());

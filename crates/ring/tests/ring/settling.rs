@@ -1,4 +1,4 @@
-//! Fates: one for each ADU, however late, and never at the price of waiting for the application.
+//! Tests of fates: exactly one per ADU, however late, and without waiting for the application.
 
 use timeous_core::{AduSeq, DropReason, Fate, Instant};
 use timeous_ring::{Completion, Config, EnqueueError, create};

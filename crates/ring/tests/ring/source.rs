@@ -1,4 +1,4 @@
-//! The ring as a transport's source: choice at the instant of sending, deadlines, closing.
+//! Tests of the ring as a transport's source: late choice, deadlines, closing.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ fn pull(source: &mut RingSource, now: Instant) -> Option<(u64, Vec<u8>)> {
     Some((pulled.meta.seq.0, packet))
 }
 
-/// Keeps the newest.
+/// Policy that keeps the newest packet.
 struct Newest;
 
 impl LateChoice for Newest {
@@ -85,7 +85,7 @@ fn the_choice_runs_at_the_instant_of_sending() {
     assert_eq!((source.queued_len(), source.queued_bytes()), (0, 0));
 }
 
-/// Hears what was of no use though it arrived.
+/// Policy that records useless ADUs, though they arrived.
 struct Misses(Arc<Mutex<Vec<u64>>>);
 
 impl LateChoice for Misses {
@@ -218,7 +218,7 @@ fn what_is_expected_is_taken_together_and_nothing_beyond() {
     assert_eq!(producer.queued_len(), 4, "a driver that has room for one takes one");
     source.has_room_for(2);
     source.will_pull(3);
-    // Two are taken, of which one is pulled; the other one has expired when its turn comes.
+    // Two packets are claimed and one is pulled; the other has expired when its turn comes.
     assert_eq!(pull(&mut source, at(0)).unwrap().0, 1);
     assert_eq!(source.queued_len(), 3, "a choice sees what was taken and not pulled");
     let pulled = producer.pull_back_all().unwrap();
@@ -236,7 +236,7 @@ fn passing_what_has_expired_takes_nothing_else() {
     let late = Instant::ZERO + Duration::from_millis(10);
     let mut source = RingSource::new(consumer);
     source.has_room_for(8);
-    // More is expected than there is.
+    // More packets are expected than queued.
     producer.enqueue(&adu(0), b"x").unwrap();
     source.will_pull(8);
     assert_eq!(pull(&mut source, Instant::ZERO).unwrap().0, 0);
@@ -286,7 +286,7 @@ fn what_is_written_in_place_is_what_leaves() {
     assert_eq!(pull(&mut source, Instant::ZERO).unwrap().0, 7);
 }
 
-/// Gives up all.
+/// Policy that drops everything.
 struct Nothing;
 
 impl LateChoice for Nothing {
@@ -316,7 +316,7 @@ fn a_transport_that_went_away_empty_handed_is_woken_for_what_came_since() {
     assert!(producer.needs_notify(), "there was nothing, and it had asked");
 }
 
-/// Lets nothing leave while anything is outstanding.
+/// Policy that holds the queue back while bytes are in flight.
 struct Holding;
 
 impl LateChoice for Holding {

@@ -1,4 +1,4 @@
-//! Two threads: everything comes through once, whole and in order, while the producer changes its mind all the time.
+//! Test with two threads: each packet arrives once, complete and in order, while the producer keeps changing the queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::{adu, payload};
 const PACKETS: u64 = 200_000;
 const LONGEST: usize = 300;
 
-/// Enqueues, pulls back, swaps and withdraws at random; gives the fates by number.
+/// Enqueues, pulls back, swaps and withdraws at random; returns the fates by number.
 fn produce(mut producer: Producer, transport: &JoinHandle<Vec<u64>>) -> Vec<Option<Fate>> {
     let mut rng = Rng::from_seed(1);
     let mut fates = vec![None; PACKETS as usize];
@@ -52,7 +52,7 @@ fn produce(mut producer: Producer, transport: &JoinHandle<Vec<u64>>) -> Vec<Opti
     fates
 }
 
-/// Copied or filled in place, by turns.
+/// Enqueues by copying or in-place filling, alternately.
 fn put(producer: &mut Producer, seq: u64) -> Result<Index, EnqueueError> {
     let bytes = payload(seq, LONGEST);
     if seq.is_multiple_of(2) {
@@ -63,7 +63,7 @@ fn put(producer: &mut Producer, seq: u64) -> Result<Index, EnqueueError> {
     producer.enqueue_buffer(&adu(seq), buffer, bytes.len())
 }
 
-/// Takes everything until told to stop; gives the numbers of what it sent.
+/// Claims packets until told to stop; returns the numbers of those sent.
 fn consume(mut consumer: Consumer, stop: &AtomicBool) -> Vec<u64> {
     let mut rng = Rng::from_seed(2);
     let (mut sent, mut bytes) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Packet buffers: who holds them, when they are free again, and files read straight into them.
+//! Tests of packet buffers: ownership, release, and direct file input.
 
 use std::io::{ErrorKind, Write};
 
@@ -71,7 +71,7 @@ fn an_adu_larger_than_a_buffer_is_refused() {
 #[test]
 fn a_file_is_read_straight_into_a_buffer() {
     let content: Vec<u8> = (0..3 * PAGE + 100).map(|at| (at / 3) as u8).collect();
-    // The build's own directory is on a disk more often than /tmp is.
+    // Unlike /tmp, the build directory is usually on a disk.
     let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     file.write_all(&content).unwrap();
     file.as_file().sync_all().unwrap();

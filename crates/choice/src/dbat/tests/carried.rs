@@ -1,9 +1,9 @@
-//! What the source is told where less comes through than its window would allow.
+//! Tests of advice when less is delivered than the window would allow.
 
 use super::*;
 
-/// A stream of 400 kbit/s, of whose 2 kB every 40 ms so many `through` come through, over a path that is said to carry 4 Mbit/s
-/// and whose round trips have `queue` of its own in them.
+/// Advice for a stream of 400 kbit/s (2 kB every 40 ms) of which `through` bytes each are delivered, over a path with a
+/// stated rate of 4 Mbit/s and `queue` ms of queueing delay.
 fn beyond_what_comes_through(through: u64, queue: u64) -> Vec<Advice> {
     let rtt = Duration::from_millis(40);
     let srtt = Some(rtt + Duration::from_millis(queue));
@@ -46,7 +46,7 @@ fn a_queue_that_fills_in_the_path_is_told_of_though_nothing_waits_here() {
 fn the_ceiling_is_what_came_through_when_the_queue_filled() {
     let mut tuner = tuner(Settings::default());
     let path = PathState { outstanding: 9_000, ..dumbbell() };
-    // 320 kbit/s are handed over, and 240 come through; the rest waits.
+    // 320 kbit/s are handed over and 240 delivered; the rest is queued.
     for n in 1..=80 {
         tuner.arrived(at(25 * n), 1_000 + 250 * n, 1_000);
         tuner.acked(750);
@@ -60,8 +60,8 @@ fn the_ceiling_is_what_came_through_when_the_queue_filled() {
     panic!("nobody was told");
 }
 
-/// The path had 1200 kbit/s and has a third of it until the encoder has no more, and then delivers at its fastest at this rate; the
-/// encoder makes four fifths of its rate. What it is told at which frame.
+/// Advice by frame for a path that falls from 1200 kbit/s to a third until the encoder follows, and then delivers at up
+/// to `delivered`; the encoder produces four fifths of its rate.
 fn told_after_a_fall(delivered: Option<Rate>) -> Vec<(u64, Reason, Rate)> {
     let least = Some(Duration::from_millis(40));
     let idle = PathState { rate: kbps(4_000), srtt: least, min_rtt: least, outstanding: 2_000, ..path() };
@@ -90,12 +90,12 @@ fn told_after_a_fall(delivered: Option<Rate>) -> Vec<(u64, Reason, Rate)> {
 fn an_encoder_that_makes_less_than_its_rate_still_finds_that_there_is_more() {
     let told = told_after_a_fall(None);
     assert!(told.iter().any(|&(_, reason, rate)| reason == Reason::Filling && rate <= kbps(400)), "{told:?}");
-    // What is asked for has to be a quarter more than what filled the queue before that shows.
+    // The advised rate must be a quarter above the one that filled the queue before this shows.
     assert!(told.last().is_some_and(|&(_, _, rate)| rate > kbps(900)), "{told:?}");
 }
 
-/// Found by `timeous-lab adapt`: x264 took up to half a second for each step, of which the first ones were small, and returns took
-/// more than two seconds, though packets had come at twice the rate of before all the time.
+/// Found by `timeous-lab adapt`: x264 took up to half a second for each step, the first ones were small, and recoveries
+/// took more than two seconds, although packets were delivered at twice the old rate all the time.
 #[test]
 fn a_path_that_delivers_clearly_faster_than_when_the_queue_filled_is_gone_up_to_at_once() {
     let there = |delivered| {

@@ -1,4 +1,4 @@
-//! What BBR knows of a path: its rate, its round trip, and how much may be under way (draft-ietf-ccwg-bbr §5.5).
+//! BBR's model of the path: bandwidth, minimum RTT and limits of the bytes in flight (draft-ietf-ccwg-bbr §5.5).
 
 use timeous_core::{Duration, Instant};
 
@@ -11,26 +11,26 @@ const HEADROOM: f64 = 0.15;
 /// `MinRTTFilterLen` and `ProbeRTTInterval`.
 const MIN_RTT_FOR: Duration = Duration::from_secs(10);
 const PROBE_RTT_EVERY: Duration = Duration::from_secs(5);
-/// Half of `BBRExtraAckedFilterLen`, in round trips: two halves are kept.
+/// Half of `BBRExtraAckedFilterLen`, in round trips: the filter keeps two halves.
 const EXTRA_ACKED_ROUNDS: u64 = 5;
 
-/// The model. It counts in bytes and seconds; a bound that is not there is infinite.
+/// Path model, in bytes and seconds; an absent bound is infinite.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// The greatest rates of this cycle of probing and of the one before: `MaxBwFilterLen` is two.
+    /// Maximum delivery rates of the current and the previous probing cycle: `MaxBwFilterLen` is two.
     rates: [f64; 2],
     /// `bw_shortterm`, `inflight_shortterm`, `inflight_longterm`.
     pub(super) rate_lo: f64,
     pub(super) inflight_lo: f64,
     pub(super) inflight_hi: f64,
     min_rtt: Option<(Instant, Duration)>,
-    /// The least of `PROBE_RTT_EVERY`.
+    /// Minimum RTT within `PROBE_RTT_EVERY`.
     probed_rtt: Option<(Instant, Duration)>,
     pub(super) probe_rtt_is_due: bool,
     pub(super) rounds: u64,
     pub(super) round_starts: bool,
     round_ends_at: u64,
-    /// A round that begins with a loss, and what it brought.
+    /// Whether a loss round starts with this acknowledgement (`loss_round_start`); its end and whether it had losses below.
     pub(super) lossy_round_starts: bool,
     lossy_round_ends_at: u64,
     pub(super) has_lost: bool,
@@ -67,12 +67,12 @@ impl Default for Model {
 }
 
 impl Model {
-    /// `max_bw`: the greatest rate of two cycles of probing; nothing before the first sample.
+    /// `max_bw`: the maximum delivery rate of two probing cycles; 0 before the first sample.
     pub(super) fn max_rate(&self) -> f64 {
         self.rates[0].max(self.rates[1])
     }
 
-    /// `bw`: that, as far as losses leave it.
+    /// `bw`: `max_bw` within the short-term bound that losses set.
     pub(super) fn rate(&self) -> f64 {
         self.max_rate().min(self.rate_lo)
     }
@@ -81,12 +81,12 @@ impl Model {
         self.min_rtt.map(|(_, rtt)| rtt)
     }
 
-    /// What the path holds without a queue at its greatest rate, so many times over (§5.6.4.2).
+    /// Bandwidth-delay product times `gain` (§5.6.4.2).
     pub(super) fn bdp(&self, gain: f64) -> Option<f64> {
         Some(self.rate() * self.min_rtt()?.as_secs_f64() * gain).filter(|&bdp| bdp > 0.0)
     }
 
-    /// What leaves others room in the queue (§5.3.3.6, `BBRInflightWithHeadroom`).
+    /// Limit of the bytes in flight that leaves headroom for cross traffic (§5.3.3.6, `BBRInflightWithHeadroom`).
     pub(super) fn with_headroom(&self, mtu: f64) -> f64 {
         if self.inflight_hi.is_infinite() {
             return self.inflight_hi;
@@ -94,12 +94,13 @@ impl Model {
         self.inflight_hi - (HEADROOM * self.inflight_hi).max(mtu).min(self.inflight_hi)
     }
 
-    /// What waits for acknowledgements that come in lumps (§5.5.9).
+    /// `extra_acked`: bytes in flight needed to cover aggregated acknowledgements (§5.5.9).
     pub(super) fn extra_acked(&self) -> f64 {
         self.extra_acked[0].max(self.extra_acked[1])
     }
 
-    /// §5.5.1, §5.5.5 and §5.5.10.3, near the start of an acknowledgement. `delivered` is all that was.
+    /// Updates delivery signals, rounds and `max_bw` at the start of an acknowledgement (§5.5.1, §5.5.5, §5.5.10.3).
+    /// `delivered` is the total so far.
     pub(super) fn heard(&mut self, sample: &Sample, delivered: u64) {
         self.latest_rate = self.latest_rate.max(sample.rate.unwrap_or(0.0));
         self.latest_inflight = self.latest_inflight.max(sample.delivered as f64);
@@ -117,7 +118,7 @@ impl Model {
         }
     }
 
-    /// The same, near its end.
+    /// Restarts the delivery signals at the end of an acknowledgement that started a loss round.
     pub(super) fn has_heard(&mut self, sample: &Sample) {
         if self.lossy_round_starts {
             self.latest_rate = sample.rate.unwrap_or(0.0);
@@ -129,14 +130,14 @@ impl Model {
         self.round_ends_at = delivered;
     }
 
-    /// `BBRAdvanceMaxBwFilter` (§5.5.6): a cycle of probing is over, and the one before the last is forgotten.
+    /// `BBRAdvanceMaxBwFilter` (§5.5.6): starts a new probing cycle and drops the one before the last.
     pub(super) fn forget_a_cycle(&mut self) {
         if self.rates[0] > 0.0 {
             self.rates = [0.0, self.rates[0]];
         }
     }
 
-    /// Something was lost or marked (`BBRNoteLoss`).
+    /// Notes a loss or a mark (`BBRNoteLoss`).
     pub(super) fn note_loss(&mut self, delivered: u64) {
         if !self.has_lost {
             self.lossy_round_ends_at = delivered;
@@ -153,8 +154,8 @@ impl Model {
         (self.rate_lo, self.inflight_lo) = (f64::INFINITY, f64::INFINITY);
     }
 
-    /// A round trip in which something was lost, and no probing: the short-term bounds fall to what was delivered, by three tenths at
-    /// most (§5.5.10.3).
+    /// Lowers the short-term bounds to what was delivered, by at most three tenths, after a round trip with losses and
+    /// without probing (§5.5.10.3).
     pub(super) fn lower(&mut self, window: f64) {
         if self.rate_lo.is_infinite() {
             self.rate_lo = self.max_rate();
@@ -166,7 +167,7 @@ impl Model {
         self.inflight_lo = self.latest_inflight.max(BETA * self.inflight_lo);
     }
 
-    /// A round trip was measured (§5.3.4.3, `BBRUpdateMinRTT`).
+    /// Takes an RTT sample (§5.3.4.3, `BBRUpdateMinRTT`).
     pub(super) fn measured(&mut self, now: Instant, rtt: Duration) {
         let is_older = |at: Instant, than: Duration| now.saturating_since(at) > than;
         self.probe_rtt_is_due = self.probed_rtt.is_some_and(|(at, _)| is_older(at, PROBE_RTT_EVERY));
@@ -179,14 +180,14 @@ impl Model {
         }
     }
 
-    /// The round trip was probed: again after the interval.
+    /// Restarts the interval after an RTT probe.
     pub(super) fn has_probed_rtt(&mut self, now: Instant) {
         if let Some((at, _)) = &mut self.probed_rtt {
             *at = now;
         }
     }
 
-    /// How much more is acknowledged than the rate lets expect (§5.5.9).
+    /// Updates `extra_acked`: the acknowledged bytes in excess of the estimated bandwidth (§5.5.9).
     pub(super) fn count_extra(&mut self, now: Instant, bytes: u64, window: f64, is_startup: bool) {
         if self.round_starts {
             self.extra_rounds += 1;
@@ -207,7 +208,7 @@ impl Model {
     }
 }
 
-/// More was lost than probing may cost (§5.5.10.2, `IsInflightTooHigh`).
+/// Whether probing lost more than `LOSS_THRESHOLD` (§5.5.10.2, `IsInflightTooHigh`).
 pub(super) fn is_too_much(sample: &Sample) -> bool {
     sample.lost as f64 > sample.outstanding as f64 * LOSS_THRESHOLD
 }
@@ -283,7 +284,7 @@ mod tests {
         model.heard(&SAMPLE, 10_000);
         model.count_extra(at(0), 1_000, 1e6, false);
         model.count_extra(at(100), 20_000, 1e6, false);
-        // 10 kB are expected in 100 ms; the first packet waited for the second lump.
+        // 10 kB are expected in 100 ms; the first packet's acknowledgement waited for the second aggregate.
         assert!((10_000.0..=20_000.0).contains(&model.extra_acked()), "{}", model.extra_acked());
         model.count_extra(at(101), 20_000, 5_000.0, false);
         assert!(model.extra_acked() < 40_000.0);

@@ -1,18 +1,18 @@
-//! What BBR is in the middle of: startup, drain, probing for more rate, probing the round trip (draft-ietf-ccwg-bbr §5.3).
+//! BBR's states: startup, drain, probing for bandwidth, probing for the minimum RTT (draft-ietf-ccwg-bbr §5.3).
 
 use timeous_core::{Duration, Instant};
 
-/// Between two times of probing for more rate: so long, and up to a second more (§5.3.3.5).
+/// Minimum time between bandwidth probes; a random part of up to a second is added (§5.3.3.5).
 pub(super) const PROBE_AFTER: Duration = Duration::from_secs(2);
-/// What may be under way of what the path holds while the round trip is probed.
+/// Window during an RTT probe, in bandwidth-delay products (`ProbeRTTCwndGain`).
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 
-/// What it is about.
+/// State of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Startup,
     Drain,
-    /// The four of `ProbeBW`.
+    /// Four phases of `ProbeBW`.
     Down,
     Cruise,
     Refill,
@@ -21,7 +21,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// §5.6.1.
+    /// Pacing gain of the state (§5.6.1).
     pub(super) fn pacing_gain(self) -> f64 {
         match self {
             Self::Startup => 2.77,
@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-/// What acknowledgements are of: packets that probed, or that did not.
+/// Phase of the incoming acknowledgements relative to a bandwidth probe: the draft's `ack_phase`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Probes {
     Refill,
@@ -58,18 +58,18 @@ pub(super) enum Probes {
     Stop,
 }
 
-/// A cycle of probing for more rate.
+/// Bandwidth probing cycle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cycle {
     pub(super) began: Instant,
     pub(super) wait: Duration,
-    /// Round trips since the last time of probing.
+    /// Round trips since the last bandwidth probe.
     pub(super) rounds: u64,
     pub(super) probes: Probes,
-    /// A loss still counts against this time of probing.
+    /// Losses still count against this probe: `bw_probe_samples`.
     pub(super) heeds: bool,
     pub(super) up_rounds: u32,
-    /// Bytes that are acknowledged for each by which the bound grows, and those that have been.
+    /// Acknowledged bytes per byte by which `inflight_hi` grows, and those counted so far.
     pub(super) up_count: f64,
     pub(super) up_acked: f64,
 }
@@ -89,24 +89,24 @@ impl Default for Cycle {
     }
 }
 
-/// Whether the path is full: its rate has stopped to grow.
+/// Full-pipe estimator: the pipe is full once the delivery rate has stopped growing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Full {
     pub(super) rate: f64,
     pub(super) rounds: u32,
     pub(super) now: bool,
-    /// It was at some time.
+    /// The pipe was full at some time.
     pub(super) reached: bool,
 }
 
 impl Full {
-    /// Looks anew, from a rate on.
+    /// Restarts the estimate from `rate`.
     pub(super) fn look_again(&mut self, rate: f64) {
         *self = Self { rate, reached: self.reached, ..Self::default() };
     }
 }
 
-/// The round trip is being probed: until then, if the pipe is empty enough, and whether a round trip went by.
+/// RTT probe: its end, once few enough bytes are in flight, and whether a round trip has passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RttProbe {
     pub(super) until: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Samples of the rate at which a path delivers, each with what was under way and lost meanwhile (draft-ietf-ccwg-bbr §4.1).
+//! Delivery rate samples, each with the bytes in flight and lost meanwhile (draft-ietf-ccwg-bbr §4.1).
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use timeous_core::{Duration, Instant};
 
 use super::super::Sent;
 
-/// What is remembered of packets under way is bounded: beyond, of the oldest nothing is known any more.
+/// Limit of the packets in flight that are tracked; beyond it the oldest are dropped.
 const MOST_REMEMBERED: usize = 1 << 16;
 
-/// What there was when a packet left: the draft's `P`.
+/// Per-packet state at transmission: the draft's `P`.
 #[derive(Clone, Copy, Debug)]
 struct Departure {
     at: Instant,
@@ -21,44 +21,44 @@ struct Departure {
     app_limited: bool,
 }
 
-/// What an acknowledgement tells: the draft's `RS`.
+/// Delivery rate sample of an acknowledgement: the draft's `RS`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample {
-    /// In bytes a second; none if it came of less than a round trip.
+    /// Delivery rate in bytes per second; none if its interval was below the minimum RTT.
     pub(super) rate: Option<f64>,
-    /// Bytes that were delivered since the packet left, and before it did.
+    /// Bytes delivered since the packet was sent, and before that.
     pub(super) delivered: u64,
     pub(super) prior_delivered: u64,
-    /// Bytes that were told as lost since the packet left, and what was under way then, itself counted in.
+    /// Bytes reported lost since the packet was sent, and bytes in flight when it was sent, itself included.
     pub(super) lost: u64,
     pub(super) outstanding: u64,
-    /// The application, not the path, may have been the limit.
+    /// Whether the sample is application-limited.
     pub(super) app_limited: bool,
 }
 
-/// Takes the samples.
+/// Delivery rate sampler.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampler {
     under_way: VecDeque<Departure>,
-    /// Of those that were heard of, the last that left.
+    /// Latest sent of the acknowledged packets.
     newest: Option<Departure>,
-    /// In bytes, since it began.
+    /// Total bytes delivered.
     delivered: u64,
     delivered_at: Instant,
-    /// When the packet left that was delivered last.
+    /// Send time of the packet acknowledged last.
     first_sent_at: Instant,
     lost: u64,
-    /// Samples are application-limited until more than this is delivered.
+    /// Total of delivered bytes beyond which samples are no longer application-limited.
     app_limited_until: Option<u64>,
 }
 
 impl Sampler {
-    /// Bytes that were delivered since it began.
+    /// Total bytes delivered.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// A packet leaves (§4.1.2.2).
+    /// Records a sent packet (§4.1.2.2).
     pub(super) fn sent(&mut self, now: Instant, sent: &Sent) {
         let before = sent.outstanding.saturating_sub(sent.bytes);
         if before == 0 {
@@ -81,7 +81,7 @@ impl Sampler {
         });
     }
 
-    /// What leaves from now on proves nothing of the path until what is under way has been delivered (§4.1.2.4).
+    /// Marks samples as application-limited until the bytes now in flight are delivered (§4.1.2.4).
     pub(super) fn limit_by_application(&mut self, outstanding: u64) {
         self.app_limited_until = Some(self.delivered + outstanding);
     }
@@ -90,7 +90,7 @@ impl Sampler {
         self.lost += bytes;
     }
 
-    /// Bytes are acknowledged, the newest of them a round trip after it left (§4.1.2.3). An interval below `min_rtt` tells no rate.
+    /// Takes an acknowledgement and returns its sample (§4.1.2.3). An interval below `min_rtt` gives no rate.
     pub(super) fn acked(
         &mut self,
         now: Instant,
@@ -119,8 +119,8 @@ impl Sampler {
         })
     }
 
-    /// The packet that left at an instant, or the last before it; none that left earlier counts any more. Several may have left at one
-    /// instant, and each may have its own acknowledgement.
+    /// The latest packet sent at or before `at`; earlier ones are dropped. Packets sent at the same instant may be
+    /// acknowledged one by one.
     fn newest_of(&mut self, at: Instant) -> Option<Departure> {
         while self.under_way.front().is_some_and(|departure| departure.at <= at) {
             self.newest = self.under_way.pop_front();
@@ -151,7 +151,7 @@ mod tests {
         for n in 0..10 {
             last = sampler.acked(at(100 + 10 * n), 1_000, Some(RTT), Some(RTT));
         }
-        // The tenth left at 90 ms, when nothing was delivered; since the first left ten were, in 190 ms.
+        // The tenth packet left at 90 ms, when nothing was delivered; ten were delivered within 190 ms of the first's departure.
         let expected = Sample {
             rate: Some(10_000.0 / 0.19),
             delivered: 10_000,

@@ -1,4 +1,4 @@
-//! How BBR goes from one state to another, as acknowledgements come (draft-ietf-ccwg-bbr §5.3).
+//! BBR's state transitions on acknowledgements (draft-ietf-ccwg-bbr §5.3).
 
 use timeous_core::{Duration, Instant, Rng};
 
@@ -8,20 +8,20 @@ use super::phases::{PROBE_AFTER, PROBE_RTT_GAIN, Probes, RttProbe, State};
 use super::sampling::Sample;
 use super::{Bbr, MIN_PIPE};
 
-/// So many lossy acknowledgements in a round trip end the startup: `BBRStartupFullLossCnt`.
+/// Acknowledgements with losses in one round trip that end startup: `BBRStartupFullLossCnt`.
 const FULL_LOSSES: u32 = 6;
-/// A rate that grows by less in three round trips is the path's (§5.3.1.2).
+/// Growth of the rate within three round trips below which the pipe is full (§5.3.1.2).
 const STILL_GROWS: f64 = 1.25;
 const FULL_AFTER: u32 = 3;
-/// A queue that others fill never drains: so many round trips are enough (§5.3.2).
+/// Limit of drain in round trips: a queue filled by cross traffic never drains (§5.3.2).
 const DRAIN_ROUNDS: u64 = 3;
-/// No more round trips between two times of probing than a Reno flow takes to grow by as much, up to this (§5.3.3.5).
+/// Limit of the round trips between bandwidth probes, which otherwise follow Reno's time to grow by as much (§5.3.3.5).
 const PROBE_AFTER_ROUNDS: f64 = 63.0;
 /// `ProbeRTTDuration`.
 const PROBE_RTT_FOR: Duration = Duration::from_millis(200);
 
 impl Bbr {
-    /// The states' part of an acknowledgement, in the order of §5.2.3.
+    /// Runs the state machine for an acknowledgement, in the order of §5.2.3.
     pub(super) fn advance(&mut self, now: Instant, acked: &Acked, sample: &Sample) {
         if self.model.round_starts {
             self.cycle.rounds += 1;
@@ -44,7 +44,7 @@ impl Bbr {
         self.probe_rtt(now, acked);
     }
 
-    /// Once in a lossy round trip, unless it probes (§5.5.10.3).
+    /// Lowers the short-term bounds once per loss round, unless probing (§5.5.10.3).
     pub(super) fn heed_losses(&mut self, sample: &Sample) {
         if !self.model.lossy_round_starts {
             return;
@@ -58,7 +58,7 @@ impl Bbr {
         (self.model.has_lost, self.lossy_acks) = (false, 0);
     }
 
-    /// §5.3.1.2.
+    /// Updates the full-pipe estimate (§5.3.1.2).
     fn look_whether_full(&mut self, sample: &Sample) {
         let Some(rate) = sample.rate.filter(|_| !self.full.now && self.model.round_starts && !sample.app_limited)
         else {
@@ -73,7 +73,7 @@ impl Bbr {
         self.full.reached |= self.full.now;
     }
 
-    /// §5.3.1.3.
+    /// Leaves startup if the pipe is full or losses were too many (§5.3.1.3).
     fn check_startup(&mut self) {
         if self.state != State::Startup {
             return;
@@ -87,17 +87,17 @@ impl Bbr {
         }
     }
 
-    /// The rate is known, and a queue is likely.
+    /// Enters drain: the bandwidth is known, and a queue is likely.
     pub(super) fn drain(&mut self) {
         (self.state, self.drain_began) = (State::Drain, self.model.rounds);
     }
 
-    /// The cycle of §5.3.3.6: the bound that losses of probing have set, and the states.
+    /// Adapts `inflight_hi`, the bound set by losses while probing, and the acknowledgement phase (§5.3.3.6).
     fn adapt_long_term(&mut self, acked: &Acked, sample: &Sample) {
         if self.model.round_starts {
             match self.cycle.probes {
                 Probes::Start => self.cycle.probes = Probes::Feedback,
-                // The rate that was found now is the best chance to know what there is: what was found before goes.
+                // The probe's samples are complete: start a new cycle of the bandwidth filter.
                 Probes::Stop => {
                     (self.cycle.probes, self.cycle.heeds) = (Probes::Refill, false);
                     if self.state.is_cycle() && !sample.app_limited {
@@ -122,7 +122,7 @@ impl Bbr {
         }
     }
 
-    /// Probing has cost more than it may (§5.5.10.2, `BBRHandleInflightTooHigh`).
+    /// Responds to too much loss while probing (§5.5.10.2, `BBRHandleInflightTooHigh`).
     pub(super) fn probed_too_much(&mut self, sample: &Sample) {
         self.cycle.heeds = false;
         if !sample.app_limited {
@@ -132,7 +132,7 @@ impl Bbr {
         self.is_to_go_down |= self.state == State::Up;
     }
 
-    /// Whether a loss counts against this time of probing.
+    /// Whether losses count against this probe.
     pub(super) fn heeds_probing(&self) -> bool {
         self.cycle.heeds
     }
@@ -142,11 +142,11 @@ impl Bbr {
         match self.state {
             State::Down | State::Cruise if self.is_time_to_probe(now) => self.refill(),
             State::Down if self.has_headroom(acked) => self.state = State::Cruise,
-            // A round trip at the rate of before, so that probing begins with the pipe full and the queue as it is.
+            // One round trip at the old rate fills the pipe before probing begins.
             State::Refill if self.model.round_starts => self.go_up(sample),
             State::Up => {
                 if acked.window_limited && self.window >= self.model.inflight_hi {
-                    // What the bound allows tells nothing of the path's rate.
+                    // `inflight_hi` limits the rate here, so that a rate that stops growing does not mean a full pipe.
                     self.full.look_again(sample.rate.unwrap_or(0.0));
                 } else if self.full.now {
                     self.go_down(now);
@@ -172,7 +172,7 @@ impl Bbr {
 
     pub(super) fn go_down(&mut self, now: Instant) {
         self.model.forget_congestion();
-        // Flows that began together do not probe together.
+        // Randomized, so that flows started together do not probe together.
         let mut rng = Rng::from_seed(now.as_nanos() ^ self.sampler.delivered() << 20);
         self.cycle.rounds = rng.below(2);
         self.cycle.wait = PROBE_AFTER + Duration::from_secs_f64(rng.unit());
@@ -198,7 +198,7 @@ impl Bbr {
         self.model.start_round(self.sampler.delivered());
     }
 
-    /// By a packet in the first round trip, two in the second, four in the third.
+    /// Doubles the growth of `inflight_hi` per round trip, from one packet in the first.
     fn raise_faster(&mut self) {
         let growth = self.mtu * f64::from(1 << self.cycle.up_rounds);
         self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(30);
@@ -217,7 +217,7 @@ impl Bbr {
         }
     }
 
-    /// §5.3.4.3.
+    /// Starts, continues or ends an RTT probe (§5.3.4.3).
     fn probe_rtt(&mut self, now: Instant, acked: &Acked) {
         if self.state != State::ProbeRtt && self.model.probe_rtt_is_due && !self.restarts {
             self.save_window();
@@ -247,7 +247,7 @@ impl Bbr {
         self.model.bdp(PROBE_RTT_GAIN).unwrap_or(0.0).max(MIN_PIPE * self.mtu)
     }
 
-    /// If it has lasted long enough (`BBRCheckProbeRTTDone`, §5.3.4.4).
+    /// Ends an RTT probe that has lasted long enough (`BBRCheckProbeRTTDone`, §5.3.4.4).
     pub(super) fn end_rtt_probe(&mut self, now: Instant) {
         if self.state != State::ProbeRtt || self.rtt_probe.until.is_none_or(|until| now <= until) {
             return;

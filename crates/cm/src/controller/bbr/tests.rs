@@ -1,4 +1,4 @@
-//! BBR on scripted paths, and on a link whose queue follows from what it does.
+//! Tests of BBR on scripted paths, and in a closed loop with a simulated link.
 
 use std::collections::VecDeque;
 
@@ -13,13 +13,13 @@ const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A controller, and a path that takes a packet each so many milliseconds and brings the news of it after its round trip. It is never
-/// slower than that: there is no queue.
+/// A controller, and a path that carries a packet per `gap` and acknowledges it after its RTT. The sender is never
+/// faster: there is no queue.
 struct Script {
     bbr: Bbr,
     now: Instant,
     under_way: VecDeque<Instant>,
-    /// A packet leaves each so long, if the window lets it.
+    /// Interval between packets, if the window allows them.
     gap: Duration,
     rtt: Duration,
     app_limited: bool,
@@ -38,7 +38,7 @@ impl Script {
         }
     }
 
-    /// So many packets leave, each after its gap, and what is heard meanwhile is heard.
+    /// Sends `count` packets, spaced by `gap`, and processes the acknowledgements that arrive meanwhile.
     fn packets(&mut self, count: u64) {
         for _ in 0..count {
             self.under_way.push_back(self.now);
@@ -60,7 +60,7 @@ impl Script {
         self.now = end;
     }
 
-    /// The oldest packet under way is lost.
+    /// Loses the oldest packet in flight.
     fn lose(&mut self) {
         self.under_way.pop_front();
         let outstanding = self.under_way.len() as u64 * MTU;
@@ -68,7 +68,7 @@ impl Script {
         self.bbr.on_congestion(self.now, Congestion { outstanding, marked: false });
     }
 
-    /// Until it is about something, and no longer than so many packets.
+    /// Sends packets until the controller is in `state`, at most `most`.
     fn until(&mut self, state: State, most: u64) {
         for _ in 0..most {
             if self.bbr.state == state {
@@ -85,7 +85,7 @@ fn a_rate_that_stops_to_grow_ends_the_startup_and_the_window_is_twice_what_the_p
     let mut script = Script::new(10, 100);
     assert_eq!(script.bbr.window(), 4_000);
     script.until(State::Cruise, 60);
-    // 100 kB/s for 100 ms, twice; and a percent slower than the path.
+    // 100 kB/s for 100 ms, twice; and pacing is one percent below the path's rate.
     assert_eq!(script.bbr.window(), 21_000, "and a packet that an acknowledgement may bring beyond the rate");
     assert_eq!(script.bbr.pace(script.rtt).as_bps(), (0.99 * 8e5) as u64);
     assert_eq!(script.bbr.rate(script.rtt), Rate::from_kbps(800));
@@ -158,7 +158,7 @@ fn each_five_seconds_it_makes_room_for_a_shorter_round_trip() {
     assert_ne!(script.bbr.state, State::ProbeRtt);
     script.until(State::ProbeRtt, 50);
     assert_eq!(script.bbr.window(), 5_000, "half of what the path holds");
-    // As much, until the queue is empty, and on for 200 ms.
+    // The same window until the queue is empty, and for 200 ms more.
     script.gap = millis(40);
     script.packets(20);
     assert_ne!(script.bbr.state, State::ProbeRtt);

@@ -1,19 +1,19 @@
-//! What Copa makes of losses: they are congestion where the queue is full, or where they are many.
+//! Copa's response to losses: they are congestion if the queue is full or the loss rate is high.
 
 use timeous_core::{Duration, Instant};
 
 use super::super::queueing::Look;
 use super::{Copa, LOST, Mode};
 
-/// This much of what the path was seen to hold waits: it is full.
+/// Share of the longest queue seen from which the queue counts as full.
 const FULL: f64 = 0.75;
-/// What was learnt of a full queue counts for so long.
+/// Time for which a seen overflow counts.
 pub(super) const FULL_FOR: Duration = Duration::from_secs(10);
-/// More than this share lost is congestion, whatever waits.
+/// Loss rate above which losses are congestion, whatever the queue.
 const MAX_LOSS: f64 = 0.1;
 
 impl Copa {
-    /// More is lost than a path may lose that is not too busy.
+    /// Takes the loss rate of the last block of packets, and reduces the window if it is too high.
     pub(super) fn mind_losses(&mut self, now: Instant, look: &Look) {
         let Some(lost) = self.path.take_loss_share() else { return };
         self.is_worn = lost > MAX_LOSS;
@@ -22,7 +22,7 @@ impl Copa {
         }
     }
 
-    /// As much waited as ever did of late. One packet waits for the one before it wherever an acknowledgement comes for two.
+    /// Whether about as much waits as the recent maximum. One packet always waits where acknowledgements come for two.
     pub(super) fn is_full(&self) -> bool {
         let holds = |look: Look| {
             let is_most = look.waited.as_secs_f64() >= FULL * look.peak.as_secs_f64();
@@ -31,7 +31,7 @@ impl Copa {
         self.path.look().is_some_and(holds)
     }
 
-    /// A loss while about as much waits as ever did: the queue is full.
+    /// Responds to a loss with a full queue.
     pub(super) fn overflowed(&mut self, now: Instant, look: &Look) {
         let held = self.path.rate().unwrap_or(0.0) / self.mtu * look.waited.as_secs_f64();
         self.full = Some((now + FULL_FOR, held));

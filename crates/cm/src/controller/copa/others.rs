@@ -1,4 +1,4 @@
-//! Whose a queue is: Copa's own, or others' who fill it (Arun & Balakrishnan §2.2).
+//! Copa's mode switching: detects whether the queue is its own or filled by cross traffic (Arun & Balakrishnan §2.2).
 
 use timeous_core::{Duration, Instant};
 
@@ -9,30 +9,30 @@ use super::rival::Rival;
 use super::velocity::Velocity;
 use super::{Copa, LEAST_AIM, MIN_WINDOW, Mode};
 
-/// So many round trips without a nearly empty queue, and it is others' (§2.2).
+/// Round trips without a nearly empty queue after which it is taken for cross traffic (§2.2).
 const EMPTY_WITHIN: u64 = 5;
-/// And so many, if others had filled it just before.
+/// The same if there was cross traffic just before.
 const AGAIN_WITHIN: u64 = 1;
-/// After so many it makes sure that the queue is not its own, and then each so many.
+/// Round trips without an empty queue before Copa first drains its own packets, and between further drains.
 const DRAIN_AFTER: u64 = 3;
 const DRAIN_EVERY: u64 = 30;
-/// When its window has become so many times what it was, it does so after as many as at first.
+/// Growth of the window in competitive mode that brings the next drain forward to `DRAIN_AFTER`.
 const GROWN: f64 = 4.0;
-/// What it leaves itself meanwhile of what the path holds without a queue.
+/// Window during a drain, as a share of the bandwidth-delay product.
 pub(super) const DRAINED: f64 = 0.75;
-/// A queue is nearly empty below this share of the most that waited of late (§2.2).
+/// Share of the recent maximum queueing delay below which the queue is nearly empty (§2.2).
 const NEARLY_EMPTY: f64 = 0.1;
-/// After a pause less than this part of a round trip is hardly anything.
+/// Queueing delay after a pause that counts as no queue, as a divisor of the base RTT.
 const LITTLE: u64 = 8;
-/// What it had among others stands for so long when it is not among them.
+/// Time for which the competitive window is kept after leaving competitive mode.
 const RIVAL_FOR: Duration = Duration::from_secs(10);
 
 impl Copa {
-    /// Whose the queue is. Says whether the window is to stay as it is.
+    /// Updates the mode. Returns whether the window must stay as it is, because of a drain.
     pub(super) fn judge(&mut self, now: Instant, look: &Look) -> bool {
         let nearly = look.most.as_secs_f64() * NEARLY_EMPTY;
         let beyond = look.queued.saturating_sub(look.least_packet_time);
-        // With a fast link what is left of its own swing, or of what a timer lets go at once, is nobody's queue.
+        // On a fast link Copa's own oscillation and timer bursts leave delays below `LEAST_AIM`.
         let emptied = beyond <= LEAST_AIM || beyond.as_secs_f64() <= nearly;
         let without = now.saturating_since(*self.emptied_at.get_or_insert(now));
         let undrained = self.drained_at.map(|at| now.saturating_since(at));
@@ -40,10 +40,10 @@ impl Copa {
         let within = if was_among { AGAIN_WITHIN } else { EMPTY_WITHIN };
         if emptied {
             (self.emptied_at, self.mode) = (Some(now), Mode::Short);
-            // Others who fill a queue lose packets when it is full, and so does who is among them.
+            // Flows that fill a queue lose packets once it is full, and so would this one among them.
             let lost_nothing = self.rival.as_ref().is_some_and(Rival::in_slow_start);
             if !was_among || self.drain.is_some() || lost_nothing {
-                // It was its own.
+                // The queue was its own.
                 (self.rival, self.drained_at) = (None, None);
             }
             self.end_drain(true);
@@ -57,21 +57,21 @@ impl Copa {
             self.begin_drain(now, look);
             return true;
         } else if without > look.srtt * within && self.mode == Mode::Short {
-            // Less than one packet of its own that waits may be that packet's own time, on a link that has become slower.
+            // Less than one waiting packet may be just its transmission time, on a link that has become slower.
             let waits = look.queued.as_secs_f64() * self.path.rate().unwrap_or(0.0);
             self.join(now, waits > self.mtu);
         }
         false
     }
 
-    /// After so long without, its own packets are to be taken out of the queue again.
+    /// Whether the next drain is due, `since` after the last one.
     fn is_due_to_drain(&self, since: Duration, look: &Look) -> bool {
         let has_grown = self.mode == Mode::Among && self.window > GROWN * self.found_with;
         since > look.srtt * if has_grown { DRAIN_AFTER } else { DRAIN_EVERY }
     }
 
     fn begin_drain(&mut self, now: Instant, look: &Look) {
-        // Among others the window may have grown while this was measured, and what left since is in the queue.
+        // In competitive mode the window may have grown during the measurement, and packets sent since are in the queue.
         let takes = match self.mode {
             Mode::Short => look.standing + look.base,
             Mode::Among => (look.base + look.waited.max(look.queued)) * 2,
@@ -80,8 +80,8 @@ impl Copa {
         self.window = (self.window * share(look.base, look.standing) * DRAINED).max(MIN_WINDOW.min(self.window));
     }
 
-    /// Nothing of its own was in the queue: where hardly anything waits after that, nobody else fills it. If it was just about to
-    /// find that out, it has.
+    /// Evaluates the first RTT after a pause, when no own packets were queued: a short queueing delay means no cross
+    /// traffic, and completes a drain that the pause interrupted.
     pub(super) fn look_after_pause(&mut self, now: Instant, look: &Look, paused: Paused) {
         let least = LEAST_AIM + look.packet_time * 2;
         let little = least.max(look.base / LITTLE);
@@ -94,7 +94,7 @@ impl Copa {
         }
     }
 
-    /// After a pause others are seen by the first packets: nothing of its own is in the queue.
+    /// Looks for cross traffic in the first flight after a pause, when no own packets are in the queue.
     pub(super) fn look_for_others(&mut self, now: Instant, acked: &Acked, look: &Look) {
         let packets = acked.bytes as f64 / self.mtu;
         if acked.rtt.is_some()
@@ -106,14 +106,14 @@ impl Copa {
         }
     }
 
-    /// The queue is others', again or for the first time.
+    /// Enters competitive mode.
     pub(super) fn join(&mut self, now: Instant, is_sure: bool) {
         (self.mode, self.found_with) = (Mode::Among, self.window);
         let (mtu, window) = (self.mtu as u64, self.bytes());
         self.rival.get_or_insert_with(|| Rival::new(now, mtu, window, is_sure));
     }
 
-    /// Its window among others, if it is so or was of late.
+    /// The competitive window, in competitive mode and for `RIVAL_FOR` after it.
     pub(super) fn rival(&mut self, now: Instant) -> Option<&mut Rival> {
         let is_among = self.mode == Mode::Among;
         self.rival.take_if(|rival| !is_among && now.saturating_since(rival.at) > RIVAL_FOR);
@@ -124,7 +124,7 @@ impl Copa {
         Some(rival)
     }
 
-    /// Among others the window is the rival's, unless its packets are just being taken out of the queue.
+    /// Takes the competitive window in competitive mode; during a drain, for the time after it.
     pub(super) fn follow_rival(&mut self) {
         let Some(rival) = self.rival.as_ref().filter(|_| self.mode == Mode::Among) else { return };
         let window = (rival.window() as f64 / self.mtu).max(1.0);
@@ -137,7 +137,7 @@ impl Copa {
         }
     }
 
-    /// The window is what it was; or, if the queue was its own, what the path holds without one.
+    /// Ends a drain: restores the window, or the bandwidth-delay product if the queue was Copa's own.
     pub(super) fn end_drain(&mut self, was_own: bool) {
         if let Some(drain) = self.drain.take() {
             let own = if was_own { self.window / DRAINED } else { drain.then };

@@ -1,31 +1,31 @@
-//! What Copa may be in the middle of.
+//! Phases of Copa: slow start, drain, pause and the silence after a timeout.
 
 use timeous_core::{Duration, Instant};
 
-/// The window doubles each round trip, until something waits.
+/// Slow start: the window doubles per round trip until a queue builds up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Start {
-    /// Where it ends at the latest.
+    /// Slow-start threshold, in packets.
     pub(super) threshold: Option<f64>,
     pub(super) in_a_row: u32,
 }
 
-/// What is known of others by so many packets, if it is.
+/// Packets of the first flight that are examined for cross traffic.
 const FLIGHT: f64 = 4.0;
 
-/// The first packets after a time with nothing under way: what those wait for that were not sent yet cannot be their own.
+/// First flight after a pause: queueing delay beyond its own packets' is due to cross traffic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flight {
     began: Option<Instant>,
-    /// Packets after the first acknowledgement.
+    /// Packets acknowledged after the first acknowledgement.
     packets: f64,
     least: Duration,
     most: Duration,
 }
 
 impl Flight {
-    /// Whether others fill the queue: all of the flight waited as long as half of a round trip, about equally, and for several times
-    /// as long as one of its packets can take, which is no more than from each to the next.
+    /// Whether there is cross traffic: the whole flight was delayed about equally, by at least half of the base RTT and
+    /// by more than three times the spacing of its packets, which bounds a packet's transmission time.
     pub(super) fn met_others(&mut self, now: Instant, packets: f64, waited: Duration, base: Duration) -> bool {
         let Some(began) = self.began else {
             (self.began, self.least, self.most) = (Some(now), waited, waited);
@@ -42,38 +42,38 @@ impl Flight {
     }
 }
 
-/// What there was before a timeout.
+/// State before a timeout, to be restored if it was spurious.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Before {
     pub(super) window: f64,
     pub(super) start: Option<Start>,
 }
 
-/// Nothing is heard.
+/// Silence after a timeout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Silence {
-    /// The window when it is over.
+    /// Window to restore at its end, in packets.
     pub(super) then: f64,
-    /// Timeouts, one after the other.
+    /// Consecutive timeouts.
     pub(super) timeouts: u32,
 }
 
-/// Its own packets are being taken out of the queue.
+/// Drain: Copa's own packets are being removed from the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
     pub(super) until: Instant,
-    /// The window afterwards.
+    /// Window to restore at its end, in packets.
     pub(super) then: f64,
 }
 
-/// Nothing of its own is under way.
+/// Pause: no packet is in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paused {
-    /// The window, if its packets were being taken out of a queue that others seemed to fill when the last of them arrived.
+    /// Window of a drain in competitive mode that was in progress when the last packet was acknowledged.
     pub(super) drained: Option<f64>,
 }
 
-/// A round trip as a share of another.
+/// `of` as a share of `whole`, at most 1.
 pub(super) fn share(of: Duration, whole: Duration) -> f64 {
     if whole.is_zero() { 1.0 } else { (of.as_secs_f64() / whole.as_secs_f64()).min(1.0) }
 }

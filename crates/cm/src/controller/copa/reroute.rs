@@ -1,57 +1,57 @@
-//! Detection of a path that became longer for good: a new route, and not a queue.
+//! Route change detection: an RTT that rises in one step and stays there is a new route, not a queue.
 //!
-//! A queue grows with what is sent into it: by 50 ms between two packets only if several times the link's rate comes in
-//! meanwhile, and then it does not stay as it is. A new route adds the same delay to each packet from one instant on.
+//! A queue grows by what is sent into it: it adds 50 ms between two packets only at several times the link's rate, and
+//! then does not stay constant. A new route adds the same delay to each packet from one instant on.
 
 use timeous_core::{Duration, Instant};
 
-/// Smallest step of the round trip taken for a new route: what standstills begin with, too.
+/// Minimum RTT step of a new route, also the minimum of a link outage.
 const STEP: Duration = Duration::from_millis(50);
-/// A step is steep if the round trip grows by this factor of the time between the two packets. A flow in slow start, which
-/// sends at twice the link's rate, makes a queue grow by a factor of one.
+/// Minimum slope of the step: RTT growth over the time between both packets. A flow in slow start, at twice the link's
+/// rate, makes a queue grow with a slope of one.
 const STEEP: u64 = 2;
-/// Round trips that have to agree: as many as a window has after its initial growth, nearly (RFC 6928).
+/// RTT samples that must agree: nearly an initial window of packets (RFC 6928).
 const SAMPLES: u32 = 8;
-/// Least time between the first and the last of these packets: a frame at 25 frames a second.
+/// Minimum time between the first and the last of these packets: a frame at 25 frames per second.
 const SPAN: Duration = Duration::from_millis(40);
-/// Greatest difference between round trips that agree: timers, as in `LEAST_AIM`, or jitter of a part of the step.
+/// Maximum difference between samples that agree: timers, as in `LEAST_AIM`, or a fraction of the step for jitter.
 const AGREE: Duration = Duration::from_millis(4);
 const AGREE_PART: u64 = 16;
-/// Time between these packets, in such differences: a queue that is worked off shrinks by as much as time goes by.
+/// Minimum time between these packets, in multiples of that difference: a draining queue shrinks by the time that passes.
 const SPAN_AGREES: u64 = 4;
 
-/// Finds new routes by round trips.
+/// Detector of route changes from RTT samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reroute {
-    /// When the latest packet heard of was sent, and its round trip.
+    /// Send time and RTT of the latest acknowledged packet.
     latest: Option<(Instant, Duration)>,
     candidate: Option<Candidate>,
 }
 
-/// Round trips since a steep step.
+/// RTT samples since a steep step.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// The window before the step, in packets.
+    /// Window before the step, in packets.
     window: f64,
     sent: Instant,
-    /// Greatest difference between its round trips.
+    /// Maximum difference between its samples.
     agree: Duration,
     samples: u32,
     least: Duration,
     most: Duration,
 }
 
-/// A path that became longer.
+/// Detected route change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct NewRoute {
-    /// The least round trip over it.
+    /// Minimum RTT of the new route.
     pub(super) base: Duration,
-    /// The window before it, in packets.
+    /// Window before the change, in packets.
     pub(super) window: f64,
 }
 
 impl Reroute {
-    /// Takes in a round trip; returns the new route, once, when enough of them agree. `window` is the present one.
+    /// Processes an RTT sample; returns the new route, once, when enough samples agree. `window` is the current one.
     pub(super) fn measured(&mut self, now: Instant, rtt: Duration, window: f64) -> Option<NewRoute> {
         let sent = now.saturating_sub(rtt);
         let before = self.latest.replace((sent, rtt));
@@ -68,7 +68,7 @@ impl Reroute {
             self.candidate = None;
         }
         let (sent_before, rtt_before) = before?;
-        // A packet that left before the latest one was overtaken: that tells of no step.
+        // A packet sent before the latest one was overtaken: this shows no step.
         let apart = sent.checked_since(sent_before).filter(|apart| !apart.is_zero())?;
         let step = rtt.saturating_sub(rtt_before);
         if step > STEP.max(apart * STEEP) {
@@ -87,7 +87,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// What packets that left at these times, with these round trips, tell; the window is 20 packets until the step.
+    /// The routes found for packets with these send times and RTTs; the window is 20 packets before the step.
     fn found(packets: impl IntoIterator<Item = (u64, u64)>) -> Vec<NewRoute> {
         let mut reroute = Reroute::default();
         let tell = |(left, rtt): (u64, u64)| {
@@ -105,11 +105,11 @@ mod tests {
 
     #[test]
     fn queues_and_standstills_are_no_new_route() {
-        // A flow in slow start fills the queue within a round trip, and then it stays full.
+        // A flow in slow start fills the queue within a round trip, which then stays full.
         assert_eq!(found((0..80u64).map(|n| (10 * n, (40 + 10 * n.saturating_sub(20)).min(390)))), []);
-        // A burst of others that the link works off.
+        // A burst of cross traffic, which the link drains.
         assert_eq!(found((0..80).map(|n| (10 * n, if n < 20 { 40 } else { 240 - 2 * n }))), []);
-        // The path stands still, and what waited arrives at once.
+        // A link outage, after which all waiting packets arrive at once.
         assert_eq!(found((0..60).map(|n| (10 * n, if n < 20 { 40 } else { (540 - 10 * (n - 20)).max(40) }))), []);
     }
 

@@ -1,14 +1,14 @@
-//! What Copa is among flows that fill the queue: one of theirs, by CUBIC (RFC 9438), for a source that sends in bursts.
+//! Copa's competitive mode: a CUBIC window (RFC 9438) with extra credit for a source that sends in bursts.
 //!
-//! What is fair is a mean. An intra frame is a burst of as much as a window, and between two of them a stream uses less than it may. So
-//! what CUBIC's window would have let go and nobody asked for may be under way later, besides, up to another window: over a group of
-//! frames it is a flow's share.
+//! Fairness is judged by the mean. A keyframe is a burst as large as a window, and between keyframes the stream uses
+//! less than its share. What CUBIC's window would have allowed and the application did not use is saved and may later
+//! be in flight in addition, up to a second window: over a group of pictures the stream has one flow's share.
 //!
-//! And a burst into a queue that others keep full loses packets whatever its stream's share, so that CUBIC's window stays below
-//! that. Who leaves the path unused for a moment, again and again, is bounded by its source: so much may be under way that a burst
-//! comes through at the rate at which some came of late, as BBR has it, and losses do not make that less. What bounds it is the mean,
-//! again, over the round trips in which it was saved up: half as much again as CUBIC's window, or as half of the link if that is more,
-//! which is the even share beside one other. So one such stream leaves a quarter of the link, half of that share, where CUBIC would.
+//! A burst into a full queue loses packets whatever the stream's share, which keeps CUBIC's window too small for it. If
+//! the source limits the stream, a burst may therefore have in flight what arrives at the recently measured link rate,
+//! as in BBR, regardless of losses. The mean over the saved round trips stays bounded: by one and a half times CUBIC's
+//! window or half of the link (the even share beside one other flow), whichever is more. One such stream thus leaves a
+//! CUBIC flow at least a quarter of the link, half of its even share.
 
 use timeous_core::{Duration, Instant};
 
@@ -17,23 +17,23 @@ use super::super::extreme::Greatest;
 use super::super::{Acked, Congestion, Controller, TimedOut};
 use crate::carried::sampling_period;
 
-/// What is fair, in shares: bursts lose more than an even flow does.
+/// Fair mean, in CUBIC windows or even shares: bursts lose more than an even flow does.
 const FAIR: f64 = 1.5;
-/// So many may be saved up, for a round trip each, and so many owed.
+/// Limits of credit and debt, in shares times round trips.
 const MOST_SAVED: f64 = 20.0;
 const MOST_OWED: f64 = 3.0;
-/// Who left the path unused within so many round trips is bounded by its source.
+/// Round trips after an application-limited moment for which the source counts as the limit.
 const FREE_FOR: u64 = 10;
-/// What such a stream may have under way, in what comes in a round trip at the rate of the link.
+/// Bytes in flight of a burst, in multiples of the link rate times the smoothed RTT.
 const GAIN: f64 = 1.5;
-/// An even share beside one other.
+/// Even share beside one other flow.
 const HALF: f64 = 0.5;
-/// A burst comes at the rate of the link, nearly, since little of others' gets between its packets: for so long at least.
+/// Least duration of a burst. Bursts arrive at nearly the link rate, since little cross traffic gets between their packets.
 const BURST: Duration = Duration::from_millis(40);
-/// And the fastest in so long counts.
+/// Window of the maximum filter for burst rates.
 const FASTEST_OF: Duration = Duration::from_secs(10);
 
-/// The most that came in a second, over the time of a burst.
+/// Maximum delivery rate over the duration of a burst.
 #[derive(Clone, Debug)]
 struct Fastest {
     began: Instant,
@@ -52,43 +52,43 @@ impl Fastest {
         if lasted < BURST {
             return;
         }
-        // What came once after a long time says nothing of a burst.
+        // An interval with a gap in it is no burst.
         if lasted < BURST * 2 {
             self.of_late.measured(now, FASTEST_OF, self.bytes as f64 / lasted.as_secs_f64());
         }
         (self.began, self.bytes) = (now, 0);
     }
 
-    /// In bytes.
+    /// Bytes delivered within `time` at the maximum rate.
     fn in_time(&self, time: Duration) -> f64 {
         self.of_late.get().unwrap_or(0.0) * time.as_secs_f64()
     }
 }
 
-/// The window that it has among others. They leave the queue nearly empty now and then, and fill it again: so long it goes
-/// on beside Copa's own.
+/// Window in competitive mode. It also runs while Copa is in default mode for a while, since competing flows empty the
+/// queue now and then before they fill it again.
 #[derive(Clone, Debug)]
 pub(super) struct Rival {
     pub(super) cubic: Cubic,
-    /// The queue was others' then.
+    /// Last time in competitive mode.
     pub(super) at: Instant,
-    /// Bytes that a fair window would have let go, each for a round trip, and that nobody asked for; less than none: that are owed.
+    /// Credit in bytes times round trips: what the fair share allowed and the application did not use. Negative: debt.
     saved: f64,
     counted_at: Instant,
-    /// The most that was under way of late: in the sampling period of RFC 7661 §4.2.
+    /// Maximum of the bytes in flight in the sampling period (RFC 7661 §4.2).
     used: Greatest<u64>,
     link: Fastest,
-    /// The path was last left unused then.
+    /// Last application-limited moment.
     free_at: Option<Instant>,
-    /// Its source bounds it.
+    /// The source limits the stream.
     is_bounded: bool,
-    /// What a burst may have under way.
+    /// Bytes in flight allowed for a burst.
     burst: u64,
 }
 
 impl Rival {
-    /// Others have left it a few packets of its window by now. It begins as they did if it `is_sure` of them: by slow start, until
-    /// something is lost.
+    /// Creates the window with what cross traffic has left of Copa's window. It begins in slow start if the cross
+    /// traffic `is_sure`, as those flows did.
     pub(super) fn new(now: Instant, mtu: u64, window: u64, is_sure: bool) -> Self {
         let mut cubic = Cubic::new(mtu);
         cubic.adopt(window, (!is_sure).then_some(window));
@@ -96,7 +96,7 @@ impl Rival {
         Self { cubic, at: now, saved: 0.0, counted_at: now, used, link, free_at: None, is_bounded: false, burst: 0 }
     }
 
-    /// In bytes, with what a burst may have besides.
+    /// Window in bytes, including the extra allowance of bursts.
     pub(super) fn window(&self) -> u64 {
         let window = self.cubic.window();
         if !self.is_bounded {
@@ -105,7 +105,7 @@ impl Rival {
         (window + (self.saved.max(0.0) as u64).min(window)).max(self.burst)
     }
 
-    /// There was nothing to send, though something could have left.
+    /// Notes that the application had nothing to send although window and pace allowed it.
     pub(super) fn left_unused(&mut self, now: Instant) {
         self.free_at = Some(now);
     }
@@ -114,8 +114,8 @@ impl Rival {
         self.cubic.in_slow_start()
     }
 
-    /// Its window `holds`, or another. It grows as far as half of it was used of late (RFC 7661 §4.3): between two bursts it is
-    /// not.
+    /// Handles an acknowledgement; `holds` if this window is in effect. It grows while at least half of it was used in
+    /// the sampling period (RFC 7661 §4.3), which includes the time between bursts.
     pub(super) fn acked(&mut self, now: Instant, acked: &Acked, holds: bool) {
         self.link.came(now, acked.bytes);
         if let Some(srtt) = acked.srtt.filter(|srtt| !srtt.is_zero()) {
@@ -138,14 +138,15 @@ impl Rival {
         self.saved = saved.clamp(-share * MOST_OWED, share * MOST_SAVED);
     }
 
-    /// Whether its source bounds it, and what a burst may have then. Before anything was lost slow start does as much.
+    /// Updates whether the source limits the stream, and the allowance of bursts. Before the first loss slow start suffices.
     fn bound(&mut self, now: Instant, srtt: Duration) {
         self.is_bounded = self.free_at.is_some_and(|at| now.saturating_since(at) <= srtt * FREE_FOR);
         let is_fair = self.saved > 0.0 && !self.cubic.in_slow_start();
         self.burst = if is_fair { (self.link.in_time(srtt) * GAIN) as u64 } else { 0 };
     }
 
-    /// What another window let go is no measure of its own. Nor is what is under way between two bursts (RFC 7661 §4.4.1).
+    /// Responds to congestion from the used amount, since little is in flight between bursts (RFC 7661 §4.4.1). If
+    /// another window was in effect, the amount is CUBIC's own.
     pub(super) fn congested(&mut self, now: Instant, congestion: Congestion, holds: bool) {
         let used = self.used.get().unwrap_or(0).max(congestion.outstanding);
         let outstanding = if holds { used } else { self.cubic.window() };

@@ -1,27 +1,27 @@
-//! Times in which a path stands still, as a radio link does at a handover: what is under way waits for that, and not for each other.
+//! Detection of link outages, as at a radio handover: packets in flight wait for the link, not in a queue.
 
 use timeous_core::{Duration, Instant};
 
-/// From one packet to the next a round trip grows by the time of a packet where a queue grows. By this much and so many of them it
-/// grows where nothing moved.
+/// Minimum jump between consecutive RTT samples that means an outage: this time plus this many packet times. A growing
+/// queue adds about one packet time.
 const LEAST: Duration = Duration::from_millis(50);
 const PACKETS: u64 = 4;
 
-/// Finds standstills by round trips.
+/// Detector of link outages from RTT samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Standstill {
-    /// The latest news, and the round trip that came with it.
+    /// Time of the latest RTT sample, and its value.
     heard: Option<(Instant, Duration)>,
-    /// From when to when nothing moved.
+    /// Start and end of the latest outage.
     still: Option<(Instant, Instant)>,
 }
 
 impl Standstill {
-    /// A round trip without what its packet waited for the path to go on; `base` at least. A packet takes `packet_time` of the
-    /// path.
+    /// Returns the RTT sample without the time that its packet waited for the link, but at least `base`. `packet_time`
+    /// is a packet's transmission time.
     pub(super) fn taken_out(&mut self, now: Instant, rtt: Duration, base: Duration, packet_time: Duration) -> Duration {
         let sent = now.saturating_sub(rtt);
-        // What left after the latest news may have met a queue that others filled meanwhile. What was under way by then has not.
+        // A packet sent after the latest sample may have met a queue of cross traffic; one in flight by then has not.
         if let Some((heard, before)) = self.heard.filter(|&(heard, _)| sent < heard) {
             let jump = rtt.saturating_sub(before).min(now.saturating_since(heard));
             if jump > LEAST + packet_time * PACKETS {
@@ -43,7 +43,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// Packets that left and came then, over a path of 50 ms and 5 ms a packet.
+    /// Applies the filter to packets with these send and arrival times, over a path of 50 ms and 5 ms per packet.
     fn without(packets: &[(u64, u64)]) -> Vec<u64> {
         let mut standstill = Standstill::default();
         let of = |&(left, came): &(u64, u64)| {
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn what_waited_for_the_path_to_go_on_waited_for_nothing_else() {
-        // It stands still from 60 to 260.
+        // The link is down from 60 to 260.
         let seen = without(&[(0, 50), (5, 55), (10, 260), (15, 265), (100, 270), (230, 285), (275, 325)]);
         assert_eq!(seen, [50, 50, 50, 50, 50, 50, 50]);
-        // What had left before and behind it stood in a queue besides.
+        // The first packets also waited in a queue: before the outage and behind it.
         assert_eq!(without(&[(0, 80), (5, 85), (10, 290), (20, 300), (30, 310), (240, 340)])[2..], [80, 80, 80, 50]);
     }
 

@@ -1,4 +1,4 @@
-//! What Copa does on scripted paths, and on a link whose queue follows from what it does.
+//! Tests of Copa with scripted paths and in a closed loop with a simulated link.
 
 use proptest::prelude::*;
 
@@ -15,14 +15,14 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A controller, and the acknowledgements that come to it.
+/// A controller, and the acknowledgements that it gets.
 struct Script {
     copa: Copa,
     now: Instant,
 }
 
 impl Script {
-    /// Past its start, with a window of so many packets, and a base round trip of 100 ms.
+    /// Creates a controller after slow start, with a window of this many packets and a base RTT of 100 ms.
     fn steady(packets: f64) -> Self {
         let mut script = Self { copa: Copa::new(MTU), now: Instant::ZERO };
         script.copa.end_slow_start();
@@ -38,7 +38,7 @@ impl Script {
         self.copa.on_acked(self.now, Acked { bytes, outstanding, rtt, srtt: rtt, window_limited });
     }
 
-    /// So many packets are acknowledged, 10 ms from each to the next.
+    /// Acknowledges `count` packets, 10 ms apart.
     fn acks(&mut self, count: u32, rtt: u64) {
         for _ in 0..count {
             self.now += millis(10);
@@ -85,11 +85,11 @@ fn the_velocity_rises_after_two_round_trips_in_one_direction() {
 #[test]
 fn more_than_two_that_wait_take_packets_back() {
     let mut script = Script::steady(20.0);
-    // The standing round trip is known after half of one.
+    // The standing RTT is known after half a round trip.
     script.acks(7, 125);
     let before = script.copa.window;
     script.acks(10, 125);
-    // 4 of 20 wait; half of a window of acknowledgements takes half of two packets.
+    // 4 of 20 packets are queued; half of a window of acknowledgements reduces the window by half of two packets.
     close(before - script.copa.window, 1.0, 0.1);
 }
 
@@ -120,7 +120,7 @@ fn delay_variation_is_believed_up_to_half_of_the_round_trip() {
 #[test]
 fn far_above_its_aim_it_goes_at_once_to_what_fits_without_a_queue() {
     let mut script = Script::steady(20.0);
-    // The link is at half of its rate: half of the window waits. The standing round trip is known after half of one.
+    // The link's rate has halved: half of the window is queued. The standing RTT is known after half a round trip.
     script.acks(12, 200);
     close(script.copa.window, 10.0, 1.0);
 }
@@ -158,15 +158,15 @@ fn after_a_full_queue_no_more_is_to_wait_than_fits_into_it_for_ten_seconds() {
     script.acks(30, 100);
     script.acks(10, 140);
     script.lose(false);
-    // Ten packets in 100 ms were delivered, four in the 40 ms of queue.
+    // Ten packets were delivered in 100 ms, so that 40 ms of queue hold four.
     close(script.copa.room(script.now), 4.0 / PEAK, 0.05);
     assert_eq!(script.copa.room(script.now + losses::FULL_FOR), ROOM);
 }
 
 #[test]
 fn one_packet_behind_another_is_no_full_queue() {
-    // Once it was: where an acknowledgement comes for two packets, the second has always waited for the first, and each
-    // random loss made the window smaller.
+    // Regression: with an acknowledgement per two packets the second has always waited for the first, and each random
+    // loss reduced the window.
     let mut script = Script::steady(3.0);
     script.acks(30, 100);
     script.acks(30, 110);
@@ -191,7 +191,7 @@ fn persistent_heavy_loss_makes_it_slower_and_slower() {
         for _ in 0..240 {
             script.now += millis(10);
             script.copa.on_lost(script.now, MTU / 4);
-            // Limited by the application, so that nothing else changes the window.
+            // Application-limited, so that nothing else changes the window.
             script.ack(MTU, 100, false);
         }
         assert!(script.copa.window <= 40.0 * expected + 0.01, "{block}: {}", script.copa.window);
@@ -209,7 +209,7 @@ fn a_queue_that_never_empties_is_others_and_the_window_is_cubics_until_it_runs_e
     let mut script = Script::steady(20.0);
     script.acks(5, 300);
     assert!(!script.copa.is_among_others());
-    // It has taken its own packets away meanwhile. Five round trips of 300 ms later.
+    // It has drained its own packets meanwhile, five round trips of 300 ms later.
     while !script.copa.is_among_others() {
         script.acks(1, 300);
     }
@@ -223,7 +223,7 @@ fn a_queue_that_never_empties_is_others_and_the_window_is_cubics_until_it_runs_e
     let before = script.copa.window;
     script.lose(false);
     close(script.copa.window, 0.7 * before, 0.1);
-    // It runs empty, and fills again: what it had stands. After ten seconds that is forgotten.
+    // The queue empties and fills again: the competitive window stays. After ten seconds it is forgotten.
     let before = script.copa.window;
     script.acks(40, 100);
     assert!(script.copa.mode == Mode::Short && script.copa.is_among_others());
@@ -233,7 +233,7 @@ fn a_queue_that_never_empties_is_others_and_the_window_is_cubics_until_it_runs_e
     assert!(!script.copa.is_among_others());
 }
 
-/// A script among others, with a window of ten packets there.
+/// A script in competitive mode with a window of ten packets.
 fn among() -> Script {
     let mut script = Script::steady(20.0);
     script.acks(200, 300);
@@ -244,8 +244,8 @@ fn among() -> Script {
     script
 }
 
-/// Found by `timeous-lab short-beside`: beside CoDel the queue is nearly empty often. What the window for that lost was taken
-/// from what it has among others, too, and what it gained was not added.
+/// Found by `timeous-lab short-beside`: beside CoDel the queue is often nearly empty. Losses of the default window
+/// reduced the competitive one, too, and its growth was not counted.
 #[test]
 fn what_it_has_among_others_follows_its_losses_by_its_own_measure() {
     let mut script = among();
@@ -265,8 +265,8 @@ fn what_it_has_among_others_follows_its_losses_by_its_own_measure() {
     assert!(script.copa.rival.as_ref().unwrap().window() as f64 > 0.75 * had * MTU as f64);
 }
 
-/// Found by `timeous-lab peers`: when a link fell to a quarter, a packet's own time on it was longer than what waited. By slow
-/// start it filled a queue then in which nobody else was.
+/// Found by `timeous-lab peers`: when a link fell to a quarter, a packet's transmission time exceeded the queueing
+/// delay. Copa then filled the queue by slow start, without any cross traffic.
 #[test]
 fn what_may_be_one_packet_on_a_slower_link_is_no_reason_for_slow_start() {
     let mut script = Script::steady(10.0);
@@ -292,7 +292,7 @@ fn what_may_be_one_packet_on_a_slower_link_is_no_reason_for_slow_start() {
     );
 }
 
-/// Found by `timeous-lab short-beside`: between two frames of use a stream was silent, and had to find out about others anew.
+/// Found by `timeous-lab short-beside`: a stream was silent between two useful frames, and had to detect cross traffic anew.
 #[test]
 fn others_who_were_there_before_a_silence_are_thought_to_be_there_after_it() {
     let mut script = among();
@@ -309,12 +309,12 @@ fn others_who_were_there_before_a_silence_are_thought_to_be_there_after_it() {
     assert!(script.copa.is_among_others());
 }
 
-/// Found by `timeous-lab short-beside`: with a twentieth of the link a packet's own time was thought to be all that waited,
-/// and the queue to be nearly empty.
+/// Found by `timeous-lab short-beside`: with a twentieth of the link, all queueing delay was taken for transmission
+/// time, and the queue for nearly empty.
 #[test]
 fn with_little_of_the_link_others_are_still_told_from_its_own_packets() {
     let mut script = Script::steady(10.0);
-    // It had a packet each 10 ms once, and has one each 50 ms now, which waits for others' 40 ms.
+    // It had a packet per 10 ms once, and has one per 50 ms now, which waits for 40 ms of cross traffic.
     script.acks(100, 100);
     for step in 0..200 {
         script.now += millis(50);
@@ -323,8 +323,8 @@ fn with_little_of_the_link_others_are_still_told_from_its_own_packets() {
     assert!(script.copa.is_among_others());
 }
 
-/// Found by `timeous-lab short-beside`: a stream that came when the queue was full, and sent a few packets of each intra frame,
-/// counted its pauses into the time that a packet needs, and took all that waited for that.
+/// Found by `timeous-lab short-beside`: a stream that met a full queue and sent a few packets of each keyframe included
+/// its pauses in the packet transmission time, and took all queueing delay for that.
 #[test]
 fn with_pauses_between_its_bursts_others_are_still_told_from_its_own_packets() {
     let mut script = Script { copa: Copa::new(MTU), now: Instant::ZERO };
@@ -367,8 +367,8 @@ fn long_silence_leaves_two_packets_and_the_way_back_doubles_to_what_was() {
     assert!(script.copa.start.is_none(), "from there on it goes as before");
 }
 
-/// Found by `timeous-lab bloat`: the last packets of a frame were lost in one burst, and the next group's first frame had a window
-/// of one packet.
+/// Found by `timeous-lab bloat`: the last packets of a frame were lost in one burst, and the next group's keyframe had
+/// a window of one packet.
 #[test]
 fn after_a_short_silence_the_window_is_that_after_a_loss() {
     let mut script = Script::steady(32.0);
@@ -381,7 +381,8 @@ fn after_a_short_silence_the_window_is_that_after_a_loss() {
     assert!(script.copa.start.is_none());
 }
 
-/// Found by `timeous-lab bloat`: with the fastest links what its own bursts leave was taken for others' queue, and filled.
+/// Found by `timeous-lab bloat`: on the fastest links the delays of own bursts were taken for cross traffic, and the
+/// queue was filled.
 #[test]
 fn a_few_milliseconds_that_always_wait_are_nobodys_queue() {
     let mut script = Script::steady(20.0);
@@ -392,22 +393,22 @@ fn a_few_milliseconds_that_always_wait_are_nobodys_queue() {
     assert!(!script.copa.is_among_others());
 }
 
-/// Found by `timeous-lab bloat`: a stream that fills its link for a part of the time only needed ten round trips to the link's rate.
+/// Found by `timeous-lab bloat`: a stream that fills its link only part of the time needed ten round trips to reach the link's rate.
 #[test]
 fn trains_of_packets_tell_what_fits() {
     let mut script = Script::steady(4.0);
-    // The link carries a packet each 10 ms, and six of them came at once.
+    // The link carries a packet per 10 ms, and seven packets came at once.
     (0..=6).for_each(|n| script.acks(1, 100 + 10 * n));
     script.acks(8, 100);
     assert!((10.0..12.5).contains(&script.copa.window), "{}", script.copa.window);
 }
 
-/// Found by `timeous-lab bloat`: where the deadline is two round trips, the first two groups of a stream were over before its window had
-/// doubled to what fits.
+/// Found by `timeous-lab bloat`: with deadlines of two round trips the first two groups of a stream were over before
+/// its window had doubled to the bandwidth-delay product.
 #[test]
 fn the_first_flight_tells_what_fits() {
     let mut script = Script { copa: Copa::new(MTU), now: Instant::ZERO };
-    // Ten packets, over a link that carries one each 2 ms.
+    // Ten packets over a link that carries one per 2 ms.
     for n in 0..7 {
         script.now += millis(2);
         script.ack(MTU, 100 + 2 * n, true);
@@ -416,8 +417,8 @@ fn the_first_flight_tells_what_fits() {
     assert!(script.copa.start.is_none());
 }
 
-/// Found by `timeous-lab bloat`: the last packets of a group were lost, the timeout fell into the next intra frame, and for a round trip
-/// that had two packets.
+/// Found by `timeous-lab bloat`: the last packets of a group were lost, the timeout fell into the next keyframe, which
+/// for a round trip had a window of two packets.
 #[test]
 fn the_end_of_a_frame_that_is_lost_leaves_the_window_once() {
     let little = |again| TimedOut { outstanding: 5 * MTU, again };
@@ -448,7 +449,7 @@ fn an_idle_path_halves_the_window_each_timeout() {
     assert_eq!(copa.window(), initial::rfc6928(MTU));
 }
 
-/// A second's worth of packets a hundred a second, 100 ms away.
+/// Link of a hundred packets per second with an RTT of 100 ms.
 const LINK: Bottleneck = Bottleneck { packets: 100.0, rtt: millis_const(100), queue: 400, loss: 0.0, slower: None };
 
 const fn millis_const(millis: u64) -> Duration {
@@ -461,7 +462,7 @@ fn over(link: Bottleneck, seconds: u64) -> Run {
 
 #[test]
 fn with_windows_of_a_few_packets_it_does_not_take_its_own_queue_for_others() {
-    // Once it did: its swing never emptied the queue, and among others it filled it for good.
+    // Regression: its oscillation never emptied the queue, and in competitive mode it filled the queue for good.
     let run = over(Bottleneck { packets: 30.0, rtt: millis(20), ..LINK }, 60);
     assert!(run.used >= 0.9 && run.mean_queue <= 4.0, "{run:?}");
 }
@@ -487,7 +488,7 @@ fn capacity_that_comes_back_is_used_within_two_seconds() {
         for loss in [0.0, 0.01, 0.05] {
             let run = over(Bottleneck { packets, rtt: millis(rtt.into()), loss, slower: Some((10, 15)), ..LINK }, 20);
             let back = run.back.expect("it is used again");
-            // 120 packets fit on the longest way: with losses it takes a round trip or two more than two seconds.
+            // 120 packets fit on the longest path: with losses that takes a round trip or two more than two seconds.
             let most = if packets * f64::from(rtt) >= 120_000.0 && loss == 0.05 { 2_500 } else { 2_000 };
             assert!(back <= millis(most), "{packets} packets/s, {rtt} ms, {loss}: after {back:?}");
         }
@@ -523,7 +524,7 @@ proptest! {
                 }
             }
             prop_assert!(copa.window.is_finite() && copa.window >= 1.0, "{}", copa.window);
-            // At most it doubles with what is acknowledged.
+            // At most it doubles with the acknowledged bytes.
             prop_assert!(copa.window() <= start + 2 * acked + MTU);
         }
     }

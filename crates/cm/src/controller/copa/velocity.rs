@@ -1,25 +1,25 @@
-//! How fast Copa's window goes, and where (Arun & Balakrishnan §2.1).
+//! Copa's velocity: step size and direction of the window (Arun & Balakrishnan §2.1).
 
 use timeous_core::{Duration, Instant};
 
-/// So many round trips in one direction, and the velocity doubles with the next (§2.1 has one more).
+/// Round trips in one direction after which the velocity doubles (the paper's §2.1 has three).
 const STEADY: u32 = 2;
 
-/// How fast the window goes, and where.
+/// Velocity of the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Velocity {
     factor: f64,
     grows: bool,
-    /// Round trips in that direction.
+    /// Consecutive round trips in that direction.
     rounds: u32,
-    /// When the round trip began, and with which window.
+    /// Start of the current round trip, and the window then.
     began: Option<(Instant, f64)>,
 }
 
 impl Velocity {
     pub(super) const STILL: Self = Self { factor: 1.0, grows: true, rounds: 0, began: None };
 
-    /// The window is to grow, or shrink: a change of mind begins anew, and a round trip in one direction counts.
+    /// Returns the velocity for growing or shrinking: a change of direction resets it, each round trip in one direction counts.
     pub(super) fn towards(&mut self, now: Instant, grows: bool, window: f64, round: Duration) -> f64 {
         if grows != self.grows {
             *self = Self { grows, ..Self::STILL };

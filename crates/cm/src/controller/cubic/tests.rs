@@ -1,4 +1,4 @@
-//! The rules of RFC 9438 that have a number in them.
+//! Tests of RFC 9438's numeric rules.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::NewReno;
 
 const MTU: u64 = 1_000;
 
-/// A path whose round trips pass one after the other, each bringing as many acknowledgements as the window has packets.
+/// Path of consecutive round trips, each with as many acknowledgements as the window has packets.
 struct Path {
     cubic: Cubic,
     now: Instant,
@@ -15,7 +15,7 @@ struct Path {
 }
 
 impl Path {
-    /// Just after a loss at `packets`.
+    /// Creates a path just after a loss at `packets`.
     fn after_loss(packets: u64, rtt_millis: u64) -> Self {
         let cubic = Cubic::new(MTU).with_initial_window(packets * MTU);
         let mut path = Self { cubic, now: Instant::ZERO, rtt: Duration::from_millis(rtt_millis) };
@@ -34,7 +34,7 @@ impl Path {
         self.cubic.on_acked(self.now, acked);
     }
 
-    /// A round trip with a window full of acknowledgements, spread over it.
+    /// Runs a round trip with a window of acknowledgements, spread over it.
     fn round(&mut self) {
         let packets = self.cubic.window as u64;
         let end = self.now + self.rtt;
@@ -95,7 +95,7 @@ fn the_window_follows_the_curve_over_the_plateau_and_beyond() {
     for _ in 0..140 {
         path.round();
         let elapsed = path.now - path.stage().began;
-        // The target is where the curve will be a round trip from now: the window is there when that is over.
+        // The target is the curve's value a round trip from now, which the window reaches then.
         let (now, next) = (path.stage().at(elapsed), path.stage().at(elapsed + path.rtt));
         let window = path.cubic.window;
         assert!(window <= next + 1.0 && window >= now - 0.01 * now, "{window} beside {now} after {elapsed:?}");
@@ -122,7 +122,7 @@ fn a_round_trip_does_not_grow_the_window_by_more_than_a_half() {
     let mut path = Path::after_loss(100, 100);
     path.ack(1.0);
     path.now += Duration::from_secs(60);
-    // A minute later the curve is far away; one acknowledgement brings a hundredth of half a window.
+    // A minute later the curve is far above; one acknowledgement adds a hundredth of half a window.
     let window = path.cubic.window;
     path.ack(1.0);
     close(path.cubic.window - window, 0.5, 1e-9);
@@ -130,7 +130,7 @@ fn a_round_trip_does_not_grow_the_window_by_more_than_a_half() {
 
 #[test]
 fn on_a_short_path_it_adds_what_keeps_it_level_with_reno() {
-    // After K = 4.2 s the curve would be at 100; Reno with these constants is there in 57 round trips of 10 ms.
+    // The curve would reach 100 after K = 4.2 s; Reno with these constants does in 57 round trips of 10 ms.
     let mut path = Path::after_loss(100, 10);
     for _ in 0..20 {
         let before = path.cubic.window;
@@ -251,7 +251,7 @@ fn a_lost_handshake_leaves_one_packet_to_start_with_and_no_threshold() {
 
 #[test]
 fn where_packets_begin_to_queue_hystart_ends_slow_start_and_the_curve_begins_flat() {
-    // Sixty packets fill the path; what is sent beyond waits.
+    // Sixty packets fill the path; further ones are queued.
     let mut cubic = Cubic::new(MTU).with_hystart();
     let mut now = Instant::ZERO;
     while cubic.in_slow_start() {
@@ -263,16 +263,15 @@ fn where_packets_begin_to_queue_hystart_ends_slow_start_and_the_curve_begins_fla
             cubic.on_acked(now, Acked { bytes, outstanding, rtt: Some(rtt), srtt: Some(rtt), window_limited: true });
         }
     }
-    // The round of 80 packets is the first that is longer by an eighth. Eight samples of it show that; what is left of
-    // it and four rounds more add a quarter of what is acknowledged.
+    // The round of 80 packets is the first with an RTT longer by an eighth, which eight samples show; the rest of it
+    // and four more rounds add a quarter of the acknowledged bytes.
     close(cubic.threshold, (88.0 + 72.0 / 4.0) * 1.25 * 1.25 * 1.25 * 1.25, 0.005);
     assert_eq!((cubic.peak, cubic.prior), (cubic.threshold, cubic.threshold));
     let stage = cubic.stage.unwrap_or_else(|| cubic.begin_stage(now));
     assert_eq!(stage.until_plateau, 0.0);
 }
 
-/// The average window where the time between two losses is always that of `loss_every` packets, each of which takes its
-/// share of a round trip.
+/// Average window if losses are always `loss_every` packets apart, each of which takes its share of a round trip.
 fn average_window(mut controller: impl Controller, loss_every: u64, rtt: Duration) -> f64 {
     let (skipped, counted) = (30, 20);
     let (mut now, mut began) = (Instant::ZERO, Instant::ZERO);
@@ -290,7 +289,7 @@ fn average_window(mut controller: impl Controller, loss_every: u64, rtt: Duratio
     (counted * loss_every) as f64 * rtt.as_secs_f64() / (now - began).as_secs_f64()
 }
 
-/// Table 1 and table 2 of RFC 9438 §5.1.
+/// Tables 1 and 2 of RFC 9438 §5.1.
 #[test]
 fn the_average_windows_are_those_of_the_rfcs_tables() {
     let table = [
@@ -305,20 +304,20 @@ fn the_average_windows_are_those_of_the_rfcs_tables() {
     for (rtt, loss_every, reno, cubic) in table {
         let rtt = Duration::from_millis(rtt);
         let by_reno = average_window(NewReno::new(MTU), loss_every, rtt);
-        // Where all periods are alike W_max = AVG / (1 − (1 − β) / 4). From elsewhere it takes hundreds of losses to get
-        // there: near its plateau the curve hardly says which way.
+        // With equal periods W_max = AVG / (1 − (1 − β) / 4). From another start hundreds of losses are needed to get
+        // there, as the curve is flat near its plateau.
         let peak = (cubic / 0.925 * MTU as f64) as u64;
         let mut alone = Cubic::new(MTU).without_fast_convergence().with_initial_window(peak);
         alone.on_congestion(Instant::ZERO, Congestion { outstanding: peak, marked: false });
         let by_cubic = average_window(alone, loss_every, rtt);
         close(by_reno, reno, 0.025);
-        // Where CUBIC is to be as Reno is, figure 3's model "is not absolutely precise" (§4.3).
+        // In the Reno-friendly region figure 3's model "is not absolutely precise" (§4.3).
         close(by_cubic, cubic, if cubic > reno { 0.002 } else { 0.06 });
     }
 }
 
 proptest! {
-    /// Whatever comes: a packet at least, no growth by bad news, and none faster than doubling by good.
+    /// Invariants: at least one packet, no growth by losses, and at most doubling by acknowledgements.
     #[test]
     fn the_window_stays_within_its_bounds(news in prop::collection::vec((0u8..7, 0u64..200_000, 0u64..5_000), 1..200)) {
         let mut cubic = Cubic::new(MTU);

@@ -1,4 +1,4 @@
-//! The rules of RFC 5681 and RFC 3465 that have a number in them.
+//! Tests of the numeric rules of RFC 5681 and RFC 3465.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn time_out(reno: &mut NewReno, outstanding: u64, again: bool) {
     reno.on_timeout(Instant::ZERO, TimedOut { outstanding, again });
 }
 
-/// In congestion avoidance, at `packets`.
+/// A controller in congestion avoidance, at `packets`.
 fn at(packets: u64) -> NewReno {
     let mut reno = NewReno::new(MTU).with_initial_window(2 * packets * MTU);
     lose(&mut reno, 2 * packets * MTU);
@@ -73,7 +73,7 @@ fn congestion_avoidance_adds_one_packet_a_window_however_it_is_acknowledged() {
                 assert_eq!(reno.window(), window);
                 ack(&mut reno, bytes);
             }
-            // What a round leaves over counts in the next.
+            // The remainder of a round counts in the next.
             let over = window % bytes;
             if over > 0 {
                 ack(&mut reno, over);
@@ -159,7 +159,7 @@ fn nothing_is_held_back_unless_pacing_is_asked_for() {
 }
 
 proptest! {
-    /// Whatever comes: a packet at least, no growth by bad news, and none faster than doubling by good.
+    /// Invariants: at least one packet, no growth by losses, and at most doubling by acknowledgements.
     #[test]
     fn the_window_stays_within_its_bounds(news in prop::collection::vec((0u8..5, 0u64..200_000), 1..200)) {
         let mut reno = NewReno::new(MTU);

@@ -1,4 +1,4 @@
-//! The figures of the draft, and SCReAMv2 on a link.
+//! Tests of SCReAMv2: the draft's numbers, and a closed loop with a simulated link.
 
 use proptest::prelude::*;
 
@@ -73,7 +73,7 @@ fn near_the_window_of_the_last_congestion_it_grows_by_a_tenth() {
 fn alone_on_a_link_without_loss_it_fills_most_of_it() {
     let link = Bottleneck { packets: 100.0, rtt: Duration::from_millis(50), queue: 400, loss: 0.0, slower: None };
     let run = Run::of(Box::new(Scream::new(MTU)), MTU, link, 60);
-    // Ten packets are 100 ms. Its own swing raises its target.
+    // Ten packets are 100 ms. Its own oscillation raises its delay target.
     assert!(run.used >= 0.75 && run.mean_queue < 12.0, "{run:?}");
 }
 

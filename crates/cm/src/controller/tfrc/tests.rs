@@ -1,4 +1,4 @@
-//! The controller by script, and against the equation that it goes by.
+//! Tests of the TFRC controller: scripted, and against the throughput equation.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn acked(bytes: u64, window_limited: bool) -> Acked {
     Acked { bytes, outstanding: 0, rtt: Some(RTT), srtt: Some(RTT), window_limited }
 }
 
-/// `packets` acknowledged evenly over the round trip that ends at `end`.
+/// Acknowledges `packets`, spread evenly over the round trip that ends at `end`.
 fn round(tfrc: &mut Tfrc, end: u64, packets: u64, limited: bool) {
     for n in 1..=packets {
         tfrc.on_acked(at(end - 100) + RTT * n / packets, acked(MTU, limited));
@@ -26,7 +26,7 @@ fn rate(tfrc: &Tfrc) -> u64 {
     tfrc.pace(RTT).bytes_in(RTT)
 }
 
-/// At a loss event in each `packets`, with twenty packets a round trip.
+/// A controller with a loss event per `packets`, at twenty packets per round trip.
 fn lossy(packets: u64) -> Tfrc {
     let mut tfrc = Tfrc::new(MTU);
     let mut end = 100;

@@ -1,8 +1,8 @@
-//! Values of the equation that were reckoned elsewhere, to 40 digits.
+//! Tests against values of the equation computed elsewhere to 40 digits.
 
 use super::*;
 
-/// Segment in bytes, round trip in microseconds, loss event rate, bits a second.
+/// Segment in bytes, RTT in microseconds, loss event rate, bits per second.
 const TABLE: [(u64, u64, f64, u64); 10] = [
     (1_460, 100_000, 0.01, 1_312_040),
     (1_460, 100_000, 0.000_1, 14_292_157),
@@ -42,7 +42,7 @@ fn no_loss_is_no_limit() {
 fn the_inverse_finds_the_loss_event_rate_far_within_five_percent() {
     for (segment, micros, p, bps) in TABLE {
         let found = loss_event_rate(segment, Duration::from_micros(micros), Rate::from_bps(bps));
-        // A bit a second is a good deal of the slowest.
+        // One bit per second is a large part of the slowest rate.
         assert!((found / p - 1.0).abs() < 0.001, "{found} for {p}");
     }
     for (packets, length) in [(0.5, 4.844_282_998_8), (4.0, 21.999_955_943_5), (10.0, 82.150_938_037_2)] {

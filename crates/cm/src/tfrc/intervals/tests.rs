@@ -1,4 +1,4 @@
-//! The average of RFC 5348 §5.4 and the discounting of §5.5, by hand.
+//! Tests of the average of RFC 5348 §5.4 and the discounting of §5.5, with values computed by hand.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn near(rate: f64, wanted: f64) {
 #[test]
 fn section_5_4_the_weights_of_eight() {
     let eight = plain(&[80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0]);
-    // 10 + 20 + 30 + 40 + 0.8 * 50 + 0.6 * 60 + 0.4 * 70 + 0.2 * 80 = 220, by a weight of 6.
+    // 10 + 20 + 30 + 40 + 0.8 * 50 + 0.6 * 60 + 0.4 * 70 + 0.2 * 80 = 220, divided by a weight of 6.
     near(eight.loss_event_rate(1.0), 6.0 / 220.0);
     // 100 + 10 + 20 + 30 + 0.8 * 40 + 0.6 * 50 + 0.4 * 60 + 0.2 * 70 = 260.
     near(eight.loss_event_rate(100.0), 6.0 / 260.0);
@@ -62,7 +62,7 @@ fn section_5_5_old_intervals_are_discounted_while_the_current_one_is_long() {
     near(two.loss_event_rate(200.0), 2.0 / 300.0);
     // I_mean is 100: DF = 2 * 100 / 400.
     near(two.loss_event_rate(400.0), 1.5 / 450.0);
-    // DF would be 0.1, and is the threshold.
+    // DF would be 0.1, and is limited to the threshold.
     near(two.loss_event_rate(2_000.0), 1.25 / 2_025.0);
 }
 
@@ -70,9 +70,9 @@ fn section_5_5_old_intervals_are_discounted_while_the_current_one_is_long() {
 fn section_5_5_a_discount_stays_with_the_intervals_that_had_it() {
     let mut intervals = closed(LossIntervals::default(), &[100.0, 100.0]);
     intervals.close(400.0);
-    // 400 * 1 + 100 * 0.5 + 100 * 0.5, by a weight of 2.
+    // 400 * 1 + 100 * 0.5 + 100 * 0.5, divided by a weight of 2.
     near(intervals.loss_event_rate(1.0), 2.0 / 500.0);
-    // I_mean is 250 now: DF = 0.5, and 100 counts for 0.5 * 0.5.
+    // I_mean is 250 now: DF = 0.5, and 100 has a factor of 0.5 * 0.5.
     intervals.close(1_000.0);
     near(intervals.loss_event_rate(1.0), 2.0 / (1_000.0 + 400.0 * 0.5 + 200.0 * 0.25));
 }

@@ -1,4 +1,4 @@
-//! Nominal send times, credit for those that were not used, and packets before theirs.
+//! Tests of pacing: nominal send times, credit for unused ones, and early packets.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn at(micros: u64) -> Instant {
     Instant::ZERO + Duration::from_micros(micros)
 }
 
-/// A thousand packets of 1000 bytes a second.
+/// A thousand packets of 1000 bytes per second.
 fn schedule(rtt_millis: u64, granularity_millis: u64) -> Schedule {
     Schedule {
         rate: 1e6,
@@ -16,7 +16,7 @@ fn schedule(rtt_millis: u64, granularity_millis: u64) -> Schedule {
     }
 }
 
-/// How many packets leave at `now`.
+/// Sends all packets that may leave at `now`, and returns their number.
 fn burst(pacing: &mut Pacing, now: Instant, schedule: &Schedule) -> u64 {
     let mut sent = 0;
     while pacing.next(schedule).is_none_or(|next| next <= now) {
@@ -58,7 +58,7 @@ fn section_4_6_without_a_round_trip_there_is_no_credit() {
 
 #[test]
 fn section_8_3_the_example_of_ten_packets_a_round_trip() {
-    // The text's 10 packets in 100 ms and its t_ipi of 1 ms do not go together; by its t_ipi, as it reckons on with it.
+    // The text's 10 packets in 100 ms contradict its t_ipi of 1 ms; by the t_ipi, which it uses further on.
     let (schedule, mut pacing) = (schedule(100, 10), Pacing::default());
     assert_eq!(schedule.early(), Duration::from_micros(500), "t_delta");
     pacing.sent(at(0), 1_000, &schedule);

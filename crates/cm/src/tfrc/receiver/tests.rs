@@ -1,4 +1,4 @@
-//! The numbered steps of RFC 5348 §5 and §6, scripted; and loss events against a plain reckoning.
+//! Tests of the numbered steps of RFC 5348 §5 and §6, scripted; and of loss events against a simple model.
 //!
 //! | RFC 5348 | what has a number | test, or where |
 //! |---|---|---|
@@ -28,7 +28,7 @@ fn packet(seq: u64) -> Arrival {
     Arrival { seq, bytes: 1_000, marked: false, rtt: Some(RTT) }
 }
 
-/// A packet every 10 ms, each at ten times its number, but for those that are lost; the feedback for each.
+/// Receives a packet every 10 ms, each at ten times its number, except for lost ones; returns the feedback.
 fn stream(receiver: &mut Receiver, numbers: std::ops::Range<u64>, lost: &[u64]) -> Vec<Feedback> {
     let mut told = Vec::new();
     for seq in numbers {
@@ -69,7 +69,7 @@ fn section_5_1_packets_within_a_gap_count_for_those_below_them() {
     for seq in [0, 10, 5, 4] {
         let _ = receiver.on_packet(at(10), packet(seq));
     }
-    // Above 3 there are 10, 5 and 4; above 6 there is 10.
+    // 10, 5 and 4 are after 3; 10 is after 6.
     assert_eq!((receiver.loss_events(), receiver.current_interval()), (1, 10), "from 1 to 10");
     for seq in [6, 7, 8, 9] {
         let _ = receiver.on_packet(at(11), packet(seq));
@@ -186,7 +186,7 @@ fn section_5_4_the_rate_is_that_of_the_average_interval() {
     stream(&mut receiver, 0..505, &[50, 100, 150, 200, 250, 300, 350, 400, 450]);
     assert_eq!(lengths(&receiver), [50; 8]);
     let _ = receiver.on_packet(at(5_050), packet(505));
-    // I_0 has 56: 56 + 50 * 5 by a weight of 6.
+    // I_0 is 56: 56 + 50 * 5, divided by a weight of 6.
     assert!((receiver.loss_event_rate() - 6.0 / 306.0).abs() < 1e-12);
 }
 
@@ -207,7 +207,7 @@ fn section_6_2_feedback_comes_once_a_round_trip_with_the_rate_of_the_last() {
     let mut receiver = Receiver::new();
     let told = stream(&mut receiver, 0..101, &[]);
     assert_eq!(told.len(), 11, "the first, and ten round trips");
-    // The packet of the very instant is yet to come when the timer expires.
+    // When the timer expires, the packet of the same instant has not come yet.
     assert_eq!(told[1].receive_rate, Rate::from_bytes_in(9_000, RTT));
     assert!(told[2..].iter().all(|told| told.receive_rate == Rate::from_bytes_in(10_000, RTT)));
     assert_eq!(told[1].delay, Duration::from_millis(10), "90 came 10 ms ago");
@@ -218,7 +218,7 @@ fn section_6_2_early_feedback_goes_back_to_an_expiration_a_round_trip_ago() {
     let mut receiver = Receiver::new();
     stream(&mut receiver, 0..52, &[]);
     let told = stream(&mut receiver, 52..58, &[54]);
-    // At 570 ms; the timer expired at 400 and at 500, and 17 packets but one came since 400, that of 400 itself included.
+    // At 570 ms; the timer expired at 400 and at 500, and 17 packets (all but one) came since 400, including the one at 400.
     assert_eq!(told[0].last, 57);
     assert_eq!(told[0].receive_rate, Rate::from_bytes_in(17_000, Duration::from_millis(170)));
 }
@@ -266,7 +266,7 @@ fn section_6_3_without_a_round_trip_each_packet_is_answered() {
 fn section_6_3_1_the_first_interval_gives_half_of_what_was_sent() {
     let mut receiver = Receiver::new();
     stream(&mut receiver, 0..104, &[100]);
-    // Ten packets a round trip came.
+    // The receive rate was ten packets per round trip.
     let x = equation::rate(1_000, RTT, receiver.loss_event_rate()).as_bps() as f64;
     let target = Rate::from_bytes_in(10_000, RTT).as_bps() as f64;
     assert!((x / target - 1.0).abs() < 0.05, "{x} for {target}");
@@ -312,7 +312,7 @@ fn a_leap_of_the_numbers_costs_no_more_than_another_packet() {
     assert!(receiver.intervals().lengths().all(|length| length >= 1.0));
 }
 
-/// The loss events that a plain walk over all packets finds, 10 ms apart: where each begins.
+/// Loss events by a simple scan over all packets, 10 ms apart: the first packet of each.
 fn reckoned(lost: &[bool]) -> Vec<u64> {
     let mut starts: Vec<u64> = Vec::new();
     for seq in (0..lost.len() as u64).filter(|&seq| lost[seq as usize]) {
@@ -328,7 +328,7 @@ proptest! {
     fn events_are_those_of_a_walk_over_all_packets(
         mut lost in prop::collection::vec(prop::bool::weighted(0.1), 4..300),
     ) {
-        // The first arrives, and so do three at the end, so that all losses are known.
+        // The first packet arrives, and so do three at the end, so that all losses are detected.
         lost[0] = false;
         let arrived = lost.len() as u64;
         lost.extend([false; 3]);
@@ -357,7 +357,7 @@ proptest! {
         for seq in (0..arrived + 3).filter(|&seq| !lost[seq as usize]) {
             let _ = receiver.on_packet(at(seq * 10), packet(seq));
         }
-        // Of more than nine events the oldest are beyond repair.
+        // With more than nine events the oldest cannot be recomputed.
         prop_assume!(reckoned(&lost).len() <= 9);
         for late in late {
             let seq = late.index(arrived as usize);

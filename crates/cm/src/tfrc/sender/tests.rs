@@ -1,4 +1,4 @@
-//! The numbered steps of RFC 5348 §4 and §8's examples of idle and data-limited senders, scripted.
+//! Tests of the numbered steps of RFC 5348 §4, and of §8's examples of idle and data-limited senders, scripted.
 //!
 //! | RFC 5348 | what has a number | test, or where |
 //! |---|---|---|
@@ -46,12 +46,12 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// Bytes in a round trip.
+/// Rate of `bytes` per round trip.
 fn per_rtt(bytes: u64) -> Rate {
     Rate::from_bytes_in(bytes, RTT)
 }
 
-/// Feedback for what was sent a round trip ago, of which `bytes` came in a round trip.
+/// Feedback for a packet sent a round trip ago, with a receive rate of `bytes` per round trip.
 fn report(now: Instant, bytes: u64, p: f64) -> Report {
     Report {
         sent_at: now.saturating_sub(RTT),
@@ -62,7 +62,7 @@ fn report(now: Instant, bytes: u64, p: f64) -> Report {
     }
 }
 
-/// With its first round trip measured at 100 ms, and sending all that it may.
+/// A sender with a first RTT sample of 100 ms, which sends all that it may.
 fn started() -> Sender {
     let mut sender = Sender::new(Settings::for_segment(S));
     send_all(&mut sender, at(0), at(1));
@@ -70,7 +70,7 @@ fn started() -> Sender {
     sender
 }
 
-/// Sends at every instant at which it may, until `end`; how many packets.
+/// Sends packets whenever allowed until `end`; returns their number.
 fn send_all(sender: &mut Sender, from: Instant, end: Instant) -> u64 {
     let (mut now, mut sent) = (from, 0);
     loop {
@@ -83,7 +83,7 @@ fn send_all(sender: &mut Sender, from: Instant, end: Instant) -> u64 {
     }
 }
 
-/// A round trip of sending all, and then feedback.
+/// Runs a round trip of sending all that is allowed, followed by feedback.
 fn round(sender: &mut Sender, end: u64, bytes: u64, p: f64) {
     send_all(sender, at(end - 100), at(end));
     sender.on_feedback(at(end), report(at(end), bytes, p)).unwrap();
@@ -156,7 +156,7 @@ fn section_4_3_step_2_the_estimate_keeps_nine_tenths() {
 #[test]
 fn section_4_3_step_3_the_timeout_is_four_round_trips_or_two_segments() {
     let mut sender = started();
-    // The first RTO reckons with the X of before: 2s/X is two seconds.
+    // The first RTO uses the previous X: 2s/X is two seconds.
     assert_eq!(sender.poll_timeout(), Some(at(2_100)));
     round(&mut sender, 200, 4_000, 0.0);
     assert_eq!(sender.poll_timeout(), Some(at(600)), "4R");
@@ -165,7 +165,7 @@ fn section_4_3_step_3_the_timeout_is_four_round_trips_or_two_segments() {
     let two = sender.rate().time_for(2 * S);
     assert!(two > RTT * 4);
     let due = sender.poll_timeout().unwrap();
-    // A rate is whole bits a second, of which there are 471.
+    // A rate is rounded to whole bits per second, here 471.
     assert!((due - at(400)).abs_diff(two) < two / 500, "{due:?} {two:?}");
 }
 
@@ -178,7 +178,7 @@ fn section_4_3_step_4_slow_start_doubles_once_a_round_trip_up_to_twice_what_arri
     assert_eq!(sender.rate(), per_rtt(8_000), "half a round trip later");
     round(&mut sender, 350, 8_000, 0.0);
     assert_eq!(sender.rate(), per_rtt(16_000));
-    // What arrives is less by now: after two round trips only that counts.
+    // The receive rate has fallen: after two round trips only the lower one counts.
     round(&mut sender, 450, 5_000, 0.0);
     assert_eq!(sender.rate(), per_rtt(16_000), "twice 8000");
     for end in [550, 650] {
@@ -225,7 +225,7 @@ fn section_4_3_step_4_one_packet_in_64_seconds_is_the_least() {
 
 #[test]
 fn section_4_3_a_receive_rate_of_zero_is_of_no_data_limited_interval() {
-    // Nothing was sent from 1 ms on: the interval is data-limited, were it not for what it reports.
+    // No packets were sent after 1 ms: the interval would be data-limited, but for its reported receive rate.
     let (mut some, mut none) = (started(), started());
     some.on_feedback(at(200), report(at(200), 1_000, 0.0)).unwrap();
     assert_eq!(some.rate(), per_rtt(4_000), "Infinity is gone, and twice 1000 is less than the initial rate");
@@ -244,7 +244,7 @@ fn section_4_3_step_6_each_feedback_starts_the_timer_anew() {
     assert_eq!(sender.rate(), per_rtt(16_000), "the timers of before are gone");
 }
 
-/// A sender at an X of 16000 bytes a round trip, which sends one packet a round trip from 400 ms on.
+/// A sender at an X of 16000 bytes per round trip, which sends one packet per round trip from 400 ms on.
 fn data_limited(end: u64) -> Sender {
     let mut sender = started();
     round(&mut sender, 200, 4_000, 0.0);
@@ -261,7 +261,7 @@ fn data_limited(end: u64) -> Sender {
 #[test]
 fn section_8_2_a_data_limited_sender_keeps_what_it_had() {
     let sender = data_limited(2_000);
-    // Over many round trips of one packet each, X_recv_set is its largest member, and X twice that at most.
+    // After many round trips of one packet each, X_recv_set is its largest member, and X at most twice that.
     assert!(sender.rate() >= per_rtt(32_000), "{}", sender.rate());
     assert!(sender.rate() <= per_rtt(64_000), "and no more than twice what ever arrived: {}", sender.rate());
 }
@@ -280,7 +280,7 @@ fn section_4_3_a_loss_while_data_limited_lowers_what_was_kept() {
     let mut sender = data_limited(2_000);
     sender.on_sent(at(2_010), S);
     sender.on_feedback(at(2_100), report(at(2_100), 20_000, 0.000_01)).unwrap();
-    // Half of 32000, against 0.85 * 20000; and without the factor of two.
+    // Half of 32000, and 0.85 * 20000; without the factor of two.
     assert_eq!(sender.rate(), per_rtt(17_000));
     sender.on_sent(at(2_110), S);
     let again = Report { new_loss_event: true, ..report(at(2_200), 1_000, 0.000_01) };
@@ -294,7 +294,7 @@ fn section_8_2_pairs_of_packets_are_no_data_limited_interval() {
     for end in (200..=600).step_by(100) {
         round(&mut sender, end, 4_000, 0.001);
     }
-    // Two at a time at 80 bytes a millisecond: every 25 ms, when both are due.
+    // Two at a time at 80 bytes per millisecond: every 25 ms, when both are due.
     for now in (600..1_200).step_by(25) {
         sender.on_sent(at(now), S);
         sender.on_sent(at(now), S);
@@ -312,7 +312,7 @@ fn section_8_2_the_first_feedback_after_idleness_does_not_limit() {
         round(&mut sender, end, bytes, 0.000_1);
     }
     let before = sender.rate();
-    // A packet after three round trips of silence: one packet a round trip is what the receiver sees.
+    // A packet after three round trips of silence: the receiver sees one packet per round trip.
     send_all(&mut sender, at(500), at(501));
     sender.on_feedback(at(600), report(at(600), 16_000, 0.000_1)).unwrap();
     sender.on_sent(at(800), S);
@@ -415,7 +415,7 @@ fn section_4_4_an_idle_sender_beyond_slow_start_is_left_alone_below_the_recover_
     assert_eq!(busy.rate(), per_rtt(3_000), "but it was not idle");
 }
 
-/// Nothing ever comes back to a sender that goes on: the rate that is left, and the last timer.
+/// Runs a sender without any feedback; returns its final rate and nofeedback timer.
 fn silent(mut sender: Sender, from: u64) -> (Rate, Duration) {
     let mut now = at(from);
     for _ in 0..40 {
@@ -449,7 +449,7 @@ fn section_4_5_what_leaves_is_a_packet_in_64_seconds_at_least() {
         sender.on_feedback(at(now), Report { sent_at: at(sent), ..report(at(now), 100, 1.0) }).unwrap();
     }
     assert_eq!(sender.rate(), Rate::from_bps(125));
-    // The round trip is four times as long as it was: X_inst would be little more than half of X.
+    // The RTT is four times as long as before: X_inst would be little more than half of X.
     assert_eq!(sender.instantaneous_rate(), Rate::from_bps(125));
 }
 
@@ -465,7 +465,7 @@ fn section_4_5_the_rate_falls_with_the_square_root_of_the_round_trip() {
     plain.settings.reduce_oscillations = false;
     sender.on_feedback(at(5_100), doubled).unwrap();
     let share = sender.instantaneous_rate().as_bps() as f64 / sender.rate().as_bps() as f64;
-    // The sample itself counts for a tenth: (0.9 + 0.1 * sqrt 2) / sqrt 2.
+    // The sample itself has a weight of a tenth: (0.9 + 0.1 * sqrt 2) / sqrt 2.
     assert!((share - 0.736_4).abs() < 0.000_1, "{share}");
     plain.on_feedback(at(5_100), doubled).unwrap();
     assert_eq!(plain.instantaneous_rate(), plain.rate());
@@ -560,7 +560,7 @@ proptest! {
                 }
             }
             prop_assert!(sender.poll_timeout().is_none_or(|due| due > now));
-            // The last packet took its share of a segment's 64 seconds.
+            // The last packet takes its share of a segment's 64 seconds.
             let waits = sender.next().map_or(Duration::ZERO, |next| next.saturating_since(now));
             let most = 64.0 * last as f64 / sender.segment();
             prop_assert!(waits <= Duration::from_secs_f64(most + 1e-6), "{waits:?} of {most} s");
@@ -577,12 +577,12 @@ fn small_segments_get_the_bytes_of_large_ones_less_their_headers() {
     // An initial window of large segments, of which 100 of 136 bytes each are payload.
     let of_window = per_rtt(4_380).as_bps() * 100 / 136;
     assert!(sender.rate().as_bps().abs_diff(of_window) <= 1, "{} of {of_window}", sender.rate());
-    // Far more arrives than the equation gives: it alone decides.
+    // The receive rate is far above the equation's, which alone decides.
     let told = Report { receive_rate: per_rtt(1_000_000), ..report(at(400), 0, 0.01) };
     sender.on_feedback(at(400), told).unwrap();
     let large = equation::rate(1_460, sender.rtt().unwrap(), 0.01).as_bps();
     assert!(sender.rate().as_bps().abs_diff(large * 100 / 136) < 10, "{} of {large}", sender.rate());
-    // What arrives counts with its headers, too: half of the rate, and the double of that is the limit.
+    // The receive rate counts with headers, too: half of the rate, and twice that is the limit.
     let half = Rate::from_bps(sender.rate().as_bps() / 4);
     for millis in [700, 1_000] {
         sender.on_held_back(at(millis - 150));
@@ -605,7 +605,7 @@ fn who_is_held_back_is_not_data_limited() {
             round(&mut sender, n * 100, 4_000 << (n - 4), 0.0);
         }
         let before = sender.rate();
-        // Little arrives: of one who had more to send that is a limit, of one who had not it is none.
+        // The receive rate is low: a limit for a sender with more data, and none for one without.
         (0..4).for_each(|n| told(&mut sender, at(1_400 + n * 300), held));
         (before, sender.rate())
     });

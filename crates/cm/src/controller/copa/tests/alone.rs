@@ -1,9 +1,9 @@
-//! What Copa makes of a queue that is its own, over a link whose rate changes and that stands still now and then.
+//! Tests of Copa without cross traffic, over a link with a varying rate and with outages.
 
 use super::*;
 
-/// Found by `timeous-lab bloat`: what was under way when a mobile link stood still for 300 ms had waited as behind a long queue, and a
-/// sixth of the window was left when it went on.
+/// Found by `timeous-lab bloat`: packets in flight during a mobile link's outage of 300 ms looked delayed by a long
+/// queue, and a sixth of the window was left afterwards.
 #[test]
 fn after_a_standstill_the_window_is_what_it_was() {
     let mut script = Script::steady(10.0);
@@ -11,15 +11,15 @@ fn after_a_standstill_the_window_is_what_it_was() {
     let before = script.copa.window;
     script.now += millis(290);
     for n in 0..20 {
-        // Ten packets were under way, and those that left since then have waited for nothing.
+        // Ten packets were in flight, and later ones have not waited.
         script.acks(1, if n < 10 { 400 - 10 * n } else { 100 });
     }
     assert!(script.copa.window >= before, "{} of {before}", script.copa.window);
     assert!(!script.copa.is_among_others());
 }
 
-/// Found by `timeous-lab bloat`: a stream that had paused took the little that its own packets waited then for others' queue, since
-/// a pause counts as having taken its own packets away.
+/// Found by `timeous-lab bloat`: after a pause, which counts as a drain, a stream took the small queue of its own
+/// packets for cross traffic.
 #[test]
 fn what_is_found_empty_after_a_pause_is_not_others_a_moment_later() {
     let mut script = Script::steady(10.0);
@@ -28,12 +28,12 @@ fn what_is_found_empty_after_a_pause_is_not_others_a_moment_later() {
     script.copa.on_idle(script.now, 0);
     script.now += millis(110);
     script.acks(1, 120);
-    // It has become slower, and what waits is its own.
+    // The link has become slower, and the queue is its own.
     script.acks(30, 140);
     assert!(!script.copa.is_among_others());
 }
 
-/// Found by `timeous-lab bloat`: what a mobile link carries again nobody saw, since all left at the pace of the slow time.
+/// Found by `timeous-lab bloat`: a mobile link's recovery went unnoticed, since all packets were paced at the slow rate.
 #[test]
 fn where_the_link_is_unsteady_what_it_carries_again_is_seen_by_trains_and_hoped_for_after_pauses() {
     let mut script = Script::steady(20.0);
@@ -68,7 +68,7 @@ fn who_has_four_times_the_window_among_others_finds_out_whether_there_are_any() 
         script.copa.found_with = window / 4.5;
         script.acks(1, 300);
         assert!(script.copa.drain.is_some());
-        // What was under way has to come out of the queue first, and it was more than the window at first.
+        // Packets in flight leave the queue first, and they were more than the window at first.
         script.acks(45, 300);
         script.acks(30, if are_there { 300 } else { 100 });
         assert_eq!(script.copa.is_among_others(), are_there);
@@ -76,7 +76,7 @@ fn who_has_four_times_the_window_among_others_finds_out_whether_there_are_any() 
     }
 }
 
-/// Found by `timeous-lab bloat`: behind a queue of two seconds that nobody else used the window grew to megabytes.
+/// Found by `timeous-lab bloat`: behind a queue of two seconds without cross traffic the window grew to megabytes.
 #[test]
 fn who_takes_a_deep_queue_for_others_does_not_fill_it_for_good() {
     let mut copa = Copa::new(MTU);
@@ -101,8 +101,8 @@ fn a_queue_that_runs_empty_before_anything_was_lost_in_it_was_its_own() {
     }
 }
 
-/// Found with a relay whose way became 350 ms longer: the window was two packets for four seconds, since the least round trip of
-/// the old route counted for ten.
+/// Found with a relay whose path became 350 ms longer: the window was two packets for four seconds, since the old
+/// route's minimum RTT counted for ten.
 #[test]
 fn a_new_route_that_is_longer_is_no_queue() {
     let mut script = Script::steady(20.0);

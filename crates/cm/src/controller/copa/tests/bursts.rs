@@ -1,11 +1,11 @@
-//! Among others: what a stream may have that sends in bursts, and what one may that always has more to send.
+//! Tests of the competitive mode: windows of streams that send in bursts, and of those that always have data.
 
 use super::super::super::Sent;
 use super::*;
 
 const RTT: Duration = millis_const(300);
 
-/// An acknowledgement comes each 10 ms while so much is under way.
+/// Acknowledges a packet every 10 ms with the given bytes in flight.
 fn acks(script: &mut Script, count: u32, outstanding: impl Fn(u64) -> u64) {
     for _ in 0..count {
         script.now += millis(10);
@@ -15,19 +15,19 @@ fn acks(script: &mut Script, count: u32, outstanding: impl Fn(u64) -> u64) {
     }
 }
 
-/// Its window among others, and CUBIC's, in packets.
+/// The competitive window and CUBIC's own, in packets.
 fn windows(script: &Script) -> (f64, f64) {
     let rival = script.copa.rival.as_ref().unwrap();
     (rival.window() as f64 / MTU as f64, rival.cubic.window() as f64 / MTU as f64)
 }
 
-/// A packet leaves before which there was nothing to send.
+/// Sends a packet after an application-limited moment.
 fn leave_unused(script: &mut Script) {
     script.copa.on_sent(script.now, Sent { bytes: MTU, outstanding: MTU, app_limited: true });
 }
 
-/// Found by `timeous-lab short-beside`: an intra frame is a burst of as much as a window, and a stream that has its fair share in
-/// the mean had no room for it.
+/// Found by `timeous-lab short-beside`: a keyframe is a burst as large as a window, and a stream with its fair mean
+/// share had no room for it.
 #[test]
 fn a_burst_has_besides_what_the_stream_did_not_use_before() {
     let mut script = among();
@@ -36,7 +36,7 @@ fn a_burst_has_besides_what_the_stream_did_not_use_before() {
     acks(&mut script, 60, |_| half);
     let (window, cubic) = windows(&script);
     assert!(window > 1.8 * cubic, "{window} packets before the burst, {cubic} by CUBIC");
-    // More than that is under way for some round trips: what was saved up is used.
+    // More bytes than that in flight for some round trips use up the credit.
     for _ in 0..8 {
         leave_unused(&mut script);
         acks(&mut script, 30, |window| window * 3);
@@ -45,8 +45,8 @@ fn a_burst_has_besides_what_the_stream_did_not_use_before() {
     close(window, cubic, 0.1);
 }
 
-/// Found by `timeous-lab peers`: in a queue that others kept full each burst of a stream lost packets, and CUBIC's window stayed at
-/// a third of what the stream needed, which was its fair share.
+/// Found by `timeous-lab peers`: in a queue kept full by cross traffic each burst lost packets, and CUBIC's window
+/// stayed at a third of what the stream needed, which was its fair share.
 #[test]
 fn losses_do_not_take_away_what_the_stream_needs_for_a_burst() {
     let mut script = among();
@@ -58,14 +58,14 @@ fn losses_do_not_take_away_what_the_stream_needs_for_a_burst() {
         leave_unused(&mut script);
         acks(&mut script, 40, |window| window / 4);
     }
-    // A packet each 10 ms is 30 in a round trip, and a burst has half as much again.
+    // A packet per 10 ms is 30 per round trip, and a burst may have half as much again.
     let (window, cubic) = windows(&script);
     assert!(window >= before.min(45.0), "{before} packets, {window} after four losses");
     assert!(cubic < 0.5 * window, "{cubic} of {window}");
 }
 
-/// Found by `timeous-lab peers`: CUBIC's window of the stream's own losses was too little for an even share beside one flow; and where
-/// nothing bounded its mean, a stream of as much as the link left others a quarter of their share.
+/// Found by `timeous-lab peers`: CUBIC's window after the stream's own losses was too small for an even share beside
+/// one flow; and without a bound of its mean, a stream as fast as the link left others a quarter of their share.
 #[test]
 fn a_burst_stream_may_have_three_quarters_of_the_link_in_the_mean_and_no_more() {
     for (under_way, has_burst) in [(20, true), (26, false)] {
@@ -73,7 +73,7 @@ fn a_burst_stream_may_have_three_quarters_of_the_link_in_the_mean_and_no_more() 
         for _ in 0..40 {
             script.copa.on_congestion(script.now, Congestion { outstanding: 2 * MTU, marked: false });
             leave_unused(&mut script);
-            // The link carries 30 packets in a round trip.
+            // The link carries 30 packets per round trip.
             acks(&mut script, 30, |_| under_way * MTU);
         }
         let (window, cubic) = windows(&script);
@@ -82,7 +82,7 @@ fn a_burst_stream_may_have_three_quarters_of_the_link_in_the_mean_and_no_more() 
     }
 }
 
-/// What little is under way between two bursts is no measure of what a loss leaves (RFC 7661 §4.4.1).
+/// The few bytes in flight between two bursts are no basis for the response to a loss (RFC 7661 §4.4.1).
 #[test]
 fn a_loss_between_two_bursts_takes_its_part_of_what_was_used() {
     let mut script = among();
@@ -99,7 +99,7 @@ fn who_always_has_more_to_send_has_cubics_window_and_nothing_besides() {
     acks(&mut script, 200, |window| window / 2);
     let (window, cubic) = windows(&script);
     close(window, cubic, 0.1);
-    // Nor has who left the path unused long ago.
+    // Neither has a stream that was application-limited long ago.
     leave_unused(&mut script);
     acks(&mut script, 2, |window| window / 2);
     let (window, cubic) = windows(&script);

@@ -1,9 +1,9 @@
-//! What Copa makes of a path that others have filled while nothing was sent.
+//! Tests of Copa after a pause in which cross traffic has filled the path.
 
 use super::super::others::DRAINED;
 use super::*;
 
-/// A script that was silent for so long.
+/// Creates a script after an idle period.
 fn silent_for(seconds: u64) -> Script {
     let mut script = Script::steady(10.0);
     script.now += Duration::from_secs(seconds);
@@ -11,7 +11,7 @@ fn silent_for(seconds: u64) -> Script {
     script
 }
 
-/// Found by `timeous-lab peers`: a stream that came ten seconds after its connection took others' queue for a part of the path.
+/// Found by `timeous-lab peers`: a stream that began ten seconds after its connection took a queue for a part of the base RTT.
 #[test]
 fn a_pause_does_not_make_a_queue_a_part_of_the_path() {
     for (seconds, base) in [(11, 100), (50, 100), (70, 300)] {
@@ -19,14 +19,14 @@ fn a_pause_does_not_make_a_queue_a_part_of_the_path() {
         script.acks(1, 300);
         assert_eq!(script.copa.path.look().unwrap().base, millis(base), "after {seconds} s");
     }
-    // What is measured all the time grows old in ten seconds.
+    // With continuous measurements the old base RTT expires after ten seconds.
     let mut script = Script::steady(10.0);
     script.acks(1_100, 300);
     assert_eq!(script.copa.path.look().unwrap().base, millis(300));
 }
 
-/// Found by `timeous-lab peers`: a stream's first packets met a full queue, which ended its slow start, and it had a tenth of the
-/// link after 18 s.
+/// Found by `timeous-lab peers`: a stream's first packets met a full queue, which ended slow start, and it had a tenth
+/// of the link after 18 s.
 #[test]
 fn a_flight_that_waits_before_any_of_its_own_does_has_met_others() {
     let mut script = silent_for(11);
@@ -41,14 +41,14 @@ fn a_flight_that_waits_before_any_of_its_own_does_has_met_others() {
 
 #[test]
 fn a_flight_that_waits_for_itself_has_not() {
-    // A packet takes 80 ms of this link, and each waits for those before it.
+    // A packet's transmission time is 80 ms, and each waits for the previous ones.
     let mut script = silent_for(11);
     for n in 1..=3 {
         script.now += millis(80);
         script.ack(MTU, 100 + 80 * n, true);
     }
     assert!(!script.copa.is_among_others());
-    // Packets 80 ms apart, of which each takes as long.
+    // Packets 80 ms apart, each with a transmission time of 80 ms.
     let mut script = silent_for(11);
     for _ in 1..=3 {
         script.now += millis(80);
@@ -74,8 +74,8 @@ fn a_timeout_for_nothing_changes_neither_the_window_nor_slow_start() {
     close(script.copa.window, before, 1.0);
 }
 
-/// Found by `timeous-lab bloat`: on a link that goes up and down a stream filled a second of queue for half a minute. Each time that it took
-/// its packets away to see whose the queue is, a group of frames ended before it saw.
+/// Found by `timeous-lab bloat`: on a link with a varying rate a stream filled a queue of a second for half a minute. Each
+/// drain that would have shown the queue to be its own was cut short by the end of a group of pictures.
 #[test]
 fn a_pause_while_its_packets_are_taken_away_tells_whose_the_queue_is() {
     for (rtt, is_own) in [(100, true), (300, false)] {

@@ -1,8 +1,8 @@
-//! Receivers that have trouble of their own (RFC 4342 §5.2).
+//! Tests of slow receivers (RFC 4342 §5.2).
 
 use super::*;
 
-/// After ten round trips in which 40 packets came, and feedback of these at `at(1_100)`.
+/// A sender after ten round trips of 40 packets each, with feedback about these at `at(1_100)`.
 fn settled(p: f64) -> Sender {
     let mut sender = started();
     for round in 1..=10 {
@@ -12,7 +12,7 @@ fn settled(p: f64) -> Sender {
     sender
 }
 
-/// In packets a round trip, rounded.
+/// Rate in packets per round trip, rounded.
 fn packets(sender: &Sender) -> u64 {
     (sender.rate().bytes_in(RTT) + S / 2) / S
 }
@@ -46,7 +46,7 @@ fn packets_that_found_no_room_leave_one_a_round_trip() {
     let mut sender = settled(0.000_1);
     sender.on_slow_receiver(at(1_100), 1_000);
     assert_eq!(packets(&sender), 1);
-    // One that sends less than that is not made faster.
+    // A slower sender is not sped up.
     let mut slower = settled(1.0);
     let before = slower.rate();
     assert!(packets(&slower) < 1);
