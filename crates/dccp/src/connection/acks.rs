@@ -64,7 +64,7 @@ impl Connection {
         self.arrival.note(now, least, ack, elapsed);
         self.peer_delay = self.peer_delay.max(elapsed.min(MAX_PEER_DELAY));
         self.heed_late(now, cm, &mut feedback);
-        // Late arrivals alone (after a timeout) carry no new fate and update nothing here.
+        // Late arrivals already had their fate, but `heed_late` put their bytes in flight again: `acked` counts them.
         if !feedback.fates.is_empty() || feedback.rtt.is_some() || feedback.acked > 0 {
             self.apply(now, cm, &feedback, Loss::Transient);
             self.heed_drops(now, &feedback);
