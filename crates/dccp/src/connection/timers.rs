@@ -20,7 +20,7 @@ pub(crate) enum Timer {
     Silence,
     /// Keep-alive probe of an idle peer.
     KeepAlive,
-    /// Delayed acknowledgement is due (RFC 4340 §11.3), or CCID 3 feedback once a round trip.
+    /// Delayed acknowledgement (RFC 4340 §11.3), or feedback of CCID 3 or 4 once a round trip.
     AckDelay,
     /// Nofeedback timer: reduces the rate (RFC 5348 §4.4).
     NoFeedback,

@@ -49,7 +49,7 @@ fn ask_for_ccid(features: &mut Features, role: Role, location: Location, ccids: 
     let mut ask = |feature, location, values: &[u64], mandatory| {
         features.propose(feature, location, values, mandatory).expect("a legal value of a feature of ours");
     };
-    // CCID 2 is the default (RFC 4340 §10); a client that insists on it spares a more capable server a negotiation.
+    // CCID 2 is the default (RFC 4340 §10); a client that asks for it alone spares a more capable server a negotiation.
     if role == Role::Client || !only_2 {
         ask(Feature::Ccid, location, &numbers, !has_2);
     }

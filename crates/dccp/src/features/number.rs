@@ -22,10 +22,10 @@ pub enum Feature {
     MinChecksumCoverage = 8,
     /// 9: whether the location checks Data Checksums (§9.3.1).
     CheckDataChecksum = 9,
-    /// 192: whether the location, an HC-Receiver, sends Loss Event Rate options: CCID 3's own (RFC 4342 §8.4).
+    /// 192: whether the location, an HC-Receiver, sends Loss Event Rate options (RFC 4342 §8.4).
     ///
-    /// Treated as unknown until [`Features::prefer`](super::Features::prefer) or `propose` names it: only CCID 3 has
-    /// it.
+    /// Treated as unknown until [`Features::prefer`](super::Features::prefer) or `propose` names it: only CCIDs 3 and 4
+    /// have it.
     SendLossEventRate = 192,
     /// 125, from the experimental range (§19.4): whether the location accepts retransmissions with the option
     /// [`Repeat`](crate::Opt::Repeat) and delivers them once (1), and also parity with the option
