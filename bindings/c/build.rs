@@ -1,4 +1,4 @@
-//! What the linker is told of `libcm.so`: the name that programs ask for, and that it stays once it is loaded.
+//! Linker options of `libcm.so`: its soname, and that it is never unloaded.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! What waits for its grants, and by which socket it leaves (`CM_BUF`).
+//! Send queues of flows with a socket (`CM_BUF`).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,12 +12,12 @@ use timeous::core::Instant;
 use crate::failure::Failure;
 
 const CAPACITY: usize = 64 << 10;
-/// So many grants are asked for at once: a window's worth on most paths.
+/// Maximum number of grants requested at once: a window's worth on most paths.
 const REQUESTS: usize = 64;
-/// Departures that nobody asks for are forgotten, the oldest first.
+/// Maximum number of unpolled departures; the oldest are dropped first.
 const DEPARTURES: usize = 4_096;
 
-/// A flow's.
+/// Send queue of a flow, with its socket.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     socket: OwnedFd,
@@ -25,12 +25,12 @@ pub(crate) struct Buffer {
     capacity: usize,
     queue: VecDeque<Box<[u8]>>,
     bytes: usize,
-    /// Grants that were asked for and have not come.
+    /// Grants requested and not received yet.
     asked: usize,
     departures: VecDeque<Instant>,
 }
 
-/// Those of all flows that have one.
+/// Send queues of all flows that have one.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers(Mutex<BTreeMap<i64, Buffer>>);
 
@@ -40,13 +40,13 @@ impl Buffer {
         Self { socket, mtu, capacity: CAPACITY, queue, bytes: 0, asked: 0, departures }
     }
 
-    /// Takes a datagram, if there is room.
+    /// Queues a datagram, if there is room.
     pub(crate) fn push(&mut self, datagram: &[u8]) -> Result<(), Failure> {
         if datagram.len() as u64 > self.mtu {
             let words = format!("{} bytes: the flow's packets have at most {}", datagram.len(), self.mtu);
             return Err(Failure::new(libc::EMSGSIZE, words));
         }
-        // One is always taken, however small the buffer.
+        // An empty queue always takes one, however small the buffer.
         if !self.queue.is_empty() && self.bytes + datagram.len() > self.capacity {
             return Err(Failure::new(libc::EAGAIN, "the buffer is full: try again after cm_dispatch()"));
         }
@@ -55,31 +55,31 @@ impl Buffer {
         Ok(())
     }
 
-    /// How many grants to ask for, which are then on their way.
+    /// Number of grants to request now; they count as requested.
     pub(crate) fn wants(&mut self) -> u32 {
         let more = self.queue.len().min(REQUESTS).saturating_sub(self.asked);
         self.asked += more;
         more as u32
     }
 
-    /// So many are not, after all.
+    /// Notes that requests failed.
     pub(crate) fn asked_in_vain(&mut self, grants: u32) {
         self.asked = self.asked.saturating_sub(grants as usize);
     }
 
-    /// None are.
+    /// Notes that no request is pending any more.
     pub(crate) fn forget_asked(&mut self) {
         self.asked = 0;
     }
 
-    /// A grant came; what was sent by it, or `None` if the socket has no room just now.
+    /// Handles a grant: returns the bytes sent, or `None` if the socket has no room.
     pub(crate) fn leave(&mut self, now: Instant) -> Option<u64> {
         self.asked = self.asked.saturating_sub(1);
         let Some(datagram) = self.queue.front() else { return Some(0) };
         if rustix::net::send(&self.socket, datagram, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) == Err(Errno::AGAIN) {
             return None;
         }
-        // What the network refuses is lost, and was sent.
+        // A datagram that the network refuses counts as sent, and is lost.
         let len = datagram.len();
         self.bytes -= len;
         self.queue.pop_front();
@@ -107,7 +107,7 @@ impl Buffers {
         }
     }
 
-    /// The flows that have one.
+    /// All flows with a send queue.
     pub(crate) fn flows(&self) -> Vec<i64> {
         self.0.lock().keys().copied().collect()
     }
@@ -116,12 +116,12 @@ impl Buffers {
         self.with(flow, |buffer| buffer.capacity = bytes)
     }
 
-    /// How many datagrams wait.
+    /// Number of datagrams queued.
     pub(crate) fn queued(&self, flow: i64) -> Result<usize, Failure> {
         self.with(flow, |buffer| buffer.queue.len())
     }
 
-    /// When the next datagram left of which this was not told yet.
+    /// Returns the oldest unpolled departure time.
     pub(crate) fn departure(&self, flow: i64) -> Result<Instant, Failure> {
         let none = || Failure::new(libc::EAGAIN, "no other datagram has left so far");
         self.with(flow, |buffer| buffer.departures.pop_front())?.ok_or_else(none)

@@ -1,4 +1,4 @@
-//! Flows that send by themselves what was queued, as it is granted (Andersen et al. §3.3).
+//! Flows with a send queue, whose datagrams leave as they are granted (Andersen et al. §3.3).
 
 use std::os::fd::OwnedFd;
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::library::Library;
 
 impl Library {
-    /// Lets a flow send by itself, on a connected socket.
+    /// Gives a flow a connected socket and a send queue.
     pub(crate) fn buffer(&self, flow: i64, socket: OwnedFd) -> Result<(), Failure> {
         self.buffers.add(flow, socket, self.mtu(flow)?)
     }
@@ -22,26 +22,26 @@ impl Library {
         Ok(())
     }
 
-    /// A grant came for a flow; `false` if the flow has no socket, so that another has to be told.
+    /// Handles a grant for a flow with a send queue; `false` if it has none, so that its callback must be called.
     pub(crate) fn leaves(&self, flow: i64, id: FlowId) -> bool {
         let Ok(sent) = self.buffers.with(flow, |buffer| buffer.leave(timeous::clock::now())) else { return false };
-        // If the flow is gone by now, so is what it sent.
+        // If the flow was closed meanwhile, its packets no longer count.
         let _ = self.account(id, sent.unwrap_or(0));
         self.ask_for_more(flow, id);
         true
     }
 
-    /// Asks for what waits, once the flow is open again.
+    /// Requests grants for the queue, once the flow is open again.
     pub(crate) fn ask_again(&self, flow: i64, id: FlowId) {
-        // A flow without a buffer has nothing to ask for.
+        // A flow without a queue requests nothing.
         let _ = self.buffers.with(flow, Buffer::forget_asked);
         self.ask_for_more(flow, id);
     }
 
-    /// Asks for what waits on all flows: there is room for requests again.
+    /// Requests grants for all queues: there is room for requests again.
     pub(crate) fn ask_for_all(&self) {
         for flow in self.buffers.flows() {
-            // One that is lost asks when it is open again.
+            // A lost flow requests them when it is open again.
             if let Ok(id) = self.id(flow) {
                 self.ask_for_more(flow, id);
             }
@@ -56,7 +56,7 @@ impl Library {
 
     fn ask(&self, flow: i64, id: FlowId, wants: u32) {
         if wants > 0 && self.manager.request_many(id, wants).is_err() {
-            // Too many wait, or the daemon is gone: the next datagram, grant or reconnection asks for them.
+            // Too many are pending, or the daemon is gone: the next datagram, grant or reconnection requests them.
             let _ = self.buffers.with(flow, |buffer| buffer.asked_in_vain(wants));
         }
     }

@@ -1,4 +1,4 @@
-//! Datagrams over TCP for C (McQuistin §3): a process's streams, by the descriptors that tell when there is something.
+//! Datagrams over TCP for C (McQuistin §3): table of the process's streams, by descriptor.
 
 pub(crate) mod counts;
 mod failures;
@@ -19,22 +19,22 @@ use crate::sys::fork;
 use counts::UtlCounts;
 use numbers::Numbers;
 
-/// Until it is said otherwise: that of video.
+/// Default clock rate of playout times: that of video.
 const CLOCK_RATE: u32 = 90_000;
-/// The first sub-stream of what has no playout time (McQuistin §3.2).
+/// Default sub-stream of datagrams without a playout time (McQuistin §3.2).
 const UNTIMED: u8 = 3;
-/// The last that is the application's.
+/// Last sub-stream available to the application.
 const LAST: u8 = 126;
 
 static STREAMS: Mutex<BTreeMap<c_int, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
-/// The stream with this descriptor.
+/// Returns the stream with this descriptor.
 pub(crate) fn get(fd: c_int) -> Result<Arc<Stream>, Failure> {
     fork::check()?;
     STREAMS.lock().get(&fd).cloned().ok_or_else(|| Failure::no_stream(fd))
 }
 
-/// Lets go of a stream. Who waits for its next datagram hears of its end.
+/// Closes a stream. A thread that waits for its next datagram is told of the end.
 pub(crate) fn close(fd: c_int) -> Result<(), Failure> {
     fork::check()?;
     let stream = STREAMS.lock().remove(&fd).ok_or_else(|| Failure::no_stream(fd))?;
@@ -44,39 +44,39 @@ pub(crate) fn close(fd: c_int) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is said of a datagram.
+/// Metadata of a datagram.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kind {
     pub(crate) substream: Option<u8>,
     pub(crate) playout: Option<u32>,
-    /// Its number, and that of the one without which it is useless.
+    /// Its number, and the number of the datagram that it depends on.
     pub(crate) depends: Option<(u16, u16)>,
 }
 
-/// An open stream. No lock is held while anything is waited for but the next datagram, and that by one thread at a time.
+/// An open stream. No lock is held during a wait, except for the next datagram, which one thread waits for at a time.
 #[derive(Debug)]
 pub(crate) struct Stream {
     sending: Mutex<Sending>,
     receiving: Mutex<Receiving>,
-    /// In milliseconds; below zero it is waited for as long as it takes.
+    /// Timeout of a receive call in milliseconds; negative: none.
     timeout: AtomicI32,
 }
 
 #[derive(Debug)]
 struct Sending {
-    /// `None` once it is finished.
+    /// `None` once the stream is finished.
     sender: Option<Sender>,
     timeline: Timeline,
     latency: Duration,
     numbers: Numbers,
-    /// What was known last.
+    /// Latest statistics.
     stats: Stats,
 }
 
 #[derive(Debug)]
 struct Receiving {
     receiver: Receiver,
-    /// One that did not fit into the buffer.
+    /// A received datagram that did not fit into the caller's buffer.
     waiting: Option<Received>,
 }
 
@@ -93,7 +93,7 @@ impl Stream {
         self.timeout.store(milliseconds, Relaxed);
     }
 
-    /// Playout times count so fast from now on, and begin anew.
+    /// Sets the clock rate of playout times, which begin anew.
     pub(crate) fn set_clock_rate(&self, hz: u32) -> Result<(), Failure> {
         if hz == 0 {
             return Err(Failure::new(libc::EINVAL, "a clock of 0 Hz stands still"));
@@ -111,7 +111,7 @@ impl Stream {
         self.sending.lock().send(datagram, kind)
     }
 
-    /// Waits until everything has its fate, and the stream has ended.
+    /// Waits until every datagram has its fate and the stream has ended.
     pub(crate) fn finish(&self) -> Result<(), Failure> {
         let sender = self.sending.lock().sender.take().ok_or_else(Failure::finished)?;
         let stats = sender.finish()?;
@@ -119,7 +119,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The next datagram, of at most `room` bytes; `None`: the stream has ended.
+    /// Receives the next datagram, of at most `room` bytes; `None`: the stream has ended.
     pub(crate) fn receive(&self, room: usize) -> Result<Option<Received>, Failure> {
         let timeout = u64::try_from(self.timeout.load(Relaxed)).ok();
         let deadline = timeout.map(|millis| clock::now() + Duration::from_millis(millis));
@@ -145,7 +145,7 @@ impl Sending {
         self.sender.as_mut().ok_or_else(Failure::finished)
     }
 
-    /// Takes in the fates that are known.
+    /// Processes the fates known so far.
     fn hear(&mut self) {
         let Some(sender) = &mut self.sender else { return };
         while sender.poll_delivery().is_some() {}
@@ -167,7 +167,7 @@ impl Sending {
                 return Err(Failure::new(libc::EINVAL, words));
             }
             Some(own) => own,
-            // What is timed has the sub-stream of a deadline.
+            // Timed datagrams go on the sub-stream for deadlines.
             None if kind.playout.is_some() => 0,
             None => UNTIMED,
         };
@@ -202,13 +202,13 @@ impl Receiving {
         }
     }
 
-    /// Empty datagrams are passed over: C could not tell them from the end.
+    /// Receives the next datagram; skips empty ones, which C could not tell from the end.
     fn next(&mut self, deadline: Option<Instant>) -> Result<Option<Received>, Failure> {
         loop {
             let arrival = match self.receiver.poll_receive()? {
                 Some(arrival) => arrival,
                 None => {
-                    // From here on the descriptor says whether there is something new.
+                    // From here on the descriptor is readable only if there is something new.
                     self.receiver.waker().clear();
                     self.receiver.receive(deadline)?
                 }

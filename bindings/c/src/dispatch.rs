@@ -1,4 +1,4 @@
-//! What the manager tells becomes callbacks.
+//! Dispatch of the manager's events to callbacks.
 
 use std::ffi::c_int;
 use std::iter;
@@ -12,8 +12,8 @@ use crate::library::{Library, path};
 use crate::sys::default;
 
 impl Library {
-    /// Calls back for all that has happened until now; how often. What happens meanwhile is for the next time, so that a
-    /// callback that asks again does not keep its caller here.
+    /// Calls back for all events up to now; returns the number of callbacks. Later events are left to the next call, so
+    /// that a callback that requests again does not keep its caller here.
     pub(crate) fn dispatch(&self) -> c_int {
         let events: Vec<Event> = iter::from_fn(|| self.manager.poll_event()).collect();
         events.into_iter().map(|event| self.tell(event)).sum()
@@ -23,7 +23,7 @@ impl Library {
         match event {
             Event::Granted(id) => self.granted(id),
             Event::Changed(id, state) => self.changed(id, &state),
-            // The grant had lapsed by then, but the packet has left.
+            // The grant had expired, but the packet was sent.
             Event::Refused { flow, why: Refusal::NotGranted, value } => {
                 let _ = self.late(flow, value);
                 0
@@ -41,13 +41,13 @@ impl Library {
                 self.ask_for_all();
                 0
             }
-            // What a later manager may tell has no callback yet.
+            // Events added later have no callback yet.
             _ => 0,
         }
     }
 
     fn granted(&self, id: FlowId) -> c_int {
-        // Of a flow that was closed meanwhile the manager has taken it back.
+        // The grant of a flow that was closed meanwhile is already returned.
         let Some((flow, callbacks)) = self.flow(id) else { return 0 };
         if self.leaves(flow, id) {
             return 1;
@@ -57,7 +57,7 @@ impl Library {
             Some(send) => send.call(flow),
             None if default::send(flow) => {}
             None => {
-                // In vain if the flow is closed meanwhile.
+                // Fails if the flow was closed meanwhile.
                 let _ = self.notify(flow, 0);
                 return 0;
             }
@@ -79,7 +79,7 @@ impl Library {
         self.flow(id).map_or(0, |(flow, callbacks)| wrong(flow, callbacks, code))
     }
 
-    /// A flow under its old number, with its thresholds; what it had asked and what was outstanding is forgotten.
+    /// Reopens a flow under its old number, with its thresholds; pending requests and packets in flight are forgotten.
     fn open_again(&self, flow: i64, recipe: &Recipe) -> c_int {
         let opened = self.manager.open_flow(recipe.spec).and_then(|id| {
             recipe.thresholds.map_or(Ok(()), |(down, up)| self.manager.thresh(id, down, up)).map(|()| id)
@@ -98,7 +98,7 @@ impl Library {
                 wrong(flow, callbacks, 0)
             }
             None => {
-                // Closed meanwhile. If the daemon has gone again it is closed, too.
+                // Closed meanwhile; if the daemon is gone again, the flow is closed, too.
                 let _ = self.manager.close(id);
                 0
             }

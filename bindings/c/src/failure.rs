@@ -1,4 +1,4 @@
-//! What goes wrong, as C hears of it: an error number, and words that say what to do.
+//! Errors for C: an error number, and a message that says what to do.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -8,7 +8,7 @@ use timeous::cm::{ClientError, CmError, Error, Refusal};
 
 use crate::sys::errno;
 
-/// A call that failed.
+/// Error of a failed call.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: c_int,
@@ -24,7 +24,7 @@ impl Failure {
         Self { code, words: words.into() }
     }
 
-    /// Something that must not be null is.
+    /// A pointer that must not be null is null.
     pub(crate) fn null(what: &str) -> Self {
         Self::new(libc::EFAULT, format!("{what} is null"))
     }
@@ -34,13 +34,13 @@ impl Failure {
         Self::new(libc::EBADF, format!("flow {flow} is not open: open it first, and do not use it after cm_close()"))
     }
 
-    /// Nobody granted it anything.
+    /// The flow holds no grant.
     pub(crate) fn not_granted(flow: i64) -> Self {
         let words = format!("flow {flow} was granted nothing: cm_request() and wait, or tell by cm_notify_unasked()");
         Self::new(libc::EPERM, words)
     }
 
-    /// The flow was of a daemon that is gone.
+    /// The flow belonged to a daemon that is gone.
     pub(crate) fn gone(flow: i64) -> Self {
         Self::new(
             libc::ECONNRESET,
@@ -48,14 +48,14 @@ impl Failure {
         )
     }
 
-    /// Its error number.
+    /// Error number.
     pub(crate) fn code(&self) -> c_int {
         self.code
     }
 
-    /// Sets `errno` and what `cm_error()` says.
+    /// Sets `errno` and the message of `cm_error()`.
     pub(crate) fn tell(&self) {
-        // A thread that ends has no words any more.
+        // Fails only while the thread is ending.
         let _ = LAST.try_with(|last| {
             let words = self.words.replace('\0', "?");
             *last.borrow_mut() = CString::new(words).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Failure {
     }
 }
 
-/// The words of this thread's last failure; they stay until its next.
+/// Message of this thread's last error; valid until the next one.
 pub(crate) fn last() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"this thread is ending".as_ptr())
 }
@@ -99,7 +99,7 @@ fn of_manager(error: &CmError) -> c_int {
     }
 }
 
-/// The error number of what the daemon refused.
+/// Error number for a refusal by the daemon.
 pub(crate) fn of_daemon(refusal: Refusal) -> c_int {
     match refusal {
         Refusal::UnknownFlow => libc::EBADF,
@@ -115,7 +115,7 @@ impl From<rustix::io::Errno> for Failure {
     }
 }
 
-/// What an error number means in this library.
+/// Meaning of an error number in this library.
 pub(crate) fn meaning(code: c_int) -> &'static CStr {
     match code {
         0 => c"no error",

@@ -1,5 +1,5 @@
-//! The functions of `cm.h`, in its order, and those of `utl.h`. The headers say what each does; all that is here is C's
-//! arguments checked and passed on.
+//! C functions of `cm.h`, in its order, and of `utl.h`: they check C's arguments and pass them on. The headers document
+//! them.
 
 #![allow(unsafe_code, reason = "C's pointers, and names that the linker sees")]
 #![allow(

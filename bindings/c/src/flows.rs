@@ -1,4 +1,4 @@
-//! The flows that C knows by number: what each is in the manager, and whom it calls back.
+//! Table of C's flow numbers, with the manager's flow and the callbacks of each.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use timeous::cm::{FlowId, FlowSpec};
 use crate::failure::Failure;
 use crate::sys::callback::{Callback, ErrorFn, SendFn, UpdateFn};
 
-/// Whom a flow calls back; `None` is the program's own `cmapp_…`.
+/// Callbacks of a flow; `None` stands for the program's own `cmapp_…`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Callbacks {
     pub(crate) send: Option<Callback<SendFn>>,
@@ -15,7 +15,7 @@ pub(crate) struct Callbacks {
     pub(crate) error: Option<Callback<ErrorFn>>,
 }
 
-/// What has to be known to open a flow again.
+/// Parameters with which a flow is reopened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recipe {
     pub(crate) spec: FlowSpec,
@@ -24,15 +24,15 @@ pub(crate) struct Recipe {
 
 #[derive(Debug)]
 struct Flow {
-    /// `None` from when a daemon goes until there is one again.
+    /// `None` while the daemon is gone.
     id: Option<FlowId>,
     recipe: Recipe,
     callbacks: Callbacks,
-    /// Grants that the application was told of and has not answered.
+    /// Grants reported to the application and not answered yet.
     told: u32,
 }
 
-/// All of them. Numbers grow for ever, so that a stale one is known as such.
+/// All flows. Numbers are never reused, so that a stale one is recognized.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     by_number: BTreeMap<i64, Flow>,
@@ -41,7 +41,7 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// A number for a flow that was opened.
+    /// Assigns a number to an open flow.
     pub(crate) fn add(&mut self, id: FlowId, recipe: Recipe) -> i64 {
         self.last += 1;
         self.by_number.insert(self.last, Flow { id: Some(id), recipe, callbacks: Callbacks::default(), told: 0 });
@@ -49,7 +49,7 @@ impl Flows {
         self.last
     }
 
-    /// Forgets a flow; what is to be closed in the manager, if anything.
+    /// Removes a flow; returns the manager's flow to be closed, if any.
     pub(crate) fn remove(&mut self, number: i64) -> Result<Option<FlowId>, Failure> {
         let flow = self.by_number.remove(&number).ok_or_else(|| Failure::not_open(number))?;
         if let Some(id) = flow.id {
@@ -58,21 +58,21 @@ impl Flows {
         Ok(flow.id)
     }
 
-    /// What the manager calls it.
+    /// Manager's ID of the flow.
     pub(crate) fn id(&self, number: i64) -> Result<FlowId, Failure> {
         let flow = self.by_number.get(&number).ok_or_else(|| Failure::not_open(number))?;
         flow.id.ok_or_else(|| Failure::gone(number))
     }
 
-    /// The application is told of a grant, if it has not closed the flow.
+    /// Notes that the application is told of a grant, unless it has closed the flow.
     pub(crate) fn grant(&mut self, number: i64) {
         if let Some(flow) = self.by_number.get_mut(&number) {
             flow.told += 1;
         }
     }
 
-    /// The application answers a grant: what the manager calls the flow. Whether the grant has lapsed meanwhile is the
-    /// manager's to say, but one that was never told is a mistake.
+    /// Notes that the application answers a grant, and returns the manager's flow. The manager knows whether the grant
+    /// has expired; an answer without a grant is an error.
     pub(crate) fn answer(&mut self, number: i64) -> Result<FlowId, Failure> {
         let flow = self.by_number.get_mut(&number).ok_or_else(|| Failure::not_open(number))?;
         let id = flow.id.ok_or_else(|| Failure::gone(number))?;
@@ -80,24 +80,24 @@ impl Flows {
         Ok(id)
     }
 
-    /// Whom it calls back, to be changed.
+    /// Callbacks of a flow, for modification.
     pub(crate) fn callbacks_mut(&mut self, number: i64) -> Result<&mut Callbacks, Failure> {
         let flow = self.by_number.get_mut(&number).ok_or_else(|| Failure::not_open(number))?;
         Ok(&mut flow.callbacks)
     }
 
-    /// How it would be opened again, to be changed; nothing if it is closed.
+    /// Parameters for reopening, for modification; `None` if it is closed.
     pub(crate) fn recipe_mut(&mut self, number: i64) -> Option<&mut Recipe> {
         self.by_number.get_mut(&number).map(|flow| &mut flow.recipe)
     }
 
-    /// Its number and whom it calls back, if it is open still.
+    /// Number and callbacks of a flow, if it is still open.
     pub(crate) fn of(&self, id: FlowId) -> Option<(i64, Callbacks)> {
         let number = *self.numbers.get(&id)?;
         Some((number, self.by_number.get(&number)?.callbacks))
     }
 
-    /// The daemon is gone: all that were open are not. Each is named once.
+    /// Marks all flows as lost after the daemon is gone; returns those that were open.
     pub(crate) fn lose_all(&mut self) -> Vec<(i64, Callbacks)> {
         self.numbers.clear();
         let open = self.by_number.iter_mut().filter(|(_, flow)| flow.id.is_some());
@@ -108,13 +108,14 @@ impl Flows {
         .collect()
     }
 
-    /// Those that wait for a daemon.
+    /// Flows that wait for a daemon.
     pub(crate) fn lost(&self) -> Vec<(i64, Recipe)> {
         let lost = self.by_number.iter().filter(|(_, flow)| flow.id.is_none());
         lost.map(|(&number, flow)| (number, flow.recipe)).collect()
     }
 
-    /// A flow that was lost is open again under its number: whom it calls back, or `None` if it is not waited for.
+    /// Notes that a lost flow is open again under its number; returns its callbacks, or `None` if it was closed
+    /// meanwhile.
     pub(crate) fn found(&mut self, number: i64, id: FlowId) -> Option<Callbacks> {
         let flow = self.by_number.get_mut(&number).filter(|flow| flow.id.is_none())?;
         flow.id = Some(id);
@@ -122,7 +123,7 @@ impl Flows {
         Some(flow.callbacks)
     }
 
-    /// Whom a flow calls back, whether it is lost or not.
+    /// Callbacks of a flow, lost or not.
     pub(crate) fn callbacks(&self, number: i64) -> Option<Callbacks> {
         self.by_number.get(&number).map(|flow| flow.callbacks)
     }

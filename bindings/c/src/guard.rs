@@ -1,12 +1,12 @@
-//! Nothing unwinds into C: each function's work is done within `call`.
+//! Panic guard: each exported function does its work within `call`, so that no panic unwinds into C.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::failure::Failure;
 
-/// What `work` gives, or -1 with `errno` set. A panic is a defect of ours, and becomes an error, too: no lock is held
-/// half done by then, since none is held around what can panic.
+/// Returns the result of `work`, or -1 with `errno` set. A panic, which is a bug of ours, becomes an error; no data are
+/// left half changed, since no lock is held around code that may panic.
 pub(crate) fn call<T: From<i8>>(work: impl FnOnce() -> Result<T, Failure>) -> T {
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(answer)) => return answer,

@@ -1,9 +1,9 @@
 //! libcm: the Congestion Manager for C (Andersen et al. §2.1, §2.2), a thin shell over [`timeous::cm`].
 //!
-//! Beside it, datagrams over TCP as McQuistin has them (§3), over [`timeous::Sender`] and [`timeous::Receiver`].
+//! It also has datagrams over TCP (McQuistin §3), over [`timeous::Sender`] and [`timeous::Receiver`].
 //!
-//! The interface is `include/cm.h` and `include/utl.h`, the manuals `man/cm.3` and `man/utl.3`. [`ffi`] has the functions of the header; nothing unwinds out of
-//! them. All of the crate's `unsafe` is there and in `sys`.
+//! The interface is `include/cm.h` and `include/utl.h`, the manuals are `man/cm.3` and `man/utl.3`. [`ffi`] has the
+//! exported functions; no panic unwinds out of them. All `unsafe` code is there and in `sys`.
 
 #![deny(unsafe_code)]
 

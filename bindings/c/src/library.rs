@@ -1,4 +1,4 @@
-//! The library's one manager in a process, and what may be asked of it.
+//! The process-wide library state: one manager, and operations on its flows.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -16,10 +16,10 @@ use crate::sigio::Sigio;
 use crate::sys::callback::CmPath;
 use crate::sys::{fork, signal};
 
-/// Passes wherever IPv6 does, through a tunnel too.
+/// Passes wherever IPv6 does, even through a tunnel.
 const DEFAULT_MTU: u32 = 1_200;
 
-/// What a process has of it. Locks are held for a look at a table, never while the manager or a callback runs.
+/// Process-wide state. Locks are held for table lookups only, never while the manager or a callback runs.
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) manager: CongestionManager,
@@ -32,7 +32,7 @@ pub(crate) struct Library {
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// The library, which the first call opens wherever a manager is.
+/// Returns the library; the first call opens it with the daemon if one runs, else in process.
 pub(crate) fn get() -> Result<&'static Library, Failure> {
     fork::check()?;
     if let Some(library) = LIBRARY.get() {
@@ -45,7 +45,7 @@ pub(crate) fn get() -> Result<&'static Library, Failure> {
     open(Where::Auto)
 }
 
-/// Opens the library where the caller wants it.
+/// Opens the library with the manager at `place`.
 pub(crate) fn init(place: Where) -> Result<(), Failure> {
     fork::check()?;
     let _one_at_a_time = OPENING.lock();
@@ -56,9 +56,9 @@ pub(crate) fn init(place: Where) -> Result<(), Failure> {
 }
 
 fn open(place: Where) -> Result<&'static Library, Failure> {
-    // Its threads get no signals: those are the application's.
+    // The library's threads must get no signals, which belong to the application.
     let manager = signal::blocked(|| CongestionManager::open(place))?;
-    // A client that has looked once is one that the daemon wakes. Without a flow there is nothing to miss.
+    // The daemon signals only a client that has polled once. Without a flow no event can be missed.
     while manager.poll_event().is_some() {}
     let library = Library {
         manager,
@@ -71,7 +71,7 @@ fn open(place: Where) -> Result<&'static Library, Failure> {
     Ok(LIBRARY.get_or_init(|| library))
 }
 
-/// What `struct cm_options` says. Zero is the default.
+/// Contents of `struct cm_options`; zero selects the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlowOptions {
     pub(crate) mtu: u32,
@@ -79,7 +79,7 @@ pub(crate) struct FlowOptions {
     pub(crate) dscp: u8,
 }
 
-/// What C tells of a receiver's acknowledgement.
+/// Feedback from a receiver, in C's terms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Feedback {
     pub(crate) sent: u64,
@@ -102,7 +102,7 @@ impl Library {
         if local.is_some_and(|local| local.is_ipv4() != remote.is_ipv4()) {
             return Err(Failure::new(libc::EINVAL, format!("from {local:?} to {remote}: give both of one family")));
         }
-        // One host is one destination, whichever socket it is reached by.
+        // One host is one destination, whether its address is IPv4 or IPv4-mapped.
         let destination = Destination::from(remote.ip().to_canonical()).with_dscp(options.dscp);
         let or = |given: u32, default: u32| if given == 0 { default } else { given };
         let spec = FlowSpec {
@@ -116,7 +116,7 @@ impl Library {
     }
 
     pub(crate) fn close(&self, flow: i64) -> Result<(), Failure> {
-        // The flow is forgotten first: then whoever dispatches calls nobody.
+        // The flow is removed first, so that a concurrent dispatch no longer calls back.
         let id = self.flows.write().remove(flow)?;
         self.buffers.forget(flow);
         let Some(id) = id else { return Ok(()) };
@@ -144,7 +144,7 @@ impl Library {
         Ok(self.account(id, bytes)?)
     }
 
-    /// Answers a grant, which may have lapsed; but what has left has left, and counts.
+    /// Answers a grant; if it has expired, the packet is reported as sent without one.
     pub(crate) fn account(&self, id: FlowId, bytes: u64) -> Result<(), Error> {
         self.lapsed(id, bytes, self.manager.notify(id, bytes))
     }
@@ -158,7 +158,7 @@ impl Library {
         }
     }
 
-    /// So many bytes left by a grant that had lapsed.
+    /// Reports a packet sent on an expired grant.
     pub(crate) fn late(&self, id: FlowId, bytes: u64) -> Result<(), Error> {
         if bytes == 0 { Ok(()) } else { self.manager.notify_unasked(id, bytes) }
     }
@@ -221,7 +221,7 @@ impl Library {
         let loss = match (feedback.loss, feedback.sent_at) {
             (None, _) => None,
             (Some(loss), Some(at)) => Some((loss, at)),
-            // Losses that are heard of within a round trip are one event then, as they would be by their packets' times.
+            // Without a send time, losses reported within a round trip count as one event.
             (Some(loss), None) => Some((loss, sent_at(feedback.rtt.or(self.manager.query(id)?.srtt)))),
         };
         Ok((id, Update { acked: received, lost, loss, rtt: feedback.rtt, ..Update::default() }))
@@ -232,7 +232,7 @@ impl Library {
     }
 }
 
-/// Asks the manager all that can be asked of it at once; answers in the order of `asked`.
+/// Makes a bulk call for the valid entries; results are in the order of `asked`.
 fn together<A: Copy, T>(
     asked: Vec<Result<A, Failure>>,
     all: impl FnOnce(&[A]) -> Vec<Result<T, Error>>,
@@ -243,7 +243,7 @@ fn together<A: Copy, T>(
     asked.into_iter().map(|ask| ask.and_then(|_| answer())).collect()
 }
 
-/// A path's state as C has it.
+/// Converts a path state for C.
 pub(crate) fn path(state: &PathState) -> CmPath {
     let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     CmPath {

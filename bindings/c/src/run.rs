@@ -1,4 +1,4 @@
-//! The library's own loop, and the application's descriptors in it.
+//! The library's own event loop, with the application's descriptors.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_short};
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::sys::callback::{Callback, ReadyFn};
 use crate::sys::{errno, poll};
 
-/// Set by `cm_stop`, which a signal handler may call: so nothing but atomics.
+/// Set by `cm_stop`, which a signal handler may call: so it only uses atomics.
 static STOP: AtomicBool = AtomicBool::new(false);
 static BELL: AtomicI32 = AtomicI32::new(-1);
 
@@ -22,10 +22,10 @@ struct Watch {
     callback: Callback<ReadyFn>,
 }
 
-/// What the loop waits for beside the manager.
+/// Event loop, with the descriptors it watches beside the manager's.
 #[derive(Debug)]
 pub(crate) struct Loop {
-    /// Rung when there is something new to wait for, or nothing any more.
+    /// Rung when the watched descriptors change, or the loop is to end.
     bell: OwnedFd,
     watches: Mutex<BTreeMap<c_int, Watch>>,
     running: AtomicBool,
@@ -57,7 +57,7 @@ pub(crate) fn stop() {
     errno::set(before);
 }
 
-/// Says when the loop has ended that it may run again, however it ended.
+/// Clears the running flag when the loop ends, however it ends.
 struct Running<'a>(&'a AtomicBool);
 
 impl Drop for Running<'_> {
@@ -85,7 +85,7 @@ impl Loop {
                 continue;
             }
             if entries[1].revents != 0 {
-                // Empty if another has read it.
+                // Empty if another thread has read it.
                 let _ = rustix::io::read(&self.bell, &mut [0; 8]);
             }
             if entries[0].revents != 0 {
@@ -97,11 +97,11 @@ impl Loop {
     }
 
     fn ready(&self, entry: &libc::pollfd) {
-        // Maybe an earlier callback of this round has done away with it.
+        // An earlier callback of this round may have removed it.
         let Some(watch) = self.watches.lock().get(&entry.fd).copied() else { return };
         watch.callback.call(entry.fd, entry.revents);
         if entry.revents & libc::POLLNVAL != 0 {
-            // Closed without a word: it would be ready for ever.
+            // The application has closed it: it would be ready for ever.
             self.forget(entry.fd);
         }
     }

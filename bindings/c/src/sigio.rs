@@ -1,6 +1,6 @@
-//! `SIGIO` when there is something to dispatch, for programs that are driven by signals (Andersen et al. §2.2.1).
+//! `SIGIO` for events to dispatch, for programs driven by signals (Andersen et al. §2.2.1).
 //!
-//! The control descriptor is none that the kernel sends `SIGIO` for, so a thread waits for it.
+//! The kernel does not send `SIGIO` for the control descriptor's type, so a thread waits on it.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::thread::{self, JoinHandle};
@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, epoll};
 use crate::failure::Failure;
 use crate::sys::{poll, signal};
 
-/// The thread, until this is dropped.
+/// The waiting thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Sigio {
     end: OwnedFd,
@@ -22,11 +22,11 @@ const CONTROL: u64 = 0;
 const END: u64 = 1;
 
 impl Sigio {
-    /// Sends `SIGIO` to this process each time that something has happened at `control`.
+    /// Sends `SIGIO` to this process for each new event at `control`.
     pub(crate) fn start(control: BorrowedFd<'_>) -> Result<Self, Failure> {
         let end = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
         let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        // By edges: what the program has not dispatched yet is not said again, but what is new is.
+        // Edge-triggered: undispatched events are not signalled again, new ones are.
         let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&both, control, epoll::EventData::new_u64(CONTROL), edges)?;
         epoll::add(&both, &end, epoll::EventData::new_u64(END), epoll::EventFlags::IN)?;
@@ -58,7 +58,7 @@ impl Drop for Sigio {
     fn drop(&mut self) {
         poll::ring(self.end.as_raw_fd());
         if let Some(thread) = self.thread.take() {
-            // It does nothing that panics.
+            // The thread does not panic.
             let _ = thread.join();
         }
     }

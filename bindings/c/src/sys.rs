@@ -1,4 +1,4 @@
-//! What needs the machine or C's types: the lower of the two places with `unsafe`.
+//! System calls and C types: the lower of the two places with `unsafe` code.
 
 #![allow(unsafe_code, reason = "C's addresses, callbacks and system calls")]
 

@@ -1,4 +1,4 @@
-//! Ack Vectors: which packets arrived, and which of them were marked (RFC 4340 §11.4).
+//! Ack Vectors: received, ECN-marked and missing packets (RFC 4340 §11.4).
 
 mod receiver;
 mod reports;

@@ -1,9 +1,9 @@
-//! Congestion control identifiers: which control a half-connection has (RFC 4340 §10).
+//! Congestion control identifiers of half-connections (RFC 4340 §10).
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The congestion control of one half-connection.
+/// Congestion control of one half-connection.
 ///
 /// ```
 /// use timeous_dccp::Ccid;
@@ -13,17 +13,17 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Ccid {
-    /// TCP-like congestion control (RFC 4341), where every connection starts.
+    /// TCP-like congestion control (RFC 4341), the default.
     #[default]
     Ccid2 = 2,
-    /// TCP-Friendly Rate Control (RFC 4342), for streams that should be smooth.
+    /// TCP-Friendly Rate Control (RFC 4342), for a smooth rate.
     Ccid3 = 3,
-    /// The same for small packets (RFC 5622): it gets the bytes of a flow of large ones, headers counted.
+    /// TFRC for small packets (RFC 5622): allows the byte rate of a flow with large packets, headers included.
     Ccid4 = 4,
 }
 
 impl Ccid {
-    /// All that there are here.
+    /// All supported CCIDs.
     pub const ALL: [Self; 3] = [Self::Ccid2, Self::Ccid3, Self::Ccid4];
 
     /// The number on the wire.
@@ -31,12 +31,12 @@ impl Ccid {
         self as u8
     }
 
-    /// The one with this number, if we have it.
+    /// Returns the CCID with this number, if supported.
     pub fn from_number(number: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|ccid| u64::from(ccid.number()) == number)
     }
 
-    /// Whether the receiver tells loss intervals and a rate, rather than each packet.
+    /// Whether the receiver reports loss intervals and a rate instead of single packets.
     pub const fn is_rate_based(self) -> bool {
         !matches!(self, Self::Ccid2)
     }
@@ -57,7 +57,7 @@ impl FromStr for Ccid {
     }
 }
 
-/// A number that is none of ours.
+/// Error: an unsupported CCID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no CCID {0:?} here: take 2, 3 or 4")]
 pub struct UnknownCcid(String);

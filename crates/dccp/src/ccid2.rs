@@ -1,8 +1,8 @@
-//! CCID 2, TCP-like congestion control, as far as it is the transport's (RFC 4341).
+//! CCID 2, TCP-like congestion control: the transport's part (RFC 4341).
 //!
-//! The sender's half finds out what became of each packet, the receiver's half says when to acknowledge. The window
-//! itself is the Congestion Manager's, where it is shared with the other flows to the same host, and it counts bytes
-//! where RFC 4341 §5 counts packets: a flow of small packets does not get a large packet's worth of window for each.
+//! The sender's half finds the fate of each packet, the receiver's half schedules acknowledgements. The congestion
+//! window is in the Congestion Manager, shared by all flows to a host. It counts bytes where RFC 4341 §5 counts
+//! packets: small packets do not get a large packet's worth of window each.
 
 mod ack_ratio;
 mod receiver;

@@ -1,4 +1,4 @@
-//! A connection: its state, its commands, and the driving order (RFC 4340 §8).
+//! A DCCP connection as a state machine: state, commands, and the order in which a driver calls it (RFC 4340 §8).
 
 mod acks;
 mod again;
@@ -63,32 +63,32 @@ use sequence::Sequence;
 use timers::{Timer, TimerTable};
 use to_answer::ToAnswer;
 
-/// The round-trip time before there is an estimate (RFC 4340 §3.4).
+/// Round-trip time assumed before the first measurement (RFC 4340 §3.4).
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
-/// "not more than eight DCCP-Syncs per second" (RFC 4340 §7.5.4).
+/// Rate limit for Syncs: "not more than eight DCCP-Syncs per second" (RFC 4340 §7.5.4).
 const SYNCS_PER_SECOND: u32 = 8;
-/// How much a record of arrivals may take in an acknowledgement: one Ack Vector option.
+/// Maximum size of our Ack Vector in an acknowledgement, in bytes: one option.
 const VECTOR_BYTES: usize = 253;
-/// How long packets that the peer knows to have arrived are remembered, so that late ones are told from duplicates.
+/// Packets below the Ack Vector's start that are still remembered, to tell late packets from duplicates.
 const LATE_WINDOW: u32 = 64;
 
-/// Between whom a connection is, and what for.
+/// The endpoints of a connection and the service requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The peer's host, for the Congestion Manager.
     pub destination: Destination,
-    /// The DCCP port here.
+    /// The local DCCP port.
     pub local_port: u16,
-    /// The DCCP port there.
+    /// The remote DCCP port.
     pub remote_port: u16,
-    /// What is asked for.
+    /// The Service Code requested (RFC 4340 §8.1.2).
     pub service: ServiceCode,
 }
 
-/// A DCCP connection, sans-IO. Each direction has the congestion control that was negotiated for it.
+/// A DCCP connection, sans-IO. Each direction has its own negotiated congestion control.
 ///
-/// The driving order is that of [`Transport`]. Every ADU that is pulled is told of by exactly one
-/// [`Event::Acked`] or [`Event::Lost`] for each time that it was pulled, at the latest before [`Event::Closed`].
+/// The driver follows the call order of [`Transport`]. Each pull of an ADU is answered by exactly one [`Event::Acked`]
+/// or [`Event::Lost`], at the latest before [`Event::Closed`].
 ///
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
@@ -125,19 +125,19 @@ pub struct Connection {
     role: Role,
     state: State,
     target: Target,
-    /// What a listening connection accepts.
+    /// Service Codes that a listening connection accepts.
     services: Vec<ServiceCode>,
     order: DriveOrder,
     timers: TimerTable,
-    /// How often the packet that `Timer::Resend` repeats was repeated.
+    /// Retransmissions so far of the packet behind `Timer::Resend`.
     resends: u32,
-    /// Timeouts in a row without feedback (RFC 4341 §5).
+    /// Consecutive timeouts without feedback (RFC 4341 §5).
     silences: u32,
     sequence: Sequence,
     features: Features,
-    /// Whether the peer was asked for Ack Vectors that it need not send.
+    /// Whether the peer was asked for Ack Vectors as an option (it may decline).
     asked_for_vectors: bool,
-    /// When the next packet may be made for feature negotiation alone (RFC 4340 §6.6.1).
+    /// Earliest time of the next packet that only carries feature negotiation (RFC 4340 §6.6.1).
     features_at: Instant,
     feature_resends: u32,
     control: VecDeque<Control>,
@@ -145,13 +145,13 @@ pub struct Connection {
     statistics: Statistics,
     flow: Option<FlowId>,
     rtt: Duration,
-    /// The longest time that the peer has said to have held an acknowledgement.
+    /// Longest delay of an acknowledgement that the peer has reported.
     peer_delay: Duration,
-    /// When a round trip was last measured.
+    /// Time of the last round-trip measurement.
     measured_at: Option<Instant>,
-    /// What is known of round trips is old: the next timeout is no shorter.
+    /// Lower bound of the next feedback timeout, while the round-trip estimate is stale; else zero.
     least_timeout: Duration,
-    /// When the last valid packet came.
+    /// Time of the last valid packet received.
     heard_at: Option<Instant>,
     answers: RateLimit,
     sender: Sender,
@@ -161,13 +161,13 @@ pub struct Connection {
     peer_pace: PeerPace,
     receiver: Receiver,
     vector: AckVector,
-    /// What sends and receives by rate; none with CCID 2.
+    /// Rate-based sender and receiver (CCID 3 and 4); `None` with CCID 2.
     rate_sender: Option<Box<ccid3::Sender>>,
     rate_receiver: Option<Box<ccid3::Receiver>>,
     handshake: Handshake,
-    /// Why feedback was last not believed.
+    /// Reason why the last implausible feedback was rejected.
     implausible: Option<ccid3::Implausible>,
-    /// Whether acknowledgeable packets came since an acknowledgement was sent, and when that was.
+    /// Whether acknowledgeable packets have arrived since the last acknowledgement was sent, and when that was sent.
     owes_ack: bool,
     acked_at: Instant,
     options: OptionList,
@@ -177,28 +177,28 @@ pub struct Connection {
     repeats: Repeats,
     arrival: Arrival,
     protection: Protection,
-    /// Whether the source, in this round of polling, had something and then gave nothing.
+    /// Whether the source, in this round of polling, reported queued ADUs and then returned none.
     barren: bool,
-    /// How many ADUs the source was told to expect a pull for at this instant, and that were not pulled yet.
+    /// Pulls announced to the source for this instant and not made yet.
     expected: u32,
     expected_at: Instant,
-    /// Packets without data that were sent in a row (RFC 4340 §7.7).
+    /// Consecutive packets sent without data, for NDP Count (RFC 4340 §7.7).
     ndp_run: u64,
-    /// The first number that a server sends in OPEN, until its client has shown that it got there, too.
+    /// First number that a server sends in OPEN, until the client has acknowledged it or a later one.
     unconfirmed: Option<Seq>,
-    /// Whether this end has asked for the close.
+    /// Whether this end asked for the close.
     closing_here: bool,
 }
 
 impl Connection {
-    /// A client that asks for a connection.
+    /// Creates a client and queues its Request.
     pub fn connect(now: Instant, config: Config, target: Target, rng: &mut Rng) -> Self {
         let mut connection = Self::new(now, config, Role::Client, target, rng);
         connection.begin_request(now);
         connection
     }
 
-    /// A server that takes one connection to `local_port`, for one of `services`, from one host.
+    /// Creates a server that accepts one connection to `local_port`, for one of `services`, from one host.
     pub fn listen(
         now: Instant,
         config: Config,
@@ -218,7 +218,7 @@ impl Connection {
         config.mps = config.mps.clamp(Config::MIN_MPS, usize::from(u16::MAX));
         let initial = config.initial_seq.unwrap_or_else(|| Seq::new(rng.next_u64()));
         let mut order = DriveOrder::default();
-        // A fresh order takes any instant.
+        // A new `DriveOrder` accepts any instant.
         let _ = order.fed(now);
         Self {
             features: wishes::features(role, &config),
@@ -274,9 +274,9 @@ impl Connection {
         }
     }
 
-    /// Closes in good order: nothing more is pulled, and the peer is told. The end is an [`Event::Closed`].
+    /// Closes the connection gracefully: pulls no more data and tells the peer. Ends with [`Event::Closed`].
     ///
-    /// What waits in the source is the driver's business: close when it is empty, to have it all sent.
+    /// ADUs still queued in the source are not sent: to send them all, close only when the source is empty.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -286,7 +286,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the connection at once with a Reset that says `code`.
+    /// Ends the connection at once with a Reset of this `code`.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -296,95 +296,96 @@ impl Connection {
         Ok(())
     }
 
-    /// The path carries packets of `mps` bytes only, as an ICMP message said: the maximum packet size is lowered to
-    /// that, but not below [`Config::MIN_MPS`]. A greater value changes nothing (RFC 4340 §14.1).
+    /// Lowers the maximum packet size to `mps`, as reported by an ICMP message, but not below [`Config::MIN_MPS`]. A
+    /// greater value changes nothing (RFC 4340 §14.1).
     pub fn path_mtu_exceeded(&mut self, mps: usize) {
         self.config.mps = self.config.mps.min(mps.max(Config::MIN_MPS));
     }
 
-    /// The largest payload that fits into every data packet. A larger ADU may find room, or be passed over by its
-    /// source as too large.
+    /// Largest payload that fits into every data packet. A larger ADU may fit into a packet with few options; otherwise
+    /// its source skips it as too large.
     pub fn max_payload(&self) -> usize {
         self.config.max_payload()
     }
 
-    /// Where the connection is in its life.
+    /// State of the connection (RFC 4340 §4.3).
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Which end this is.
+    /// Role of this end: client or server.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Between whom it is, and what for; a listening connection does not know all of it yet.
+    /// Endpoints and service; a listening connection does not know all of them yet.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// ISS and ISR (RFC 4340 §7.1): the number of the first packet that was sent, and of the first one that came, once one
-    /// has. Nobody off the path can guess them. Where a first packet was lost, the peer's ISR is a little higher than our ISS.
+    /// ISS and ISR (RFC 4340 §7.1): the number of the first packet sent and, once one has arrived, of the first one
+    /// received. An attacker off the path cannot guess them. If a first packet was lost, the peer's ISR is slightly
+    /// higher than our ISS.
     pub fn initial_sequence_numbers(&self) -> (Seq, Option<Seq>) {
         self.sequence.initials()
     }
 
-    /// What was counted.
+    /// Counters of the connection.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// What was negotiated.
+    /// Negotiated features.
     pub fn features(&self) -> &Features {
         &self.features
     }
 
-    /// The congestion control of what this end sends.
+    /// Congestion control of the data that this end sends.
     pub fn ccid(&self) -> Ccid {
         Ccid::from_number(self.features.local(Feature::Ccid)).unwrap_or_default()
     }
 
-    /// The congestion control of what the peer sends.
+    /// Congestion control of the data that the peer sends.
     pub fn peer_ccid(&self) -> Ccid {
         Ccid::from_number(self.features.remote(Feature::Ccid)).unwrap_or_default()
     }
 
-    /// The loss event rate that the peer reports of what this end sends, with a CCID that has one: 0 without any loss.
+    /// Loss event rate that the peer reports for our data, with CCID 3 or 4; 0 before the first loss.
     pub fn loss_event_rate(&self) -> Option<f64> {
         self.rate_sender.as_ref().map(|sender| sender.loss_event_rate())
     }
 
-    /// Why feedback of the peer's was last not believed, for the log; how often is in [`Statistics::implausible`].
+    /// Reason why the peer's feedback was last rejected, for the log; [`Statistics::implausible`] counts rejections.
     pub fn last_implausible(&self) -> Option<ccid3::Implausible> {
         self.implausible
     }
 
-    /// Its flow at the Congestion Manager, once the handshake is complete and until the end.
+    /// The connection's flow in the Congestion Manager, from the end of the handshake to the end of the connection.
     pub fn flow(&self) -> Option<FlowId> {
         self.flow
     }
 
-    /// How long its ports are to rest when it is over.
+    /// Duration of TIMEWAIT, for which the ports stay reserved (RFC 4340 §8.3).
     pub(crate) fn timewait(&self) -> Duration {
         self.config.msl * 2
     }
 
-    /// Whether [`poll_event`](Transport::poll_event) has something to say.
+    /// Whether [`poll_event`](Transport::poll_event) has an event.
     pub(crate) fn has_news(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// Whether nothing more will happen: closed, with everything sent and every event heard.
+    /// Whether the connection is closed, with all packets sent and all events polled.
     pub fn is_finished(&self) -> bool {
         self.state == State::Closed && self.is_drained()
     }
 
-    /// Whether it is over and has nothing more to send or to tell.
+    /// Whether the connection is over (TIMEWAIT included), with no packets or events left.
     pub(crate) fn is_drained(&self) -> bool {
         !self.state.is_alive() && self.control.is_empty() && self.events.is_empty() && self.flow.is_none()
     }
 
-    /// Ends the connection on this end. Whatever is under way is lost.
+    /// Ends the connection locally. ADUs in flight are reported as lost.
     fn tear_down(&mut self, next: State, reason: CloseReason) {
         self.report_all_lost();
         self.timers.stop_all();
@@ -405,7 +406,8 @@ impl Connection {
         }
     }
 
-    /// Gives the flow back once the connection is over; called wherever the Congestion Manager is at hand.
+    /// Returns the flow to the Congestion Manager once the connection is over; called wherever the manager is
+    /// available.
     fn release(&mut self, now: Instant, cm: &mut Manager) {
         if !self.state.is_alive()
             && let Some(flow) = self.flow.take()
@@ -460,7 +462,7 @@ impl Transport for Connection {
     }
 }
 
-/// The Congestion Manager refuses only what this connection never does, unless the driver has swapped managers.
+/// Unwraps a result of the Congestion Manager: it fails only if the driver has swapped managers.
 fn told<T>(result: Result<T, CmError>) -> Option<T> {
     debug_assert!(result.is_ok(), "{:?}", result.err());
     result.ok()

@@ -1,4 +1,5 @@
-//! An endpoint: many connections over one socket, told apart by addresses and ports (RFC 6773 §3.8; RFC 4340 §5.1).
+//! A DCCP endpoint: many connections over one socket, demultiplexed by addresses and ports (RFC 6773 §3.8; RFC 4340
+//! §5.1).
 
 mod arrivals;
 mod candidate;
@@ -32,62 +33,63 @@ use names::FlowKey;
 
 /// The send queues of an endpoint's connections.
 pub trait Sources {
-    /// That of one connection; asked for connected ones only. [`NoAdus`] serves for one that never sends.
+    /// Send queue of one connection; asked for established connections only. [`NoAdus`] serves for one that never
+    /// sends.
     fn source(&mut self, connection: ConnectionId) -> &mut dyn AduSource;
 }
 
-/// A packet that leaves an endpoint.
+/// A packet that an endpoint sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Where to: a UDP address, or an IP address and port zero.
+    /// Destination: a UDP address, or an IP address with port zero.
     pub to: SocketAddr,
-    /// The address to send it from, natively: it is part of the checksum.
+    /// Source address of a native packet, which its checksum covers; `None` in UDP.
     pub from: Option<IpAddr>,
-    /// The connection that it belongs to; a refusal belongs to none.
+    /// Connection of the packet; `None` for a Reset to a packet of no connection.
     pub connection: Option<ConnectionId>,
-    /// How to send it, and which ADU it carries.
+    /// ECN mark, and the ADU that the packet carries.
     pub transmit: Transmit,
 }
 
-/// Why a connection could not be begun. Nothing has changed.
+/// Reason why no connection could be begun. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The endpoint holds all connections that it may.
+    /// The endpoint holds its maximum number of connections.
     #[error("{0} connections are open, which is the most: close some, or raise max_connections")]
     TooMany(usize),
     /// Every local port is in use towards this peer.
     #[error("no DCCP port is free towards {0}: wait for TIMEWAIT to end")]
     NoPort(SocketAddr),
-    /// The driver broke the order.
+    /// The driver broke the call order.
     #[error(transparent)]
     Misuse(#[from] Misuse),
 }
 
-/// The command names a connection that is not there (any more).
+/// Reason why a command to a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// It has ended, or never was.
+    /// No such connection, or no longer.
     #[error("there is no connection {0:?}: it has ended")]
     Unknown(ConnectionId),
-    /// The driver broke the order.
+    /// The driver broke the call order.
     #[error(transparent)]
     Misuse(#[from] Misuse),
 }
 
-/// What an endpoint has counted besides its connections.
+/// Counters of an endpoint, besides those of its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointStatistics {
-    /// Datagrams that are no DCCP packets.
+    /// Datagrams that are not DCCP packets.
     pub malformed: u64,
     /// Packets that belong to no connection and begin none.
     pub stray: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// Resets sent to packets of no connection.
+    /// Resets sent in answer to packets of no connection.
     pub resets_sent: u64,
-    /// Half-open connections given up for newcomers.
+    /// Half-open connections dropped in favour of newer ones.
     pub evicted: u64,
-    /// Peers that were followed to a new address.
+    /// Connections moved to a new peer address.
     pub moved: u64,
 }
 
@@ -98,18 +100,18 @@ struct Slot {
     flow: Option<FlowId>,
     is_connected: bool,
     since: Instant,
-    /// Where its peer may be by now.
+    /// Unverified new address of the peer.
     candidate: Option<Candidate>,
 }
 
 /// The connections of one UDP or raw IP socket, sans-IO: datagrams and time in, datagrams and events out.
 ///
-/// The driving order is that of [`Transport`]. A connection is looked at only when it has a reason to send, so the driver
-/// has to pass on the Congestion Manager's wake-ups ([`Manager::poll_granted`], also between two packets) by
+/// The driver follows the call order of [`Transport`]. A connection is polled only when it has a reason to send, so the
+/// driver must pass on the Congestion Manager's wake-ups ([`Manager::poll_granted`], also between two packets) by
 /// [`granted`](Self::granted), and the application's by [`wake`](Self::wake).
 ///
-/// Several connections may share a UDP 4-tuple: the second method of RFC 6773 §3.8. Which [`Route`] a packet came by, or
-/// leaves by, tells whether it travels in UDP or natively.
+/// Several connections may share a UDP 4-tuple (second method of RFC 6773 §3.8). The [`Route`] of a packet tells
+/// whether it travels in UDP or natively.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -129,21 +131,21 @@ pub struct Endpoint {
     order: DriveOrder,
     slots: BTreeMap<ConnectionId, Slot>,
     keys: BTreeMap<FlowKey, ConnectionId>,
-    /// The same by the peer's port and this end's, wherever the peer is.
+    /// Connections by the peer's and the local DCCP port, for any address of the peer.
     by_ports: BTreeSet<(u16, u16, ConnectionId)>,
     flows: BTreeMap<FlowId, ConnectionId>,
     listeners: BTreeMap<u16, Listener>,
-    /// Connections that a client has asked for and not completed, oldest first.
+    /// Half-open connections (not yet established) of clients, oldest first.
     half_open: BTreeSet<ConnectionId>,
     lingering: Lingering,
     schedule: Schedule<ConnectionId>,
     events: VecDeque<(ConnectionId, Event)>,
     refusals: VecDeque<(Route, Header)>,
     refusal_rate: RateLimit,
-    /// Connections that have a Sync to send to where their peer may be.
+    /// Connections with a Sync to send to a new address of the peer.
     probes: VecDeque<ConnectionId>,
     statistics: EndpointStatistics,
-    /// Those whose end was told: they are still there to be asked for their statistics.
+    /// Ended connections whose end was reported, kept so that their statistics can be read.
     ended: BTreeSet<ConnectionId>,
     next_id: u64,
 }
@@ -152,7 +154,8 @@ impl Endpoint {
     /// The UDP port assigned to DCCP (RFC 6773 §3.8).
     pub const UDP_PORT: u16 = 6511;
 
-    /// An endpoint without connections. `rng` makes sequence numbers and ports unguessable: seed it from the system.
+    /// Creates an endpoint without connections. `rng` makes sequence numbers and ports unguessable: seed it from the
+    /// system.
     pub fn new(config: EndpointConfig, rng: Rng) -> Self {
         Self {
             rng,
@@ -176,33 +179,33 @@ impl Endpoint {
         }
     }
 
-    /// Accepts connections to the DCCP port `port` that ask for one of `services`. A second call for a port replaces
-    /// the services.
+    /// Accepts connections to the DCCP port `port` for one of `services`. A second call for a port replaces the
+    /// services.
     pub fn listen(&mut self, port: u16, services: &[ServiceCode]) {
         self.listen_with(port, services, self.config.connection.clone());
     }
 
-    /// [`listen`](Self::listen), with settings of its own for these connections.
+    /// Same as [`listen`](Self::listen), with settings for these connections.
     pub fn listen_with(&mut self, port: u16, services: &[ServiceCode], config: Config) {
         self.listeners.insert(port, Listener { services: services.to_vec(), config, room: None });
     }
 
-    /// Number of connections that may still come in on `port`; `None`: any number. Requests beyond it are refused with
-    /// Reset Code 9, "Too Busy" (RFC 4340 §5.6), and so are handshakes that are completed beyond it: a place is taken by
-    /// who completes a handshake, so that forged Requests take none.
+    /// Limits the connections still accepted on `port`; `None`: no limit. Requests beyond it are refused with Reset
+    /// Code 9, "Too Busy" (RFC 4340 §5.6), and so are handshakes completed beyond it: only a completed handshake takes
+    /// a place, so forged Requests take none.
     pub fn set_room(&mut self, port: u16, room: Option<usize>) {
         if let Some(listener) = self.listeners.get_mut(&port) {
             listener.room = room;
         }
     }
 
-    /// Accepts no more connections to `port`; those that are there stay.
+    /// Stops accepting connections to `port`; existing ones stay.
     pub fn stop_listening(&mut self, port: u16) {
         self.listeners.remove(&port);
     }
 
-    /// Asks `remote`, a UDP address or a [`Route`], for a connection to its DCCP port `remote_port`, from an ephemeral
-    /// port.
+    /// Begins a connection to `remote`, a UDP address or a [`Route`], and its DCCP port `remote_port`, from an
+    /// ephemeral port.
     ///
     /// # Errors
     /// [`ConnectError`] if there is no room for another connection.
@@ -216,7 +219,7 @@ impl Endpoint {
         self.connect_with(now, remote.into(), remote_port, service, self.config.connection.clone())
     }
 
-    /// [`connect`](Self::connect), with settings of its own for this connection.
+    /// Same as [`connect`](Self::connect), with settings for this connection.
     ///
     /// # Errors
     /// [`ConnectError`] if there is no room for another connection.
@@ -240,7 +243,7 @@ impl Endpoint {
         Ok(self.add(now, FlowKey { route, remote_port, local_port }, connection))
     }
 
-    /// Closes a connection in good order, as [`Connection::close`].
+    /// Closes a connection gracefully, as [`Connection::close`].
     ///
     /// # Errors
     /// [`CommandError`] if there is no such connection.
@@ -269,22 +272,22 @@ impl Endpoint {
         Ok(())
     }
 
-    /// What room the application of a connection has, as [`Connection::set_receive_room`].
+    /// Sets the receive buffer of a connection, as [`Connection::set_receive_room`].
     pub fn set_receive_room(&mut self, id: ConnectionId, room: usize, is_slow: bool) {
         if let Some(slot) = self.slots.get_mut(&id) {
             slot.connection.set_receive_room(room, is_slow);
         }
     }
 
-    /// The application of a connection does not listen any more, as [`Connection::stop_receiving`].
+    /// Stops delivery on a connection, as [`Connection::stop_receiving`].
     pub fn stop_receiving(&mut self, id: ConnectionId) {
         if let Some(slot) = self.slots.get_mut(&id) {
             slot.connection.stop_receiving();
         }
     }
 
-    /// The path to `remote` carries DCCP packets of `mps` bytes only, as an ICMP message said: see
-    /// [`Connection::path_mtu_exceeded`]. It holds for all connections there, since the message cannot tell them apart
+    /// Lowers the maximum packet size towards `remote` to `mps`, as reported by an ICMP message: see
+    /// [`Connection::path_mtu_exceeded`]. It applies to all connections there, since the message cannot tell them apart
     /// (RFC 6773 §3.6).
     pub fn path_mtu_exceeded(&mut self, remote: SocketAddr, mps: usize) {
         for slot in self.slots.values_mut().filter(|slot| slot.key.route.remote() == remote) {
@@ -292,8 +295,9 @@ impl Endpoint {
         }
     }
 
-    /// An ICMP message said that `remote` has no such UDP port, and quotes a DCCP packet, from its first byte on. A Request that
-    /// is quoted ends with [`CloseReason::Unreachable`](crate::CloseReason::Unreachable); anything else is none of ours, or forged, and changes nothing.
+    /// Handles an ICMP message that `remote` has no such UDP port; `quoted` is the DCCP packet that it quotes. A quoted
+    /// Request ends with [`CloseReason::Unreachable`](crate::CloseReason::Unreachable); anything else is foreign or
+    /// forged, and ignored.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -308,7 +312,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The Congestion Manager has granted `flow` a packet. Says whether the flow is one of this endpoint's.
+    /// Notes that the Congestion Manager has granted `flow` a packet. Returns whether the flow is one of this
+    /// endpoint's.
     pub fn granted(&mut self, flow: FlowId) -> bool {
         let id = self.flows.get(&flow).copied();
         if let Some(id) = id {
@@ -317,44 +322,44 @@ impl Endpoint {
         id.is_some()
     }
 
-    /// The application has put something into the connection's source.
+    /// Notes that the application has queued data in the connection's source.
     pub fn wake(&mut self, id: ConnectionId) {
         if self.slots.contains_key(&id) {
             self.schedule.make_ready(id);
         }
     }
 
-    /// A connection, until its end was told by [`poll_event`](Self::poll_event) and the next call is made.
+    /// The connection; after its end was reported by [`poll_event`](Self::poll_event), until the next call.
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
         self.slots.get(&id).map(|slot| &slot.connection)
     }
 
-    /// The address of a connection's peer: in UDP with its port.
+    /// Address of a connection's peer; in UDP with its port.
     pub fn remote(&self, id: ConnectionId) -> Option<SocketAddr> {
         self.slots.get(&id).map(|slot| slot.key.route.remote())
     }
 
-    /// The connections there are, half-open ones included.
+    /// IDs of all connections, half-open ones included.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.slots.keys().copied()
     }
 
-    /// How many connections a client has asked for and not completed.
+    /// Number of half-open connections: requested by a client and not established.
     pub fn half_open(&self) -> usize {
         self.half_open.len()
     }
 
-    /// How many ended connections' ports are in TIMEWAIT.
+    /// Number of ended connections whose ports are in TIMEWAIT.
     pub fn lingering(&self) -> usize {
         self.lingering.len()
     }
 
-    /// What was counted.
+    /// Counters of the endpoint.
     pub fn statistics(&self) -> &EndpointStatistics {
         &self.statistics
     }
 
-    /// Lets time pass: to be called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
+    /// Advances time: to be called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -371,10 +376,10 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The next packet to send now, appended to the empty `packet`, or `None`. Connections take turns.
+    /// Writes the next packet into the empty `packet`; `None` if there is none. Connections take turns.
     ///
     /// # Errors
-    /// [`Misuse`] if the driver broke the order.
+    /// [`Misuse`] if the driver broke the call order.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -428,7 +433,7 @@ impl Endpoint {
                 }
                 Err(_) => {}
             }
-            // A packet of data changes nothing there, as a rule.
+            // A data packet usually changes none of these.
             let is_half_open = !self.half_open.is_empty() && self.half_open.contains(&id);
             if is_half_open || slot.flow != slot.connection.flow() || slot.connection.has_news() {
                 self.settle(id);
@@ -436,14 +441,14 @@ impl Endpoint {
             if matches!(polled, Ok(None)) {
                 continue;
             }
-            // Moved last, when it has been written for a while: at once would wait for that.
+            // `polled` is moved last: moving it right after it is written stalls on those writes.
             return polled
                 .map(|transmit| transmit.map(|transmit| Outgoing { to, from, connection: Some(id), transmit }));
         }
         Ok(None)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; `None`: not before something else happens.
+    /// Time at which [`handle_timeout`](Self::handle_timeout) is due; `None`: not before something else happens.
     ///
     /// # Errors
     /// [`Misuse::NotDrained`] while packets may wait.
@@ -452,7 +457,7 @@ impl Endpoint {
         Ok(self.schedule.first_timeout())
     }
 
-    /// The next event, or `None`.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<(ConnectionId, Event)> {
         self.reap(self.order.now());
         let (id, event) = self.events.pop_front()?;
@@ -476,7 +481,7 @@ impl Endpoint {
         id
     }
 
-    /// A port from the dynamic range (RFC 4340 §19.9) that is free towards this peer.
+    /// Picks a port from the dynamic range (RFC 4340 §19.9) that is free towards this peer.
     fn ephemeral_port(&mut self, route: Route, remote_port: u16) -> Option<u16> {
         const FIRST: u16 = 49_152;
         const COUNT: u16 = u16::MAX - FIRST + 1;
@@ -487,13 +492,13 @@ impl Endpoint {
         })
     }
 
-    /// Something happened on a connection: it may have packets to send, and events to tell.
+    /// Schedules a connection after a change: it may have packets to send, and events to report.
     fn after(&mut self, id: ConnectionId) {
         self.schedule.make_ready(id);
         self.settle(id);
     }
 
-    /// Takes over what a connection has to tell.
+    /// Collects a connection's events and updates the tables.
     fn settle(&mut self, id: ConnectionId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         let flow = slot.connection.flow();
@@ -512,7 +517,7 @@ impl Endpoint {
                 let listener = self.listeners.get_mut(&slot.connection.target().local_port);
                 if is_server && let Err(code) = listener.map_or(Err(ResetCode::ConnectionRefused), Listener::take_place)
                 {
-                    // It stays half-open, so that nobody hears of it, until its Reset has left.
+                    // It stays half-open, and so invisible to the application, until its Reset has left.
                     self.statistics.refused += 1;
                     slot.connection.refuse_completed(code);
                     continue;
@@ -523,7 +528,7 @@ impl Endpoint {
                     self.events.push_back((id, Event::Incoming { port, service }));
                 }
             }
-            // Nobody has heard of a connection that was never completed.
+            // The application does not know of a connection that was never established.
             if slot.is_connected || !is_server {
                 self.events.push_back((id, event));
             }
@@ -533,7 +538,7 @@ impl Endpoint {
         }
     }
 
-    /// Forgets the connections whose end was told, once they have said their last word.
+    /// Removes the connections whose end was reported, once they have sent their last packet.
     fn reap(&mut self, now: Instant) {
         if self.ended.is_empty() {
             return;

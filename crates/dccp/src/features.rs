@@ -1,4 +1,4 @@
-//! Feature negotiation: attributes of a connection on whose values both ends agree (RFC 4340 §6).
+//! Feature negotiation: agreement of both ends on the attributes of a connection (RFC 4340 §6).
 
 mod ends;
 mod error;

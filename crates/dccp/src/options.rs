@@ -1,4 +1,4 @@
-//! Options: what they are, and where they may stand (RFC 4340 §5.8).
+//! DCCP options: types, encoding, and the packets that may carry them (RFC 4340 §5.8).
 
 mod data_dropped;
 pub mod kind;

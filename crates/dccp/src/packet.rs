@@ -1,4 +1,4 @@
-//! Packets: the ten types, their headers, and how they travel (RFC 4340 §5; RFC 6773 §3).
+//! DCCP packets: ten types, headers, encapsulation (RFC 4340 §5; RFC 6773 §3).
 
 mod checksum;
 mod emit;

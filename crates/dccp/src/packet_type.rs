@@ -1,4 +1,4 @@
-//! The packet types, and what each carries (RFC 4340 §5.1).
+//! Packet types and their properties (RFC 4340 §5.1).
 
 use std::fmt;
 
@@ -14,17 +14,17 @@ pub enum PacketType {
     Data = 2,
     /// An acknowledgement (§5.4).
     Ack = 3,
-    /// Both (§5.4).
+    /// Data with an acknowledgement (§5.4).
     DataAck = 4,
-    /// The server wants the client to close (§5.5).
+    /// The server asks the client to close (§5.5).
     CloseReq = 5,
-    /// The connection ends (§5.5).
+    /// One end closes the connection (§5.5).
     Close = 6,
-    /// The connection has ended, and why (§5.6).
+    /// The connection has ended, with the reason (§5.6).
     Reset = 7,
-    /// Regains synchronization (§5.7).
+    /// Resynchronizes sequence numbers (§5.7).
     Sync = 8,
-    /// Answers a Sync (§5.7).
+    /// Answer to a Sync (§5.7).
     SyncAck = 9,
 }
 

@@ -1,4 +1,4 @@
-//! Why a connection was reset: the Reset Codes of RFC 4340 §5.6 and their data bytes.
+//! Reset Codes of RFC 4340 §5.6, with their data bytes.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Sequence numbers: 48 bits that wrap, and the 24 bits of them that short packets carry (RFC 4340 §7).
+//! Sequence numbers: 48 bits with wrap-around, and their 24-bit short form (RFC 4340 §7).
 
 use std::fmt;
 
@@ -22,50 +22,50 @@ const SHORT_MASK: u32 = (1 << 24) - 1;
 const SHORT_HALF: u32 = 1 << 23;
 
 impl Seq {
-    /// How many sequence numbers there are: 2^48.
+    /// Number of sequence numbers: 2^48.
     pub const MODULUS: u64 = 1 << 48;
 
-    /// The sequence number `value`, reduced modulo 2^48.
+    /// Creates the sequence number `value` modulo 2^48.
     pub const fn new(value: u64) -> Self {
         Self(value & MASK)
     }
 
-    /// The number itself, below 2^48.
+    /// Value, below 2^48.
     pub const fn value(self) -> u64 {
         self.0
     }
 
-    /// The low 24 bits, as short packets carry them.
+    /// Low 24 bits, as in short packets.
     pub const fn short(self) -> u32 {
         self.0 as u32 & SHORT_MASK
     }
 
-    /// The number after this one.
+    /// Next number.
     #[must_use]
     pub const fn next(self) -> Self {
         Self::new(self.0 + 1)
     }
 
-    /// The number before this one.
+    /// Previous number.
     #[must_use]
     pub const fn prev(self) -> Self {
         Self::new(self.0.wrapping_sub(1))
     }
 
-    /// How many steps forward lead from `earlier` to this number: 0 up to 2^48 - 1.
+    /// Number of steps forward from `earlier` to this number: 0 to 2^48 - 1.
     pub const fn distance_from(self, earlier: Self) -> u64 {
         self.0.wrapping_sub(earlier.0) & MASK
     }
 
-    /// How far this number is from `other`, negative if it is before: the shorter way round.
+    /// Signed distance from `other`, the shorter way round; negative if this number is before it.
     pub const fn offset_from(self, other: Self) -> i64 {
-        // The 48 bits are moved to the top, so that the sign is two's complement's (RFC 4340 §3.1).
+        // Shifted to the top, so that 48-bit arithmetic has a two's complement sign (RFC 4340 §3.1).
         (self.0.wrapping_sub(other.0) << 16) as i64 >> 16
     }
 
     /// Circular "less than" (RFC 4340 §3.1).
     pub const fn is_before(self, other: Self) -> bool {
-        // Half the circle apart, each would be before the other: then neither side of the tie is "after".
+        // At half the circle each would be before the other: then neither is "after".
         let ahead = other.distance_from(self);
         ahead != 0 && ahead <= HALF
     }
@@ -87,12 +87,13 @@ impl Seq {
         if self.is_after(other) { other } else { self }
     }
 
-    /// Whether this number is in `low..=high`, a stretch that may wrap (RFC 4340 §7.5.1).
+    /// Whether this number is in `low..=high`, a range that may wrap (RFC 4340 §7.5.1).
     pub const fn is_in_window(self, low: Self, high: Self) -> bool {
         self.distance_from(low) <= high.distance_from(low)
     }
 
-    /// `Extend_Sequence_Number` of RFC 4340 §7.6: the number near `reference` whose low 24 bits are `short`.
+    /// `Extend_Sequence_Number` of RFC 4340 §7.6: returns the number nearest to `reference` whose low 24 bits are
+    /// `short`.
     ///
     /// The reference is the greatest number received for a Sequence Number, the greatest sent for an
     /// Acknowledgement Number.

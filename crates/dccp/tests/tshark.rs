@@ -1,4 +1,4 @@
-//! Other people's eyes: tshark reads every packet of a pair that travels in IP natively, and finds nothing wrong.
+//! Independent check by tshark: it reads every packet of a pair over native IP and finds nothing wrong.
 //!
 //! tshark 4.0 has no way to read DCCP in UDP (`-d udp.port==6511,dccp` is refused: its dissector is registered for IP
 //! protocol 33 only). So the packets of real streams, which travel in UDP, are held against it in the tests of the
@@ -29,11 +29,11 @@ const DELAY: Duration = Duration::from_millis(10);
 const PORT: u16 = 5_004;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Payloads that wait, and nothing else.
+/// Send queue of payloads only.
 #[derive(Default)]
 struct Queue(
     VecDeque<Vec<u8>>,
-    /// What was lost and leaves again.
+    /// Number of retransmissions after a loss.
     u32,
 );
 

@@ -1,10 +1,10 @@
-//! The clairvoyant bound: the most frames that any schedule, knowing every rate and loss in advance, could have made
+//! Clairvoyant upper bound: the most frames that any schedule with full knowledge of rates and losses could make
 //! decodable in time.
 //!
-//! Frames are captured in the order of their deadlines, so that a set of frames that can be sent in time at all can be sent
-//! in that order, each as soon as the link and the frame are there. What is left to choose is the set, closed under
-//! references. It is built frame by frame: of two sets that hold the same frames among those that later ones refer to,
-//! the one with as much value that leaves the link earlier is as good in every continuation. So the best is found exactly.
+//! Frames are captured in the order of their deadlines, so any feasible set can be sent in that order, each frame as
+//! early as possible. Only the set, closed under references, is left to choose. It is built frame by frame: of two sets
+//! with the same frames among those that later ones refer to, the one of equal value that is sent earlier is as good in
+//! every continuation. So dynamic programming finds the optimum.
 
 mod rates;
 
@@ -15,48 +15,48 @@ use std::collections::BTreeMap;
 
 pub(crate) use rates::Rates;
 
-/// A frame as the bound sees it. Times are nanoseconds at the entry of the link.
+/// A frame to be sent. Times are in nanoseconds at the link's entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
-    /// When it is captured.
+    /// Capture time.
     pub(crate) release: u64,
-    /// When its last byte has to have left the link's transmitter.
+    /// Latest end of its transmission by the link.
     pub(crate) deadline: u64,
-    /// On the link, headers included.
+    /// Size on the link, in bytes.
     pub(crate) bytes: u64,
-    /// The places of the frames without which it is useless, all before it.
+    /// Indices of the frames that it depends on, all before it.
     pub(crate) needs: Vec<usize>,
-    /// What it counts.
+    /// Value of the frame.
     pub(crate) value: u64,
 }
 
-/// The bound.
+/// Result of the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Bound {
-    /// The value that no schedule exceeds.
+    /// Value that no schedule exceeds.
     pub(crate) value: u64,
-    /// Whether a schedule reaches it. If not, it is an upper bound only.
+    /// Whether some schedule reaches it; otherwise it is only an upper bound.
     pub(crate) exact: bool,
 }
 
-/// So many sets are told apart by which of their frames others still need; beyond, they are thought of as one that has
-/// all of these frames, which makes the bound an upper one.
+/// Maximum number of candidate sets, by the frames in them that later ones depend on; further ones are merged into one
+/// with all of these frames, which makes the result an upper bound.
 const MOST_SETS: usize = 512;
-/// So many frames at once may be needed by later ones; what a further one needs is thought to be there.
+/// Maximum number of frames that later ones depend on at a time; dependencies on further ones are assumed to be met.
 const MOST_NEEDED: usize = 128;
 
-/// Which of the frames that are still needed a set holds: a bit for each place among them.
+/// Frames of a set that later ones depend on, as bits.
 type Held = u128;
 
-/// What a set is worth, and when the link has sent it: each worth more than the one before it, and free later.
+/// Pareto front of the sets with the same `Held`: value, and time at which the link is free; both rise.
 type Front = Vec<(u64, u64)>;
 
-/// The bound for frames over a link.
+/// Computes the bound for frames over a link.
 pub(crate) fn bound(jobs: &[Job], rates: &Rates) -> Bound {
     let mut exact = true;
     let (releases, deadlines) = agreeable(jobs, &mut exact);
     let last_need = last_needs(jobs);
-    // Places of frames that later ones refer to, by bit.
+    // Indices of frames that later ones depend on, by bit.
     let mut needed: Vec<usize> = Vec::new();
     let mut sets: BTreeMap<Held, Front> = BTreeMap::from([(0, vec![(0, 0)])]);
     for (place, job) in jobs.iter().enumerate() {
@@ -100,8 +100,8 @@ pub(crate) fn bound(jobs: &[Job], rates: &Rates) -> Bound {
     Bound { value, exact }
 }
 
-/// Captures and deadlines that never go back. Where they did, frames get the earliest capture behind them and the latest
-/// deadline before them, and the bound is an upper one.
+/// Makes captures and deadlines monotonic. Where they are not, frames get the earliest later capture and the latest
+/// earlier deadline, and the result is an upper bound.
 fn agreeable(jobs: &[Job], exact: &mut bool) -> (Vec<u64>, Vec<u64>) {
     let (mut earliest, mut latest) = (u64::MAX, 0);
     let mut releases: Vec<u64> = Vec::with_capacity(jobs.len());
@@ -120,7 +120,7 @@ fn agreeable(jobs: &[Job], exact: &mut bool) -> (Vec<u64>, Vec<u64>) {
     (releases, deadlines)
 }
 
-/// For each frame, the last that refers to it; itself if none does.
+/// For each frame, the last one that depends on it; itself if none does.
 fn last_needs(jobs: &[Job]) -> Vec<usize> {
     let mut last: Vec<usize> = (0..jobs.len()).collect();
     for (place, job) in jobs.iter().enumerate() {
@@ -132,7 +132,7 @@ fn last_needs(jobs: &[Job]) -> Vec<usize> {
     last
 }
 
-/// Leaves what nothing exceeds: less time for as much, or more value in as much.
+/// Removes dominated entries: those with no more value than one that is sent no later.
 fn prune(front: &mut Front) {
     front.sort_unstable_by_key(|&(value, free)| (free, std::cmp::Reverse(value)));
     let mut best = None;

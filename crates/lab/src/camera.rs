@@ -42,13 +42,13 @@ pub(crate) struct CameraArgs {
     /// Where tables, records and logs go
     #[arg(long, value_name = "DIR", default_value = "camera-out")]
     out: PathBuf,
-    /// How long the camera films
+    /// Duration of the film, in seconds
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// The first seed of the links' randomness
+    /// First seed of the links' randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many seeds, one after the other
+    /// Number of consecutive seeds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
     /// Latency of both tools
@@ -71,10 +71,10 @@ pub(crate) struct CameraArgs {
 /// Slices of each frame in the idle runs.
 const SLICES: [u32; 2] = [1, 4];
 
-/// Films. Gives whether all bounds hold.
+/// Runs the comparison; returns whether all bounds hold.
 ///
 /// # Errors
-/// A program is not there, or fails.
+/// A program is missing, or fails.
 pub(crate) fn run(args: &CameraArgs, progress: &Progress) -> Result<bool, DemoError> {
     let timeous = demo::tool()?;
     let raw = args.out.join("raw");
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &CameraArgs, progress: &Progress) -> Result<bool, DemoEr
         broken.iter().for_each(|bound| eprintln!("does not hold: {bound}"));
         return Ok(broken.is_empty());
     }
-    // Only to see whether it is there.
+    // Only checks that it is installed.
     Command::new(SRT).arg("-version").output().map_err(|_| DemoError::NotInstalled(SRT))?;
     let rows = stage.compare()?;
     write(args, "camera", &rows, &table::text(&rows), &table::markdown(&rows))?;
@@ -159,7 +159,7 @@ impl Stage<'_> {
         Ok(rows)
     }
 
-    /// Both tools at the same time. The first that fails ends the other.
+    /// Runs both tools at the same time. The first that fails ends the other.
     fn both(&self, clip: &Clip, link: LinkName, seed: u64) -> Result<Vec<Judgement>, DemoError> {
         let take = self.take(clip, false);
         let one = |tool: Tool| {
@@ -177,7 +177,7 @@ impl Stage<'_> {
         let mut errors = Vec::new();
         let runs =
             outcomes.into_iter().filter_map(|outcome| outcome.map_err(|error| errors.push(error)).ok()).collect();
-        // One that was stopped says nothing of the reason.
+        // An interrupted run does not explain the failure.
         errors.sort_by_key(|error| matches!(error, DemoError::Interrupted));
         errors.into_iter().next().map_or(Ok(runs), Err)
     }

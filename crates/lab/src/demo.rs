@@ -1,4 +1,4 @@
-//! The main job: a live video over a link of half its rate, with plain UDP, with a plain queue, with Timeous.
+//! The main demonstration: a live video over a link of half its rate, by plain UDP, by a plain queue, by Timeous.
 
 pub(crate) mod adapt;
 mod capture;
@@ -40,7 +40,7 @@ use crate::report::Video;
 /// Writes a table, and a page with plots and the three received videos. Exit code 1: a promise does not hold.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DemoArgs {
-    /// Where the page and all that belongs to it goes
+    /// Directory of the page and its files
     #[arg(long, value_name = "DIR", default_value = "demo-out")]
     out: PathBuf,
     /// The video, as raw H.264
@@ -70,15 +70,15 @@ fn parse_queue(text: &str) -> Result<String, String> {
     text.parse::<Limit>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// A packet holds about so much of the video.
+/// Approximate bytes of video per packet.
 const PAYLOAD: u64 = 1_000;
-/// What a run may take beyond the time that the whole video needs on the link.
+/// Time limit of a run, besides the time that the whole video needs on the link.
 const SLACK: Duration = Duration::from_secs(30);
 
-/// Holds the demonstration. Gives whether all its promises hold.
+/// Runs the demonstration; returns whether all its promises hold.
 ///
 /// # Errors
-/// [`DemoError`] if it could not be held.
+/// [`DemoError`] if it could not be run.
 pub(crate) fn run(args: &DemoArgs) -> Result<bool, DemoError> {
     let tool = tool()?;
     let clip = Clip::read(&args.clip)?;
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<bool, DemoError> {
     Ok(broken.is_empty())
 }
 
-/// The tool `timeous`, which is built to the same place.
+/// Path of the tool `timeous`, which is built into the same directory.
 pub(crate) fn tool() -> Result<PathBuf, DemoError> {
     let own = std::env::current_exe().map_err(DemoError::file(Path::new("timeous-lab")))?;
     let tool = own.with_file_name(format!("timeous{}", std::env::consts::EXE_SUFFIX));
@@ -140,7 +140,7 @@ fn setting(args: &DemoArgs, clip: &Clip) -> Setting {
     }
 }
 
-/// The command that does the same again.
+/// Command line that repeats the run.
 fn command(args: &DemoArgs, setting: &Setting) -> String {
     format!(
         "cargo build --release -p timeous-cli -p timeous-lab\n\
@@ -155,7 +155,7 @@ fn command(args: &DemoArgs, setting: &Setting) -> String {
     )
 }
 
-/// All approaches at the same time, each over a link of its own. The first that fails ends the others.
+/// Runs all approaches at the same time, each over a link of its own. The first that fails ends the others.
 fn run_all(stage: Stage<'_>, duration: Duration) -> Result<Vec<Run>, DemoError> {
     let ports: [u16; Approach::ALL.len()] = process::free_ports()?;
     let progress = Progress::new(duration);
@@ -183,7 +183,7 @@ fn run_all(stage: Stage<'_>, duration: Duration) -> Result<Vec<Run>, DemoError> 
             Err(error) => errors.push(error),
         }
     }
-    // One that was stopped says nothing of the reason.
+    // An interrupted run does not explain the failure.
     errors.sort_by_key(|error| matches!(error, DemoError::Interrupted));
     errors.into_iter().next().map_or(Ok(runs), Err)
 }
@@ -203,7 +203,7 @@ fn write_videos(out: &Path, clip: &Clip, runs: &[Run]) -> Result<Vec<Video>, Dem
     videos.map(|(name, caption, made)| write_video(out, name, caption, made)).collect()
 }
 
-/// A video that there is not is a reason to tell, not to fail.
+/// Writes a video; a missing one is noted on the page and is no failure.
 fn write_video(
     out: &Path,
     name: String,

@@ -1,4 +1,4 @@
-//! What an experiment is: it says what it is about, runs, and gives findings from which every form of output is made.
+//! Interface of experiments: a description, a run, and findings from which all output is made.
 
 mod about;
 mod claim;
@@ -20,14 +20,14 @@ pub(crate) use run::{Extent, Run};
 pub(crate) use section::{section, summary};
 pub(crate) use text::text;
 
-/// An experiment of a paper, as a command of its own.
+/// An experiment of a paper, with a subcommand of its own.
 pub(crate) trait Experiment: Sync {
-    /// What it is about.
+    /// Description of the experiment.
     fn about(&self) -> About;
 
-    /// Runs it, in the form that `run` asks for.
+    /// Runs the experiment, in the form given by `run`.
     ///
     /// # Errors
-    /// [`LabError`] if it could not be run, never because it went badly: that is what claims are for.
+    /// [`LabError`] if it could not be run; bad results are reported as claims.
     fn run(&self, run: &Run<'_>) -> Result<Findings, LabError>;
 }

@@ -1,4 +1,4 @@
-//! The experiments by name. One line here makes one a command, a section of the report, and a row of the list.
+//! List of all experiments. An entry makes one a subcommand, a section of the report, and a row of the list.
 
 mod bloat;
 mod cm;
@@ -49,7 +49,7 @@ mod tl_timelines;
 
 use crate::experiment::Experiment;
 
-/// All of them, in the order of the report.
+/// All experiments, in the order of the report.
 pub(crate) fn all() -> Vec<&'static dyn Experiment> {
     vec![
         &lai_overhead::LaiOverhead,

@@ -1,4 +1,4 @@
-//! Demonstrations, and the experiments of the papers: the binary `timeous-lab`.
+//! The binary `timeous-lab`: demonstrations, and the experiments of the papers.
 
 mod bound;
 mod camera;
@@ -56,7 +56,7 @@ struct AllArgs {
     /// Where the page and the data go
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The first seed of the experiments' randomness
+    /// First seed of the experiments' randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Also on this machine's kernel, where an experiment can
@@ -66,16 +66,16 @@ struct AllArgs {
 
 #[derive(Args, Clone, Debug)]
 struct RunArgs {
-    /// The first seed of its randomness
+    /// First seed of its randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many seeds, one after the other
+    /// Number of consecutive seeds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
     /// On this machine's kernel rather than in virtual time
     #[arg(long)]
     real: bool,
-    /// How much of it, where an experiment has cells to leave out
+    /// Extent of the run, where an experiment can leave out cells
     #[arg(long, value_enum, default_value_t)]
     extent: Extent,
     /// Print what was found as JSON

@@ -1,4 +1,4 @@
-//! Side by side with real peers: one trace over one link by each of them, and one judge for all.
+//! Comparison with other protocols' implementations: the same trace over the same links, with one evaluation for all.
 
 mod beside;
 mod course;
@@ -49,7 +49,7 @@ pub(crate) struct PeersArgs {
     /// The video whose frames are sent, as raw H.264
     #[arg(long, value_name = "FILE", default_value = "assets/clip.h264")]
     clip: PathBuf,
-    /// How long each run lasts
+    /// Duration of each run, in seconds
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
     /// Which links, such as bloat,room; all unless given
@@ -61,10 +61,10 @@ pub(crate) struct PeersArgs {
     /// One more Timeous, by keys of its URI, such as eager:policy=deadline&repair=off; may be given again
     #[arg(long, value_name = "NAME:KEYS", value_parser = parse_own)]
     timeous: Vec<(String, String)>,
-    /// The first seed of the links' randomness
+    /// First seed of the links' randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many seeds
+    /// Number of consecutive seeds
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
     /// From handing over to playout
@@ -73,7 +73,7 @@ pub(crate) struct PeersArgs {
     /// The links' round trip, without queues
     #[arg(long, value_name = "TIME", default_value = "60ms", value_parser = parse_duration)]
     rtt: Duration,
-    /// How many runs at once, each in namespaces of its own
+    /// Number of parallel runs, each in namespaces of its own
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=200))]
     at_once: u16,
     /// Where `scripts/peers.sh` puts what it builds; `peers` beside this program's directory unless given
@@ -89,15 +89,15 @@ fn parse_own(text: &str) -> Result<(String, String), String> {
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
         return Err("a name of letters, digits and hyphens before the colon".to_owned());
     }
-    // A mistake should be told of before anything runs.
+    // Errors in the keys are reported before anything runs.
     format!("timeous://:1?{keys}").parse::<timeous::Uri>().map_err(|error| error.to_string())?;
     Ok((name.to_owned(), keys.to_owned()))
 }
 
-/// Runs all. Gives whether Timeous is ahead on every link and left nothing late.
+/// Runs all peers; returns whether Timeous is ahead on every link and sent nothing late.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Something that the machine lacks.
 pub(crate) fn run(args: &PeersArgs, progress: &Progress) -> Result<bool, LabError> {
     if !args.real {
         return Err(LabError::OnlyReal { name: "peers" });
@@ -157,13 +157,13 @@ fn peers(args: &PeersArgs, setting: &Setting) -> Result<Vec<Peer>, LabError> {
     if let Some(unknown) = args.peers.iter().find(|name| known.iter().all(|peer| peer.name != **name)) {
         return Err(LabError::Machine(format!("there is no peer {unknown}: known are {}", names())));
     }
-    // What was asked for by keys is wanted.
+    // A peer requested by keys is always included.
     let own = |peer: &Peer| args.timeous.iter().any(|(name, _)| peer.name == format!("timeous-{name}"));
     let wanted = |peer: &Peer| args.peers.is_empty() || args.peers.contains(&peer.name) || own(peer);
     Ok(known.iter().filter(|peer| wanted(peer)).cloned().collect())
 }
 
-/// Does `work` for each item, so many at once. Results are in the order of the items.
+/// Calls `work` for each item, `at_once` at a time. Results are in the order of the items.
 fn all<I: Sync, T: Send>(
     items: &[I],
     at_once: u16,
@@ -178,7 +178,7 @@ fn all<I: Sync, T: Send>(
             let Some(item) = items.get(index) else { break };
             let result = work(index, item);
             if result.is_err() {
-                // The first that the machine refuses ends the rest.
+                // The first error ends the rest.
                 next.store(items.len(), Ordering::Relaxed);
             }
             done.lock().expect("no worker panics while it holds the results").push((index, result));

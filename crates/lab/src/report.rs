@@ -1,4 +1,4 @@
-//! Reports: one HTML page with plots, tables and videos, that needs nothing but itself and the videos beside it.
+//! Reports: a self-contained HTML page with plots and tables, and videos beside it.
 
 pub(crate) mod columns;
 pub(crate) mod lanes;
@@ -6,7 +6,7 @@ pub(crate) mod plot;
 
 use std::fmt::Write;
 
-/// A page, written from top to bottom.
+/// An HTML page, written from top to bottom.
 ///
 /// Plots are drawn in the colours of the reader's theme, light or dark.
 #[derive(Clone, Debug)]
@@ -15,36 +15,36 @@ pub(crate) struct Page {
     body: String,
 }
 
-/// A video beside the page.
+/// A video on the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Video {
-    /// Where it is, relative to the page; or why there is none.
+    /// Path relative to the page; or the reason why there is none.
     pub(crate) path: Result<String, String>,
-    /// What it shows.
+    /// Caption of the video.
     pub(crate) caption: String,
 }
 
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// What stands in it.
+    /// Text of the cell.
     pub(crate) text: String,
-    /// How.
+    /// Kind of the cell.
     pub(crate) mark: Mark,
 }
 
-/// What a cell is.
+/// Kind of a table cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// A number.
     Plain,
-    /// A name, on one line.
+    /// A name, on a single line.
     Name,
-    /// Words, on as many lines as they need.
+    /// Text, wrapped as needed.
     Text,
-    /// A judgement that holds.
+    /// A passed verdict.
     Good,
-    /// A judgement that does not.
+    /// A failed verdict.
     Bad,
 }
 
@@ -61,28 +61,28 @@ impl Mark {
 }
 
 impl Page {
-    /// An empty page.
+    /// Creates an empty page.
     pub(crate) fn new(title: &str) -> Self {
         Self { title: title.to_owned(), body: String::new() }
     }
 
-    /// A heading of a section.
+    /// Adds a section heading.
     pub(crate) fn heading(&mut self, text: &str) -> &mut Self {
         self.element("h2", text)
     }
 
-    /// A heading that `#id` leads to.
+    /// Adds a section heading with the anchor `#id`.
     pub(crate) fn section(&mut self, id: &str, text: &str) -> &mut Self {
         let _ = writeln!(self.body, "<h2 id=\"{}\">{}</h2>", escape(id), escape(text));
         self
     }
 
-    /// A heading within a section.
+    /// Adds a heading within a section.
     pub(crate) fn subheading(&mut self, text: &str) -> &mut Self {
         self.element("h3", text)
     }
 
-    /// Links to sections: the id and the heading of each.
+    /// Adds links to sections, given by anchor and heading.
     pub(crate) fn contents(&mut self, sections: &[(String, String)]) -> &mut Self {
         self.body.push_str("<nav><ul>\n");
         for (id, heading) in sections {
@@ -92,23 +92,23 @@ impl Page {
         self
     }
 
-    /// A link to a file beside the page.
+    /// Adds a link to a file beside the page.
     pub(crate) fn link(&mut self, path: &str, text: &str) -> &mut Self {
         let _ = writeln!(self.body, "<p><a href=\"{}\">{}</a></p>", escape(path), escape(text));
         self
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub(crate) fn paragraph(&mut self, text: &str) -> &mut Self {
         self.element("p", text)
     }
 
-    /// A command or its output, as it is.
+    /// Adds preformatted text, such as a command or its output.
     pub(crate) fn listing(&mut self, text: &str) -> &mut Self {
         self.element("pre", text)
     }
 
-    /// A table; its first column names the rows.
+    /// Adds a table; its first column names the rows.
     pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) -> &mut Self {
         let number =
             |text: &str| text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit() || "+-–−≥≤".contains(c));
@@ -119,7 +119,7 @@ impl Page {
         self.cells(head, &rows.iter().map(|row| row.iter().zip(&marks).map(cell).collect()).collect::<Vec<_>>())
     }
 
-    /// A table of cells that are more than numbers; its first column names the rows.
+    /// Adds a table of marked cells; its first column names the rows.
     pub(crate) fn cells(&mut self, head: &[&str], rows: &[Vec<Cell>]) -> &mut Self {
         self.body.push_str("<div class=\"wide\"><table>\n<thead><tr>");
         for (column, cell) in head.iter().enumerate() {
@@ -140,7 +140,7 @@ impl Page {
         self
     }
 
-    /// A drawing, as [`plot::Lines`], [`plot::Bars`] and [`lanes::Lanes`] give it.
+    /// Adds a plot, as drawn by [`plot::Lines`], [`plot::Bars`] and [`lanes::Lanes`].
     pub(crate) fn figure(&mut self, svg: &str, caption: &str) -> &mut Self {
         self.body.push_str("<figure class=\"plot\">");
         self.body.push_str(svg);
@@ -149,7 +149,7 @@ impl Page {
         self
     }
 
-    /// Videos side by side, to be started together.
+    /// Adds videos side by side, with a button that starts all.
     pub(crate) fn videos(&mut self, videos: &[Video]) -> &mut Self {
         self.body.push_str("<div class=\"videos\">\n");
         for Video { path, caption } in videos {
@@ -172,7 +172,7 @@ impl Page {
         self
     }
 
-    /// The page as HTML.
+    /// Renders the page as HTML.
     pub(crate) fn html(&self) -> String {
         let (title, body) = (escape(&self.title), &self.body);
         format!(
@@ -189,7 +189,7 @@ impl Page {
     }
 }
 
-/// Text as it may stand in an element or in a quoted attribute.
+/// Escapes text for an element or a quoted attribute.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -207,7 +207,7 @@ fn escape(text: &str) -> String {
 const PLAY_ALL: &str = "<p><button onclick=\"document.querySelectorAll('video').forEach(v => \
                         { v.currentTime = 0; v.play(); })\">Play all from the beginning</button></p>\n";
 
-/// Black, white and grey belong to the reader's theme; the plots' own colours are chosen to be seen on either.
+/// Black, white and grey follow the reader's theme; the plots' colours are visible on either.
 const STYLE: &str = "\
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }

@@ -1,4 +1,4 @@
-//! A stream over the kernel's TCP through loss and reordering, for as long as one likes, of which every byte is checked.
+//! Soak test: a stream over kernel TCP through loss and reordering, with every byte checked.
 
 mod content;
 mod scene;
@@ -19,9 +19,9 @@ use crate::experiment::LabError;
 use scene::Scene;
 use tally::{Counts, Faults, Received};
 
-/// Each way.
+/// Link delay, each way.
 const DELAY: Duration = Duration::from_millis(20);
-/// How much later a packet is that others overtake.
+/// Additional delay of a packet that is overtaken.
 const OVERTAKEN: Duration = Duration::from_millis(5);
 
 /// Streams over the kernel's TCP through loss and reordering, and checks every byte that is delivered
@@ -31,48 +31,48 @@ const OVERTAKEN: Duration = Duration::from_millis(5);
 /// Needs root and iproute2.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SoakArgs {
-    /// How long, such as 60min
+    /// Duration, such as 60min
     #[arg(long = "for", value_name = "TIME", default_value = "60min", value_parser = parse_duration)]
     lasting: Duration,
-    /// How much is offered, in the mean, and how fast the link is: headers and repairs make that a little too much for it
+    /// Mean offered rate and link rate: with headers and retransmissions, slightly more than the link can carry
     #[arg(long, value_name = "RATE", default_value = "2M", value_parser = parse_rate)]
     rate: Rate,
-    /// The share of the packets that the link loses
+    /// Share of packets lost on the link
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = parse_share)]
     loss: f64,
-    /// The share of the packets that others overtake
+    /// Share of packets that are overtaken by others
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = parse_share)]
     reorder: f64,
-    /// The seed of what is random
+    /// Seed of all randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print what was found as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What came of it.
+/// Result of a soak test.
 #[derive(Debug, Serialize)]
 struct Outcome {
     seconds: f64,
     seed: u64,
     counts: Counts,
-    /// Records whose checksum was wrong, and that came a second time: what the receiver kept from its application.
+    /// Records with a wrong checksum, and duplicates, which the receiver withheld from its application.
     refused: u64,
     duplicates: u64,
-    /// Datagrams that the kernel had already and that a fresh one took the place of, or padding.
+    /// Datagrams in the kernel's send queue that were replaced by a fresh one, or by padding.
     replaced: u64,
     padded: u64,
-    /// Whether late choice reached the kernel's retransmissions all the time.
+    /// Whether late choice always reached the kernel's retransmissions.
     into_retransmissions: bool,
-    /// Of the link.
+    /// Counters of the link.
     link_packets: u64,
     link_losses: u64,
     link_reordered: u64,
     faults: Faults,
 }
 
-/// Streams; whether there was no fault.
+/// Runs the test; returns whether there was no fault.
 pub(crate) fn run(args: &SoakArgs) -> Result<bool, LabError> {
     let outcome = soak(args)?;
     if args.json {
@@ -101,7 +101,7 @@ fn soak(args: &SoakArgs) -> Result<Outcome, LabError> {
         let receiver = scope.spawn(move || (receive(&mut receiving), receiving.snapshot().transport));
         let offered = sender::run(&mut sending, args.rate, args.lasting, &mut rng);
         let view = sending.snapshot().carrier;
-        // Whatever happened, the receiver is to hear of the end.
+        // Also after an error, the receiver must be told of the end.
         drop(sending);
         (offered, view, receiver.join().expect("the receiver does not panic"))
     });
@@ -123,11 +123,11 @@ fn soak(args: &SoakArgs) -> Result<Outcome, LabError> {
     })
 }
 
-/// Checks all that comes, until nothing will come any more.
+/// Checks received datagrams until the stream ends.
 fn receive(receiving: &mut ReceiveHalf) -> Received {
     let mut received = Received::default();
     loop {
-        // Read first: what came before the end is read below.
+        // Read before the data, so that data received before the end are checked.
         let status = receiving.status();
         while let Some(datagram) = receiving.poll_received() {
             match content::check(&datagram.bytes) {

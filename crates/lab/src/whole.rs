@@ -1,4 +1,4 @@
-//! Many experiments at once: one page with a section each, and their data beside it.
+//! Report of many experiments: one page with a section for each, and their data beside it.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::experiment::{self, About, Experiment, Extent, Findings, LabError, Progress, Run};
 use crate::report::{Cell, Mark, Page};
 
-/// What came of one experiment in one form.
+/// Outcome of one experiment in one form.
 struct Outcome<'a> {
     about: About,
     run: Run<'a>,
@@ -14,7 +14,7 @@ struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// Its name on the page and, as it is, in the names of files.
+    /// Identifier on the page and in file names.
     fn id(&self) -> String {
         format!("{}{}", self.about.name, if self.run.real { "-real" } else { "" })
     }
@@ -25,8 +25,8 @@ impl Outcome<'_> {
     }
 }
 
-/// Runs all of them, and each that can on this machine's kernel too if `real`. Gives the exit code: 0, 1 if a bound does
-/// not hold, 4 if one could not be run. What this program was built without is left out, which is said and is no failure.
+/// Runs all experiments, also on this machine's kernel if `real`. Returns the exit code: 0, 1 if a bound is broken, 4
+/// if an experiment could not be run. Experiments that this build lacks are reported as left out, which is no failure.
 ///
 /// # Errors
 /// [`LabError::File`] if the report cannot be written.
@@ -66,14 +66,14 @@ pub(crate) fn run(
     Ok(outcomes.iter().map(code).max().unwrap_or(0))
 }
 
-/// JSON for people too.
+/// Formats JSON for readers.
 pub(crate) fn pretty(record: &serde_json::Value) -> String {
     let mut text = serde_json::to_string_pretty(record).expect("names, numbers and texts are JSON");
     text.push('\n');
     text
 }
 
-/// The claims whose bound does not hold, in words.
+/// Describes the claims whose bound is broken.
 pub(crate) fn broken(findings: &Findings) -> impl Iterator<Item = String> {
     let broken = findings.claims.iter().filter(|claim| claim.passes() == Some(false));
     broken.map(|claim| {

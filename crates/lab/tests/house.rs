@@ -1,4 +1,4 @@
-//! The house, drawn from the code: arrows between crates point down, and no crate has a circle of rooms.
+//! Architecture tests: dependencies between crates point down, and no crate has a module cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
 
-/// The floors of ARCHITECTURE.md, from the ground up. A crate may use those below its own floor, never one beside it.
+/// The layers of ARCHITECTURE.md, from the bottom. A crate may use lower layers only, not its own.
 const FLOORS: [&[&str]; 6] = [
     &["core"],
     &["cm", "ring", "net", "media"],
@@ -63,7 +63,7 @@ fn no_crate_has_a_circle_of_rooms() {
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
-/// For each room (`a::b` for `src/a/b.rs`), the rooms of the same crate that it uses.
+/// For each module (`a::b` for `src/a/b.rs`), the modules of the same crate that it uses.
 fn arrows(src: &Path) -> Arrows {
     let mut files = BTreeMap::new();
     collect(src, "", &mut files);
@@ -82,7 +82,7 @@ fn parse(file: &Path) -> syn::File {
     syn::parse_file(&fs::read_to_string(file).unwrap()).unwrap_or_else(|e| panic!("{file:?}: {e}"))
 }
 
-/// What the crate's front door gives out again, with the place where each name really lives.
+/// Names that the crate root re-exports, with the module where each is defined.
 type Door = BTreeMap<String, Vec<String>>;
 
 fn front_door(code: &syn::File) -> Door {
@@ -98,7 +98,7 @@ fn front_door(code: &syn::File) -> Door {
     door
 }
 
-/// Calls `found` with each name that a `use` brings in (`*` for all of them) and its path.
+/// Calls `found` with each name that a `use` imports (`*` for all) and its path.
 fn leaves(tree: &syn::UseTree, prefix: &mut Vec<String>, found: &mut dyn FnMut(&str, &[String])) {
     let mut leaf = |name: String, ident: String, prefix: &[String]| {
         let path = if ident == "self" { prefix.to_vec() } else { [prefix, &[ident]].concat() };
@@ -130,12 +130,12 @@ fn collect(dir: &Path, prefix: &str, files: &mut BTreeMap<String, PathBuf>) {
     }
 }
 
-/// Finds the rooms that a file names in paths and imports, outside of its tests.
+/// Finds the modules that a file uses in paths and imports, outside of its tests.
 struct Finder<'a> {
     room: &'a str,
     rooms: &'a BTreeSet<String>,
     door: &'a Door,
-    /// Inline modules around the place where it stands.
+    /// Depth of inline modules at the current position.
     depth: usize,
     found: BTreeSet<String>,
 }
@@ -153,10 +153,10 @@ impl Finder<'_> {
             Some("super") => own,
             _ => [&own, segments].concat(),
         };
-        // A name at the front door is an arrow to where it lives.
+        // A name at the crate root is a dependency on the module that defines it.
         let relayed = full.first().and_then(|name| self.door.get(name));
         let full = relayed.map_or(full.clone(), |place| [place, &full[1..]].concat());
-        // The longest prefix that is a room; the crate's front door itself is none.
+        // The longest prefix that is a module; the crate root itself is none.
         let target = (1..=full.len()).rev().map(|n| full[..n].join("::")).find(|p| self.rooms.contains(p));
         if let Some(target) = target.filter(|target| target != self.room) {
             self.found.insert(target);
@@ -191,7 +191,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         leaves(&item.tree, &mut Vec::new(), &mut |_, path| self.path(path));
     }
 
-    /// Who may look in is no arrow: `pub(in crate::connection)` uses nothing of it.
+    /// Visibility is no dependency: `pub(in crate::connection)` uses nothing of it.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -202,7 +202,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         visit::visit_path(self, path);
     }
 
-    /// Macros that take expressions, such as `format!` and `matches!`, hide no arrow in them.
+    /// Macros that take expressions, such as `format!` and `matches!`, are searched, too.
     fn visit_macro(&mut self, item: &'ast syn::Macro) {
         self.visit_path(&item.path);
         let list = syn::punctuated::Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated;
@@ -220,7 +220,7 @@ fn only_in_tests(attribute: &syn::Attribute) -> bool {
     list.path.is_ident("cfg") && (condition == "test" || condition.starts_with("all(test,"))
 }
 
-/// The arrows from which a way leads back to where they start.
+/// Dependencies that are part of a cycle.
 fn bent(arrows: &Arrows) -> Vec<(&str, &str)> {
     let leads_back = |(from, to): &(&str, &str)| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![*to]);

@@ -1,6 +1,6 @@
-//! What every experiment prints in virtual time, looked at like code: a change of behaviour shows as a difference.
+//! Snapshot tests: the output of every experiment in virtual time; a change of behaviour shows as a difference.
 //!
-//! After a change that is meant, `INSTA_UPDATE=always cargo test -p timeous-lab --test snapshots` writes them anew.
+//! After an intended change, `INSTA_UPDATE=always cargo test -p timeous-lab --test snapshots` updates them.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -17,7 +17,7 @@ macro_rules! snapshots {
                 insta::assert_snapshot!($name, String::from_utf8(output.stdout).unwrap());
             }
         )*
-        /// Those that have one.
+        /// Experiments with a snapshot.
         const NAMES: &[&str] = &[$($name),*];
     };
 }
@@ -55,7 +55,7 @@ snapshots! {
     bloat: "bloat",
 }
 
-/// What an experiment is called with: those that take long without optimisation, with one seed.
+/// Arguments of an experiment: one seed for those that are slow without optimization.
 fn arguments(name: &str) -> Vec<&str> {
     let mut arguments = vec![name, "--seed", "1"];
     if name == "bloat" {

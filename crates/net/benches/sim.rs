@@ -1,4 +1,4 @@
-//! What a simulated network costs: packet events a second of one core's time.
+//! Benchmark of the simulator: packet events per second of CPU time on one core.
 //!
 //! A packet event is the entry of a packet into a link, or its arrival at a node; a packet that crosses two links makes
 //! four. The hosts do next to nothing, so that the network itself is what is measured.
@@ -13,12 +13,12 @@ use timeous_net::LinkConfig;
 use timeous_net::link::{Capacity, CodelConfig, Limit, Loss, QueueKind, RedConfig};
 use timeous_net::sim::{Host, LinkId, Network, NodeId, Packet, Protocol};
 
-/// Runs of each network, of which the median counts.
+/// Runs of each network; the median counts.
 const ROUNDS: usize = 7;
-/// Packet events of a run, at least.
+/// Minimum number of packet events per run.
 const EVENTS: u64 = 1_000_000;
 
-/// Time that this thread has computed: what else the machine does matters less to it than to the time of day.
+/// CPU time of this thread, which depends less on the machine's other load than wall-clock time.
 fn computed() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -82,12 +82,12 @@ fn link(mbps: u64, delay: u64) -> LinkConfig {
     }
 }
 
-/// What a host is told to begin with.
+/// Initial load of a host.
 #[derive(Clone, Copy)]
 enum Load {
-    /// So many packets that go to and fro for ever.
+    /// Number of packets that go back and forth for ever.
     Window(usize),
-    /// A packet so often; the peer keeps it.
+    /// Interval between packets; the peer keeps them.
     Interval(Duration),
 }
 
@@ -137,9 +137,9 @@ fn tree(levels: u32, load: Load) -> Network<Echo> {
     network
 }
 
-/// Runs until there were events enough; how many a second.
+/// Runs until there were enough events; returns events per second.
 fn run(mut network: Network<Echo>) -> f64 {
-    // What is done once, routes and the first growth of the queues, is not what is asked about.
+    // Warm-up: route computation and the first growth of the queues are not measured.
     network.run_until(Instant::ZERO + Duration::from_millis(50));
     let before = network.tally().events;
     let start = computed();

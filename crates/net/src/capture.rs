@@ -1,4 +1,4 @@
-//! What passed a link, as a pcapng file: each packet as it entered, and as it left.
+//! Capture of a link as a pcapng file: each packet as it entered, and as it left.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -18,17 +18,17 @@ use timeous_core::{Duration, Ecn};
 const NANOSECONDS: u8 = 9;
 const HOP_LIMIT: u8 = 64;
 
-/// Where on the link a packet was seen: the capture's two interfaces.
+/// Place on the link where a packet was captured: one of the capture's two interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Interface {
-    /// Before the queue, as it came in.
+    /// Before the queue, on arrival.
     Ingress = 0,
-    /// At the far end, as it was delivered.
+    /// At the far end, on delivery.
     Egress = 1,
 }
 
-/// The capture file cannot be written: the environment's fault.
+/// Error when the capture file cannot be written: the environment's fault.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the capture: {source}; is there room on the disk?")]
 pub struct CaptureError {
@@ -50,27 +50,27 @@ impl From<PcapError> for CaptureError {
     }
 }
 
-/// The addresses between which a UDP payload is written down, and what else its IP header says.
+/// Addresses and IP fields of a captured UDP payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpFlow {
-    /// From where.
+    /// Source address.
     pub source: SocketAddr,
-    /// To where; of the same family.
+    /// Destination address, of the same family.
     pub destination: SocketAddr,
     /// The ECN mark.
     pub ecn: Ecn,
-    /// IPv4's identification, or the flow label of IPv6: by it the two sightings of a packet are matched.
+    /// IPv4 identification, or IPv6 flow label: identifies the same packet at both interfaces.
     pub ident: u16,
 }
 
-/// How many bytes the IP and UDP headers add to a payload that goes to `address`.
+/// Size of the IP and UDP headers of a payload sent to `address`.
 pub fn udp_overhead(address: &SocketAddr) -> usize {
     let ip = if address.is_ipv4() { Ipv4Header::MIN_LEN } else { Ipv6Header::LEN };
     ip + UdpHeader::LEN
 }
 
-/// Writes a pcapng file with two interfaces, `ingress` and `egress`. Times are given since 1970, by
-/// `CLOCK_REALTIME`, in nanoseconds.
+/// Writer of a pcapng file with two interfaces, `ingress` and `egress`. Timestamps are `CLOCK_REALTIME`, in nanoseconds
+/// since 1970.
 pub struct Capture<W: Write> {
     writer: PcapNgWriter<W>,
     packet: Vec<u8>,
@@ -83,14 +83,14 @@ impl<W: Write> std::fmt::Debug for Capture<W> {
 }
 
 impl Capture<BufWriter<File>> {
-    /// A capture into a new file; one of that name is replaced.
+    /// Creates a capture in a new file; an existing one is replaced.
     pub fn create(path: &Path) -> Result<Self, CaptureError> {
         Self::new(BufWriter::with_capacity(1 << 18, File::create(path)?))
     }
 }
 
 impl<W: Write> Capture<W> {
-    /// A capture into any writer.
+    /// Creates a capture in any writer.
     pub fn new(writer: W) -> Result<Self, CaptureError> {
         let mut writer = PcapNgWriter::new(writer)?;
         let interfaces = [("ingress", "packets as they entered the link"), ("egress", "packets as they left it")];
@@ -108,7 +108,7 @@ impl<W: Write> Capture<W> {
         Ok(Self { writer, packet: Vec::new() })
     }
 
-    /// Writes down an IP packet, with a comment on what became of it if there is something to say.
+    /// Captures an IP packet, with an optional comment on its fate.
     pub fn ip(
         &mut self,
         interface: Interface,
@@ -127,7 +127,7 @@ impl<W: Write> Capture<W> {
         Ok(())
     }
 
-    /// Writes down a UDP payload, with IP and UDP headers made for it.
+    /// Captures a UDP payload, with generated IP and UDP headers.
     pub fn udp(
         &mut self,
         interface: Interface,
@@ -145,7 +145,7 @@ impl<W: Write> Capture<W> {
         written
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the buffer.
     pub fn flush(&mut self) -> Result<(), CaptureError> {
         Ok(self.writer.get_mut().flush()?)
     }

@@ -1,8 +1,8 @@
-//! One link model, in virtual and in real time.
+//! Network model: one link model, in simulation and in real time.
 //!
-//! [`link`] is the model: rate, propagation delay, queue and loss of one direction of a path, without a socket or a
-//! clock. A simulation steps it through virtual time; the [`emulator`] runs the very same model in real time, as a UDP
-//! relay between two loopback ports or as a wire between two network namespaces. [`capture`] writes down what passed.
+//! [`link`] models one direction of a path: rate, propagation delay, queue and loss, without sockets or a clock. A
+//! simulation runs it in virtual time; the [`emulator`] runs the same model in real time, as a UDP relay between two
+//! loopback ports or as a wire between two network namespaces. [`capture`] records the packets.
 
 #![deny(unsafe_code)]
 

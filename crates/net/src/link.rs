@@ -1,5 +1,5 @@
-//! One direction of a path: a queue before a transmitter of some rate, a propagation delay behind it, and what goes
-//! wrong: loss, reordering, duplication, delays that vary.
+//! One direction of a path: a queue, a transmitter, a propagation delay, and impairments (loss, reordering,
+//! duplication, jitter).
 
 pub mod codel;
 pub mod loss;
@@ -37,30 +37,30 @@ use transmitter::Transmitter;
 pub use variation::{Distribution, Jitter, Reorder};
 pub use verdict::{DropCause, Verdict};
 
-/// What a link is like.
+/// Properties of a link.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct LinkConfig {
-    /// How fast it sends.
+    /// Transmission rate.
     pub capacity: Capacity,
-    /// The depth of its token bucket in bytes: so much leaves at once after idleness, as with Linux's tbf. Zero: none.
+    /// Token bucket depth in bytes, sent at once after an idle time, as in Linux's tbf. Zero: none.
     pub burst: u64,
-    /// How long a packet is under way once it has been sent.
+    /// Propagation delay: time from the end of the transmission to delivery.
     pub delay: Duration,
-    /// How the delay varies.
+    /// Delay variation.
     pub jitter: Jitter,
-    /// How much may wait to be sent.
+    /// Queue limit.
     pub queue: Limit,
-    /// What the queue does as it fills.
+    /// Queue discipline.
     pub kind: QueueKind,
-    /// Which packets are lost whatever the queue holds.
+    /// Random loss, independent of the queue.
     pub loss: Loss,
-    /// Which packets change places under way.
+    /// Reordering.
     pub reorder: Reorder,
-    /// The share of the packets that arrive twice, each for itself.
+    /// Share of packets that are duplicated; each copy is delayed independently.
     pub duplicate: f64,
 }
 
-/// What a link has seen so far.
+/// Counters of a link.
 ///
 /// At any time `packets_in + duplicates = packets_out + queue_drops + losses +` [`Link::queue_len`] `+`
 /// [`Link::in_flight`].
@@ -74,30 +74,29 @@ pub struct Counters {
     pub packets_out: u64,
     /// Bytes delivered.
     pub bytes_out: u64,
-    /// Packets dropped by the queue.
+    /// Packets dropped by the queue (full, or early).
     pub queue_drops: u64,
     /// Packets lost at random.
     pub losses: u64,
-    /// Packets that the queue marked (ECN).
+    /// Packets marked by the queue (ECN).
     pub marks: u64,
-    /// Copies made under way.
+    /// Duplicates created.
     pub duplicates: u64,
     /// Packets delivered after one that was sent later (RFC 4737).
     pub reordered: u64,
-    /// The longest that a packet waited before its transmission began.
+    /// Longest queueing delay of a packet.
     pub max_queue_delay: Duration,
-    /// The most packets that waited at once.
+    /// Greatest number of packets queued.
     pub max_queue_len: usize,
 }
 
-/// One direction of a path, in whatever time its driver keeps.
+/// One direction of a path, driven in virtual or real time.
 ///
-/// Loss strikes first, then the queue: a lost packet takes no room and no capacity (as with Linux's netem). What is
-/// taken waits in the queue until the transmitter is free; the packet being transmitted is not in the queue. Behind it
-/// packets may be duplicated and change places; if the configuration says nothing of that, they are delivered in order.
+/// Loss comes before the queue: a lost packet takes neither room nor capacity (as in Linux's netem). Other packets wait
+/// in the queue until the transmitter is free; the packet in transmission is not in the queue. Afterwards packets may
+/// be duplicated or reordered, if configured; otherwise delivery is in order.
 ///
-/// Time never goes back: a `now` before an earlier one counts as the earlier one. `P` is whatever the driver calls a
-/// packet.
+/// Time never goes back: an earlier `now` counts as the latest one. `P` is the driver's packet type.
 ///
 /// ```
 /// use timeous_core::{Duration, Ecn, Instant, Rate, Rng};
@@ -125,15 +124,15 @@ pub struct Link<P> {
     transmitter: Transmitter,
     flight: Flight<P>,
     counters: Counters,
-    /// What the queue dropped on the way out, if somebody wants to know.
+    /// Packets dropped on the way out of the queue, if recorded.
     drops: Option<VecDeque<(Instant, P)>>,
     now: Instant,
 }
 
 impl<P: Markable + Clone + Send + 'static> Link<P> {
-    /// A link with the queue that `config` describes. A rate trace begins at [`Instant::ZERO`].
+    /// Creates a link with the queue that `config` describes. A rate trace begins at [`Instant::ZERO`].
     pub fn new(config: LinkConfig, rng: Rng) -> Self {
-        // Aside, so that what is lost does not depend on the kind of queue.
+        // A separate generator, so that losses do not depend on the queue discipline.
         let queue_rng = rng.clone().fork();
         let queue = config.kind.build(config.queue, config.capacity.mean_rate(), queue_rng);
         Self::with_discipline(config, queue, rng)
@@ -141,11 +140,11 @@ impl<P: Markable + Clone + Send + 'static> Link<P> {
 }
 
 impl<P: Clone> Link<P> {
-    /// A link with a queue of another kind; limit and kind in `config` are not looked at.
+    /// Creates a link with another queue discipline; limit and kind in `config` are ignored.
     pub fn with_discipline(config: LinkConfig, queue: Box<dyn Discipline<P> + Send>, rng: Rng) -> Self {
         let LinkConfig { capacity, burst, delay, jitter, loss, reorder, duplicate, .. } = config;
         let mut aside = rng.clone();
-        // The first is the queue's.
+        // The first fork is the queue's.
         let (_, flight_rng) = (aside.fork(), aside.fork());
         Self {
             loss: LossProcess::new(loss, rng),
@@ -158,7 +157,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Takes in a packet that is `len` bytes long on the link.
+    /// Takes a packet of `len` bytes on the link.
     pub fn handle_packet(&mut self, now: Instant, len: usize, packet: P) -> Verdict {
         self.advance(now);
         self.counters.packets_in += 1;
@@ -177,8 +176,8 @@ impl<P: Clone> Link<P> {
         Verdict::Queued
     }
 
-    /// When the next packet arrives at the far end, or, where packets overtake each other, is sent, if that is earlier;
-    /// `None`: not before another one is handed in.
+    /// Time of the next delivery or, if packets can overtake, of the next departure if that is earlier; `None`: nothing
+    /// is due until another packet comes.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let arrival = self.flight.next_arrival();
         if !self.flight.reorders() || self.queue.is_empty() {
@@ -188,7 +187,7 @@ impl<P: Clone> Link<P> {
         arrival.into_iter().chain(sent).min()
     }
 
-    /// The next packet that has arrived by `now`, and when it did. To be called until it gives `None`.
+    /// Returns the next packet delivered by `now`, with its arrival time. To be called until it returns `None`.
     pub fn poll_deliver(&mut self, now: Instant) -> Option<(Instant, P)> {
         self.advance(now);
         let (landed, overtaken) = self.flight.land(self.now)?;
@@ -198,43 +197,43 @@ impl<P: Clone> Link<P> {
         Some((landed.arrival, landed.packet))
     }
 
-    /// Keeps what the queue drops on the way out, for [`poll_drop`](Self::poll_drop), from now on.
+    /// Starts recording packets dropped on the way out of the queue, for [`poll_drop`](Self::poll_drop).
     pub fn keep_drops(&mut self) {
         self.drops.get_or_insert_default();
     }
 
-    /// The next packet that the queue took in and dropped later, and when, if they are kept.
+    /// Returns the next packet dropped on the way out of the queue, with the time, if recorded.
     pub fn poll_drop(&mut self) -> Option<(Instant, P)> {
         self.drops.as_mut()?.pop_front()
     }
 
-    /// What the link has seen so far.
+    /// Counters so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// How many packets wait for transmission.
+    /// Packets queued for transmission.
     pub fn queue_len(&self) -> usize {
         self.queue.len()
     }
 
-    /// How many bytes wait for transmission.
+    /// Bytes queued for transmission.
     pub fn queue_bytes(&self) -> u64 {
         self.queue.bytes()
     }
 
-    /// How many packets are being transmitted or under way.
+    /// Packets in transmission or in flight.
     pub fn in_flight(&self) -> usize {
         self.flight.len()
     }
 
-    /// Lets time pass.
+    /// Advances time.
     pub(crate) fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.transmit();
     }
 
-    /// Begins every transmission that is due, each at the very instant at which the one before it ended.
+    /// Starts every transmission that is due, each at the exact end of the one before.
     fn transmit(&mut self) {
         while self.transmitter.free_at() <= self.now {
             let start = self.transmitter.free_at();

@@ -1,12 +1,12 @@
-//! A network in virtual time: hosts, routers, and the links of [`crate::link`] between them.
+//! Network simulator in virtual time: hosts, routers, and the links of [`crate::link`] between them.
 //!
-//! A [`Network`] is given nodes and links, and then run: `run_until` does what is to happen up to a moment, in the
-//! order of time, and what falls on the same moment in the order in which it was arranged. Nothing in it reads a clock
-//! or is random without a seed, so that one seed gives the same run on every machine. Whatever stands at an address is
-//! a [`Host`], which the network drives as an engine drives a transport.
+//! A [`Network`] is built from nodes and links, and then run: `run_until` processes all events up to a time, in order
+//! of time, and those at the same time in the order of scheduling. It reads no clock and uses only seeded randomness,
+//! so one seed gives the same run on every machine. At each address is a [`Host`], driven as an engine drives a
+//! transport.
 //!
-//! Two hosts, and one link each way: what the first sends at 0 s arrives when it has been transmitted (10 ms for
-//! 1000 bytes at 800 kbit/s) and has crossed the link (40 ms).
+//! Two hosts, with one link each way: a packet sent at 0 s arrives after its transmission (10 ms for 1000 bytes at 800
+//! kbit/s) and propagation (40 ms).
 //!
 //! ```
 //! use timeous_core::{Duration, Instant, Rate};

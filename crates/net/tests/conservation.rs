@@ -1,4 +1,4 @@
-//! What holds for every link and every load: packets are conserved, keep their order and the rate.
+//! Invariants of every link under every load: conservation of packets, order and rate.
 
 use proptest::prelude::*;
 use timeous_core::{Duration, Ecn, Instant, Rate, Rng};
@@ -55,7 +55,7 @@ fn capacities() -> impl Strategy<Value = Capacity> {
     prop_oneof![Just(Capacity::Unlimited), rates().prop_map(Capacity::Fixed), traces]
 }
 
-/// Links that keep the order and drop nothing but for want of room, and at random.
+/// Links that keep the order and drop packets only when full or at random.
 fn plain() -> impl Strategy<Value = LinkConfig> {
     let limits = prop_oneof![
         (0usize..40).prop_map(Limit::Packets),
@@ -79,7 +79,7 @@ fn plain() -> impl Strategy<Value = LinkConfig> {
     })
 }
 
-/// All that a link can be.
+/// All configurations of a link.
 fn configs() -> impl Strategy<Value = LinkConfig> {
     let red = (0.0..0.5f64, 0.5..1.0f64, 0.0..1.0f64, 0.0..1.0f64, any::<bool>())
         .prop_map(|(min, max, max_p, weight, ecn)| QueueKind::Red(RedConfig { min, max, max_p, weight, ecn }));
@@ -186,7 +186,7 @@ proptest! {
         while let Some(due) = link.poll_timeout() {
             delivered.extend(link.poll_deliver(due).map(|(_, packet)| packet.number));
         }
-        // What a rate of zero holds back for ever is the tail.
+        // Packets held back for ever by a rate of zero are the last ones.
         prop_assert_eq!(&delivered[..], &queued[..delivered.len()]);
         prop_assert_eq!(queued.len() - delivered.len(), link.queue_len() + link.in_flight());
     }

@@ -23,7 +23,7 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// What a sender has done.
+/// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
     /// Packets that have left.

@@ -88,7 +88,7 @@ impl Line {
         Ok(())
     }
 
-    /// What comes until nothing has waited to be sent for a while, and is no acknowledgement.
+    /// Receives a datagram other than an acknowledgement; `None` after a while with an empty send queue.
     fn recv(&mut self) -> Outcome<Option<Vec<u8>>> {
         let mut until = clock::now() + PATIENCE.into();
         while self.socket.wait(Some(until)) {

@@ -44,7 +44,7 @@ pub fn send(socket: UdpSocket, remote: SocketAddr, frames: u32) -> Outcome<u64> 
     let mut packets = 0;
     let mut next = clock::now();
     for frame in 0..frames {
-        // What has not left of the frame before is stale.
+        // Packets of the previous frame that were not sent are stale.
         let mut fresh = parts(LAYERS.len()).collect::<VecDeque<_>>();
         cm.request_many(flow, fresh.len() as u32 - requested)?;
         requested = fresh.len() as u32;

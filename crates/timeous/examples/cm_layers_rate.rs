@@ -64,7 +64,7 @@ pub fn send(socket: UdpSocket, remote: SocketAddr, frames: u32) -> Outcome<u64> 
     Ok(packets)
 }
 
-/// How many layers a rate carries; the first is sent in any case.
+/// Number of layers that a rate can carry; the first is always sent.
 fn layers_within(rate: Rate) -> usize {
     let carried = rate.bytes_in(INTERVAL.into()) as usize / PACKET;
     (1..=LAYERS.len()).rev().find(|&layers| parts(layers).count() <= carried).unwrap_or(1)

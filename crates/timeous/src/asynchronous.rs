@@ -1,4 +1,4 @@
-//! The same streams for tokio: feature `tokio`.
+//! Streams for tokio, with the feature `tokio`.
 
 use timeous_engine::{Received, Waker};
 use tokio::io::unix::AsyncFd;
@@ -42,7 +42,7 @@ impl AsyncSender {
     /// Queues an ADU, waiting for room in the packet ring if it is full.
     ///
     /// # Errors
-    /// As [`Sender::send`], but never [`SendError::Full`].
+    /// Those of [`Sender::send`], but never [`SendError::Full`].
     pub async fn send(&mut self, bytes: &[u8], hints: Hints) -> Result<AduSeq, SendError> {
         loop {
             match self.inner.send(bytes, hints) {
@@ -55,7 +55,7 @@ impl AsyncSender {
     /// Waits for the next fate of an ADU.
     ///
     /// # Errors
-    /// [`Error::Closed`] when the connection is over and every fate has been told.
+    /// [`Error::Closed`] when the connection is over and every fate was reported.
     pub async fn delivery(&mut self) -> Result<Delivery, Error> {
         loop {
             let status = self.inner.status();
@@ -69,7 +69,7 @@ impl AsyncSender {
         }
     }
 
-    /// Waits for the next that there is to be told: advice of a stream with `policy=dbat`, or the fate of an ADU.
+    /// Waits for the next event: advice of a stream with `policy=dbat`, or the fate of an ADU.
     ///
     /// ```no_run
     /// # async fn example(mut sender: timeous::AsyncSender, mut encoder: impl FnMut(timeous::core::Rate)) -> Result<(), timeous::Error> {
@@ -83,7 +83,7 @@ impl AsyncSender {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Closed`] when the connection is over and all has been told.
+    /// [`Error::Closed`] when the connection is over and every event was reported.
     pub async fn event(&mut self) -> Result<SenderEvent, Error> {
         loop {
             let status = self.inner.status();
@@ -97,7 +97,7 @@ impl AsyncSender {
         }
     }
 
-    /// Lets everything that is queued have its fate, and closes the connection in order.
+    /// Waits until every queued ADU has its fate, and closes the connection gracefully.
     ///
     /// # Errors
     /// As [`Sender::finish`].
@@ -111,7 +111,7 @@ impl AsyncSender {
         }
     }
 
-    /// The blocking sender beneath: its ring, its statistics.
+    /// The blocking sender inside, for its ring and statistics.
     pub fn get_mut(&mut self) -> &mut Sender {
         &mut self.inner
     }
@@ -135,7 +135,7 @@ impl AsyncReceiver {
         Ok(Self { inner, ready })
     }
 
-    /// Waits for a datagram; `None` when the peer has closed the stream in order.
+    /// Waits for a datagram; `None` when the peer has closed the stream gracefully.
     ///
     /// # Errors
     /// As [`Receiver::receive`].
@@ -149,7 +149,7 @@ impl AsyncReceiver {
         }
     }
 
-    /// The blocking receiver beneath.
+    /// The blocking receiver inside.
     pub fn get_mut(&mut self) -> &mut Receiver {
         &mut self.inner
     }
@@ -174,7 +174,7 @@ pub struct AsyncListener {
 }
 
 impl AsyncListener {
-    /// Opens the port that the URI names.
+    /// Opens the URI's port.
     ///
     /// # Errors
     /// As [`Listener::open`].
@@ -197,17 +197,17 @@ impl AsyncListener {
         }
     }
 
-    /// The blocking listener beneath.
+    /// The blocking listener inside.
     pub fn get_mut(&mut self) -> &mut Listener {
         &mut self.inner
     }
 }
 
 impl Incoming {
-    /// Takes the stream for tokio: with the feature `tokio`.
+    /// Accepts the stream, for tokio (feature `tokio`).
     ///
     /// # Errors
-    /// The runtime's: it does not watch descriptors.
+    /// The runtime's, if it does not watch descriptors.
     pub fn accept_async(self) -> Result<(AsyncSender, AsyncReceiver), Error> {
         let (sender, receiver) = self.accept();
         let (to, from) = (watched(sender.waker())?, watched(receiver.waker())?);
@@ -215,7 +215,7 @@ impl Incoming {
     }
 }
 
-/// Opening resolves names and waits for a peer: not on a thread of the runtime.
+/// Runs a blocking call (name resolution, handshake) on a thread outside of the runtime.
 async fn off_the_runtime<T: Send + 'static>(
     open: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
@@ -229,15 +229,15 @@ fn system(error: std::io::Error) -> Error {
     Error::Engine(error.into())
 }
 
-/// The waker as the runtime watches it.
+/// Registers the waker with the runtime.
 #[allow(deprecated, reason = "its successor is unsafe, for types that change their descriptor: a waker never does")]
 fn watched(waker: &Waker) -> Result<AsyncFd<Waker>, Error> {
     AsyncFd::new(waker.clone()).map_err(system)
 }
 
-/// Waits until the waker rings, and forgets it.
+/// Waits until the waker rings, and clears it.
 async fn rung(ready: &AsyncFd<Waker>) {
-    // An error means that the runtime is shutting down: the caller's next look decides.
+    // An error means that the runtime is shutting down: the caller checks that next.
     if let Ok(mut guard) = ready.readable().await {
         guard.get_inner().clear();
         guard.clear_ready();

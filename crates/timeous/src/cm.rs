@@ -1,13 +1,13 @@
-//! The Congestion Manager for applications' own datagrams (Andersen et al.; RFC 3124): it says when a flow may send, and
-//! what is known of its path, and lets all flows to one destination share that.
+//! The Congestion Manager for an application's own datagrams (Andersen et al.; RFC 3124): it grants flows the right to
+//! send, reports the state of their paths, and shares that state among all flows to one destination.
 //!
-//! A [`CongestionManager`] is in this process or in the [daemon](Where) of the host, with the same calls. There are
+//! A [`CongestionManager`] runs in this process or in the [daemon](Where) of the host, with the same calls. There are
 //! three ways to send (§2.1.2), each with an example that differs from its plain version by less than a hundred lines:
 //!
 //! # Buffered
 //!
-//! A [`BufferedSocket`] takes datagrams as a UDP socket does and sends them as they are granted: for bulk data, and for
-//! programs with a loop around a socket. Whole: the example `cm_file`, which `cm_file_plain` is without the manager.
+//! A [`BufferedSocket`] takes datagrams as a UDP socket does, and sends them as they are granted: for bulk data, and
+//! for programs with a loop around a socket. Example `cm_file`, compared to `cm_file_plain` without the manager:
 //!
 //! ```no_run
 #![doc = include_str!("../examples/cm_file.rs")]
@@ -15,9 +15,8 @@
 //!
 //! # Requests and callbacks
 //!
-//! An application asks to send a packet and decides what it is when it is [granted](Event::Granted): nothing waits in a
-//! queue that nobody can change any more. The example `cm_layers_alf`; `cm_audio` puts vat's policer and its buffer, which
-//! drops from the head, before the grants (§3.6).
+//! An application requests a packet and chooses its contents when it is [granted](Event::Granted): no stale data wait
+//! in a queue. Example `cm_layers_alf`; `cm_audio` puts vat's policer and drop-head buffer before the grants (§3.6).
 //!
 //! ```no_run
 #![doc = include_str!("../examples/cm_layers_alf.rs")]
@@ -25,8 +24,8 @@
 //!
 //! # Rate callbacks
 //!
-//! An application with a clock of its own sends as it likes, tells [so](CongestionManager::notify_unasked), and hears
-//! when its rate has crossed a [threshold](CongestionManager::thresh). The example `cm_layers_rate`.
+//! An application with a clock of its own sends at its own pace, [reports](CongestionManager::notify_unasked) each
+//! packet, and is notified when its rate crosses a [threshold](CongestionManager::thresh). Example `cm_layers_rate`:
 //!
 //! ```no_run
 #![doc = include_str!("../examples/cm_layers_rate.rs")]
@@ -34,8 +33,8 @@
 //!
 //! # Feedback
 //!
-//! Whoever sends datagrams must learn what became of them, and tell the manager (§3.1). [`Feedback`] and [`Acks`] do it
-//! for datagrams that have room for a number; a protocol with acknowledgements of its own makes [`Update`]s of those.
+//! A sender of datagrams must learn their fate and report it to the manager (§3.1). [`Feedback`] and [`Acks`] do so for
+//! datagrams with room for a number; a protocol with acknowledgements of its own makes [`Update`]s of those.
 
 mod buffered;
 mod control;

@@ -1,4 +1,4 @@
-//! Calls in the background, again and again: for streams that outlive breaks.
+//! A caller in the background that reconnects: for streams that survive interruptions.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,39 +14,38 @@ use crate::receiver::Receiver;
 use crate::sender::{Sender, both_of};
 use crate::uri::{Uri, UriError};
 
-/// Wait after the first failure. Each further wait is twice as long, up to [`Reconnect::LONGEST`]: somebody who looks on has a
-/// picture again soon after a short break, and a long one costs a call in five seconds.
+/// First wait after a failure; it doubles up to [`Reconnect::LONGEST`]: a viewer has a picture again soon after a short
+/// break, and a long break costs one call in five seconds.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
-/// Longest wait for a receiver that serves another caller: it answers at once, and may be free at any moment.
+/// Longest wait for a receiver that is busy with another caller: it answers at once, and may be free at any time.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
-/// Share by which a wait is longer or shorter at random, in percent, so that callers that lost one receiver do not call it
-/// together.
+/// Random variation of a wait, in percent, so that callers that lost the same receiver do not call it at once.
 const JITTER_PERCENT: u64 = 10;
-/// A stream that lasted so long was a success: waits begin anew.
+/// Duration from which a stream counts as a success, which resets the wait.
 const LASTING: Duration = Duration::from_secs(10);
 
-/// What a [`Dialer`] tells.
+/// Event of a [`Dialer`].
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one at a time, and taken apart at once")]
 pub enum DialEvent {
-    /// The call was answered: a stream, in both directions. Nothing further happens until [`Dialer::redial`].
+    /// The call was answered: a stream, in both directions. The dialer is idle until [`Dialer::redial`].
     Connected(Sender, Receiver),
-    /// It was not.
+    /// The call failed, and is repeated.
     Failed {
-        /// Why.
+        /// Reason for the failure.
         error: Error,
         /// Time until the next call.
         again_in: Duration,
     },
-    /// It was not, and there is no next call: the URI has to be mended, or says `reconnect=off`.
+    /// The call failed for good: the URI is wrong, or says `reconnect=off`.
     GivenUp {
-        /// Why.
+        /// Reason for the failure.
         error: Error,
     },
 }
 
-/// Calls on a thread of its own until somebody answers, and again when told to. [`Options::reconnect`](crate::Options) says
-/// whether it calls more than once, and how long it waits at most; without it, it does.
+/// Calls on a thread of its own until a peer answers, and again on [`redial`](Self::redial).
+/// [`Options::reconnect`](crate::Options) says whether failed calls are repeated (the default), and the longest wait.
 ///
 /// ```no_run
 /// use timeous::{Arrival, DialEvent, Dialer};
@@ -79,17 +78,17 @@ struct Shared {
     events: Mutex<VecDeque<DialEvent>>,
     /// Rings when there is an event.
     waker: Waker,
-    /// Rings when the thread is to look what is wanted of it.
+    /// Rings when `redials` or `stops` has changed.
     wish: Waker,
     redials: AtomicBool,
     stops: AtomicBool,
 }
 
 impl Dialer {
-    /// Begins to call.
+    /// Starts calling.
     ///
     /// # Errors
-    /// [`Error::Uri`] if the URI listens; the system's: no thread, no descriptor.
+    /// [`Error::Uri`] if the URI listens; a system error if there is no thread or descriptor.
     pub fn new(uri: Uri) -> Result<Self, Error> {
         if matches!(uri.role, Role::Listener { .. }) {
             return Err(UriError::BadMode("a dialer calls: give the URI a host").into());
@@ -114,24 +113,25 @@ impl Dialer {
         Ok(Self { shared })
     }
 
-    /// What has happened, if anything.
+    /// Returns the next event, if any.
     #[must_use]
     pub fn poll(&self) -> Option<DialEvent> {
         self.shared.events().pop_front()
     }
 
-    /// Sleeps until something has happened, but not beyond `deadline`; `false` if nothing has.
+    /// Sleeps until there is an event, at most until `deadline`; `false` if there is none.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         self.shared.waker.wait(deadline.map(|at| at.saturating_since(clock::now())))
     }
 
-    /// Rings when something has happened: for an application with a loop of its own.
+    /// Waker that rings when there is an event: for an application with an event loop.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         &self.shared.waker
     }
 
-    /// The stream has ended, and another one is wanted: calls at once if it lasted for ten seconds, else after a wait.
+    /// Asks for a new stream after the last one has ended: calls at once if that lasted for ten seconds, else after a
+    /// wait.
     pub fn redial(&self) {
         self.shared.redials.store(true, Ordering::Relaxed);
         self.shared.wish.wake();
@@ -139,7 +139,7 @@ impl Dialer {
 }
 
 impl Drop for Dialer {
-    /// A call that is under way ends; the thread does, too, as soon as the resolver of names has let go of it.
+    /// Cancels a call in progress; the thread ends once the name resolver returns.
     fn drop(&mut self) {
         self.shared.stops.store(true, Ordering::Relaxed);
         self.shared.wish.wake();
@@ -160,7 +160,7 @@ impl Shared {
         self.stops.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until `deadline` has come or `is_enough`; `false` if the dialer is gone.
+    /// Sleeps until `deadline` or until `is_enough`; `false` if the dialer was dropped.
     fn sleep(&self, deadline: Option<Instant>, is_enough: impl Fn() -> bool) -> bool {
         loop {
             let left = deadline.map(|at| at.saturating_since(clock::now()));
@@ -175,10 +175,10 @@ impl Shared {
     }
 }
 
-/// What runs on the thread.
+/// State of the calling thread.
 struct Caller {
     uri: Uri,
-    /// None if a call that fails is the last one.
+    /// Wait before the next call; `None` if a failed call is not repeated.
     backoff: Option<Backoff>,
     shared: Arc<Shared>,
 }
@@ -188,7 +188,7 @@ impl Caller {
         while self.call() {}
     }
 
-    /// One call, and the wait for the next; `false` if there is none.
+    /// Makes one call and waits for the next; `false` if there is none.
     fn call(&mut self) -> bool {
         let shared = self.shared.clone();
         let error = match open_unless(&self.uri, Some(Cancel { wanted: &shared.stops, waker: &shared.wish })) {
@@ -213,7 +213,7 @@ impl Caller {
         }
     }
 
-    /// Hands over a stream, and waits for the word that it has ended.
+    /// Delivers a stream, and waits until the application asks for the next one.
     fn serve(&mut self, sender: Sender, receiver: Receiver) -> bool {
         let (shared, began) = (self.shared.clone(), clock::now());
         shared.redials.store(false, Ordering::Relaxed);
@@ -235,7 +235,7 @@ impl Caller {
     }
 }
 
-/// Waits that become longer.
+/// Exponential backoff with jitter.
 struct Backoff {
     next: Duration,
     longest: Duration,
@@ -263,12 +263,12 @@ impl Backoff {
     }
 }
 
-/// A seed of the system's.
+/// Returns a random seed from the system.
 fn seed() -> u64 {
     let mut bytes = [0; 8];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK) {
         Ok(8) => u64::from_ne_bytes(bytes),
-        // Before the system has any randomness: what there is.
+        // Fallback before the system has entropy.
         _ => clock::now().as_nanos() ^ (u64::from(std::process::id()) << 32),
     }
 }

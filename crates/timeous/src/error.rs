@@ -1,4 +1,4 @@
-//! What can go wrong with a stream, by culprit.
+//! Errors of streams, by culprit.
 
 use std::net::SocketAddr;
 
@@ -8,21 +8,21 @@ use timeous_ipc::{ClientError, ConnectError};
 
 use crate::uri::UriError;
 
-/// Whose fault an error is.
+/// Party at fault for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Culprit {
-    /// Whoever calls this library: the call or the URI has to be mended.
+    /// The caller of this library: the call or the URI is wrong.
     Caller,
-    /// The machine or the network: another port, another name, more rights.
+    /// The machine or the network: another port, another name, more privileges may help.
     Environment,
     /// The other end of the stream.
     Peer,
 }
 
-/// Why a stream cannot be opened, or has ended.
+/// Reason why a stream could not be opened, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The URI.
+    /// The URI is wrong.
     #[error(transparent)]
     Uri(#[from] UriError),
     /// The host of the URI has no address.
@@ -30,47 +30,47 @@ pub enum Error {
     UnknownHost {
         /// The host.
         host: String,
-        /// The resolver's words.
+        /// Error of the resolver.
         error: std::io::Error,
     },
-    /// The machine refused.
+    /// The system refused a resource.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The daemon that was to run the stream is not there, or would have nothing of us.
+    /// The daemon that should run the stream is not running, or refused the connection.
     #[error(transparent)]
     NoDaemon(#[from] ConnectError),
     /// The daemon did not open the stream.
     #[error("the daemon: {0}")]
     Daemon(#[from] ClientError),
-    /// The daemon opened the stream, but what it gave cannot be used here.
+    /// The daemon opened the stream, but its descriptors cannot be used here.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// Nobody answers there.
+    /// No answer from the peer.
     #[error("no answer from {remote} within {after:?}: is a receiver listening there, and does UDP pass?")]
     NoAnswer {
-        /// Who was called.
+        /// Address called.
         remote: SocketAddr,
-        /// For how long.
+        /// Time waited.
         after: Duration,
     },
-    /// Nobody listens at that port, as the host itself says.
+    /// No listener at that port, as reported by the host itself.
     #[error("nobody listens at {remote} (port unreachable): is the other end running there, and is that its port?")]
     NobodyListens {
-        /// Who was called.
+        /// Address called.
         remote: SocketAddr,
     },
-    /// The name has several addresses, and a call to none of them was answered.
+    /// The name has several addresses, and none of them answered.
     #[error("no address of '{host}' can be reached: {}", listed(tried))]
     NoneAnswers {
         /// The name.
         host: String,
-        /// What became of each attempt, in the order in which they failed.
+        /// Error of each attempt, in the order of failure.
         tried: Vec<(SocketAddr, Error)>,
     },
-    /// The listener there has no place for this caller: it serves as many as it takes. It may be tried again later.
+    /// The listener is at its limit of callers: a later attempt may succeed.
     #[error("the receiver at {remote} is serving another caller: wait, and call again")]
     Busy {
-        /// Who was called.
+        /// Address called.
         remote: SocketAddr,
     },
     /// The connection is over.
@@ -79,7 +79,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The end of a stream with `peer`, if it is none in order.
+    /// Error for the end of a stream with `peer`, unless it was graceful.
     pub(crate) fn ended(reason: CloseReason, peer: Option<SocketAddr>) -> Self {
         match peer {
             Some(remote) if reason.is_busy() => Self::Busy { remote },
@@ -88,7 +88,7 @@ impl Error {
         }
     }
 
-    /// What became of all addresses of a host: where it has one alone, in that one's words.
+    /// Combines the errors of all addresses of a host; a single one stays as it is.
     pub(crate) fn all(host: &str, mut tried: Vec<(SocketAddr, Self)>) -> Self {
         match tried.len() {
             1 => tried.remove(0).1,
@@ -96,7 +96,7 @@ impl Error {
         }
     }
 
-    /// Whether a listener was reached that serves as many callers as it takes: it may be tried again later.
+    /// Whether a listener answered that is at its limit of callers: a later attempt may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         match self {
@@ -107,7 +107,7 @@ impl Error {
         }
     }
 
-    /// Whose fault it is.
+    /// Party at fault.
     #[must_use]
     pub fn culprit(&self) -> Culprit {
         match self {
@@ -140,7 +140,7 @@ fn listed(tried: &[(SocketAddr, Error)]) -> String {
     tried.iter().map(short).collect::<Vec<_>>().join("; ")
 }
 
-/// Why an ADU was not taken.
+/// Reason why an ADU was not accepted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The packet ring is full: wait for room, or drop something of what is queued.
@@ -149,9 +149,9 @@ pub enum SendError {
     /// It does not fit into one packet.
     #[error("{len} bytes do not fit into a packet: {max} is the most")]
     TooLarge {
-        /// What was given.
+        /// Size of the ADU.
         len: usize,
-        /// What fits.
+        /// Largest size that fits.
         max: usize,
     },
     /// The connection is over.

@@ -1,20 +1,20 @@
-//! A source that has a few rates only, such as layers or encodings of one picture: which of them it takes, as its stream advises.
+//! Selection among a few fixed rates, such as layers or simulcast encodings, by the stream's advice.
 
 use timeous_core::{Advice, Duration, Instant, Rate, Reason};
 
-/// Room has to be told of for so long before the next rate is taken.
+/// Time for which there must be room before the next higher rate is tried.
 const ROOM: Duration = Duration::from_secs(1);
-/// One that did not stay for so long failed: the next try waits twice as long as the last (as receivers of layered
-/// multicast join, McCanne, Jacobson & Vetterli 1996 §3.2),
+/// A higher rate that lasted for less than this has failed: the next try waits twice as long as the last (like the join
+/// experiments of layered multicast, McCanne, Jacobson & Vetterli 1996 §3.2),
 const STAYS: Duration = Duration::from_secs(8);
-/// up to so long.
+/// at most this long.
 const LONGEST: Duration = Duration::from_secs(16);
 
-/// Rising rates, of which a source has one: it goes down at once, as far as advised, and up by one where there has been
-/// room for it for a while.
+/// Current step on a list of rising rates: down at once as far as advised, up by one step after there was room for a
+/// while.
 ///
-/// The rate above is taken when the path is thought to carry it ([`Advice::path`]), and that is told of for a second. What
-/// a path carries is known up to about twice of what is sent, so that rates had better not lie farther apart.
+/// A step up needs a path that is expected to carry the higher rate ([`Advice::path`]) for a second. A path's capacity
+/// is known up to about twice the sending rate, so adjacent rates should not be further apart.
 ///
 /// ```
 /// use timeous::Ladder;
@@ -27,35 +27,35 @@ const LONGEST: Duration = Duration::from_secs(16);
 pub struct Ladder {
     rates: Vec<Rate>,
     step: usize,
-    /// Since when there is room for the next one.
+    /// Start of the current period with room for the next rate.
     room: Option<Instant>,
-    /// How long there has to be.
+    /// Required length of that period.
     wait: Duration,
-    /// When this one was tried.
+    /// Time of the last step up.
     tried: Option<Instant>,
 }
 
 impl Ladder {
-    /// At the lowest of `rates`; `None` unless there are some, each above the one before.
+    /// Creates a ladder at the lowest of `rates`; `None` if they are empty or not strictly rising.
     #[must_use]
     pub fn new(rates: Vec<Rate>) -> Option<Self> {
         let rise = rates.first()? > &Rate::ZERO && rates.is_sorted_by(|low, high| low < high);
         rise.then_some(Self { rates, step: 0, room: None, wait: ROOM, tried: None })
     }
 
-    /// Which one it is, counted from zero.
+    /// Index of the current rate.
     #[must_use]
     pub const fn step(&self) -> usize {
         self.step
     }
 
-    /// The rate.
+    /// Current rate.
     #[must_use]
     pub fn rate(&self) -> Rate {
         self.rates[self.step]
     }
 
-    /// The source has taken another rate for a reason of its own, counted from zero; at most the highest.
+    /// Sets the step, at most the highest, after the source has changed its rate by itself.
     pub fn take(&mut self, step: usize) {
         let step = step.min(self.rates.len() - 1);
         if step != self.step {
@@ -63,7 +63,7 @@ impl Ladder {
         }
     }
 
-    /// Takes advice: whether the step is another one now.
+    /// Follows advice; returns whether the step changed.
     pub fn follow(&mut self, advice: &Advice) -> bool {
         match advice.reason {
             Reason::Room => self.go_up(advice),

@@ -1,4 +1,4 @@
-//! A port on which callers are waited for: any number of streams from one address.
+//! A listening port that accepts any number of streams.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::receiver::Receiver;
 use crate::sender::{Sender, both_of};
 use crate::uri::Uri;
 
-/// Takes any number of callers on one port, each as a stream of its own; with `transport=auto` over DCCP and TCP.
+/// Accepts any number of callers on one port, each with a stream of its own; with `transport=auto` over DCCP and TCP.
 ///
-/// A caller comes in when its handshake is complete, so that one that never completes it holds up nobody. Callers beyond
-/// the [room](Self::set_room), and those beyond 128 that wait to be accepted, are told at once that this end is busy:
-/// [`Error::Busy`] at theirs. So are those that were not accepted when the listener is dropped. Streams outlive it.
+/// A caller comes in when its handshake is complete, so an incomplete one blocks nobody. Callers beyond the
+/// [limit](Self::set_room), beyond 128 that wait to be accepted, and those not accepted when the listener is dropped
+/// get [`Error::Busy`] at once. Accepted streams outlive the listener.
 ///
 /// ```no_run
 /// use timeous::{Arrival, Listener};
@@ -37,12 +37,12 @@ use crate::uri::Uri;
 pub struct Listener {
     inner: timeous_engine::Listener,
     options: Options,
-    /// Last, so that the listener ends before what runs it does.
+    /// Dropped last: the listener must end before its engine.
     engine: Arc<Engine>,
 }
 
 impl Listener {
-    /// Opens the port that the URI names, at once. This process runs the listener: `daemon=auto` means nothing here.
+    /// Opens the URI's port. This process runs the listener: `daemon=auto` has no effect here.
     ///
     /// # Errors
     /// [`Error::Engine`] if the port is taken; [`Error::Uri`] if the URI calls, or names a daemon.
@@ -57,16 +57,16 @@ impl Listener {
         self.inner.local_addr()
     }
 
-    /// Number of callers that are taken from now on; `None`, as at the beginning: any number. Whoever serves one at a time
-    /// says `Some(1)` again when a stream has ended.
+    /// Limits the callers accepted from now on; `None`, the initial value: no limit. A server for one caller at a time
+    /// sets `Some(1)` again when a stream has ended.
     pub fn set_room(&self, room: Option<usize>) {
         self.inner.set_room(room);
     }
 
-    /// Waits for a caller, but not beyond `deadline`: then it is `None`.
+    /// Waits for a caller until `deadline`; `None` if none came.
     ///
     /// # Errors
-    /// The machine's, see [`Error`].
+    /// A system error, see [`Error`].
     pub fn accept(&mut self, deadline: Option<Instant>) -> Result<Option<Incoming>, Error> {
         loop {
             if let Some(incoming) = self.poll_accept()? {
@@ -80,7 +80,7 @@ impl Listener {
         }
     }
 
-    /// A caller that has come in, if any.
+    /// Returns a caller that has come in, if any.
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
@@ -90,7 +90,7 @@ impl Listener {
         Ok(Some(Incoming { stream: Some(stream), options, engine }))
     }
 
-    /// Rings when a caller has come in: for an application with a loop of its own.
+    /// Waker that rings when a caller has come in: for an application with an event loop.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         self.inner.waker()
@@ -110,18 +110,18 @@ impl Incoming {
     #[must_use]
     pub fn peer(&self) -> SocketAddr {
         let peer = self.stream.as_ref().and_then(Stream::peer);
-        // One whose TCP connection was gone at once.
+        // The TCP connection was gone before its address was read.
         peer.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)))
     }
 
-    /// Takes the stream, in both directions.
+    /// Accepts the stream, in both directions.
     #[must_use]
     pub fn accept(mut self) -> (Sender, Receiver) {
         let stream = self.stream.take().expect("only dropping it takes it elsewhere");
         both_of(Opened::by_engine(stream, self.engine.clone(), None), self.options.clone())
     }
 
-    /// Tells the caller at once that this end is busy. What it has sent already is not read.
+    /// Tells the caller at once that this end is busy. Its data are not read.
     pub fn refuse(self) {}
 }
 

@@ -1,4 +1,4 @@
-//! Opening a stream: names become addresses, an engine calls or listens, and the handshake is waited for.
+//! Opening of streams: name resolution, calling or listening, and the wait for the handshake.
 
 mod attempts;
 mod by_daemon;
@@ -17,7 +17,7 @@ use crate::options::{Daemon, Options, Role, TransportName};
 use crate::process::{self, shared_engine};
 use crate::uri::{Uri, UriError};
 
-/// A stream that is open, with what runs it.
+/// An open stream with its runner.
 pub(crate) struct Opened {
     pub(crate) sending: SendHalf,
     pub(crate) receiving: ReceiveHalf,
@@ -35,22 +35,22 @@ impl Opened {
     }
 }
 
-/// What runs a stream. It has to outlive it.
+/// Runner of a stream, which must outlive it.
 #[derive(Debug)]
 #[expect(dead_code, reason = "it is held")]
 pub(crate) enum Runner {
-    /// This process. The listener that the stream came in by tells other callers that it is busy.
+    /// This process. The stream's listener, if any, stays to tell other callers that it is busy.
     Engine(Option<Listener>, Arc<Engine>),
-    /// The daemon, which ends what a client has when the client is gone.
+    /// The daemon, which closes its client's streams when the client is gone.
     Daemon(Mutex<Client>),
 }
 
-/// Calls, or waits to be called, until the stream is open.
+/// Opens a stream: calls, or waits for a caller.
 pub(crate) fn open(uri: &Uri) -> Result<Opened, Error> {
     open_unless(uri, None).map(|opened| opened.expect("nobody can cancel it"))
 }
 
-/// [`open`], for a caller who may change his mind; `None`: he has.
+/// Same as [`open`], but can be cancelled; `None`: it was.
 pub(crate) fn open_unless(uri: &Uri, cancel: Option<Cancel<'_>>) -> Result<Option<Opened>, Error> {
     match daemon_for(&uri.options)? {
         Some(mut client) => {
@@ -65,7 +65,7 @@ pub(crate) fn open_unless(uri: &Uri, cancel: Option<Cancel<'_>>) -> Result<Optio
     }
 }
 
-/// Waits to be called, by any number of callers, in this process.
+/// Listens for any number of callers, in this process.
 pub(crate) fn listen(uri: &Uri) -> Result<(Arc<Engine>, Listener), Error> {
     let Role::Listener { address, port } = uri.role else {
         return Err(UriError::BadMode("this URI calls a host: leave out the host, or say mode=listener").into());
@@ -78,10 +78,10 @@ pub(crate) fn listen(uri: &Uri) -> Result<(Arc<Engine>, Listener), Error> {
     Ok((engine, listener))
 }
 
-/// The daemon that is to run a stream, if one is.
+/// Connects to the daemon that should run a stream, if any.
 fn daemon_for(options: &Options) -> Result<Option<Client>, ConnectError> {
     match &options.daemon {
-        // It runs DCCP only.
+        // The daemon runs streams over DCCP only.
         _ if options.transport != TransportName::Dccp => Ok(None),
         Daemon::Off => Ok(None),
         Daemon::Auto => process::find_daemon(&daemon_socket()),

@@ -1,4 +1,4 @@
-//! How a stream is treated: what a URI's keys say, and what holds where it says nothing.
+//! Options of a stream, as set by the keys of its URI, and their defaults.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -8,47 +8,46 @@ use timeous_cm::Kind;
 use timeous_core::{Duration, LateChoice, SubStream};
 use timeous_engine::{Ccid, Parity, TcpFraming, Unordered};
 
-/// Who calls whom.
+/// Role of this end: caller or listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Calls a host.
     Caller {
-        /// Its name or address.
+        /// Name or address of the host.
         host: String,
-        /// Its UDP port; without UDP it is [`Options::dccp_port`] that counts.
+        /// UDP port; without UDP, [`Options::dccp_port`] is used instead.
         port: u16,
     },
-    /// Waits to be called.
+    /// Waits for callers.
     Listener {
-        /// The local address; all of them if `None`.
+        /// Local address; all addresses if `None`.
         address: Option<IpAddr>,
-        /// The UDP port; without UDP it is [`Options::dccp_port`] that counts.
+        /// UDP port; without UDP, [`Options::dccp_port`] is used instead.
         port: u16,
     },
 }
 
-/// A late-choice policy by name.
+/// Late-choice policy, by name: decides which queued ADUs are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyName {
-    /// What is worth least is given up first, by whole frames; nothing late or undecodable leaves.
+    /// Drops whole frames, the least valuable first; sends nothing late or undecodable.
     Frames,
-    /// Only what cannot arrive in time is given up.
+    /// Drops only ADUs that cannot arrive in time.
     Deadline,
-    /// What has waited too long is given up.
+    /// Drops ADUs that have waited for too long.
     Age,
-    /// The source is told before its queue is too long for its rate and the path's delay, by
-    /// [`Sender::poll_advice`](crate::Sender::poll_advice); beyond that only frames of the highest priority go (Hasan et
-    /// al.).
+    /// Advises the source before its queue grows too long, by [`Sender::poll_advice`](crate::Sender::poll_advice);
+    /// beyond that only frames of the highest priority are sent (Hasan et al.).
     Dbat,
-    /// Nothing is given up, not even what is expired: a plain queue, to compare with.
+    /// Drops nothing, not even expired ADUs: a plain queue, as a baseline.
     Fifo,
-    /// What is kept is the set of frames of which most can be decoded in time, as far as the path's rate and the source's
-    /// past tell: whole frames, heads of groups before tails.
+    /// Keeps the set of frames with the most decodable in time, predicted from the path's rate and the source's past:
+    /// whole frames, heads of groups before tails.
     Plan,
 }
 
 impl PolicyName {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 6] = [Self::Frames, Self::Deadline, Self::Age, Self::Dbat, Self::Fifo, Self::Plan];
 
     /// The name in a URI.
@@ -64,18 +63,18 @@ impl PolicyName {
     }
 }
 
-/// When received media is given out.
+/// Playout of received media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PlayoutName {
-    /// At a constant delay after its capture: the latency, on top of the shortest way.
+    /// At a constant delay after capture: the latency, on top of the shortest one-way delay.
     #[default]
     Constant,
-    /// As soon as it can be decoded.
+    /// As soon as a frame is decodable.
     Immediate,
 }
 
 impl PlayoutName {
-    /// All of them.
+    /// All playout modes.
     pub const ALL: [Self; 2] = [Self::Constant, Self::Immediate];
 
     /// The name in a URI.
@@ -87,23 +86,23 @@ impl PlayoutName {
     }
 }
 
-/// What is done about losses.
+/// Loss repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RepairName {
-    /// What was lost and can still arrive in time is sent again, and where there is no time for that, lost packets are rebuilt
-    /// from parity, as much as the losses ask for.
+    /// Retransmission of packets that can still arrive in time, and parity, as much as the loss rate requires, where
+    /// there is no time for that.
     #[default]
     Auto,
-    /// What was lost and can still arrive in time is sent again.
+    /// Retransmission of packets that can still arrive in time.
     Retransmit,
-    /// Lost packets are rebuilt from parity.
+    /// Parity, from which lost packets are rebuilt.
     Fec,
-    /// Nothing.
+    /// No repair.
     Off,
 }
 
 impl RepairName {
-    /// All of them.
+    /// All repair modes.
     pub const ALL: [Self; 4] = [Self::Auto, Self::Retransmit, Self::Fec, Self::Off];
 
     /// The name in a URI.
@@ -117,21 +116,21 @@ impl RepairName {
     }
 }
 
-/// What carries a stream.
+/// Transport protocol of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TransportName {
     /// DCCP in UDP.
     #[default]
     Dccp,
-    /// TCP, which passes nearly everywhere, and which any TCP receiver can read.
+    /// TCP, which passes nearly all firewalls, and which any TCP receiver can read.
     Tcp,
-    /// DCCP in UDP, and TCP where UDP does not pass, from the beginning or later. The listener has to say so, too, and its
-    /// port has to be reachable by both.
+    /// DCCP in UDP, and TCP where UDP is blocked, from the beginning or later. The listener has to use `auto`, too, and
+    /// its port has to be reachable by both.
     Auto,
 }
 
 impl TransportName {
-    /// All of them.
+    /// All transports.
     pub const ALL: [Self; 3] = [Self::Dccp, Self::Tcp, Self::Auto];
 
     /// The name in a URI.
@@ -144,98 +143,98 @@ impl TransportName {
     }
 }
 
-/// Who runs a stream.
+/// Process that runs a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Daemon {
-    /// This process. It shares what it knows of a path with its own streams and flows only, and depends on nobody: the
-    /// default, since a stream that is run by the daemon ends with it.
+    /// This process. It shares path state only among its own streams and flows. The default, since a stream run by the
+    /// daemon ends with the daemon.
     #[default]
     Off,
-    /// The daemon of this host if one listens where it is looked for, else this process. Decided when the stream is
-    /// opened. A daemon that is there and refuses is an error, not a reason to do without.
+    /// The host's daemon if it is running, else this process. Decided when the stream is opened. A daemon that refuses
+    /// is an error.
     Auto,
-    /// The daemon at this socket, and nobody else.
+    /// The daemon at this socket.
     At(PathBuf),
 }
 
-/// Whether a stream that ends is called again.
+/// Whether a caller calls again after a stream has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconnect {
-    /// It is not, and neither is one that was never answered.
+    /// No: neither after the end of a stream nor after a failed call.
     Off,
-    /// It is, after waits that double up to this one.
+    /// Yes, with waits that double up to this one.
     UpTo(Duration),
 }
 
 impl Reconnect {
-    /// The longest wait that `on` means.
+    /// Longest wait for the value `on`.
     pub const LONGEST: Duration = Duration::from_secs(5);
 }
 
-/// What a stream's DCCP packets travel in.
+/// Encapsulation of a stream's DCCP packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Encapsulation {
-    /// UDP (RFC 6773): it passes NATs, and takes no rights.
+    /// UDP (RFC 6773): passes NATs, and needs no privileges.
     #[default]
     Udp,
-    /// Nothing but IP, as its protocol 33 (RFC 4340): it takes the right to open raw sockets (`CAP_NET_RAW`) here or,
-    /// where the daemon runs the stream, there.
+    /// Native IP, protocol 33 (RFC 4340): needs the right to open raw sockets (`CAP_NET_RAW`), here or in the daemon
+    /// that runs the stream.
     None,
 }
 
-/// How a stream is treated.
+/// Options of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// From the moment of handing over to playout. Nothing leaves later than that, unless the policy is
-    /// [`PolicyName::Fifo`].
+    /// Time from [`Sender::send`](crate::Sender::send) to playout. Nothing is sent later than that, unless the policy
+    /// is [`PolicyName::Fifo`].
     pub latency: Duration,
-    /// When a receiver of media gives it out. Streams of plain ADUs have no playout.
+    /// Playout at a receiver of media. Streams of plain ADUs have no playout.
     pub playout: PlayoutName,
-    /// What is given up when the path is too slow; [`chooses_by`](Self::chooses_by) says by what if `None`.
+    /// Policy that drops ADUs when the path is too slow; `None`: see [`chooses_by`](Self::chooses_by).
     pub policy: Option<PolicyName>,
-    /// How much may wait under [`PolicyName::Frames`], which it asks for where no policy is named; what can arrive before its deadline
-    /// if `None`.
+    /// Queue limit of [`PolicyName::Frames`]; setting it selects that policy unless another is named. `None`: limited
+    /// by the deadlines.
     pub queue: Option<QueueLimit>,
-    /// How long an ADU may wait under [`PolicyName::Age`]; the latency if `None`.
+    /// Longest wait of an ADU under [`PolicyName::Age`]; `None`: the latency.
     pub age: Option<Duration>,
-    /// What is done about losses: over DCCP, to a peer that knows how. Never anything under [`PolicyName::Fifo`].
+    /// Loss repair, over DCCP and with a peer that supports it. Always off under [`PolicyName::Fifo`].
     pub repair: RepairName,
-    /// Under [`PolicyName::Plan`], how many others a frame of a sub-stream is worth: at most
-    /// [`MOST_WEIGHTS`](Self::MOST_WEIGHTS) of them; one if it is not among them.
+    /// Weights of sub-streams under [`PolicyName::Plan`]: value of one frame relative to others. At most
+    /// [`MOST_WEIGHTS`](Self::MOST_WEIGHTS) of them; a sub-stream not listed has weight one.
     pub weights: Vec<(u8, u32)>,
-    /// What carries it.
+    /// Transport protocol.
     pub transport: TransportName,
-    /// Over TCP, how datagrams lie in the byte stream.
+    /// Over TCP, framing of datagrams in the byte stream.
     pub framing: TcpFraming,
-    /// Over TCP, whether what is received waits for what is missing before it.
+    /// Over TCP, whether datagrams are delivered before missing ones that precede them.
     pub unordered: Unordered,
-    /// The largest UDP payload, and over TCP about the largest record. The default passes wherever IPv6 passes, through a tunnel too: larger ones are not
-    /// probed for.
+    /// Largest UDP payload, and over TCP about the largest record. The default passes wherever IPv6 does, even through
+    /// a tunnel: there is no MTU probing.
     pub mtu: usize,
-    /// Places in the packet ring.
+    /// Slots in the packet ring.
     pub slots: u32,
-    /// How long a silent peer is waited for.
+    /// Time to wait for a silent peer.
     pub timeout: Duration,
-    /// How long a peer may have nothing to say before it is asked whether it still lives, which keeps a NAT's binding, too;
-    /// a quarter of the timeout if `None`: a receiver that its NAT has forgotten, and that hears nothing any more, has to say where
-    /// it is before its sender gives it up, after half of the timeout. A dead peer is noticed after this and half of the timeout. Zero: it is never asked.
+    /// Silence after which the peer is probed, which also keeps NAT bindings open; zero: never. `None`: a quarter of
+    /// the timeout, so that a receiver whose NAT binding is lost is heard before its sender gives up, after half of the
+    /// timeout. A dead peer is noticed after this and half of the timeout.
     pub keep_alive: Option<Duration>,
-    /// The congestion control of both directions; both ends have to ask for the same.
+    /// Congestion control of both directions; must be the same at both ends.
     pub ccid: Ccid,
-    /// What decides how fast it sends, with CCID 2. It is that of all flows of the process, or the daemon, to the same host,
-    /// so that the last stream to be opened decides. `None`: Copa, if its data go stale; else as it is, AIMD unless another
-    /// stream chose. Over TCP the kernel's own decides besides, and alone if this is `None`.
+    /// Congestion controller of CCID 2, shared by all flows of the process or daemon to one host: the last opened
+    /// stream sets it. `None`: Copa for a stream with deadlines; else unchanged, AIMD by default. Over TCP it acts
+    /// besides the kernel's own, which acts alone if this is `None`.
     pub controller: Option<Kind>,
-    /// The DCCP service code (RFC 4340 §8.1.2); by default that of RTP video (RFC 5762 §5.2).
+    /// DCCP service code (RFC 4340 §8.1.2); by default that of RTP video (RFC 5762 §5.2).
     pub service: [u8; 4],
-    /// The DCCP port, behind the UDP port if there is one; by default RTP's (RFC 5762).
+    /// DCCP port, inside the UDP port if there is one; by default RTP's (RFC 5762).
     pub dccp_port: u16,
-    /// What its packets travel in.
+    /// Encapsulation of its packets.
     pub encapsulation: Encapsulation,
-    /// Who runs it. What the peer sees is the same.
+    /// Process that runs the stream; makes no difference to the peer.
     pub daemon: Daemon,
-    /// Whether a [`Dialer`](crate::Dialer), and the tool `timeous`, call again after a break or where nobody answers; `None`:
-    /// they do, after five seconds at most. [`Sender::open`](crate::Sender::open) and its like call once, whatever is said.
+    /// Whether a [`Dialer`](crate::Dialer) and the tool `timeous` reconnect after a break or a failed call; `None`:
+    /// yes, with waits of at most five seconds. [`Sender::open`](crate::Sender::open) and the like always call once.
     pub reconnect: Option<Reconnect>,
 }
 
@@ -268,19 +267,19 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How many sub-streams may have weights.
+    /// Maximum number of sub-streams with weights.
     pub const MOST_WEIGHTS: usize = 4;
 
-    /// The policy: the one that is named, else [`PolicyName::Plan`], which made more frames decodable than [`PolicyName::Frames`] over
-    /// most of the links that were tried. Where a length of the queue is asked for it is `Frames`, and so it is over TCP, where the plan
-    /// sends less than it could. `transport=auto` has the plan, whichever way the stream then takes.
+    /// Policy in effect: the one named, else [`PolicyName::Plan`], which made more frames decodable than
+    /// [`PolicyName::Frames`] over most links tested. With a queue limit, and over TCP, where the plan sends less than
+    /// it could, it is `Frames`. `transport=auto` always uses the plan.
     #[must_use]
     pub fn chooses_by(&self) -> PolicyName {
         let is_unplanned = self.queue.is_some() || self.transport == TransportName::Tcp;
         self.policy.unwrap_or(if is_unplanned { PolicyName::Frames } else { PolicyName::Plan })
     }
 
-    /// The choice that the options describe.
+    /// Creates the late-choice policy that the options describe.
     #[must_use]
     pub fn choice(&self) -> Box<dyn LateChoice> {
         let chain = Chain::default().then(Deadlines).then(Dependencies::default());
@@ -292,7 +291,7 @@ impl Options {
                 let weigh = |plan: Plan, &(substream, weight): &(u8, u32)| plan.weighing(SubStream(substream), weight);
                 Box::new(self.weights.iter().take(Self::MOST_WEIGHTS).fold(Plan::default(), weigh))
             }
-            // What ages away in the middle of a frame takes the rest with it.
+            // `Age` may drop part of a frame: the chain behind it drops the rest.
             PolicyName::Age => {
                 let age = Age::new(self.age.unwrap_or(self.latency));
                 Box::new(Chain::default().then(age).then(chain))
@@ -304,42 +303,42 @@ impl Options {
         }
     }
 
-    /// After how long without a word from the peer it is asked.
+    /// Silence after which the peer is probed; `None`: never.
     pub(crate) fn asks_after(&self) -> Option<Duration> {
         Some(self.keep_alive.unwrap_or(self.timeout / 4)).filter(|after| !after.is_zero())
     }
 
-    /// What decides how fast it sends: a live stream keeps the path's queue short, anything else leaves it as it is.
+    /// Congestion controller in effect: Copa for a live stream, to keep the queue short; else unchanged.
     pub(crate) fn deciding(&self) -> Option<Kind> {
         let live = self.ccid == Ccid::Ccid2 && self.has_deadlines();
         self.controller.or_else(|| live.then_some(Kind::Copa))
     }
 
-    /// Whether a stream that has ended, or was never answered, is opened again: unless the URI says `reconnect=off`.
+    /// Whether a caller reconnects after an end or a failed call: unless the URI says `reconnect=off`.
     #[must_use]
     pub fn reconnects(&self) -> bool {
         self.reconnect != Some(Reconnect::Off)
     }
 
-    /// Whether ADUs get deadlines at all.
+    /// Whether ADUs have deadlines.
     #[must_use]
     pub fn has_deadlines(&self) -> bool {
         self.policy != Some(PolicyName::Fifo)
     }
 
-    /// The largest ADU.
+    /// Largest ADU in bytes.
     #[must_use]
     pub fn max_payload(&self) -> usize {
         self.mtu - timeous_engine::DccpConfig::HEADER_ROOM
     }
 
-    /// Whether lost ADUs are sent again.
+    /// Whether lost ADUs are retransmitted.
     #[must_use]
     pub fn repairs(&self) -> bool {
         matches!(self.repair, RepairName::Auto | RepairName::Retransmit) && self.has_deadlines()
     }
 
-    /// When ADUs get parity.
+    /// Parity policy.
     #[must_use]
     pub fn parity(&self) -> Parity {
         match self.repair {

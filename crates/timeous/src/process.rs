@@ -1,4 +1,4 @@
-//! What a process has of its host: one engine for all that runs in it, and maybe a daemon.
+//! Process-wide resources: the shared engine, and connections to the daemon.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use timeous_engine::{Engine, EngineError};
 use timeous_ipc::{Client, ConnectError, Options};
 
-/// The engine of this process: it ends with whoever uses it last.
+/// Returns the engine of this process, which ends with its last user.
 pub(crate) fn shared_engine() -> Result<Arc<Engine>, EngineError> {
     static ENGINE: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
     let mut slot = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -19,12 +19,12 @@ pub(crate) fn shared_engine() -> Result<Arc<Engine>, EngineError> {
     Ok(engine)
 }
 
-/// A client of the daemon at `path`.
+/// Connects to the daemon at `path`.
 pub(crate) fn daemon(path: &Path) -> Result<Client, ConnectError> {
     Client::connect(Options { path: path.to_owned(), ..Options::default() })
 }
 
-/// A client of the daemon at `path`, or none if nobody listens there.
+/// Connects to the daemon at `path`; `None` if none is running there.
 pub(crate) fn find_daemon(path: &Path) -> Result<Option<Client>, ConnectError> {
     match daemon(path) {
         Ok(client) => Ok(Some(client)),
@@ -33,7 +33,7 @@ pub(crate) fn find_daemon(path: &Path) -> Result<Option<Client>, ConnectError> {
     }
 }
 
-/// No socket, or one that a daemon has left behind.
+/// Whether there is no socket, or a stale one that a daemon has left behind.
 fn is_nobody(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }

@@ -1,4 +1,4 @@
-//! The receiving end of a stream.
+//! Receiver of a stream.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use crate::open::{Runner, open};
 use crate::stats::{Fates, Stats};
 use crate::uri::Uri;
 
-/// What a wait for data brought.
+/// Result of a wait for data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// A datagram.
     Data(Received),
-    /// Nothing until the deadline.
+    /// No datagram before the deadline.
     Nothing,
-    /// The peer has closed the stream in order: nothing will come any more.
+    /// The peer has closed the stream gracefully: nothing more will come.
     End,
 }
 
-/// Receives ADUs, each as it was sent, in the order of their arrival.
+/// Receives ADUs as they were sent, in the order of arrival.
 ///
-/// What was taken for lost and sent again, and then came after all, comes twice: who minds gives the ADUs numbers, as
-/// RTP does.
+/// An ADU that was retransmitted although it arrived may come twice: an application that cares numbers its ADUs, as RTP
+/// does.
 ///
 /// ```no_run
 /// use timeous::{Arrival, Receiver};
@@ -39,7 +39,7 @@ pub enum Arrival {
 pub struct Receiver {
     half: ReceiveHalf,
     began: Instant,
-    /// Last, so that the stream ends before what runs it does.
+    /// Dropped last: the stream must end before its runner.
     _runner: Arc<Runner>,
 }
 
@@ -48,20 +48,20 @@ impl Receiver {
         Self { half, began, _runner: runner }
     }
 
-    /// Opens a stream to receive from: waits to be called, or calls. Whoever waits takes one caller, and tells the others
-    /// that it is busy for as long as the stream lives; [`Listener`](crate::Listener) takes more.
+    /// Opens a stream to receive from: listens, or calls. A listening receiver takes one caller and tells others that
+    /// it is busy while the stream lives; [`Listener`](crate::Listener) takes more.
     ///
     /// # Errors
-    /// See [`Error`]; [`Error::culprit`] says who can mend it.
+    /// See [`Error`]; [`Error::culprit`] tells who can fix it.
     pub fn open(uri: &Uri) -> Result<Self, Error> {
         let opened = open(uri)?;
         Ok(Self::new(opened.receiving, opened.runner, clock::now()))
     }
 
-    /// Waits for a datagram, but not beyond `deadline`.
+    /// Waits for a datagram until `deadline`.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the connection ended otherwise than in order. What came before is delivered first.
+    /// [`Error::Closed`] if the connection did not end gracefully. Earlier data are delivered first.
     pub fn receive(&mut self, deadline: Option<Instant>) -> Result<Arrival, Error> {
         loop {
             if let Some(arrival) = self.poll_receive()? {
@@ -74,12 +74,12 @@ impl Receiver {
         }
     }
 
-    /// What can be said without waiting; `None`: nothing yet.
+    /// Returns what has arrived, without waiting; `None`: nothing yet.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
     pub fn poll_receive(&mut self) -> Result<Option<Arrival>, Error> {
-        // Read first: what came before the end is read below.
+        // Read before the data, so that data received before the end are delivered.
         let status = self.half.status();
         if let Some(received) = self.half.poll_received() {
             return Ok(Some(Arrival::Data(received)));
@@ -91,31 +91,31 @@ impl Receiver {
         }
     }
 
-    /// Where the connection stands.
+    /// State of the connection.
     #[must_use]
     pub fn status(&self) -> Status {
         self.half.status()
     }
 
-    /// The peer's address, if it is known: where it is now, should it have changed.
+    /// Current address of the peer, if known.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.half.peer()
     }
 
-    /// The statistics so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::new(self.began, clock::now(), &self.half.snapshot(), &Fates::default())
     }
 
-    /// Rings when there is something to read: for an application with a loop of its own.
+    /// Waker that rings when there is data to read: for an application with an event loop.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         self.half.waker()
     }
 
-    /// Ends the stream in order.
+    /// Closes the stream gracefully.
     pub fn close(&self) {
         self.half.finish();
     }

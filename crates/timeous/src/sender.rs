@@ -1,4 +1,4 @@
-//! The sending end of a stream.
+//! Sender of a stream.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,36 +13,36 @@ use crate::receiver::Receiver;
 use crate::stats::{Fates, Stats};
 use crate::uri::Uri;
 
-/// What an application says about an ADU; [`Hints::default`] says nothing.
+/// Metadata of an ADU; [`Hints::default`] sets none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints {
-    /// After this instant it must not leave; `None`: the stream's latency from now on.
+    /// Latest time to send it; `None`: the stream's latency from now.
     pub deadline: Option<Instant>,
-    /// Its worth beside others.
+    /// Value relative to other ADUs.
     pub priority: Priority,
-    /// Its sub-stream.
+    /// Sub-stream of the ADU.
     pub substream: SubStream,
-    /// The frame that it is part of.
+    /// Frame that it is part of.
     pub frame: FrameId,
-    /// The frames without which it is useless.
+    /// Frames without which it is useless.
     pub references: References,
 }
 
-/// What became of an ADU.
+/// Fate of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The number that [`Sender::send`] gave.
+    /// Number returned by [`Sender::send`].
     pub seq: AduSeq,
     /// Its fate.
     pub fate: Fate,
 }
 
-/// What a sender is told.
+/// Event of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// How full the send buffer is, and which rate would suit it.
+    /// Advice: fill level of the send buffer, and a suitable rate.
     Advice(Advice),
-    /// What became of an ADU.
+    /// Fate of an ADU.
     Delivery(Delivery),
 }
 
@@ -59,10 +59,10 @@ pub enum SenderEvent {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # A source that follows
+/// # Rate adaptation
 ///
-/// With `policy=dbat` the stream says before its send buffer is too full, and when there is room for more. The example
-/// `adaptive`, whole:
+/// With `policy=dbat` the stream warns before its send buffer is too full, and tells when there is room for a higher
+/// rate. Example `adaptive`:
 ///
 /// ```no_run
 #[doc = include_str!("../examples/adaptive.rs")]
@@ -74,24 +74,24 @@ pub struct Sender {
     next_seq: u64,
     fates: Fates,
     began: Instant,
-    /// Last, so that the stream ends before what runs it does.
+    /// Dropped last: the stream must end before its runner.
     _runner: Arc<Runner>,
 }
 
 impl Sender {
-    /// Opens a stream to send on: calls, or waits to be called. Whoever waits takes one caller, and tells the others
-    /// that it is busy for as long as the stream lives; [`Listener`](crate::Listener) takes more.
+    /// Opens a stream to send on: calls, or listens. A listening sender takes one caller and tells others that it is
+    /// busy while the stream lives; [`Listener`](crate::Listener) takes more.
     ///
     /// # Errors
-    /// See [`Error`]; [`Error::culprit`] says who can mend it.
+    /// See [`Error`]; [`Error::culprit`] tells who can fix it.
     pub fn open(uri: &Uri) -> Result<Self, Error> {
         Ok(open_both(uri)?.0)
     }
 
-    /// Queues an ADU and returns at once. It leaves when congestion control allows it, unless it is given up before.
+    /// Queues an ADU and returns at once. It is sent when congestion control permits, unless it is dropped before.
     ///
     /// # Errors
-    /// See [`SendError`]. Nothing that was queued before is lost.
+    /// See [`SendError`]. ADUs queued before are not affected.
     pub fn send(&mut self, bytes: &[u8], hints: Hints) -> Result<AduSeq, SendError> {
         if let Status::Closed(reason) = self.half.status() {
             return Err(SendError::Closed(reason));
@@ -121,92 +121,91 @@ impl Sender {
         }
     }
 
-    /// The largest ADU.
+    /// Largest ADU in bytes.
     #[must_use]
     pub fn max_payload(&self) -> usize {
         self.options.max_payload()
     }
 
-    /// What became of an ADU: each gets exactly one fate.
+    /// Returns the next fate of an ADU: each ADU gets exactly one.
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
         let done = self.half.poll_completion()?;
         self.fates.count(done.fate);
         Some(Delivery { seq: done.seq, fate: done.fate })
     }
 
-    /// Tells a stream with `policy=dbat` the rate of its source, from now on; other policies take no notice. It is what
-    /// the send buffer's thresholds come from. A stream that says nothing has the rate of its last second; zero takes back
-    /// what was said.
+    /// Sets the rate of the source, from which the thresholds of `policy=dbat` follow; other policies ignore it.
+    /// Without it the rate of the last second is used; zero unsets it.
     pub fn set_rate(&self, rate: Rate) {
         self.half.set_rate(rate);
     }
 
-    /// What a stream with `policy=dbat` advises its source, if there is something new: at most once a round trip, also
-    /// while the path stands still. Advice that nobody took gives way to newer advice.
+    /// Returns new advice to the source with `policy=dbat`: at most once a round trip, also while the path is blocked.
+    /// Advice that was not polled is replaced by newer advice.
     pub fn poll_advice(&mut self) -> Option<Advice> {
         self.half.poll_advice()
     }
 
-    /// The next that there is to be told, of either kind.
+    /// Returns the next event: advice, or the fate of an ADU.
     pub fn poll_event(&mut self) -> Option<SenderEvent> {
         let advice = self.poll_advice().map(SenderEvent::Advice);
         advice.or_else(|| self.poll_delivery().map(SenderEvent::Delivery))
     }
 
-    /// Sleeps until there is something to learn or room in the ring, but not beyond `deadline`.
+    /// Sleeps until there is an event or room in the ring, at most until `deadline`.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         self.half.wait(deadline)
     }
 
-    /// The packet ring: to look over what is queued, pull it back, change, drop or reorder it until it leaves. Call
-    /// [`notify`](Self::notify) when what was pulled back is released.
+    /// The packet ring: queued ADUs can be inspected, pulled back, changed, dropped or reordered until they are sent.
+    /// Call [`notify`](Self::notify) after releasing pulled ADUs.
     pub fn ring(&mut self) -> &mut Producer {
         self.half.ring()
     }
 
-    /// Tells the engine that the ring has something to send, if it has asked to be told: it may have found nothing
-    /// while all was pulled back. [`send`](Self::send) does it by itself.
+    /// Wakes the engine, if it waits for ADUs: it may have found none while all were pulled back. [`send`](Self::send)
+    /// does so by itself.
     pub fn notify(&mut self) {
         self.half.notify_if_asked();
     }
 
-    /// How many ADUs have no fate yet.
+    /// Number of ADUs without a fate yet.
     #[must_use]
     pub fn pending(&self) -> u64 {
         self.next_seq - self.fates.total()
     }
 
-    /// Where the connection stands.
+    /// State of the connection.
     #[must_use]
     pub fn status(&self) -> Status {
         self.half.status()
     }
 
-    /// The peer's address, if it is known: where it is now, should it have changed.
+    /// Current address of the peer, if known.
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.half.peer()
     }
 
-    /// The statistics so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::new(self.began, clock::now(), &self.half.snapshot(), &self.fates)
     }
 
-    /// The options of the stream.
+    /// Options of the stream.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Rings when there is something to learn, or room in the ring: for an application with a loop of its own.
+    /// Waker that rings when there is an event or room in the ring: for an application with an event loop.
     #[must_use]
     pub fn waker(&self) -> &Waker {
         self.half.waker()
     }
 
-    /// Lets everything that is queued have its fate, closes the connection in order, and returns the statistics.
+    /// Waits until every queued ADU has its fate, closes the connection gracefully, and returns the statistics.
     ///
     /// # Errors
     /// [`Error::Closed`] if the peer was gone before.
@@ -220,15 +219,15 @@ impl Sender {
         }
     }
 
-    /// Ends the stream in order as soon as everything that is queued has had its fate, without waiting for it:
-    /// [`status`](Self::status) tells when that is.
+    /// Closes the stream gracefully once every queued ADU has its fate, without waiting for it: see
+    /// [`status`](Self::status).
     pub fn begin_finish(&self) {
         self.half.finish();
     }
 
-    /// The end of the stream, if it has come.
+    /// Result of the stream, once it has ended.
     pub(crate) fn ended(&mut self) -> Option<Result<Stats, Error>> {
-        // Read first: what was written before the end is read below.
+        // Read before the fates, so that those reported before the end are counted.
         let status = self.half.status();
         while self.poll_delivery().is_some() {}
         let Status::Closed(reason) = status else { return None };
@@ -247,7 +246,7 @@ pub fn open_both(uri: &Uri) -> Result<(Sender, Receiver), Error> {
     Ok(both_of(open(uri)?, uri.options.clone()))
 }
 
-/// Both directions of a stream that is open.
+/// Creates both halves of an open stream.
 pub(crate) fn both_of(opened: Opened, options: Options) -> (Sender, Receiver) {
     let began = clock::now();
     let receiver = Receiver::new(opened.receiving, opened.runner.clone(), began);

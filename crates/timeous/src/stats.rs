@@ -1,4 +1,4 @@
-//! What a stream has counted, by the names that users of SRT know.
+//! Statistics of a stream, under the names that SRT uses.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 use timeous_core::{DropReason, Duration, Fate, Instant};
 use timeous_engine::{Carrier, Reach, Snapshot};
 
-/// What became of the ADUs that were handed over.
+/// Fates of the ADUs sent by the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fates {
-    /// The receiver has acknowledged so many.
+    /// ADUs that the receiver has acknowledged.
     pub acked: u64,
-    /// So many left and did not arrive.
+    /// ADUs that were sent and did not arrive.
     pub lost: u64,
-    /// So many never left, by reason.
+    /// ADUs dropped before they were sent, by reason.
     pub dropped: BTreeMap<DropReason, u64>,
 }
 
@@ -26,118 +26,118 @@ impl Fates {
         }
     }
 
-    /// How many never left for this reason.
+    /// Number dropped for this reason.
     #[must_use]
     pub fn dropped_for(&self, reason: DropReason) -> u64 {
         self.dropped.get(&reason).copied().unwrap_or(0)
     }
 
-    /// How many have a fate.
+    /// Number of ADUs that have a fate.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.acked + self.lost + self.dropped.values().sum::<u64>()
     }
 }
 
-/// Statistics of a stream since it began. The names are SRT's where it has one; what expired in the queue is kept
-/// apart from what was lost on the way, as WebTransport does.
+/// Statistics of a stream since it began, under SRT's names where they exist. ADUs that expired in the queue are
+/// counted apart from those lost on the path, as WebTransport does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
     /// Milliseconds since the stream began.
     pub ms_time_stamp: u64,
-    /// Data packets sent, repairs included.
+    /// Data packets sent, retransmissions included.
     pub pkt_sent_total: u64,
-    /// Application bytes sent, repairs included.
+    /// Application bytes sent, retransmissions included.
     pub byte_sent_total: u64,
     /// Packets that the receiver has acknowledged.
     pub pkt_acked_total: u64,
-    /// Packets that were lost for good.
+    /// Packets lost for good.
     pub pkt_snd_loss_total: u64,
-    /// Packets that were sent again.
+    /// Packets retransmitted.
     pub pkt_retrans_total: u64,
-    /// Packets of parity sent, from which lost ones are rebuilt.
+    /// Parity packets sent.
     pub pkt_snd_filter_extra_total: u64,
-    /// Packets of parity received.
+    /// Parity packets received.
     pub pkt_rcv_filter_extra_total: u64,
     /// Lost packets that were rebuilt from parity here.
     pub pkt_rcv_filter_supply_total: u64,
-    /// Packets that came again although they had arrived, and were not delivered twice.
+    /// Duplicate packets received and not delivered twice.
     pub pkt_rcv_duplicate_total: u64,
-    /// What is done about losses, over DCCP: `on`, or `off` if that was asked for or the peer cannot tell.
+    /// Loss repair over DCCP: `on`, or `off` if configured or unsupported by the peer.
     pub repair: &'static str,
-    /// Packets that never left: the sum of the following.
+    /// ADUs dropped before they were sent: the sum of the following.
     pub pkt_snd_drop_total: u64,
-    /// Dropped because their deadline had passed.
+    /// Dropped because their deadline has passed.
     pub pkt_snd_expired_total: u64,
-    /// Dropped because they could not have arrived in time.
+    /// Dropped because they could not arrive in time.
     pub pkt_snd_too_late_total: u64,
-    /// Dropped because what they refer to was lost or dropped.
+    /// Dropped because a frame that they refer to was lost or dropped.
     pub pkt_snd_reference_lost_total: u64,
-    /// Dropped by the policy, in favour of others.
+    /// Dropped by the policy, in favour of other ADUs.
     pub pkt_snd_policy_total: u64,
-    /// Dropped for other reasons: withdrawn, too large, or the connection was over.
+    /// Dropped for other reasons: withdrawn, too large, or connection over.
     pub pkt_snd_other_total: u64,
-    /// Over TCP: packets that the kernel had already and that made way for a fresh one, since they were too late.
+    /// Over TCP: late packets in the kernel's send queue that were replaced by fresh ones.
     pub pkt_snd_replaced_total: u64,
-    /// Over TCP: packets that the kernel had already and that made way for padding, since they were too late.
+    /// Over TCP: late packets in the kernel's send queue that were replaced by padding.
     pub pkt_snd_padded_total: u64,
-    /// Over TCP: packets that the kernel had already when they were too late, and that could not be changed there. TCP may
-    /// have sent them again after their deadline.
+    /// Over TCP: late packets in the kernel's send queue that could not be changed. TCP may have retransmitted them
+    /// after their deadline.
     pub pkt_snd_unchanged_total: u64,
-    /// What carries the stream: `dccp` or `tcp`.
+    /// Transport of the stream: `dccp` or `tcp`.
     pub transport: &'static str,
-    /// How far late choice reaches: `sending`, `queue` (to the kernel's queue of one packet) or `retransmissions`.
+    /// Reach of late choice: `sending`, `queue` (the kernel's queue of one packet) or `retransmissions`.
     pub late_choice: &'static str,
-    /// Whether the peer's window is closed: it does not read.
+    /// Whether the peer's receive window is closed: its application does not read.
     pub peer_stalled: bool,
-    /// Over TCP: whether datagrams are received as they come (`unordered`), or after all that is before them (`ordered`).
+    /// Over TCP: whether datagrams are delivered as they arrive (`unordered`), or in order (`ordered`).
     pub delivery: &'static str,
-    /// Over TCP: datagrams received by the packet tap, before they were read in order.
+    /// Over TCP: datagrams received by the packet tap before the ordered stream reached them.
     pub pkt_recv_early_total: u64,
     /// Data packets received.
     pub pkt_recv_total: u64,
     /// Application bytes received.
     pub byte_recv_total: u64,
-    /// Datagrams received that nobody read in time.
+    /// Received datagrams dropped because the application did not read them in time.
     pub pkt_rcv_drop_total: u64,
-    /// Packets that wait in the ring.
+    /// ADUs queued in the ring.
     pub pkt_snd_buf: u64,
-    /// Bytes that wait in the ring.
+    /// Bytes queued in the ring.
     pub byte_snd_buf: u64,
-    /// How long what waits will take to leave at the present rate, in milliseconds.
+    /// Time to send the queue at the current rate, in milliseconds.
     pub ms_snd_buf: f64,
-    /// The weighted average of the bytes that wait, with `policy=dbat`.
+    /// Weighted average of the queued bytes, with `policy=dbat`.
     pub byte_snd_buf_average: Option<u64>,
-    /// From so many bytes on average, half the way to the next, the source is told.
+    /// Min_Th in bytes, with `policy=dbat`: below it there is room for a higher rate; from half-way to Max_Th on the source
+    /// is warned.
     pub byte_snd_buf_min_th: Option<u64>,
-    /// Beyond so many bytes on average only marked packets leave.
+    /// Max_Th in bytes, with `policy=dbat`: beyond it only frames of the highest priority are sent.
     pub byte_snd_buf_max_th: Option<u64>,
-    /// The rate of the source, as it said or as it was measured, in Mbit/s.
+    /// Rate of the source, as set or measured, in Mbit/s.
     pub mbps_source_rate: Option<f64>,
-    /// The rate that the source was advised last, in Mbit/s.
+    /// Rate last advised to the source, in Mbit/s.
     pub mbps_advised_rate: Option<f64>,
-    /// Bytes under way.
+    /// Bytes in flight.
     pub byte_flight_size: u64,
-    /// Bytes that may be under way.
+    /// Congestion window in bytes.
     pub byte_congestion_window: u64,
     /// Smoothed round-trip time, in milliseconds.
     #[serde(rename = "msRTT")]
     pub ms_rtt: f64,
-    /// Smallest round-trip time that was measured on the path, in milliseconds: without the time in queues. Zero as long as
-    /// none was.
+    /// Minimum round-trip time of the path, in milliseconds, without queueing delay. Zero until measured.
     #[serde(rename = "msRTTMin")]
     pub ms_rtt_min: f64,
-    /// The rate at which congestion control lets this stream send, in Mbit/s.
+    /// Rate that congestion control permits, in Mbit/s.
     pub mbps_bandwidth: f64,
-    /// Average rate sent since the stream began, in Mbit/s.
+    /// Mean sending rate since the stream began, in Mbit/s.
     pub mbps_send_rate: f64,
-    /// Average rate received since the stream began, in Mbit/s.
+    /// Mean receive rate since the stream began, in Mbit/s.
     pub mbps_recv_rate: f64,
 }
 
 impl Stats {
-    /// What a stream that began at `began` has counted by `now`.
+    /// Computes the statistics at `now` of a stream that began at `began`.
     #[must_use]
     pub fn new(began: Instant, now: Instant, snapshot: &Snapshot, fates: &Fates) -> Self {
         let time = now.saturating_since(began);

@@ -1,4 +1,4 @@
-//! `timeous://host:port?key=value&…`: where a stream goes, and how it is to be treated.
+//! Parser of `timeous://host:port?key=value&…`: address and options of a stream.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -13,12 +13,12 @@ use crate::options::{
 use timeous_choice::QueueLimit;
 use timeous_engine::{Ccid, TcpFraming, Unordered};
 
-/// The port that a URI without one means, unless it says `encap=none` (RFC 6773 §3.8).
+/// Port of a URI without one, unless it says `encap=none` (RFC 6773 §3.8).
 pub const DEFAULT_PORT: u16 = 6511;
 
 /// A parsed `timeous://` URI.
 ///
-/// With a host it calls that host, without one it listens; `mode=listener` listens at a given address.
+/// With a host it calls, without one it listens; `mode=listener` listens at a given address.
 ///
 /// ```
 /// use timeous::{Role, Uri};
@@ -32,49 +32,49 @@ pub const DEFAULT_PORT: u16 = 6511;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Uri {
-    /// Who calls whom.
+    /// Role: caller or listener.
     pub role: Role,
-    /// How the stream is treated.
+    /// Options of the stream.
     pub options: Options,
 }
 
-/// What is wrong with a URI. All are the caller's to mend.
+/// Error in a URI; always the caller's to fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
     /// Another scheme.
     #[error("'{0}' is not a timeous:// URI")]
     NotTimeous(String),
-    /// No number from 1 to 65535 behind the colon.
+    /// The port is not a number from 1 to 65535.
     #[error("'{0}' is not a port: use a number from 1 to 65535")]
     BadPort(String),
-    /// A key that means nothing.
+    /// Unknown key.
     #[error("unknown key '{key}' in the URI; known are {}", KEYS.map(|(key, _)| key).join(", "))]
     UnknownKey {
         /// The key.
         key: String,
     },
-    /// A key that is there twice.
+    /// Repeated key.
     #[error("the key '{key}' is there twice in the URI: leave one of them out")]
     RepeatedKey {
         /// The key.
         key: String,
     },
-    /// A value that its key cannot have.
+    /// Invalid value of a key.
     #[error("{key}={value}: {expected}")]
     BadValue {
         /// The key.
         key: &'static str,
         /// The value.
         value: String,
-        /// What is expected instead.
+        /// Accepted values.
         expected: String,
     },
-    /// `mode=caller` without a host, or a listener at a name that is no address.
+    /// `mode=caller` without a host, or `mode=listener` with a name instead of an address.
     #[error("{0}")]
     BadMode(&'static str),
 }
 
-/// Every key, and what it means.
+/// All keys and their meaning.
 pub const KEYS: [(&str, &str); 22] = [
     ("mode", "caller or listener; without it, a URI with a host calls and one without listens"),
     ("transport", "dccp (in UDP, the default), tcp, or auto: tcp where UDP does not pass, or passes no more"),
@@ -216,7 +216,7 @@ impl Mode {
     }
 }
 
-/// Host (without brackets) and port, if there is one.
+/// Splits an authority into host (without brackets) and port, if present.
 fn split_authority(authority: &str) -> Result<(&str, Option<u16>), UriError> {
     let (host, port) = match authority.rfind(']') {
         Some(end) => (authority[..end].trim_start_matches('['), &authority[end + 1..]),
@@ -273,7 +273,7 @@ fn unit(key: &'static str, value: &str) -> impl Fn(UnitError) -> UriError {
 }
 
 fn time(key: &'static str, value: &str) -> Result<Duration, UriError> {
-    // Users of SRT write plain numbers, and mean milliseconds.
+    // SRT writes plain numbers for milliseconds.
     let time = match value.parse() {
         Ok(millis) => Duration::from_millis(millis),
         Err(_) => parse_duration(value).map_err(unit(key, value))?,

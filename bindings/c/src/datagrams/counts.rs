@@ -1,4 +1,4 @@
-//! What became of a stream's datagrams, as C sees it.
+//! Counters of a stream, in C's layout.
 
 /// `struct utl_counts`.
 #[derive(Clone, Copy, Debug)]
@@ -6,12 +6,12 @@
 pub struct UtlCounts {
     /// Datagrams that arrived.
     pub acked: u64,
-    /// That left, and did not arrive as far as is known.
+    /// Datagrams that were sent and did not arrive, as far as known.
     pub lost: u64,
-    /// That never left.
+    /// Datagrams that were never sent.
     pub dropped: u64,
-    /// That have none of these fates yet.
+    /// Datagrams without a fate yet.
     pub pending: u64,
-    /// Of the lost and dropped: those that the kernel had already, and that something else took the place of.
+    /// Lost or dropped datagrams that were replaced in the kernel's send queue.
     pub replaced: u64,
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with a stream, as C hears of it.
+//! Errors of a stream as error numbers for C.
 
 use std::ffi::c_int;
 

@@ -1,18 +1,18 @@
-//! Numbers of 16 bits, as the application has them, as frames and what they refer to.
+//! Mapping of the application's 16-bit datagram numbers to frames and references.
 
 use timeous::core::{FrameId, References};
 
-/// Goes round with the application's numbers, and further.
+/// Extends wrapping numbers to 32 bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Numbers {
     latest: Option<u32>,
 }
 
 impl Numbers {
-    /// The datagram with number `seq` as a frame, and what it is useless without; one that depends on itself is
-    /// independent (McQuistin §3.3). Each number is the one of its kind that is nearest to the last datagram's.
+    /// Returns the frame of the datagram `seq` and its reference to `dep`; a datagram that depends on itself is
+    /// independent (McQuistin §3.3). Numbers are extended to the value nearest to the last datagram's.
     pub(super) fn place(&mut self, seq: u16, dep: u16) -> (FrameId, References) {
-        // So far from zero, which names no frame, that what is before the first has a place, too.
+        // Far enough from zero, which is no frame, that earlier numbers have a place, too.
         let latest = self.latest.unwrap_or(u32::from(seq) | 1 << 16);
         let own = near(latest, seq);
         self.latest = Some(own);
@@ -21,7 +21,7 @@ impl Numbers {
     }
 }
 
-/// The number that ends like `of`, and is nearest to `to`.
+/// Returns the number nearest to `to` whose low 16 bits are `of`.
 fn near(to: u32, of: u16) -> u32 {
     let by = of.wrapping_sub(to as u16) as i16;
     match to.wrapping_add_signed(by.into()) {

@@ -1,4 +1,4 @@
-//! Opening a stream: a URI that means TCP unless it says otherwise.
+//! Opening of a stream by its URI, over TCP by default.
 
 use std::ffi::c_int;
 use std::os::fd::AsRawFd;
@@ -11,13 +11,13 @@ use super::{STREAMS, Stream};
 use crate::failure::Failure;
 use crate::sys::{fork, signal};
 
-/// Calls, or waits to be called; the descriptor.
+/// Calls, or waits for a caller; returns the descriptor.
 pub(crate) fn open(uri: &str) -> Result<c_int, Failure> {
     fork::check()?;
     let uri = parse(uri)?;
     let latency = uri.options.latency;
     fork::watch()?;
-    // The library's threads get no signals, and this one, which only waits, goes on getting them.
+    // The library's threads must get no signals, while this one keeps getting them as it waits.
     let opening = signal::blocked(|| thread::Builder::new().name("utl-open".to_owned()).spawn(move || open_both(&uri)));
     let opening = opening.map_err(|error| Failure::new(libc::EAGAIN, format!("no thread: {error}")))?;
     let (sender, receiver) = opening.join().expect("opening does not panic")?;
@@ -26,7 +26,7 @@ pub(crate) fn open(uri: &str) -> Result<c_int, Failure> {
     Ok(fd)
 }
 
-/// What the URI does not say is as in the paper: TCP, and what expires or refers to what has is given up, nothing else.
+/// Parses a URI with the paper's defaults: TCP, and only expired datagrams and those that depend on them are dropped.
 fn parse(text: &str) -> Result<Uri, Failure> {
     let (place, query) = text.split_once('?').unwrap_or((text, ""));
     let uri = format!("{place}?transport=tcp&policy=deadline&{query}");

@@ -1,4 +1,4 @@
-//! Sending through a buffer of the library's.
+//! Buffered sending.
 
 use std::ffi::{c_int, c_void};
 use std::slice;
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::guard::call;
 use crate::library;
 
-/// `cm_send`: a datagram, to leave when it may.
+/// `cm_send`: queues a datagram.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cm_send(flow: i64, data: *const c_void, len: usize) -> isize {
     call(|| {
@@ -16,7 +16,7 @@ pub unsafe extern "C" fn cm_send(flow: i64, data: *const c_void, len: usize) -> 
         if data.is_null() && len > 0 {
             return Err(Failure::null("the datagram"));
         }
-        // A datagram that long would not be taken; so much memory is nobody's.
+        // Longer than any datagram or memory can be.
         if isize::try_from(len).is_err() {
             return Err(Failure::new(libc::EMSGSIZE, format!("{len} bytes are no datagram")));
         }
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn cm_send(flow: i64, data: *const c_void, len: usize) -> 
     })
 }
 
-/// `cm_queued`: how many datagrams wait.
+/// `cm_queued`: number of datagrams queued.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_queued(flow: i64) -> c_int {
     call(|| {
@@ -37,7 +37,7 @@ pub extern "C" fn cm_queued(flow: i64) -> c_int {
     })
 }
 
-/// `cm_departure`: when the next one left.
+/// `cm_departure`: send time of the next one.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_departure(flow: i64) -> i64 {
     call(|| {

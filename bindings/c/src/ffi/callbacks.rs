@@ -1,4 +1,4 @@
-//! Who is called back, and when the rate has changed.
+//! Registration of callbacks, and rate thresholds.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,7 +7,7 @@ use crate::guard::call;
 use crate::library;
 use crate::sys::callback::Callback;
 
-/// `cm_register_send`: whom a grant is told.
+/// `cm_register_send`: sets the callback for grants.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cm_register_send(flow: i64, function: Option<SendFn>, data: *mut c_void) -> c_int {
     call(|| {
@@ -18,7 +18,7 @@ pub unsafe extern "C" fn cm_register_send(flow: i64, function: Option<SendFn>, d
     })
 }
 
-/// `cm_register_update`: whom a change of the rate is told.
+/// `cm_register_update`: sets the callback for rate changes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cm_register_update(flow: i64, function: Option<UpdateFn>, data: *mut c_void) -> c_int {
     call(|| {
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn cm_register_update(flow: i64, function: Option<UpdateFn
     })
 }
 
-/// `cm_register_error`: whom it is told that something went wrong without a call that could say so.
+/// `cm_register_error`: sets the callback for errors outside of a call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cm_register_error(flow: i64, function: Option<ErrorFn>, data: *mut c_void) -> c_int {
     call(|| {
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn cm_register_error(flow: i64, function: Option<ErrorFn>,
     })
 }
 
-/// `cm_thresh`: which changes of the rate are told.
+/// `cm_thresh`: sets the thresholds for rate changes.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_thresh(flow: i64, down: f64, up: f64) -> c_int {
     call(|| library::get()?.thresh(flow, down, up).map(|()| 0))

@@ -7,7 +7,7 @@ use crate::datagrams::{self, Kind, counts::UtlCounts, open};
 use crate::failure::{self, Failure};
 use crate::guard::call;
 
-/// `utl_open`: a stream by its URI.
+/// `utl_open`: opens a stream by its URI.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utl_open(uri: *const c_char) -> c_int {
     call(|| {
@@ -20,19 +20,19 @@ pub unsafe extern "C" fn utl_open(uri: *const c_char) -> c_int {
     })
 }
 
-/// `utl_finish`: all that was sent gets its fate, then the stream ends.
+/// `utl_finish`: waits until every datagram has its fate, then ends the stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn utl_finish(fd: c_int) -> c_int {
     call(|| datagrams::get(fd)?.finish().map(|()| 0))
 }
 
-/// `utl_close`: the stream is let go of.
+/// `utl_close`: closes the stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn utl_close(fd: c_int) -> c_int {
     call(|| datagrams::close(fd).map(|()| 0))
 }
 
-/// `utl_set_timeout`: how long a datagram is waited for.
+/// `utl_set_timeout`: sets the receive timeout.
 #[unsafe(no_mangle)]
 pub extern "C" fn utl_set_timeout(fd: c_int, milliseconds: c_int) -> c_int {
     call(|| {
@@ -41,54 +41,54 @@ pub extern "C" fn utl_set_timeout(fd: c_int, milliseconds: c_int) -> c_int {
     })
 }
 
-/// `utl_set_clockrate`: how fast playout times count.
+/// `utl_set_clockrate`: sets the clock rate of playout times.
 #[unsafe(no_mangle)]
 pub extern "C" fn utl_set_clockrate(fd: c_int, hz: u32) -> c_int {
     call(|| datagrams::get(fd)?.set_clock_rate(hz).map(|()| 0))
 }
 
-/// `utl_get_pmtu`: the longest datagram.
+/// `utl_get_pmtu`: maximum size of a datagram.
 #[unsafe(no_mangle)]
 pub extern "C" fn utl_get_pmtu(fd: c_int) -> isize {
     call(|| datagrams::get(fd)?.longest().map(|longest| longest as isize))
 }
 
-/// `utl_send_dgram`: a datagram that never expires.
+/// `utl_send_dgram`: sends a datagram that never expires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utl_send_dgram(fd: c_int, buf: *const c_void, len: usize) -> isize {
     // SAFETY: the caller's promise is the same.
     unsafe { send(fd, buf, len, Kind::default()) }
 }
 
-/// `utl_send_dgram_on`: on a sub-stream of the application's.
+/// `utl_send_dgram_on`: sends on a sub-stream of the application's choice.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utl_send_dgram_on(fd: c_int, buf: *const c_void, len: usize, substream: u8) -> isize {
     // SAFETY: as above.
     unsafe { send(fd, buf, len, Kind { substream: Some(substream), ..Kind::default() }) }
 }
 
-/// `utl_send_dgram_timed`: with a playout time.
+/// `utl_send_dgram_timed`: sends with a playout time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utl_send_dgram_timed(fd: c_int, buf: *const c_void, len: usize, playout: u32) -> isize {
     // SAFETY: as above.
     unsafe { send(fd, buf, len, Kind { playout: Some(playout), ..Kind::default() }) }
 }
 
-/// `utl_send_dgram_seq`: with a number, for others to depend on.
+/// `utl_send_dgram_seq`: sends with a number that others can depend on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utl_send_dgram_seq(fd: c_int, buf: *const c_void, len: usize, seq: u16) -> isize {
     // SAFETY: as above.
     unsafe { send(fd, buf, len, Kind { depends: Some((seq, seq)), ..Kind::default() }) }
 }
 
-/// `utl_send_dgram_dep`: useless without another.
+/// `utl_send_dgram_dep`: sends with a dependency on another datagram.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utl_send_dgram_dep(fd: c_int, buf: *const c_void, len: usize, seq: u16, dep: u16) -> isize {
     // SAFETY: as above.
     unsafe { send(fd, buf, len, Kind { depends: Some((seq, dep)), ..Kind::default() }) }
 }
 
-/// `utl_send_dgram_timed_dep`: both.
+/// `utl_send_dgram_timed_dep`: sends with a playout time and a dependency.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utl_send_dgram_timed_dep(
     fd: c_int,
@@ -121,14 +121,14 @@ unsafe fn send(fd: c_int, buf: *const c_void, len: usize, kind: Kind) -> isize {
     })
 }
 
-/// `utl_recv_dgram`: the next datagram.
+/// `utl_recv_dgram`: receives the next datagram.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utl_recv_dgram(fd: c_int, buf: *mut c_void, len: usize) -> isize {
     // SAFETY: the caller's promise is the same.
     call(|| unsafe { receive(fd, buf, len) }.map(|(len, _)| len))
 }
 
-/// `utl_recv_dgram_on`: the next datagram, and its sub-stream.
+/// `utl_recv_dgram_on`: receives the next datagram and its sub-stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utl_recv_dgram_on(fd: c_int, buf: *mut c_void, len: usize, substream: *mut u8) -> isize {
     call(|| {
@@ -157,7 +157,7 @@ unsafe fn receive(fd: c_int, buf: *mut c_void, len: usize) -> Result<(isize, u8)
     Ok((bytes.len() as isize, received.substream.0))
 }
 
-/// `utl_query`: what became of what was sent.
+/// `utl_query`: counters of the fates of sent datagrams.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utl_query(fd: c_int, counts: *mut UtlCounts) -> c_int {
     call(|| {
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn utl_query(fd: c_int, counts: *mut UtlCounts) -> c_int {
     })
 }
 
-/// `utl_error`: this thread's last failure.
+/// `utl_error`: message of this thread's last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn utl_error() -> *const c_char {
     failure::last()

@@ -1,11 +1,11 @@
-//! The bulk forms' entries: memory that C lends, and how the answers get there.
+//! Arrays of the bulk functions: memory borrowed from C, and results written there.
 
 use std::ffi::c_int;
 use std::{mem, slice};
 
 use crate::failure::Failure;
 
-/// The `n` entries at `at`.
+/// Borrows the `n` entries at `at`.
 ///
 /// # Safety
 /// `at` is null, or there are `n` entries that nobody else touches until the call returns.
@@ -23,7 +23,7 @@ pub(super) unsafe fn borrow<'a, T>(at: *mut T, n: usize) -> Result<&'a mut [T], 
     Ok(unsafe { slice::from_raw_parts_mut(at, n) })
 }
 
-/// Writes each answer into its entry; the first failure, if there is one.
+/// Writes each result into its entry; returns the first error, if any.
 pub(super) fn settle<E, T>(
     entries: &mut [E],
     answers: Vec<Result<T, Failure>>,

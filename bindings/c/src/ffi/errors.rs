@@ -1,16 +1,16 @@
-//! What went wrong, in words.
+//! Error messages.
 
 use std::ffi::{c_char, c_int};
 
 use crate::failure;
 
-/// `cm_error`: this thread's last failure.
+/// `cm_error`: message of this thread's last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_error() -> *const c_char {
     failure::last()
 }
 
-/// `cm_strerror`: what an error number means.
+/// `cm_strerror`: meaning of an error number.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_strerror(error: c_int) -> *const c_char {
     failure::meaning(error).as_ptr()

@@ -1,4 +1,4 @@
-//! What a receiver said, and what is known of a path.
+//! Feedback from receivers, and path state.
 
 use std::ffi::c_int;
 
@@ -23,11 +23,11 @@ pub struct CmUpdateEntry {
     pub flow: i64,
     /// Bytes whose fate is known now.
     pub nsent: u64,
-    /// How many of them arrived.
+    /// Bytes of them that arrived.
     pub nrecd: u64,
     /// A round-trip time sample in nanoseconds, or 0.
     pub rtt_ns: i64,
-    /// When the newest packet that this is about was sent, or 0.
+    /// Send time of the newest packet concerned, or 0.
     pub sent_ns: i64,
     /// `CM_NO_LOSS` and so on.
     pub lossmode: c_int,
@@ -41,19 +41,19 @@ pub struct CmUpdateEntry {
 pub struct CmQueryEntry {
     /// The flow.
     pub flow: i64,
-    /// Written: what is known of its path.
+    /// Written: state of its path.
     pub path: CmPath,
     /// Written: 0 or an errno.
     pub error: c_int,
 }
 
-/// `cm_update`: what a receiver told.
+/// `cm_update`: reports a receiver's feedback.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_update(flow: i64, nsent: u64, nrecd: u64, lossmode: c_int, rtt_ns: i64) -> c_int {
     call(|| library::get()?.update(flow, understood(nsent, nrecd, lossmode, rtt_ns, 0)?).map(|()| 0))
 }
 
-/// `cm_bulk_update`: of several flows.
+/// `cm_bulk_update`: the same for several flows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cm_bulk_update(entries: *mut CmUpdateEntry, n: usize) -> c_int {
     call(|| {
@@ -87,7 +87,7 @@ fn understood(sent: u64, received: u64, lossmode: c_int, rtt_ns: i64, sent_ns: i
     Ok(Feedback { sent, received, loss, rtt, sent_at })
 }
 
-/// `cm_query`: what is known of a path.
+/// `cm_query`: state of a flow's path.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cm_query(flow: i64, path: *mut CmPath) -> c_int {
     call(|| {
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn cm_query(flow: i64, path: *mut CmPath) -> c_int {
     })
 }
 
-/// `cm_bulk_query`: of several flows.
+/// `cm_bulk_query`: the same for several flows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cm_bulk_query(entries: *mut CmQueryEntry, n: usize) -> c_int {
     call(|| {

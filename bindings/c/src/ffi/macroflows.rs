@@ -1,4 +1,4 @@
-//! Which flows share a path, and how.
+//! Macroflows, and options of flows.
 
 use std::ffi::{c_int, c_void};
 use std::{mem, ptr, slice};
@@ -17,7 +17,7 @@ const SCHEDULER: c_int = 3;
 const CONTROLLER: c_int = 4;
 const BUFSIZE: c_int = 5;
 
-/// `cm_split`: a macroflow of its own.
+/// `cm_split`: moves a flow into a macroflow of its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_split(flow: i64) -> c_int {
     call(|| {
@@ -27,7 +27,7 @@ pub extern "C" fn cm_split(flow: i64) -> c_int {
     })
 }
 
-/// `cm_merge`: the macroflow of another flow.
+/// `cm_merge`: moves a flow into the macroflow of another.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_merge(flow: i64, with: i64) -> c_int {
     call(|| {
@@ -37,7 +37,7 @@ pub extern "C" fn cm_merge(flow: i64, with: i64) -> c_int {
     })
 }
 
-/// `cm_setopt`: an option of a flow or its macroflow.
+/// `cm_setopt`: sets an option of a flow or its macroflow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cm_setopt(flow: i64, option: c_int, value: *const c_void, len: socklen_t) -> c_int {
     call(|| {
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn cm_setopt(flow: i64, option: c_int, value: *const c_voi
     })
 }
 
-/// A number of C's, which need not be aligned.
+/// Reads a C number, which may be unaligned.
 ///
 /// # Safety
 /// There are `len` bytes to read at `value`, and any bytes make a `T`.
@@ -94,7 +94,7 @@ fn scheduler(number: c_int) -> Result<Scheduling, Failure> {
     }
 }
 
-/// By its name, with C's zero at the end or without.
+/// Parses a name, with or without C's terminating zero.
 fn controller(name: &[u8]) -> Result<Kind, Failure> {
     let name = String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default());
     name.parse::<Kind>().map_err(|error| Failure::new(libc::EINVAL, error.to_string()))

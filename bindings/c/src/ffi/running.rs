@@ -1,4 +1,4 @@
-//! When callbacks are called: in the application's loop, at a signal, or in the library's own loop.
+//! Dispatch of callbacks: in the application's loop, by a signal, or in the library's own loop.
 
 use std::ffi::{c_int, c_short, c_void};
 use std::os::fd::AsRawFd;
@@ -16,13 +16,13 @@ pub extern "C" fn cm_fd() -> c_int {
     call(|| Ok(library::get()?.control().as_raw_fd()))
 }
 
-/// `cm_dispatch`: calls back for what has happened.
+/// `cm_dispatch`: calls back for all pending events.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_dispatch() -> c_int {
     call(|| Ok(library::get()?.dispatch()))
 }
 
-/// `cm_set_sigio`: a signal when there is something to dispatch.
+/// `cm_set_sigio`: switches `SIGIO` for pending events on or off.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_set_sigio(on: c_int) -> c_int {
     call(|| {
@@ -38,7 +38,7 @@ pub extern "C" fn cm_set_sigio(on: c_int) -> c_int {
     })
 }
 
-/// `cm_loop`: the library's own loop.
+/// `cm_loop`: runs the library's own loop.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_loop() -> c_int {
     call(|| {
@@ -50,13 +50,13 @@ pub extern "C" fn cm_loop() -> c_int {
     })
 }
 
-/// `cm_stop`: its end. Nothing here locks, allocates or panics, since a signal handler may call it.
+/// `cm_stop`: ends the loop. A signal handler may call it, so it must not lock, allocate or panic.
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_stop() {
     run::stop();
 }
 
-/// `cm_watch`: a descriptor of the application in the library's loop.
+/// `cm_watch`: adds a descriptor of the application to the library's loop.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cm_watch(fd: c_int, events: c_short, function: Option<ReadyFn>, data: *mut c_void) -> c_int {
     call(|| {

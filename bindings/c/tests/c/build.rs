@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::installed::{PREFIX, destdir, run};
 
-/// How a program is made.
+/// Language and linkage of a test program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
     /// C99, with the shared library.
@@ -33,7 +33,7 @@ impl Way {
     }
 }
 
-/// What pkg-config says of the installed package.
+/// Output of pkg-config for the installed package.
 pub(crate) fn pkg_config(arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
     command.env("PKG_CONFIG_PATH", destdir().join(&PREFIX[1..]).join("lib/pkgconfig"));

@@ -25,7 +25,7 @@ pub(crate) fn destdir() -> &'static Path {
     })
 }
 
-/// What is installed is built as the tests are, in the same place.
+/// Runs a make target with the tests' build directory and profile.
 fn make(target: &str, destdir: &Path) {
     let mut make = Command::new("make");
     make.current_dir(workspace()).arg(target).args([

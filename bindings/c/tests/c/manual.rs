@@ -1,4 +1,4 @@
-//! The manual page: well formed, and of all functions.
+//! Manual pages: well formed, and complete.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn has_every_function(part: &str) {
     }
 }
 
-/// What the pages show is C that compiles.
+/// The examples in the pages compile as C.
 #[test]
 fn the_manuals_examples_compile() {
     needs_toolchain!();

@@ -10,12 +10,12 @@ use std::time;
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 
-/// What lies between.
+/// Properties of the emulated path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// The round trip.
+    /// Round-trip time.
     pub(crate) rtt: Duration,
-    /// Each so manieth packet is lost; 0 for none.
+    /// Every `lost`-th packet is lost; 0 for none.
     pub(crate) lost: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The receiver's record of what arrived, from which Ack Vectors are written (RFC 4340 §11.4, appendix A).
+//! The receiver's record of arrivals, from which Ack Vectors are written (RFC 4340 §11.4, appendix A).
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use super::state::{MAX_RUN, PacketState};
 use crate::options::{MAX_OPTION_DATA, Opt, OptionList};
 use crate::seq::Seq;
 
-/// How many vectors sent are remembered; forgetting one only delays the clearing of what it reported.
+/// Maximum number of sent vectors remembered; forgetting one only delays the removal of acknowledged entries.
 const MAX_SENT: usize = 512;
 
-/// Packets next to each other in one state.
+/// Consecutive packets in the same state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Run {
     state: PacketState,
@@ -17,38 +17,38 @@ struct Run {
 }
 
 impl Run {
-    /// How many bytes of vector it takes.
+    /// Bytes that the run takes in a vector.
     const fn bytes(self) -> u64 {
         self.packets.div_ceil(MAX_RUN)
     }
 }
 
-/// A vector that went out.
+/// An Ack Vector that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     /// Our packet that carried it.
     on: Seq,
-    /// What the peer knows for good once it acknowledges that packet: everything up to here.
+    /// Newest packet whose state the peer knows for good, once it acknowledges `on`.
     settles: Seq,
 }
 
-/// What [`AckVector::record`] found a packet to be.
+/// Result of [`AckVector::record`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// It comes after all that arrived before.
+    /// The packet is newer than all before.
     Newest,
-    /// It fills a hole.
+    /// The packet fills a hole.
     Late,
-    /// It is recorded as received already: a duplicate.
+    /// The packet was recorded before: a duplicate.
     Duplicate,
-    /// It is older than the record reaches: a duplicate, or so late that the peer has long been told it is lost.
+    /// The packet is older than the record: a duplicate, or so late that it was long reported as missing.
     TooOld,
 }
 
-/// The record of what arrived. It is bounded: what does not fit into its bytes is forgotten, oldest first, and the
-/// peer then takes it for lost (§11.4: "packets that haven't been included … 'not yet received'").
+/// Record of received packets, in bounded memory: when it is full the oldest are forgotten, and the peer considers them
+/// lost (§11.4: "packets that haven't been included … 'not yet received'").
 ///
-/// The ECN Nonce Echo is always 0: the peer must not rely on it, since RFC 8311 made the nonce historic.
+/// The ECN Nonce Echo is always 0: RFC 8311 made the nonce historic.
 ///
 /// ```
 /// use timeous_dccp::{AckVector, OptionList, PacketState, Seq};
@@ -68,24 +68,24 @@ pub enum Arrival {
 /// ```
 #[derive(Clone, Debug)]
 pub struct AckVector {
-    /// The newest packet that arrived, first of the first run.
+    /// Newest received packet, first of the first run.
     newest: Option<Seq>,
-    /// Newest first; neighbours differ in state.
+    /// Runs, newest first; neighbours differ in state.
     runs: VecDeque<Run>,
     /// Packets in all runs.
     packets: u64,
-    /// Bytes that the runs take in a vector.
+    /// Bytes of all runs in a vector.
     bytes: u64,
     max_bytes: u64,
     late_window: u64,
-    /// Oldest first.
+    /// Sent vectors, oldest first.
     sent: VecDeque<Sent>,
     scratch: Vec<u8>,
 }
 
 impl AckVector {
-    /// An empty record that takes `max_bytes` of vector at most (1 at least), and keeps `late_window` packets even
-    /// after the peer knows of them, so that a late one can still be told from a duplicate and be reported.
+    /// Creates an empty record of at most `max_bytes` of vector (at least 1). It keeps `late_window` packets even after
+    /// the peer knows of them, to tell late packets from duplicates and report them.
     pub fn new(max_bytes: usize, late_window: u32) -> Self {
         Self {
             newest: None,
@@ -99,30 +99,29 @@ impl AckVector {
         }
     }
 
-    /// The newest packet recorded: an Ack Vector is relative to it, so the packet that carries the vector must have
-    /// it as its Acknowledgement Number.
+    /// Newest packet recorded: the packet that carries the vector must have it as its Acknowledgement Number.
     pub const fn ack_number(&self) -> Option<Seq> {
         self.newest
     }
 
-    /// How many bytes of vector the record takes now, without option types and lengths.
+    /// Current size of the vector in bytes, without option types and lengths.
     pub const fn vector_len(&self) -> usize {
         self.bytes as usize
     }
 
-    /// How many packets the record covers.
+    /// Number of packets that the record covers.
     pub const fn coverage(&self) -> u64 {
         self.packets
     }
 
-    /// What is recorded about a packet, if it is covered.
+    /// State of a packet, if it is covered.
     pub fn state_of(&self, seq: Seq) -> Option<PacketState> {
         let newest = self.newest.filter(|newest| !seq.is_after(*newest))?;
         self.find(newest.distance_from(seq)).map(|(index, _)| self.runs[index].state)
     }
 
-    /// Records the arrival of an acknowledgeable packet (§7.4), `Received` or `Marked`; anything but `Marked` counts
-    /// as `Received`. A duplicate changes nothing (§11.4.1 allows either).
+    /// Records the arrival of an acknowledgeable packet (§7.4), `Received` or `Marked`; anything but `Marked` counts as
+    /// `Received`. A duplicate changes nothing (§11.4.1 allows either).
     pub fn record(&mut self, seq: Seq, state: PacketState) -> Arrival {
         let state = if state == PacketState::Marked { state } else { PacketState::Received };
         let Some(newest) = self.newest else {
@@ -143,18 +142,18 @@ impl AckVector {
         }
         self.fill_hole(index, into, state);
         self.forget_beyond_room();
-        // Vectors that called it missing must not settle it (appendix A.3, the careful implementation).
+        // Earlier vectors that called it missing must not settle it (appendix A.3).
         for sent in &mut self.sent {
             sent.settles = sent.settles.min(seq.prev());
         }
         Arrival::Late
     }
 
-    /// Appends the record to `out` as Ack Vector options of the packet `on`, and remembers that it was sent there.
+    /// Appends the record to `out` as Ack Vector options of the packet `on`, and remembers that.
     ///
-    /// Returns whether all of it fitted. If not, as much as fits is written, the newest packets first, and the peer's
-    /// acknowledgement of `on` will settle nothing. Send no vector where [`AckVector::ack_number`] is not the
-    /// packet's Acknowledgement Number, as on Sync and SyncAck.
+    /// Returns whether all of it fitted. If not, as much as fits is written, newest first, and the peer's
+    /// acknowledgement of `on` will settle nothing. Do not call it for a packet with another Acknowledgement Number
+    /// than [`AckVector::ack_number`], such as a Sync or SyncAck.
     pub fn push_options(&mut self, on: Seq, out: &mut OptionList) -> bool {
         let Some(newest) = self.newest else { return true };
         self.scratch.clear();
@@ -181,18 +180,18 @@ impl AckVector {
         true
     }
 
-    /// The peer has processed our packet `ack`: what its vector reported is settled and need not be repeated (A.3).
+    /// Notes that the peer has processed our packet `ack`: the states reported there need not be repeated (A.3).
     pub fn on_ack(&mut self, ack: Seq) {
         let Some(index) = self.sent.iter().position(|sent| sent.on == ack) else { return };
         let settles = self.sent[index].settles;
         self.sent.drain(..=index);
         let Some(newest) = self.newest else { return };
-        // The newest stays, so that the next arrival knows which packets are missing before it.
+        // The newest packet stays, so that the next arrival knows which packets are missing before it.
         let keep = newest.offset_from(settles).max(1) as u64;
         self.shorten_to(keep.saturating_add(self.late_window));
     }
 
-    /// The run that holds the packet `back` before the newest, and how far into the run it is.
+    /// Finds the packet `back` before the newest: the index of its run, and the offset into the run.
     fn find(&self, mut back: u64) -> Option<(usize, u64)> {
         for (index, run) in self.runs.iter().enumerate() {
             if back < run.packets {
@@ -221,7 +220,7 @@ impl AckVector {
         }
     }
 
-    /// Splits the missing run at `index`, whose packet number `into` has arrived.
+    /// Splits the missing run at `index`: the packet at offset `into` has arrived.
     fn fill_hole(&mut self, index: usize, into: u64, state: PacketState) {
         let hole = self.runs[index];
         let newer = Run { packets: into, ..hole };
@@ -237,7 +236,7 @@ impl AckVector {
                 at += 1;
             }
         }
-        // Only with its outer neighbours can a piece have become alike.
+        // Only the outer pieces can now equal their neighbours in state.
         self.merge_with_next(at - 1);
         self.merge_with_next(index.wrapping_sub(1));
     }

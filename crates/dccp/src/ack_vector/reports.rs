@@ -1,22 +1,22 @@
-//! The sender's reading of Ack Vectors (RFC 4340 §11.4, appendix A.4).
+//! The sender's decoding of Ack Vectors (RFC 4340 §11.4, appendix A.4).
 
 use super::state::PacketState;
 use crate::options::{Opt, Options};
 use crate::seq::Seq;
 
-/// A stretch of packets in one state.
+/// Consecutive packets in one state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// The newest packet of the stretch.
+    /// Newest packet of the range.
     pub newest: Seq,
-    /// The oldest one; at most 63 before the newest.
+    /// Oldest packet of the range; at most 63 before the newest.
     pub oldest: Seq,
-    /// Their state.
+    /// State of the packets.
     pub state: PacketState,
 }
 
 impl Report {
-    /// The packets of the stretch, oldest first.
+    /// Packets of the range, oldest first.
     pub fn packets(&self) -> impl Iterator<Item = Seq> + use<> {
         let oldest = self.oldest;
         (0..=self.newest.distance_from(oldest)).map(move |steps| oldest + steps)
@@ -38,7 +38,7 @@ pub enum AckVectorError {
     },
 }
 
-/// The Ack Vectors among a packet's options, for [`Reports::new`].
+/// Returns the Ack Vectors among a packet's options, for [`Reports::new`].
 pub fn vectors_of(options: Options<'_>) -> impl Iterator<Item = &[u8]> + Clone {
     options.filter_map(|item| match item {
         Ok(item) => match item.opt {
@@ -49,7 +49,7 @@ pub fn vectors_of(options: Options<'_>) -> impl Iterator<Item = &[u8]> + Clone {
     })
 }
 
-/// All that the Ack Vectors of one packet report, newest packets first.
+/// Iterator over all reports in the Ack Vectors of one packet, newest packets first.
 ///
 /// ```
 /// use timeous_dccp::{PacketState, Seq, ack_vector::Reports};
@@ -68,11 +68,11 @@ pub struct Reports<'a, I> {
 }
 
 impl<'a, I: Iterator<Item = &'a [u8]> + Clone> Reports<'a, I> {
-    /// What `vectors`, one after the other, say on a packet with Acknowledgement Number `ack`, where the first packet
-    /// ever sent was `first_sent`.
+    /// Decodes `vectors`, in order, of a packet with Acknowledgement Number `ack`; the first packet ever sent was
+    /// `first_sent`.
     ///
     /// # Errors
-    /// [`AckVectorError::BeforeFirst`] if they say something about packets before that one.
+    /// [`AckVectorError::BeforeFirst`] if they cover packets before the first.
     pub fn new(ack: Seq, first_sent: Seq, vectors: impl IntoIterator<IntoIter = I>) -> Result<Self, AckVectorError> {
         let vectors = vectors.into_iter();
         let covered = vectors.clone().flatten().map(|&byte| u64::from(byte & 0x3f) + 1).sum();

@@ -1,6 +1,6 @@
-//! The states of Ack Vectors, and how they become one (RFC 4340 §11.4).
+//! Packet states in Ack Vectors, and their combination (RFC 4340 §11.4).
 
-/// What the receiver says about one packet (RFC 4340 §11.4, table 6).
+/// State of one packet at the receiver (RFC 4340 §11.4, table 6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketState {
     /// 0: received.
@@ -21,8 +21,8 @@ impl PacketState {
         }
     }
 
-    /// The reserved state 2 says nothing that we understand, as if the packet had not been mentioned: "not yet
-    /// received" (§11.4).
+    /// Decodes two state bits. The reserved state 2 counts as if the packet was not mentioned: "not yet received"
+    /// (§11.4).
     pub(super) const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::Received,
@@ -36,9 +36,9 @@ impl PacketState {
         !matches!(self, Self::Missing)
     }
 
-    /// The sender's new view of a packet of which it thought `self` and now hears `reported` (§11.4.1).
+    /// Combines the sender's view `self` of a packet with the newly `reported` state (§11.4.1).
     ///
-    /// Where the table leaves a choice it takes the mark, so that the order of acknowledgements does not matter.
+    /// Where the table leaves a choice the mark wins, so that the order of acknowledgements does not matter.
     #[must_use]
     pub const fn updated_by(self, reported: Self) -> Self {
         match (self, reported) {
@@ -49,5 +49,5 @@ impl PacketState {
     }
 }
 
-/// The most packets that one byte of the vector stands for.
+/// Maximum number of packets in one byte of the vector.
 pub(super) const MAX_RUN: u64 = 64;

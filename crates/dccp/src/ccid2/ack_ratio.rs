@@ -1,23 +1,23 @@
-//! Congestion control of the acknowledgements: losses of the peer's packets, and the Ack Ratio (RFC 4341 §6.1).
+//! Congestion control of acknowledgements: lost packets of the peer, and the Ack Ratio (RFC 4341 §6.1).
 
 use super::sender::NUMDUPACK;
 use crate::seq::Seq;
 
-/// Gaps in what the peer sent that may still be filled. A longer list than this is cut: one loss is enough to know.
+/// Maximum number of gaps tracked; further ones are ignored, since one loss is enough to know.
 const MAX_GAPS: usize = 16;
 
-/// Watches the peer's sequence numbers for packets that do not come (RFC 4341 §6.1.1).
+/// Loss detection on the peer's sequence numbers (RFC 4341 §6.1.1).
 ///
 /// "The sender SHOULD assume, for the purpose of Ack Ratio calculation, that every lost packet was a non-data packet"
 /// unless NDP Counts say better.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PeerGaps {
-    /// First and last number that is missing, and how many later packets have come.
+    /// First and last missing number, and number of later packets that have arrived.
     gaps: Vec<(Seq, Seq, usize)>,
 }
 
 impl PeerGaps {
-    /// A packet has come; `newest` is the greatest number before it. Says whether a loss is certain now.
+    /// Notes a received packet; `newest` is the greatest number before it. Returns whether a loss is certain now.
     pub(crate) fn on_packet(&mut self, seq: Seq, newest: Seq) -> bool {
         self.gaps.retain(|&(first, last, _)| !(first == seq && last == seq));
         for (first, last, later) in &mut self.gaps {
@@ -38,44 +38,44 @@ impl PeerGaps {
     }
 }
 
-/// The sender's choice of how many data packets the peer acknowledges at once.
+/// Ack Ratio: data packets per acknowledgement that the sender asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct AckRatio {
     ratio: u64,
-    /// Whether each packet is to be acknowledged, since the peer may wait for another one without end.
+    /// Whether each packet is to be acknowledged, since the peer may not acknowledge fewer than the ratio.
     each: bool,
-    /// Windows in a row without a lost acknowledgement.
+    /// Consecutive windows without a lost acknowledgement.
     clean_windows: u64,
     lost_in_window: bool,
 }
 
 impl AckRatio {
-    /// The ratio of new connections.
+    /// Initial ratio.
     pub(crate) const INITIAL: u64 = 2;
-    /// From such a window on, some packet that is under way is the second one to the peer.
+    /// Window from which the data in flight are sure to complete a pair that the peer acknowledges.
     const ENOUGH: u64 = 4;
 
     pub(crate) fn new() -> Self {
         Self { ratio: Self::INITIAL, each: false, clean_windows: 0, lost_in_window: false }
     }
 
-    /// A packet of the peer's was lost, or an Ack of its came with a congestion mark.
+    /// Notes a lost packet of the peer's, or an acknowledgement with an ECN mark.
     pub(crate) fn on_lost_ack(&mut self) {
         self.lost_in_window = true;
     }
 
-    /// How many data packets the peer should acknowledge at once.
+    /// Current Ack Ratio.
     pub(crate) fn ratio(&self) -> u64 {
         if self.each { 1 } else { self.ratio }
     }
 
-    /// No feedback came for `open` data packets. A peer should acknowledge fewer than the ratio after a while (RFC 4340
-    /// §11.3), but Linux's does not: a window of one packet would time out over and over.
+    /// Notes a timeout with `open` data packets in flight. A peer should acknowledge fewer than the ratio after a delay
+    /// (RFC 4340 §11.3), but Linux does not: a window of one packet would time out again and again.
     pub(crate) fn on_timeout(&mut self, open: usize) {
         self.each |= (open as u64) < self.ratio;
     }
 
-    /// A window's worth of data, `window` packets, was acknowledged (RFC 4341 §6.1.2).
+    /// Notes an acknowledged window of `window` data packets (RFC 4341 §6.1.2).
     pub(crate) fn on_window(&mut self, window: u64) {
         let old = self.ratio;
         if std::mem::take(&mut self.lost_in_window) {
@@ -89,8 +89,8 @@ impl AckRatio {
             }
         }
         self.each &= window < Self::ENOUGH;
-        // "Ack Ratio does not exceed cwnd/2, rounded up, except that Ack Ratio 2 is always acceptable"; two is also
-        // the least that a peer with a timer is asked for.
+        // "Ack Ratio does not exceed cwnd/2, rounded up, except that Ack Ratio 2 is always acceptable"; 2 is also the
+        // minimum for a peer with a delayed-acknowledgement timer.
         self.ratio = self.ratio.min(window.div_ceil(2)).clamp(Self::INITIAL, u64::from(u16::MAX));
     }
 }

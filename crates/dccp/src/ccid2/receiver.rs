@@ -1,34 +1,34 @@
-//! When to acknowledge (RFC 4340 §11.3, RFC 4341 §6).
+//! Acknowledgement scheduling of the receiver (RFC 4340 §11.3, RFC 4341 §6).
 
 use timeous_core::{Duration, Instant};
 
-/// What of the peer's data has not been acknowledged yet, and how long that may stay so.
+/// Acknowledgement state for the peer's data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Receiver {
-    /// Data packets that arrived since an acknowledgement was sent.
+    /// Data packets received since the last acknowledgement.
     unacknowledged: u64,
     due: bool,
-    /// When the last acknowledgement was sent ahead of time because of a mark.
+    /// Time of the last immediate acknowledgement for an ECN mark.
     hurried: Option<Instant>,
-    /// When the newest acknowledgeable packet arrived, for Elapsed Time (RFC 4340 §13.2).
+    /// Arrival time of the newest acknowledgeable packet, for Elapsed Time (RFC 4340 §13.2).
     newest_at: Instant,
 }
 
-/// What there is to know about a data packet that arrived.
+/// Properties of a received data packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataArrival {
-    /// It came out of order, or after a gap: the sender should hear of it now.
+    /// Arrived out of order or after a gap: acknowledge at once.
     pub(crate) out_of_order: bool,
-    /// It came with a congestion mark.
+    /// Arrived with an ECN mark.
     pub(crate) marked: bool,
-    /// How many data packets one acknowledgement covers.
+    /// Ack Ratio: data packets per acknowledgement.
     pub(crate) ack_ratio: u64,
-    /// The round-trip time, as far as it is known.
+    /// Round-trip time estimate.
     pub(crate) rtt: Duration,
 }
 
 impl Receiver {
-    /// Data have arrived.
+    /// Notes a received data packet.
     pub(crate) fn on_data(&mut self, now: Instant, arrival: DataArrival) {
         self.unacknowledged += 1;
         // "there is no need to send such immediate acknowledgements for marked packets more than once per round-trip
@@ -37,22 +37,22 @@ impl Receiver {
         if hurry {
             self.hurried = Some(now);
         }
-        // A ratio of zero says that the sender leaves it to us (§11.3).
+        // A ratio of zero leaves the choice to the receiver (§11.3).
         let ratio = if arrival.ack_ratio == 0 { 2 } else { arrival.ack_ratio };
         self.due |= hurry || arrival.out_of_order || self.unacknowledged >= ratio;
     }
 
-    /// A packet that may be acknowledged has arrived, and none came after it in the peer's order.
+    /// Notes an acknowledgeable packet with the greatest sequence number so far.
     pub(crate) fn on_newest(&mut self, now: Instant) {
         self.newest_at = now;
     }
 
-    /// The acknowledgement has waited long enough.
+    /// Handles the expiry of the acknowledgement delay.
     pub(crate) fn on_delay_over(&mut self) {
         self.due = self.unacknowledged > 0;
     }
 
-    /// An acknowledgement was sent, alone or with data.
+    /// Notes that an acknowledgement was sent, alone or with data.
     pub(crate) fn on_acknowledged(&mut self) {
         self.unacknowledged = 0;
         self.due = false;
@@ -68,7 +68,7 @@ impl Receiver {
         self.unacknowledged > 0
     }
 
-    /// How long ago the packet arrived that an acknowledgement sent now acknowledges.
+    /// Time since the arrival of the packet that an acknowledgement sent now acknowledges.
     pub(crate) fn elapsed(&self, now: Instant) -> Duration {
         now - self.newest_at
     }

@@ -1,4 +1,4 @@
-//! The scoreboard: what was sent, what is known of it, and what that says about congestion (RFC 4341 §5).
+//! The sender's scoreboard: packets in flight, loss detection, and signs of congestion (RFC 4341 §5).
 
 use std::collections::VecDeque;
 
@@ -13,27 +13,27 @@ mod given_up;
 pub(crate) use given_up::Late;
 use given_up::{GivenUp, Open};
 
-/// A packet is lost when this many later ones have arrived (RFC 4341 §5).
+/// Later arrivals after which a packet is considered lost (RFC 4341 §5).
 pub(super) const NUMDUPACK: usize = 3;
 
 /// A packet that may still be acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Instant,
-    /// What it carries for the application; `None` for an Ack and the like, which counts for the order only.
+    /// Application data or parity; `None` for pure acknowledgements and the like, which only count for the order.
     data: Option<Data>,
     arrived: bool,
-    /// When a later packet was first known to have arrived, which this one had not.
+    /// When a later packet was first known to have arrived while this one was missing.
     overtaken_at: Option<Instant>,
-    /// Whether it was told that it is overdue.
+    /// Whether the packet was reported as overdue.
     told: Told,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Data {
-    /// The source's name for it, unless it is parity, which nobody waits for.
+    /// Token of the ADU in its source; `None` for parity.
     token: Option<u64>,
-    /// What the Congestion Manager was told of it.
+    /// Size reported to the Congestion Manager.
     bytes: u64,
 }
 
@@ -43,17 +43,17 @@ impl Sent {
     }
 }
 
-/// What was said of a packet before its fate was known.
+/// Report about a packet before its fate was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     No,
-    /// That it is overdue.
+    /// Reported as overdue, without a later arrival.
     Late,
-    /// That it is overdue, as a later one had arrived.
+    /// Reported as overdue because a later packet had arrived.
     Passed,
 }
 
-/// What became of an ADU.
+/// Fate of a data packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketFate {
     Acked {
@@ -61,7 +61,7 @@ pub(crate) enum PacketFate {
         seq: Seq,
         marked: bool,
     },
-    /// It arrived, and did not reach the application (RFC 4340 §11.7).
+    /// Arrived, but did not reach the application (RFC 4340 §11.7).
     Dropped {
         token: Option<u64>,
         seq: Seq,
@@ -72,40 +72,40 @@ pub(crate) enum PacketFate {
     },
 }
 
-/// What an acknowledgement or a timeout has taught.
+/// Result of an acknowledgement or a timeout.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Feedback {
-    /// Bytes that arrived, each counted once.
+    /// Bytes newly acknowledged.
     pub(crate) acked: u64,
-    /// Bytes that are taken for lost, each counted once.
+    /// Bytes newly considered lost.
     pub(crate) lost: u64,
-    /// When the newest packet was sent that is taken for lost.
+    /// Send time of the newest packet considered lost.
     pub(crate) newest_lost: Option<Instant>,
-    /// When the newest packet was sent that arrived with a mark.
+    /// Send time of the newest packet that arrived with an ECN mark.
     pub(crate) newest_marked: Option<Instant>,
-    /// Whether data were refused by a rule of the protocol, with Drop Code 0 (RFC 4340 §11.7.2).
+    /// Whether data were dropped for protocol constraints: Drop Code 0 (RFC 4340 §11.7.2).
     pub(crate) constrained: bool,
-    /// Whether the peer's application does not listen any more: Drop Code 1.
+    /// Whether the peer's application no longer reads: Drop Code 1.
     pub(crate) not_listening: bool,
-    /// How many packets of data found no room: Drop Code 2.
+    /// Data packets dropped at the peer's receive buffer: Drop Code 2.
     pub(crate) overflowed: u64,
-    /// Whether something arrived after what was sent later, and had been told to be overdue for that.
+    /// Whether a packet arrived that was reported as overdue because later ones had arrived.
     pub(crate) reordered: bool,
-    /// Delay variation: the most by which a packet came later than one that was sent after it.
+    /// Delay variation: the most by which a packet arrived later than one sent after it.
     pub(crate) overtaken_by: Duration,
-    /// A round-trip time, if the packet that the peer acknowledges is newly so.
+    /// Round-trip sample, if the packet in the Acknowledgement Number is newly acknowledged.
     pub(crate) rtt: Option<Duration>,
-    /// What a timeout took for lost, and that arrived.
+    /// Packets that a timeout had declared lost and that arrived.
     pub(crate) late: Late,
-    /// In the order in which they were found out.
+    /// Fates, in order of discovery.
     pub(crate) fates: Vec<PacketFate>,
 }
 
 impl Feedback {
-    /// A packet arrived, and `code` tells what became of its data there.
+    /// Notes that a packet arrived, with the Drop Code of its data, if any.
     ///
-    /// All but Drop Code 0 "MUST react as if each Data Dropped packet was marked" (RFC 4340 §11.7). A full buffer ends
-    /// slow start and takes one packet off the window (RFC 4341 §5.2); a mark does both, and is never less.
+    /// All but Drop Code 0 "MUST react as if each Data Dropped packet was marked" (RFC 4340 §11.7). A full receive
+    /// buffer ends slow start and takes one packet off the window (RFC 4341 §5.2); an ECN mark does at least as much.
     fn count_arrived(&mut self, (seq, at): (Seq, Instant), data: Data, marked: bool, code: Option<DropCode>) {
         self.acked += data.bytes;
         self.constrained |= code == Some(DropCode::ProtocolConstraints);
@@ -121,7 +121,7 @@ impl Feedback {
     }
 }
 
-/// A packet of which nothing is known, and of whose lateness nothing was told.
+/// A packet in flight that was not reported as overdue yet.
 #[derive(Debug)]
 pub(crate) struct Untold<'a> {
     pub(crate) seq: Seq,
@@ -132,21 +132,20 @@ pub(crate) struct Untold<'a> {
     pub(crate) told: &'a mut Told,
 }
 
-/// The scoreboard of one half-connection.
+/// Scoreboard of one half-connection.
 ///
-/// It holds consecutive packets from the oldest one with data outstanding on. What is before that is decided: an
-/// acknowledgement that comes late for it changes nothing, as the Congestion Manager has been told (RFC 4341 §5:
-/// "MUST NOT decrement pipe again upon receiving acknowledgement of a packet previously inferred as lost"), but where it
-/// shows that a timeout was for nothing: what is put back under way for that has come at once.
+/// It holds consecutive packets from the oldest one in flight. The fate of earlier packets is final: a late
+/// acknowledgement changes nothing (RFC 4341 §5: "MUST NOT decrement pipe again upon receiving acknowledgement of a
+/// packet previously inferred as lost"), except that it can prove a timeout spurious.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    /// The number of the first packet in `sent`.
+    /// Number of the first packet in `sent`.
     first: Seq,
     sent: VecDeque<Sent>,
-    /// The greatest numbers known to have arrived, greatest first.
+    /// Greatest sequence numbers known to have arrived, in descending order.
     arrived: [Option<Seq>; NUMDUPACK],
     outstanding: usize,
-    /// The window of data in which something was lost or marked ends before this number.
+    /// End of the window of data that contains a loss or a mark.
     congested_until: Option<Seq>,
     given_up: GivenUp,
 }
@@ -157,19 +156,19 @@ impl Sender {
         Self { first: Seq::new(0), sent, arrived, outstanding: 0, congested_until: None, given_up: GivenUp::default() }
     }
 
-    /// Data packets whose fate is open.
+    /// Data packets in flight.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// How many sequence numbers the open packets span.
+    /// Sequence numbers spanned by the packets on the scoreboard.
     pub(crate) fn span(&self) -> u64 {
         self.sent.len() as u64
     }
 
-    /// Whether the congestion window must not grow for what was acknowledged: it grows "for every window of data
-    /// acknowledged without lost or marked packets" (RFC 4341 §5), and while a gap is open it is not known whether this
-    /// is one. `congested`: something is newly known to be lost or marked.
+    /// Whether the congestion window must not grow: it grows "for every window of data acknowledged without lost or
+    /// marked packets" (RFC 4341 §5), and with an open gap that is not known yet. `congested`: a loss or mark was just
+    /// found.
     pub(crate) fn holds_window(&mut self, congested: bool) -> bool {
         if congested {
             self.congested_until = Some(self.first + self.span());
@@ -179,7 +178,7 @@ impl Sender {
         gap || self.congested_until.is_some()
     }
 
-    /// The packet `seq` was sent with data. Every packet must be told, in order.
+    /// Adds a data packet. Every sent packet must be added, in order.
     pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, token: Option<u64>, bytes: u64) {
         self.push(
             seq,
@@ -188,9 +187,9 @@ impl Sender {
         self.outstanding += 1;
     }
 
-    /// The packet `seq` was sent without data.
+    /// Adds a packet without data.
     pub(crate) fn sent_other(&mut self, now: Instant, seq: Seq) {
-        // Before the first open packet it would tell nothing.
+        // Irrelevant before the first data packet in flight.
         if self.outstanding > 0 {
             self.push(seq, Sent { at: now, data: None, arrived: false, overtaken_at: None, told: Told::No });
         }
@@ -204,8 +203,8 @@ impl Sender {
         self.sent.push_back(sent);
     }
 
-    /// The peer has acknowledged `ack`, with these reports, having held it for `elapsed`. What is in `dropped` did not
-    /// reach its application.
+    /// Processes an acknowledgement of `ack` with these reports, which the peer held for `elapsed`. The packets in
+    /// `dropped` did not reach the application.
     pub(crate) fn on_ack(
         &mut self,
         now: Instant,
@@ -215,7 +214,7 @@ impl Sender {
         reports: impl Iterator<Item = Report>,
     ) -> Feedback {
         let mut feedback = Feedback::default();
-        // Only data make the peer answer at once: for another packet the time that it held it may be unknown.
+        // Only data packets trigger an acknowledgement at once: for others the peer's delay may be unknown.
         let fresh = self.get(ack).filter(|sent| sent.outstanding().is_some()).map(|sent| sent.at);
         let (newest, mut late_at) = (self.arrived[0], None);
         for report in reports.filter(|report| report.state.has_arrived()) {
@@ -230,8 +229,8 @@ impl Sender {
         feedback
     }
 
-    /// The oldest packet with data of whose lateness nothing was told: its number, what it carries, when it was sent, and
-    /// whether anything that was sent after it has arrived.
+    /// Returns the oldest data packet in flight that was not reported as overdue, and whether a later packet has
+    /// arrived.
     pub(crate) fn first_untold(&mut self) -> Option<Untold<'_>> {
         let (first, newest) = (self.first, self.arrived[0]);
         let (index, sent) =
@@ -253,7 +252,7 @@ impl Sender {
         self.sent.get(usize::try_from(seq.distance_from(self.first)).ok()?)
     }
 
-    /// Marks the packets of a report as arrived, as far as they are still on the board.
+    /// Marks the packets of a report as arrived, if still on the scoreboard.
     fn mark_range(&mut self, now: Instant, report: &Report, dropped: &[DropBlock], feedback: &mut Feedback) {
         let newest = report.newest.offset_from(self.first);
         if newest < 0 {
@@ -282,7 +281,7 @@ impl Sender {
         }
     }
 
-    /// Notes which packets the newest arrival has overtaken, as far as the one before it, `known`, had not.
+    /// Notes when the newest arrival overtook the packets that are missing between it and `known`, the newest one before.
     fn mark_overtaken(&mut self, now: Instant, known: Option<Seq>) {
         let Some(newest) = self.arrived[0].filter(|&newest| known.is_none_or(|known| newest.is_after(known))) else {
             return;
@@ -294,7 +293,7 @@ impl Sender {
         }
     }
 
-    /// Keeps the greatest numbers that arrived.
+    /// Updates the greatest numbers that arrived.
     fn note_arrived(&mut self, seq: Seq) {
         let mut seq = Some(seq);
         for place in &mut self.arrived {
@@ -308,7 +307,7 @@ impl Sender {
         }
     }
 
-    /// What was sent before the `NUMDUPACK` greatest numbers that arrived, and is not among what arrived, is lost.
+    /// Declares packets lost that precede the `NUMDUPACK` greatest numbers that arrived.
     fn declare_lost(&mut self, feedback: &mut Feedback) {
         let Some(third) = self.arrived[NUMDUPACK - 1] else { return };
         while !self.sent.is_empty() && self.first.is_before(third) {
@@ -316,7 +315,7 @@ impl Sender {
         }
     }
 
-    /// Takes the first packet off the board; if it was open, it is lost. Gives it then.
+    /// Removes the first packet; if it was in flight, declares it lost and returns it.
     fn decide_first(&mut self, feedback: &mut Feedback) -> Option<Open> {
         let sent = self.sent.pop_front()?;
         let seq = self.first;
@@ -329,7 +328,7 @@ impl Sender {
         Some(Open { seq, at: sent.at, bytes: data.bytes })
     }
 
-    /// Drops what is decided from the front.
+    /// Removes packets from the front whose fate is known.
     fn trim(&mut self) {
         while self.sent.front().is_some_and(|sent| sent.outstanding().is_none()) {
             self.sent.pop_front();
@@ -337,8 +336,8 @@ impl Sender {
         }
     }
 
-    /// What was sent `patience` ago or earlier, and before something that arrived, is lost: where fewer than [`NUMDUPACK`] later
-    /// ones follow, nothing else would tell but a timeout (RFC 8985 §6.2).
+    /// Declares packets lost that were sent at least `patience` ago and before one that arrived: with fewer than
+    /// [`NUMDUPACK`] later packets, only a timeout would detect them (RFC 8985 §6.2).
     pub(crate) fn declare_passed(&mut self, now: Instant, patience: Duration) -> Feedback {
         let mut feedback = Feedback::default();
         while self.passed().is_some_and(|sent_at| now - sent_at >= patience) {
@@ -348,13 +347,13 @@ impl Sender {
         feedback
     }
 
-    /// When the oldest packet was sent of which nothing is known, if a later one has arrived.
+    /// Send time of the oldest packet in flight, if a later one has arrived.
     pub(crate) fn passed(&self) -> Option<Instant> {
         let first = self.sent.front().filter(|sent| sent.outstanding().is_some())?;
         self.arrived[0].filter(|newest| newest.is_after(self.first)).map(|_| first.at)
     }
 
-    /// Nothing can come any more: all that is open is lost.
+    /// Declares all packets in flight lost.
     pub(crate) fn give_up(&mut self) -> Feedback {
         let mut feedback = Feedback::default();
         while !self.sent.is_empty() {
@@ -363,11 +362,11 @@ impl Sender {
         feedback
     }
 
-    /// Nothing came back in time. For congestion control nothing is under way any more (RFC 4341 §5: "the sender sets pipe to
-    /// zero"). But what was sent less than `patience` ago cannot have been heard of: its fate stays open (RFC 8985 §6.3).
+    /// Handles a timeout. For congestion control nothing is in flight any more (RFC 4341 §5: "the sender sets pipe to
+    /// zero"), but the fate of packets sent less than `patience` ago stays open (RFC 8985 §6.3).
     pub(crate) fn time_out(&mut self, now: Instant, patience: Duration) -> Feedback {
         let mut feedback = Feedback::default();
-        // The oldest is what was waited for.
+        // The timeout was for the oldest packet.
         let mut is_oldest = true;
         loop {
             if let Some(open) = self.decide_first(&mut feedback) {
@@ -388,7 +387,7 @@ impl Sender {
     }
 }
 
-/// The peer's word for how long it held the acknowledgement is taken unless it is longer than the whole round trip.
+/// Round-trip sample without the peer's delay, which is ignored if it exceeds the whole time.
 fn round_trip(now: Instant, sent: Instant, elapsed: Duration) -> Duration {
     let whole = now.saturating_since(sent);
     if elapsed < whole { whole - elapsed } else { whole }

@@ -1,4 +1,4 @@
-//! The rate at which data arrive, and the round trip as the window counter shows it (RFC 4342 §8.1, §8.3).
+//! Receive rate, and round-trip estimate from the window counter (RFC 4342 §8.1, §8.3).
 
 use std::collections::VecDeque;
 
@@ -6,14 +6,14 @@ use timeous_core::{Duration, Instant};
 
 use super::counter::ROUND_TRIP;
 
-/// So many beginnings of quarter round trips are remembered.
+/// Maximum number of marks, each at the start of a quarter round trip.
 const MAX_MARKS: usize = 64;
-/// What the estimate keeps at each sample.
+/// Weight of the old RTT estimate per sample, in eighths.
 const KEPT: u64 = 7;
-/// No round trip is longer, whatever the sender's counter says.
+/// Upper bound of the round-trip estimate, whatever the window counter says.
 const LONGEST: Duration = Duration::from_secs(64);
 
-/// When a quarter of a round trip began, and how much had come by then.
+/// Start of a quarter round trip: time, counter, bytes received before.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
@@ -21,7 +21,7 @@ struct Mark {
     bytes: u64,
 }
 
-/// What has arrived, and when.
+/// Received data, by time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
     bytes: u64,
@@ -32,7 +32,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Data have arrived, which brought the window counter to `ticks`.
+    /// Notes received data that brought the window counter to `ticks`.
     pub(super) fn count(&mut self, now: Instant, bytes: u64, ticks: u64) {
         let newest = self.marks.back().map(|mark| mark.ticks);
         if newest.is_none_or(|newest| ticks > newest) {
@@ -55,7 +55,7 @@ impl Arrivals {
         let whole = u64::from(ROUND_TRIP);
         let earlier = [4, 3, 2].into_iter().filter(|&ahead| ahead <= whole);
         let found = earlier.into_iter().find_map(|ahead| {
-            // The first that is so many ticks ago; a feedback's mark has the ticks of the one before.
+            // The first mark with that counter; the mark of a feedback has the counter of the one before.
             let mark = self.marks.iter().find(|mark| mark.ticks + ahead == ticks)?;
             Some((mark.at, ahead))
         });
@@ -66,23 +66,24 @@ impl Arrivals {
         }
     }
 
-    /// The round trip as the window counter shows it.
+    /// Round-trip estimate from the window counter.
     pub(super) fn rtt(&self) -> Option<Duration> {
         self.rtt
     }
 
-    /// The mean size of what came, in bytes.
+    /// Mean payload size, in bytes.
     pub(super) fn mean(&self) -> f64 {
         self.bytes as f64 / self.packets.max(1) as f64
     }
 
-    /// Bytes a second since the rate was told last, or over the last round trip if that is longer; nothing at first.
+    /// Receive rate in bytes per second since the last report, or over the last round trip if that is longer; 0 before
+    /// the first report.
     pub(super) fn rate(&self, now: Instant, rtt: Duration) -> f64 {
         let Some(told) = self.told else { return 0.0 };
         self.rate_over(now, now.saturating_since(told).max(rtt))
     }
 
-    /// The same, also before it was ever told.
+    /// Receive rate over at least `time`, also before the first report.
     pub(super) fn rate_over(&self, now: Instant, time: Duration) -> f64 {
         let old_enough = |mark: &&Mark| now.saturating_since(mark.at) >= time;
         let since = self.marks.iter().rev().find(old_enough).or_else(|| self.marks.front());
@@ -91,8 +92,8 @@ impl Arrivals {
         if secs > 0.0 { self.bytes.saturating_sub(since.bytes) as f64 / secs } else { 0.0 }
     }
 
-    /// Data are about to be counted that end a silence: a round trip ago there was nothing under way, and how long the
-    /// sender had nothing to send says nothing of the path (RFC 5348 §6.2).
+    /// Restarts the measurement at a round trip ago, before data that end a silence are counted: a pause of the source
+    /// says nothing about the path (RFC 5348 §6.2).
     pub(super) fn after_silence(&mut self, now: Instant, rtt: Duration) {
         let (at, ticks) = (now.saturating_sub(rtt), self.marks.back().map_or(0, |mark| mark.ticks));
         if self.told.is_some_and(|told| told < at) {
@@ -101,7 +102,7 @@ impl Arrivals {
         }
     }
 
-    /// The rate is told.
+    /// Notes that the rate was reported.
     pub(super) fn told(&mut self, now: Instant) {
         let ticks = self.marks.back().map_or(0, |mark| mark.ticks);
         self.mark(Mark { at: now, ticks, bytes: self.bytes });

@@ -1,17 +1,17 @@
-//! The loss event rate of loss intervals, as either end reckons it (RFC 5348 §5.4, RFC 5622 §6.1).
+//! Loss event rate from loss intervals, computed alike at both ends (RFC 5348 §5.4, RFC 5622 §6.1).
 
 use timeous_cm::tfrc::LossIntervals;
 
 use crate::ccid4::effective_length;
 
-/// One loss interval, as far as it counts.
+/// Length of a loss interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Length {
     /// Data packets.
     pub(super) data: f64,
-    /// How many of them were lost or marked.
+    /// Packets lost or marked among them.
     pub(super) lost: u32,
-    /// It lasted two round trips at most.
+    /// Whether it lasted at most two round trips.
     pub(super) short: bool,
 }
 
@@ -21,13 +21,13 @@ impl Length {
     }
 }
 
-/// p of intervals that are over, the oldest first, and of the one that is not. `small`: as CCID 4 reckons.
+/// Loss event rate p from closed intervals, oldest first, and the current one. `small`: as in CCID 4.
 pub(super) fn loss_event_rate(closed: impl IntoIterator<Item = Length>, current: Length, small: bool) -> f64 {
     let mut intervals = LossIntervals::default();
     for length in closed {
         intervals.close(length.counted(small));
     }
-    // A short one is not used as long as it lasts (RFC 5622 §6.1); as the least there is it never is.
+    // A short current interval is not used (RFC 5622 §6.1): as the smallest value, zero has no effect.
     let unused = small && current.short;
     intervals.loss_event_rate(if unused { 0.0 } else { current.data })
 }

@@ -1,20 +1,20 @@
-//! The window counter: a clock of quarter round trips that data packets carry (RFC 4342 §8.1).
+//! The window counter: quarter round trips, carried by data packets (RFC 4342 §8.1).
 
 use timeous_core::{Duration, Instant};
 
-/// The counter wraps here.
+/// Modulus of the counter.
 const WRAP: u8 = 16;
-/// Adjacent data packets are never further apart.
+/// Maximum step between adjacent data packets.
 const MOST: u64 = 5;
-/// A round trip in ticks of the counter.
+/// Ticks of the counter per round trip.
 pub(super) const ROUND_TRIP: u8 = 4;
 
-/// How far `to` is ahead of `from`, in circular arithmetic.
+/// Steps from `from` to `to`, in circular arithmetic.
 pub(super) fn distance(from: u8, to: u8) -> u8 {
     to.wrapping_sub(from) % WRAP
 }
 
-/// The sender's counter.
+/// Window counter of the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counter {
     last: u8,
@@ -22,12 +22,12 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// The value of the newest data packet.
+    /// Value of the newest data packet.
     pub(super) fn value(&self) -> u8 {
         self.last
     }
 
-    /// The value for a data packet that leaves now.
+    /// Returns the value for a data packet sent now.
     pub(super) fn next(&mut self, now: Instant, rtt: Duration) -> u8 {
         let since = *self.since.get_or_insert(now);
         let quarter = (rtt / u64::from(ROUND_TRIP)).max(Duration::from_nanos(1));
@@ -39,10 +39,10 @@ impl Counter {
         self.last
     }
 
-    /// A packet that left with the value `acked` has arrived: what follows is a round trip later.
+    /// Advances the counter after a packet with the value `acked` arrived: what follows is a round trip later.
     pub(super) fn on_acked(&mut self, now: Instant, acked: u8) {
         let behind = distance(self.last, (acked + ROUND_TRIP) % WRAP);
-        // More than a round trip behind is ahead.
+        // A distance of more than a round trip means that the counter is ahead.
         if (1..=ROUND_TRIP).contains(&behind) && self.since.is_some() {
             self.last = (self.last + behind) % WRAP;
             self.since = Some(now);

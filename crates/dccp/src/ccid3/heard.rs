@@ -1,24 +1,24 @@
-//! What an acknowledgement says in CCID 3's and 4's own options (RFC 4342 §8, RFC 5622 §8.7).
+//! CCID 3 and 4 options of a received acknowledgement (RFC 4342 §8, RFC 5622 §8.7).
 
 use super::options::{
     LOSS_EVENT_RATE, LOSS_INTERVALS, LossInterval, RECEIVE_RATE, loss_event_rate, loss_intervals, receive_rate,
 };
 use crate::ccid4::options::{DROPPED_PACKETS, drop_counts};
 
-/// The options of one packet. Its header bounds how many there are.
+/// Feedback options of one packet; bounded by the size of its header.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Heard {
     pub(super) receive_rate: Option<u32>,
     pub(super) loss_event_rate: Option<f64>,
     pub(super) skip: u8,
-    /// The newest first.
+    /// Loss intervals, newest first.
     pub(super) intervals: Vec<LossInterval>,
-    /// How many packets were lost in each.
+    /// Packets lost in each interval.
     pub(super) lost: Vec<u32>,
 }
 
 impl Heard {
-    /// Takes in one option; what is none of ours or malformed is ignored (RFC 4340 §5.8). Says whether it was understood.
+    /// Takes in one option; ignores foreign or malformed ones (RFC 4340 §5.8). Returns whether it was understood.
     pub(crate) fn take(&mut self, kind: u8, data: &[u8]) -> bool {
         match kind {
             RECEIVE_RATE => self.receive_rate = receive_rate(data).or(self.receive_rate),
@@ -43,8 +43,8 @@ impl Heard {
         true
     }
 
-    /// Whether it makes the acknowledgement feedback (RFC 4342 §6). The Loss Event Rate will do in place of the Loss
-    /// Intervals, which Linux does not send.
+    /// Whether the acknowledgement is feedback (RFC 4342 §6). A Loss Event Rate is accepted in place of Loss Intervals,
+    /// which Linux does not send.
     pub(crate) fn is_feedback(&self) -> bool {
         self.receive_rate.is_some() && (!self.intervals.is_empty() || self.loss_event_rate.is_some())
     }

@@ -1,4 +1,5 @@
-//! What is missing, divided into loss intervals by the sender's window counter (RFC 4342 §6.1, §10.2).
+//! Loss history of the receiver: missing packets grouped into loss intervals by the window counter (RFC 4342 §6.1,
+//! §10.2).
 
 use std::collections::VecDeque;
 
@@ -6,74 +7,75 @@ use super::average::{Length, loss_event_rate};
 use super::counter::{ROUND_TRIP, distance};
 use super::options::LossInterval;
 
-/// A packet is lost when the greatest number is so much greater: "up to NDUPACK of the most recent sequence numbers
-/// (including the sequence numbers of any holes) might temporarily not be part of any loss interval" (RFC 4342 §6.1).
+/// Distance to the greatest number from which a missing packet is lost: "up to NDUPACK of the most recent sequence
+/// numbers (including the sequence numbers of any holes) might temporarily not be part of any loss interval" (RFC 4342
+/// §6.1).
 const NDUPACK: u64 = 3;
-/// NINTERVAL + 1: what the rate is reckoned from, and what is told.
+/// NINTERVAL + 1: loss intervals kept for the rate and for reports.
 pub(super) const KEPT: usize = 9;
-/// So many runs of lost packets of an interval are known one by one; a packet that comes late takes back only those.
+/// Maximum number of loss runs per interval; only these can be taken back if a packet arrives late.
 const MAX_RUNS: usize = 64;
-/// An interval of at most so many ticks of the window counter is short: two round trips (RFC 5622 §8.4).
+/// Maximum length of a short interval, in ticks: two round trips (RFC 5622 §8.4).
 const SHORT: u64 = 2 * ROUND_TRIP as u64;
 
-/// A packet of the peer's that arrived for the first time. Numbers count from the first packet of the half-connection.
+/// A packet received for the first time, numbered from the first packet of the half-connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     pub(super) number: u64,
     /// The window counter, if it carries data.
     pub(super) counter: Option<u8>,
     pub(super) marked: bool,
-    /// So many packets before it carried no data, if that is known.
+    /// Packets without data right before it (NDP Count), or 0 if unknown.
     pub(super) no_data_before: u64,
 }
 
-/// What an arrival has changed.
+/// Changes caused by an arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
-    /// A loss event was found.
+    /// Whether a loss event was found.
     pub(super) began: bool,
-    /// There is one less, as a packet was only late.
+    /// Whether a loss event was revoked because its packet was only late.
     pub(super) removed: bool,
 }
 
-/// Packets in a row that are in no interval yet, or of which it is not known whether they will come.
+/// Consecutive packets that are in no interval yet, missing or without data.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first: u64,
     last: u64,
-    /// The ticks of the packet before a hole; none for packets without data.
+    /// Ticks of the packet before a hole; `None` for packets without data.
     hole: Option<u64>,
 }
 
-/// A loss interval. It reaches to the next.
+/// A loss interval; it ends where the next one begins.
 #[derive(Clone, Debug, Default)]
 struct Interval {
     first: u64,
-    /// The end of its lossy part; the first interval of all has none.
+    /// End of its lossy part; `None` for the very first interval.
     lossy: Option<u64>,
-    /// The ticks of the packet before it.
+    /// Ticks of the packet before it.
     ticks: u64,
     /// Packets without data in it.
     no_data: u64,
     lost: u32,
     runs: Vec<(u64, u64)>,
-    /// The data length that was made up for the first of all (RFC 5348 §6.3.1).
+    /// Synthetic data length of the very first interval (RFC 5348 §6.3.1).
     made_up: Option<f64>,
 }
 
-/// The loss history of a half-connection's receiver.
+/// Loss history of a half-connection's receiver.
 #[derive(Clone, Debug)]
 pub(super) struct History {
-    /// The greatest number that arrived.
+    /// Greatest number received.
     highest: Option<u64>,
-    /// The window counter of the newest data packet, and what it would be if it did not wrap.
+    /// Window counter of the newest data packet, and its value without wrapping.
     counter: Option<u8>,
     ticks: u64,
-    /// In order, and never below the newest but [`NDUPACK`].
+    /// Runs in no interval yet, in order, all within [`NDUPACK`] of the greatest number.
     pending: Vec<Run>,
-    /// In order. There is always one.
+    /// Loss intervals, oldest first; never empty.
     intervals: VecDeque<Interval>,
-    /// Loss events so far, less those that turned out to be none.
+    /// Loss events so far, less the revoked ones.
     events: u64,
 }
 
@@ -85,12 +87,12 @@ impl Default for History {
 }
 
 impl History {
-    /// The window counter of the newest data packet, had it never wrapped.
+    /// Window counter of the newest data packet, without wrapping.
     pub(super) fn ticks(&self) -> u64 {
         self.ticks
     }
 
-    /// A packet has arrived. `first` makes up the length of the interval before the first loss event.
+    /// Notes a received packet. `first` computes the length of the interval before the first loss event.
     pub(super) fn arrive(&mut self, packet: Packet, first: &dyn Fn() -> f64) -> News {
         let events = self.events;
         if self.highest.is_none_or(|highest| packet.number > highest) {
@@ -127,7 +129,7 @@ impl History {
         }
     }
 
-    /// A data packet came marked: a sign of congestion, and what is still missing below it will not come.
+    /// Notes a marked data packet: a loss event; packets still missing below it count as lost.
     fn mark(&mut self, number: u64, before: u64, first: &dyn Fn() -> f64) {
         if let Some(below) = number.checked_sub(1) {
             self.settle(below, first);
@@ -135,7 +137,7 @@ impl History {
         self.lose(number, number, before, first);
     }
 
-    /// All up to `limit` is lost or not there to be lost.
+    /// Settles all packets up to `limit` as lost or as without data.
     fn settle(&mut self, limit: u64, first: &dyn Fn() -> f64) {
         while let Some(&run) = self.pending.first().filter(|run| run.first <= limit) {
             let last = run.last.min(limit);
@@ -151,7 +153,7 @@ impl History {
         }
     }
 
-    /// Packets are lost or marked, above all that were before; `before` are the ticks of the packet below them.
+    /// Records lost or marked packets above all earlier ones; `before`: ticks of the packet below them.
     fn lose(&mut self, start: u64, last: u64, before: u64, first: &dyn Fn() -> f64) {
         let newest = self.newest();
         let is_new = newest.lossy.is_none() || before.saturating_sub(newest.ticks) > u64::from(ROUND_TRIP);
@@ -179,7 +181,7 @@ impl History {
         self.intervals.back_mut().expect("there is always an interval")
     }
 
-    /// A packet came late, but not too late. Says whether it was one of those.
+    /// Fills a hole that is not settled yet. Returns whether there was one.
     fn fill_hole(&mut self, packet: Packet, first: &dyn Fn() -> f64) -> bool {
         let number = packet.number;
         let holds = |run: &Run| run.hole.is_some() && (run.first..=run.last).contains(&number);
@@ -197,7 +199,7 @@ impl History {
         true
     }
 
-    /// A packet that was taken for lost has come after all. With a mark it is a sign of congestion all the same.
+    /// Takes back a loss: the packet was only late. A late packet with a mark stays a loss event.
     fn take_back(&mut self, packet: Packet) {
         let number = packet.number;
         if packet.marked && packet.counter.is_some() {
@@ -221,7 +223,7 @@ impl History {
         }
     }
 
-    /// Nothing was lost in an interval: it goes on the one before it, if that is still known.
+    /// Merges an interval that has no losses left with the one before, if that is still known.
     fn merge_with_older(&mut self, place: usize) {
         let Some(older) = place.checked_sub(1) else { return };
         let Some(gone) = self.intervals.remove(place) else { return };
@@ -234,13 +236,13 @@ impl History {
         }
     }
 
-    /// How many of the newest packets are in no interval yet.
+    /// Skip Length: newest packets that are in no interval yet.
     fn skip(&self) -> u64 {
         let hole = self.pending.iter().find(|run| run.hole.is_some());
         hole.map_or(0, |hole| self.highest.unwrap_or(0) + 1 - hole.first)
     }
 
-    /// Each interval and the number after its end, the newest first.
+    /// Each interval and the number after its end, newest first.
     fn with_ends(&self) -> impl Iterator<Item = (&Interval, u64)> {
         let end = self.highest.map_or(0, |highest| highest + 1 - self.skip());
         let ends = std::iter::once(end).chain(self.intervals.iter().rev().map(|interval| interval.first));
@@ -263,7 +265,7 @@ impl History {
         packets.saturating_sub(interval.no_data + pending).max(1) as f64
     }
 
-    /// What the options say: Skip Length, the intervals and how many packets were lost in each, the newest first.
+    /// Contents of the options: Skip Length, intervals, and packets lost in each, newest first.
     pub(super) fn told(&self) -> (u8, Vec<LossInterval>, Vec<u32>) {
         let (mut intervals, mut lost) = (Vec::with_capacity(KEPT), Vec::with_capacity(KEPT));
         for (interval, end) in self.with_ends() {
@@ -272,7 +274,7 @@ impl History {
             let entry = LossInterval {
                 lossless: lossless as u32,
                 lossy: lossy as u32,
-                // ECT(0) is the one mark that is still in use (RFC 8311 §6), and its nonce is zero.
+                // ECT(0) is the only codepoint still in use (RFC 8311 §6), and its nonce is zero.
                 nonce: false,
                 data: self.data_length(interval, end).ceil() as u32,
             };
@@ -281,14 +283,14 @@ impl History {
             intervals.push(entry);
             lost.push(interval.lost.min(entry.lossy));
             if !fits {
-                // Where the next one ends could not be said.
+                // The end of the next interval could not be expressed.
                 break;
             }
         }
         (self.skip() as u8, intervals, lost)
     }
 
-    /// p: 0 before the first loss event. `small`: as CCID 4 reckons.
+    /// Loss event rate p: 0 before the first loss event. `small`: as in CCID 4.
     pub(super) fn loss_event_rate(&self, small: bool) -> f64 {
         let mut after = self.ticks;
         let mut lengths: Vec<Length> = Vec::with_capacity(KEPT);

@@ -1,4 +1,4 @@
-//! CCID 3's own options: Loss Event Rate, Loss Intervals, Receive Rate (RFC 4342 §8).
+//! CCID 3 options: Loss Event Rate, Loss Intervals, Receive Rate (RFC 4342 §8).
 
 /// 192: Loss Event Rate (§8.5).
 pub const LOSS_EVENT_RATE: u8 = 192;
@@ -6,18 +6,18 @@ pub const LOSS_EVENT_RATE: u8 = 192;
 pub const LOSS_INTERVALS: u8 = 193;
 /// 194: Receive Rate (§8.3).
 pub const RECEIVE_RATE: u8 = 194;
-/// So many loss intervals one option holds.
+/// Maximum number of loss intervals in one option.
 pub const MAX_INTERVALS: usize = 28;
-/// The longest lossy part that there is room for: 23 bits.
+/// Maximum length of a lossy part: 23 bits.
 pub const MAX_LOSSY: u32 = 0x7f_ffff;
-/// The longest lossless part and data length that there is room for: 24 bits.
+/// Maximum length of a lossless part, and of the data length: 24 bits.
 pub const MAX_LENGTH: u32 = 0xff_ffff;
 
 const NONCE: u32 = 0x80_0000;
-/// The Loss Event Rate of who has not seen a loss.
+/// Loss Event Rate value for no loss so far.
 const NO_LOSS: u32 = u32::MAX;
 
-/// One loss interval as the option carries it.
+/// One loss interval in the option's format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LossInterval {
     /// Packets of the lossless part, the later one; at most [`MAX_LENGTH`].
@@ -37,8 +37,8 @@ impl LossInterval {
     }
 }
 
-/// Appends the data of a Loss Intervals option: the number of newest packets that are in no interval, and intervals, the
-/// newest first; at most [`MAX_INTERVALS`] of them, and of what is too long the most that there is room for.
+/// Appends the data of a Loss Intervals option: Skip Length, and at most [`MAX_INTERVALS`] intervals, newest first.
+/// Lengths that are too long are capped.
 ///
 /// ```
 /// use timeous_dccp::ccid3::options::{LossInterval, encode_loss_intervals, loss_intervals};
@@ -60,7 +60,7 @@ pub fn encode_loss_intervals(skip: u8, intervals: &[LossInterval], data: &mut Ve
     }
 }
 
-/// Skip Length and intervals in a Loss Intervals option's data; `None` if they are not whole, or none.
+/// Parses the data of a Loss Intervals option into Skip Length and intervals; `None` if malformed or empty.
 pub fn loss_intervals(data: &[u8]) -> Option<(u8, impl Iterator<Item = LossInterval> + '_)> {
     let (&skip, rest) = data.split_first()?;
     let (intervals, rest) = rest.as_chunks::<9>();
@@ -77,7 +77,7 @@ pub fn loss_intervals(data: &[u8]) -> Option<(u8, impl Iterator<Item = LossInter
     (intervals.len() > 0 && rest.is_empty()).then_some((skip, intervals))
 }
 
-/// The data of a Loss Event Rate option for the rate `p`: its inverse, rounded up.
+/// Encodes the data of a Loss Event Rate option for the rate `p`: its inverse, rounded up.
 ///
 /// ```
 /// use timeous_dccp::ccid3::options::{encode_loss_event_rate, loss_event_rate};
@@ -87,13 +87,13 @@ pub fn loss_intervals(data: &[u8]) -> Option<(u8, impl Iterator<Item = LossInter
 /// assert_eq!(loss_event_rate(&[255; 4]), Some(0.0));
 /// ```
 pub fn encode_loss_event_rate(p: f64) -> [u8; 4] {
-    // What is whole up to a double's exactness is not rounded up.
+    // Avoids rounding up a whole number because of floating-point error.
     let whole = 1.0 - 4.0 * f64::EPSILON;
     let packets = if p > 0.0 { ((whole / p).ceil() as u32).min(NO_LOSS - 1) } else { NO_LOSS };
     packets.to_be_bytes()
 }
 
-/// The rate in a Loss Event Rate option's data, from 0 to 1; `None` if its length is wrong, or no packet makes a loss event.
+/// Parses a Loss Event Rate option into a rate from 0 to 1; `None` if its length is wrong or its value is zero.
 pub fn loss_event_rate(data: &[u8]) -> Option<f64> {
     match u32::from_be_bytes(data.try_into().ok()?) {
         0 => None,
@@ -102,7 +102,7 @@ pub fn loss_event_rate(data: &[u8]) -> Option<f64> {
     }
 }
 
-/// The bytes a second in a Receive Rate option's data; `None` if its length is wrong.
+/// Parses a Receive Rate option, in bytes per second; `None` if its length is wrong.
 pub fn receive_rate(data: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(data.try_into().ok()?))
 }

@@ -1,4 +1,4 @@
-//! The receiver's half: what data packets tell, when the sender is to hear of it, and what it hears (RFC 4342 §6, §10.3).
+//! CCID 3 and 4 receiver: when to send feedback, and its contents (RFC 4342 §6, §10.3).
 
 use timeous_cm::tfrc::equation;
 use timeous_core::{Duration, Instant, Rate};
@@ -12,47 +12,47 @@ use crate::ccid4::{HEADER, NOMINAL_SEGMENT};
 use crate::options::{Opt, OptionList};
 use crate::seq::Seq;
 
-/// Feedback that no packet's window counter has called for leaves a tick of that after a round trip.
+/// Feedback timer in ticks: a tick more than a round trip, in case no packet's window counter shows its end.
 const PATIENCE_TICKS: u64 = ROUND_TRIP as u64 + 1;
 
-/// A packet that arrived for the first time.
+/// A packet received for the first time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived {
     pub(crate) seq: Seq,
-    /// CCVal and payload bytes, if it carries data.
+    /// CCVal and payload bytes of a data packet; `None` for other packets.
     pub(crate) data: Option<(u8, u64)>,
     pub(crate) marked: bool,
-    /// So many packets right before it carried no data, if that is known.
+    /// Packets without data right before it (NDP Count), or 0 if unknown.
     pub(crate) ndp_count: u64,
-    /// The round trip as this end knows it, until the window counter shows one.
+    /// Round-trip estimate of this end, used until the window counter gives one.
     pub(crate) rtt: Duration,
 }
 
 /// The receiver of one half-connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
-    /// CCID 4.
+    /// Whether it is for small packets: CCID 4.
     small: bool,
-    /// Ticks of the window counter from one feedback to the next.
+    /// Feedback interval, in ticks of the window counter.
     apart: u64,
-    /// The number that the history counts from.
+    /// Sequence number at which the history starts.
     origin: Seq,
     history: History,
     arrivals: Arrivals,
     rtt: Duration,
-    /// Feedback must leave now.
+    /// Whether feedback must leave now.
     due: bool,
-    /// Data came since the last.
+    /// Whether data arrived since the last feedback.
     fresh: bool,
-    /// The window counter when the last left, if any did (RFC 4342 §10.3).
+    /// Window counter at the last feedback (RFC 4342 §10.3).
     told: Option<u64>,
     timer: Option<Instant>,
-    /// The timer went off with nothing to tell: the next data packet is answered at once.
+    /// Whether the timer expired without new data: the next data packet is answered at once.
     silent: bool,
 }
 
 impl Receiver {
-    /// The peer's packet `origin` was the first under this congestion control.
+    /// Creates a receiver; `origin` is the peer's first packet under this congestion control.
     pub(crate) fn new(small: bool, origin: Seq) -> Self {
         Self {
             small,
@@ -69,7 +69,7 @@ impl Receiver {
         }
     }
 
-    /// It tells so often in a round trip, four times at most, each time the rate of a whole one.
+    /// Sets the number of feedback packets per round trip, at most four; each reports the rate of a whole round trip.
     pub(crate) fn telling(self, times: u64) -> Self {
         Self { apart: u64::from(ROUND_TRIP) / times.clamp(1, u64::from(ROUND_TRIP)), ..self }
     }
@@ -79,7 +79,7 @@ impl Receiver {
         self.small
     }
 
-    /// A packet has arrived.
+    /// Notes a received packet.
     pub(crate) fn on_packet(&mut self, now: Instant, arrived: Arrived) {
         let Ok(number) = u64::try_from(arrived.seq.offset_from(self.origin)) else { return };
         self.rtt = self.arrivals.rtt().unwrap_or(arrived.rtt);
@@ -110,7 +110,7 @@ impl Receiver {
         self.due |= self.silent || news.began || news.removed || self.told.is_none_or(is_on);
     }
 
-    /// Time has passed: feedback may be due although no further packet shows that a round trip is over.
+    /// Handles the timer: feedback may be due although no packet shows the end of a round trip.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         if self.timer.is_some_and(|due| due <= now) {
             self.timer = None;
@@ -119,7 +119,7 @@ impl Receiver {
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) is due.
+    /// Time at which [`on_timeout`](Self::on_timeout) is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.timer
     }
@@ -129,13 +129,13 @@ impl Receiver {
         self.due
     }
 
-    /// The most bytes that feedback takes.
+    /// Upper bound of the size of the feedback options.
     pub(crate) fn options_len(&self) -> usize {
         // Receive Rate, Loss Event Rate, Loss Intervals, Dropped Packets.
         6 + 6 + 3 + 9 * KEPT + if self.small { 2 + 3 * KEPT } else { 0 }
     }
 
-    /// Appends what makes an acknowledgement feedback, all of it or nothing (RFC 4342 §6). `rate`: Loss Event Rate, too.
+    /// Appends the feedback options, all or none (RFC 4342 §6). `rate`: include the Loss Event Rate.
     pub(crate) fn push_options(&mut self, now: Instant, rate: bool, options: &mut OptionList) {
         let (skip, intervals, lost) = self.history.told();
         let (mut told, mut counts) = (Vec::new(), Vec::new());
@@ -160,8 +160,8 @@ impl Receiver {
     }
 }
 
-/// The data length of the interval before the first loss event: that at which the equation gives what was received
-/// (RFC 5348 §6.3.1), half a packet a round trip at least.
+/// Data length of the interval before the first loss event: the one for which the throughput equation yields the
+/// receive rate (RFC 5348 §6.3.1), at least half a packet per round trip.
 fn first_length(small: bool, mean: f64, rate: f64, rtt: Duration) -> f64 {
     let (segment, rate) = if small {
         (NOMINAL_SEGMENT as f64, rate * (mean + HEADER as f64) / mean.max(1.0))

@@ -1,4 +1,4 @@
-//! The loss intervals that the peer reports, checked against what was sent (RFC 4342 §9.2).
+//! Verification of the peer's loss intervals against the packets sent (RFC 4342 §9.2).
 
 use timeous_core::Duration;
 
@@ -10,27 +10,27 @@ use super::sent::SentLog;
 use crate::ack_vector::{PacketState, Report};
 use crate::seq::Seq;
 
-/// The most of the newest packets that are in no interval yet: NDUPACK.
+/// Maximum Skip Length: NDUPACK.
 const MAX_SKIP: u8 = 3;
-/// The lossy part of one interval is as long as a round trip; the window counter, and round trips that become shorter
-/// meanwhile, make half of one more no lie.
+/// Maximum length of a lossy part, in round trips: one by definition, and half of one for the counter's granularity and
+/// a shrinking RTT.
 const TOLERANCE: f64 = 1.5;
 
-/// What the intervals are checked against.
+/// Local knowledge that the intervals are checked against.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Against<'a> {
     pub(super) ack: Seq,
-    /// The first number that this end sent.
+    /// Initial sequence number of this end.
     pub(super) iss: Seq,
     pub(super) log: &'a SentLog,
     pub(super) rtt: Duration,
-    /// The most data packets that the interval before the first loss can stand for.
+    /// Upper bound of the data length of the interval before the first loss.
     pub(super) longest_first: f64,
-    /// What the acknowledgement's own Ack Vector says has not arrived, newest and oldest.
+    /// Ranges missing in the acknowledgement's own Ack Vector: newest and oldest.
     pub(super) missing: &'a [(Seq, Seq)],
 }
 
-/// What follows from a report.
+/// Result of a report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) p: f64,
@@ -42,16 +42,16 @@ struct Entry {
     first: Seq,
     is_first: bool,
     length: Length,
-    /// Where it is several loss events by our own send times: the data packets from each but the last to the next.
+    /// If our send times show several loss events in it: data packets of each but the last one.
     parts: Vec<f64>,
 }
 
-/// The intervals that were reported so far, the newest first; the receiver need not repeat what it knows us to know.
+/// Intervals reported so far, newest first; the receiver need not repeat acknowledged ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reported(Vec<Entry>);
 
 impl Reported {
-    /// Takes in the intervals of one acknowledgement. `small`: as CCID 4 reckons.
+    /// Takes in the intervals of one acknowledgement. `small`: as in CCID 4.
     pub(super) fn take(&mut self, against: &Against<'_>, heard: &Heard, small: bool) -> Result<Told, Implausible> {
         let mut entries = self.read(against, heard)?;
         let newest_before = self.0.first().map(|entry| entry.first);
@@ -95,7 +95,7 @@ impl Reported {
             if interval.lossless > 0 {
                 against.check_missing(last + 1 - u64::from(interval.lossless), last)?;
             }
-            // Without a Drop Count the Loss Length stands for it, and it is never more (RFC 5622 §8.7).
+            // Without a Drop Count the Loss Length stands for it, and bounds it (RFC 5622 §8.7).
             let lost = heard.lost.get(place).map_or(interval.lossy, |&lost| lost.min(interval.lossy));
             let data = if is_first {
                 f64::from(interval.data).min(against.longest_first.max(packets as f64))
@@ -114,19 +114,19 @@ impl Reported {
         self.0.iter().find(|entry| entry.first == first)
     }
 
-    /// Whether an interval took two round trips at most, by our own send times.
+    /// Whether an interval took at most two round trips, by our send times.
     fn is_short(&self, against: &Against<'_>, first: Seq, last: Seq) -> bool {
         match (against.log.get(first), against.log.get(last)) {
             (Some(start), Some(end)) => end.at.saturating_since(start.at) <= against.rtt * 2,
-            // It began so long ago that it is forgotten.
+            // Its start is no longer in the log, so it was long ago.
             (None, Some(_)) => false,
             _ => self.known(first).is_none_or(|known| known.length.short),
         }
     }
 
-    /// "the sender can determine if these losses constitute a single loss event or several successive loss events"
-    /// (RFC 4342 §9.2), where the receiver saw nothing between them: what was sent more than a round trip after the first of
-    /// one begins another (RFC 5348 §5.2). What carried no data is no loss.
+    /// Splits losses between which the receiver saw no packet: "the sender can determine if these losses constitute a
+    /// single loss event or several successive loss events" (RFC 4342 §9.2). A packet sent more than a round trip after
+    /// the first of an event begins another (RFC 5348 §5.2); packets without data do not count.
     fn parts(&self, against: &Against<'_>, first: Seq, lossy: u32) -> Vec<f64> {
         let end = first + u64::from(lossy.max(1)) - 1;
         let (Some(start), Some(last)) = (against.log.get(first), against.log.get(end)) else {
@@ -154,7 +154,7 @@ impl Reported {
         let current = lengths.pop().unwrap_or(newest.length);
         closed.extend(lengths);
         if closed.is_empty() {
-            // What was before it nobody says.
+            // No older interval was reported.
             closed.push(current);
         }
         loss_event_rate(closed, current, small)
@@ -162,7 +162,7 @@ impl Reported {
 }
 
 impl Entry {
-    /// The lengths of its loss events, the oldest first.
+    /// Lengths of its loss events, oldest first.
     fn lengths(&self) -> impl Iterator<Item = Length> + '_ {
         let lost = self.length.lost.div_ceil(self.parts.len() as u32 + 1);
         let rest = match self.parts.is_empty() {
@@ -174,7 +174,7 @@ impl Entry {
 }
 
 impl Against<'_> {
-    /// What the Ack Vector beside them says was lost cannot be in a lossless part, unless it carried no data.
+    /// Checks that no data packet missing in the Ack Vector lies in a lossless part.
     fn check_missing(&self, first: Seq, last: Seq) -> Result<(), Implausible> {
         for &(newest, oldest) in self.missing {
             let (from, to) = (oldest.max(first), newest.min(last));
@@ -186,8 +186,8 @@ impl Against<'_> {
     }
 }
 
-/// What arrived for certain, by Loss Intervals alone: the lossless parts, the newest first. Of a lossy part it is not told
-/// which packets were lost.
+/// Packets known to have arrived from Loss Intervals alone: the lossless parts, newest first. Losses within a lossy
+/// part are not identified.
 pub(crate) fn covered(ack: Seq, heard: &Heard) -> Vec<Report> {
     let received = |newest, oldest| Report { newest, oldest, state: PacketState::Received };
     let mut reports = vec![received(ack, ack)];

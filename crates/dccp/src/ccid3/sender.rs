@@ -1,4 +1,4 @@
-//! The sender's half: the rate that follows from feedback, once that is checked (RFC 4342 §5, RFC 5622 §5).
+//! CCID 3 and 4 sender: verified feedback, and the resulting rate (RFC 4342 §5, RFC 5622 §5).
 
 use timeous_cm::Steering;
 use timeous_cm::tfrc::{Report, Sender as Tfrc, Settings, equation};
@@ -12,52 +12,52 @@ use super::sent::{SentLog, most_received};
 use crate::ccid4::{Gap, HEADER, NOMINAL_SEGMENT};
 use crate::seq::Seq;
 
-/// What is sent while nothing is heard may be outstanding until the nofeedback timer goes off, and a little longer.
+/// Window in round trips: data sent until the nofeedback timer expires (four), and some more.
 const WINDOW_ROUND_TRIPS: u64 = 5;
-/// What was sent in so many round trips before the newest feedback is remembered: loss intervals are looked up in it.
+/// Length of the send log before the newest feedback, in round trips: loss intervals are looked up in it.
 const REMEMBERED_ROUND_TRIPS: u64 = 8;
-/// What no round trip is shorter than, though clocks may say so.
+/// Lower bound of round-trip samples, against coarse clocks.
 const LEAST_ROUND_TRIP: Duration = Duration::from_micros(1);
-/// The mean overhead of a packet follows the last sixteen or so.
+/// Gain of the mean overhead per packet.
 const GAIN: f64 = 1.0 / 16.0;
 
 /// An acknowledgement that may be feedback.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledged<'a> {
     pub(crate) ack: Seq,
-    /// The first number that this end sent.
+    /// Initial sequence number of this end.
     pub(crate) iss: Seq,
-    /// How long the peer says that it had the packet.
+    /// Delay of the acknowledgement, as reported by the peer: Elapsed Time.
     pub(crate) elapsed: Duration,
-    /// What its Ack Vector says has not arrived, newest and oldest.
+    /// Ranges missing in its Ack Vector: newest and oldest.
     pub(crate) missing: &'a [(Seq, Seq)],
 }
 
-/// The sender of one half-connection.
+/// Sender of one half-connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     tfrc: Tfrc,
-    /// CCID 4.
+    /// Whether it is for small packets: CCID 4.
     small: bool,
     gap: Gap,
     counter: Counter,
     sent: SentLog,
     reported: Reported,
-    /// When the packet was sent that the last feedback acknowledges.
+    /// Send time of the packet that the last feedback acknowledges.
     heard: Option<Instant>,
-    /// The shortest time from a packet to its acknowledgement, whatever the peer says that it did with it.
+    /// Minimum time from a packet to its acknowledgement, with the peer's delay included.
     shortest: Option<Duration>,
-    /// The highest rate that was allowed, in bytes a second.
+    /// Highest allowed rate so far, in bytes per second.
     highest: f64,
-    /// Bytes of a packet beside its payload, on the average.
+    /// Mean bytes per packet besides its payload.
     overhead: f64,
     largest: u64,
-    /// Receive rates that were above what can have arrived.
+    /// Number of reported receive rates above what can have arrived.
     capped: u64,
 }
 
 impl Sender {
-    /// A sender of packets of at most `largest` bytes, `payload` of them payload. `small`: CCID 4's.
+    /// Creates a sender of packets of up to `largest` bytes, `payload` of them payload. `small`: CCID 4.
     pub(crate) fn new(small: bool, payload: u64, largest: u64) -> Self {
         let settings = if small {
             Settings::for_small_segments(payload, NOMINAL_SEGMENT, HEADER)
@@ -85,23 +85,23 @@ impl Sender {
         self.small
     }
 
-    /// The handshake took so long.
+    /// Takes the handshake's round-trip time.
     pub(crate) fn on_handshake(&mut self, now: Instant, rtt: Duration) {
         self.shortest = Some(rtt);
         self.tfrc.on_rtt(now, rtt);
     }
 
-    /// R, once there is one.
+    /// Smoothed round-trip time R, once measured.
     pub(crate) fn rtt(&self) -> Option<Duration> {
         self.tfrc.rtt()
     }
 
-    /// The loss event rate by the last feedback.
+    /// Loss event rate of the last feedback.
     pub(crate) fn loss_event_rate(&self) -> f64 {
         self.tfrc.loss_event_rate()
     }
 
-    /// Receive rates that were above what can have arrived, and were taken for that.
+    /// Number of reported receive rates that were capped.
     pub(crate) fn capped(&self) -> u64 {
         self.capped
     }
@@ -111,7 +111,7 @@ impl Sender {
         self.counter.clone().next(now, self.round_trip())
     }
 
-    /// A data packet left: `payload` bytes, and `bytes` as the Congestion Manager counts them.
+    /// Notes a sent data packet: `payload` bytes, and `bytes` as the Congestion Manager counts them.
     pub(crate) fn sent_data(&mut self, now: Instant, seq: Seq, payload: u64, bytes: u64) {
         let counter = self.counter.next(now, self.round_trip());
         self.sent.push(now, seq, Some(payload), counter);
@@ -120,22 +120,22 @@ impl Sender {
         self.tfrc.on_sent(now, payload);
     }
 
-    /// A packet without data left.
+    /// Notes a sent packet without data.
     pub(crate) fn sent_other(&mut self, now: Instant, seq: Seq) {
         self.sent.push(now, seq, None, self.counter.value());
     }
 
-    /// There are data, and the Congestion Manager does not grant them a packet.
+    /// Notes that data wait for a grant of the Congestion Manager: the sender is not application-limited.
     pub(crate) fn held_back(&mut self, now: Instant) {
         self.tfrc.on_held_back(now);
     }
 
-    /// Until when no data packet may leave, whatever is granted.
+    /// Time until which no data packet may leave, whatever is granted.
     pub(crate) fn waits_until(&self, now: Instant) -> Option<Instant> {
         self.gap.until(now).filter(|_| self.small)
     }
 
-    /// The peer has got `ack`: what follows is a round trip later (RFC 4342 §8.1).
+    /// Notes an acknowledgement of `ack`: the window counter advances a round trip from it (RFC 4342 §8.1).
     pub(crate) fn on_ack(&mut self, now: Instant, ack: Seq) {
         if let Some(sent) = self.sent.get(ack) {
             let whole = now.saturating_since(sent.at);
@@ -144,10 +144,10 @@ impl Sender {
         }
     }
 
-    /// Feedback came. Says whether it told anything new.
+    /// Takes in feedback. Returns whether it was new.
     ///
     /// # Errors
-    /// What the peer says cannot be true.
+    /// [`Implausible`] if the feedback cannot be true.
     pub(crate) fn on_feedback(
         &mut self,
         now: Instant,
@@ -155,7 +155,7 @@ impl Sender {
         heard: &Heard,
     ) -> Result<bool, Implausible> {
         let Acknowledged { ack, iss, elapsed, missing } = *acknowledged;
-        // Too old to be measured by, or overtaken by newer feedback.
+        // Feedback about a forgotten packet, or overtaken by newer feedback.
         let newer = |sent_at| self.heard.is_none_or(|heard| sent_at >= heard);
         let Some(&sent) = self.sent.get(ack).filter(|sent| newer(sent.at)) else { return Ok(false) };
         let rtt = self.round_trip();
@@ -187,13 +187,13 @@ impl Sender {
         Ok(true)
     }
 
-    /// The peer is slow, or its buffer had no room for `overflowed` packets of which it has just told (RFC 4342 §5.2).
+    /// Responds to Slow Receiver, or to `overflowed` packets newly dropped at the receive buffer (RFC 4342 §5.2).
     pub(crate) fn on_slow_receiver(&mut self, now: Instant, overflowed: u64) {
         self.tfrc.on_slow_receiver(now, overflowed);
     }
 
-    /// How long the peer had a packet, as far as that is believed: it leaves half of the shortest time in which any was
-    /// acknowledged, since a shorter round trip would mean a higher rate.
+    /// Returns the credible part of the peer's delay: at least half of the minimum acknowledgement time remains as RTT,
+    /// since a shorter RTT would mean a higher rate.
     fn believed(&self, now: Instant, sent_at: Instant, elapsed: Duration) -> Result<Duration, Implausible> {
         let passed = now.saturating_since(sent_at);
         if elapsed >= passed.max(LEAST_ROUND_TRIP) {
@@ -203,14 +203,14 @@ impl Sender {
         Ok(elapsed.min(passed.saturating_sub(least)))
     }
 
-    /// The interval before the first loss stands for no more than gives the rate that there was.
+    /// Upper bound of the interval before the first loss: the length that yields the highest rate used.
     fn longest_first(&self, rtt: Duration) -> f64 {
         let segment = if self.small { NOMINAL_SEGMENT } else { self.tfrc.segment().round() as u64 };
         let rate = Rate::from_bps((self.highest.max(self.rate()) * 8.0) as u64);
         1.0 / equation::loss_event_rate(segment.max(1), rtt, rate)
     }
 
-    /// The allowed rate in bytes a second, headers counted where the equation counts them.
+    /// Allowed rate in bytes per second, with headers where the equation counts them.
     fn rate(&self) -> f64 {
         let rate = self.tfrc.rate().as_bps() as f64 / 8.0;
         let segment = self.tfrc.segment();
@@ -221,17 +221,17 @@ impl Sender {
         self.highest = self.highest.max(self.rate());
     }
 
-    /// The nofeedback timer may have gone off.
+    /// Handles the nofeedback timer, if it has expired.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.tfrc.on_timeout(now);
     }
 
-    /// When [`on_timeout`](Self::on_timeout) is due.
+    /// Time at which [`on_timeout`](Self::on_timeout) is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.tfrc.poll_timeout()
     }
 
-    /// What the Congestion Manager is to grant by, in bytes as it counts them.
+    /// Rate and window for the Congestion Manager, in bytes as it counts them.
     pub(crate) fn steering(&self) -> Steering {
         let segment = self.tfrc.segment();
         let rate = self.tfrc.instantaneous_rate().as_bps() as f64 * (segment + self.overhead) / segment;

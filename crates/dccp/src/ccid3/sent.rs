@@ -1,4 +1,4 @@
-//! What was sent, and when: what feedback is measured by.
+//! Log of sent packets, for round-trip samples and the verification of feedback.
 
 use std::collections::VecDeque;
 
@@ -6,26 +6,26 @@ use timeous_core::{Duration, Instant};
 
 use crate::seq::Seq;
 
-/// So many packets are remembered; more are a round trip's worth on no path that a live stream has.
+/// Maximum number of packets in the log; more than a round trip's worth of any live stream.
 const MAX_PACKETS: usize = 1 << 16;
 
-/// A packet that was sent.
+/// A sent packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) at: Instant,
-    /// The window counter that it carried; of one without data, that of the data packet before.
+    /// Its window counter; without data, that of the previous data packet.
     pub(super) counter: u8,
-    /// Payload bytes and data packets up to it, itself counted in.
+    /// Cumulative payload bytes and data packets, this one included.
     pub(super) bytes: u64,
     pub(super) packets: u64,
 }
 
-/// The packets of late, one for each number.
+/// Recently sent packets, one per sequence number.
 #[derive(Clone, Debug)]
 pub(super) struct SentLog {
     first: Seq,
     packets: VecDeque<Sent>,
-    /// Payload bytes and data packets before the first that is remembered.
+    /// Payload bytes and data packets before the first one in the log.
     before: (u64, u64),
     bytes: u64,
     data: u64,
@@ -36,7 +36,7 @@ impl SentLog {
         Self { first: Seq::new(0), packets: VecDeque::new(), before: (0, 0), bytes: 0, data: 0 }
     }
 
-    /// The packet `seq` leaves, with so much payload if it is a data packet. Every one must be told, in order.
+    /// Adds a packet, with its payload size if it is a data packet. Every packet must be added, in order.
     pub(super) fn push(&mut self, now: Instant, seq: Seq, payload: Option<u64>, counter: u8) {
         if self.packets.is_empty() {
             self.first = seq;
@@ -54,7 +54,7 @@ impl SentLog {
         self.packets.get(usize::try_from(seq.offset_from(self.first)).ok()?)
     }
 
-    /// Data packets from `first` to `last`, as far as they are remembered.
+    /// Number of data packets from `first` to `last`, as far as logged.
     pub(super) fn data_packets(&self, first: Seq, last: Seq) -> u64 {
         let up_to = |seq| self.get(seq).map(|sent: &Sent| sent.packets);
         let before = if first == self.first { Some(self.before.1) } else { up_to(first.prev()) };
@@ -62,7 +62,7 @@ impl SentLog {
         end.saturating_sub(before)
     }
 
-    /// The data packets from `first` to `last`, as far as they are remembered.
+    /// Data packets from `first` to `last`, as far as logged.
     pub(super) fn data_between(&self, first: Seq, last: Seq) -> impl Iterator<Item = &Sent> {
         let place = |seq: Seq| usize::try_from(seq.offset_from(self.first).max(0)).unwrap_or(usize::MAX);
         let (from, to) = (place(first), place(last.next()).min(self.packets.len()));
@@ -72,7 +72,7 @@ impl SentLog {
         each.filter(|(sent, before)| sent.packets > *before).map(|(sent, _)| sent)
     }
 
-    /// Payload bytes that had left by `at`, as far as it is remembered.
+    /// Payload bytes sent by `at`, as far as logged.
     pub(super) fn bytes_by(&self, at: Instant) -> u64 {
         let after = self.packets.partition_point(|sent| sent.at <= at);
         match after.checked_sub(1) {
@@ -81,7 +81,7 @@ impl SentLog {
         }
     }
 
-    /// What left before `at` is not asked for again.
+    /// Removes packets sent before `at`, all but the newest.
     pub(super) fn forget_before(&mut self, at: Instant) {
         while self.packets.front().is_some_and(|sent| sent.at < at) && self.packets.len() > 1 {
             self.forget_first();
@@ -96,8 +96,8 @@ impl SentLog {
     }
 }
 
-/// The most that can have arrived a second, by what was sent up to `acked`: what leaves in two stretches of `time` may
-/// arrive in one, where a queue has held the first back.
+/// Upper bound of the receive rate, in bytes per second, by the packets sent up to `acked`: two stretches of `time` may
+/// arrive in one if a queue held the first back.
 pub(super) fn most_received(log: &SentLog, acked: &Sent, time: Duration) -> f64 {
     let since = acked.at.saturating_sub(time * 2);
     acked.bytes.saturating_sub(log.bytes_by(since)) as f64 / time.as_secs_f64().max(1e-6)

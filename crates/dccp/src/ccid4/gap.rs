@@ -1,21 +1,21 @@
-//! Ten milliseconds between data packets, whatever the rate (RFC 5622 §5).
+//! Minimum gap of ten milliseconds between data packets, whatever the rate (RFC 5622 §5).
 
 use timeous_core::{Duration, Instant};
 
-/// The least interval between two data packets.
+/// Minimum interval between two data packets.
 const LEAST: Duration = Duration::from_millis(10);
 
-/// When the next data packet may leave.
+/// Time of the next permitted data packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gap(Option<Instant>);
 
 impl Gap {
-    /// A data packet leaves.
+    /// Notes a sent data packet.
     pub(crate) fn sent(&mut self, now: Instant) {
         self.0 = Some(now + LEAST);
     }
 
-    /// Until when no other may, if that is not over.
+    /// Time until which no other may leave; `None` if it has passed.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         self.0.filter(|&until| now < until)
     }

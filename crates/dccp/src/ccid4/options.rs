@@ -2,13 +2,13 @@
 
 /// 195: Dropped Packets.
 pub const DROPPED_PACKETS: u8 = 195;
-/// So many loss intervals one option speaks of.
+/// Maximum number of loss intervals in one option.
 pub const MAX_COUNTS: usize = 84;
-/// The greatest count there is room for.
+/// Maximum count: 24 bits.
 const GREATEST: u32 = 0xff_ffff;
 
-/// Appends the data of an option: how many packets were lost or marked in each loss interval, the newest first; at most
-/// [`MAX_COUNTS`] of them, and of a greater count the greatest that there is room for.
+/// Appends the data of an option: packets lost or marked in each loss interval, newest first, for at most
+/// [`MAX_COUNTS`] intervals; greater counts are capped.
 ///
 /// ```
 /// use timeous_dccp::ccid4::options::{drop_counts, encode_drop_counts};

@@ -1,5 +1,4 @@
-//! What the peer's acknowledgements say, and what follows from it: fates, congestion, the pace of the peer's own
-//! acknowledgements (RFC 4341 §5, §6).
+//! Processing of the peer's acknowledgements: fate of each packet, congestion response, Ack Ratio (RFC 4341 §5, §6).
 
 use timeous_cm::{Loss, Manager, Update};
 use timeous_core::{Duration, Instant};
@@ -15,11 +14,11 @@ use crate::options::{DropBlock, Opt, drop_blocks};
 use crate::packet::{Header, Packet, PacketType};
 use crate::seq::Seq;
 
-/// No peer is believed to hold its acknowledgements for longer.
+/// Upper bound of the acknowledgement delay that we believe a peer to have.
 const MAX_PEER_DELAY: Duration = Duration::from_millis(500);
 
 impl Connection {
-    /// The acknowledgement part of step 8 of RFC 4340 §8.5.
+    /// Processes the acknowledgement of a packet (part of step 8 of RFC 4340 §8.5).
     pub(super) fn process_acknowledgement(
         &mut self,
         now: Instant,
@@ -47,7 +46,7 @@ impl Connection {
                 let reports = self.heed_feedback(now, cm, ack, heard, reports.collect());
                 self.sender.on_ack(now, ack, elapsed, &dropped, reports.into_iter())
             }
-            // Without a vector the number itself is all that is said.
+            // Without an Ack Vector only the Acknowledgement Number itself is acknowledged.
             Ok(mut reports) => match reports.next() {
                 None => {
                     let only = Report { newest: ack, oldest: ack, state: PacketState::Received };
@@ -55,7 +54,7 @@ impl Connection {
                 }
                 Some(first) => self.sender.on_ack(now, ack, elapsed, &dropped, std::iter::once(first).chain(reports)),
             },
-            // Vectors about packets that were never sent are ignored, as §11.4 lets us.
+            // Ack Vectors that cover packets never sent are ignored, as §11.4 allows.
             Err(_) => {
                 self.statistics.unexpected += 1;
                 return;
@@ -65,7 +64,7 @@ impl Connection {
         self.arrival.note(now, least, ack, elapsed);
         self.peer_delay = self.peer_delay.max(elapsed.min(MAX_PEER_DELAY));
         self.heed_late(now, cm, &mut feedback);
-        // What came late has had its fate, and its bytes are under way until they are told to have come.
+        // Late arrivals already had their fate, but `heed_late` put their bytes in flight again: `acked` counts them.
         if !feedback.fates.is_empty() || feedback.rtt.is_some() || feedback.acked > 0 {
             self.apply(now, cm, &feedback, Loss::Transient);
             self.heed_drops(now, &feedback);
@@ -86,7 +85,7 @@ impl Connection {
         }
     }
 
-    /// What a timeout took for lost is under way after all, and arrives. The source's ADU has had its fate.
+    /// Undoes a spurious timeout: the packets taken for lost were in flight. The source has had their fate already.
     fn heed_late(&mut self, now: Instant, cm: &mut Manager, feedback: &mut Feedback) {
         let Late { bytes, is_spurious } = feedback.late;
         let Some(flow) = self.flow.filter(|_| is_spurious && self.rate_sender.is_none()) else { return };
@@ -94,19 +93,19 @@ impl Connection {
         feedback.acked += bytes;
     }
 
-    /// Tells the Congestion Manager and the driver.
+    /// Reports an acknowledgement's result to the Congestion Manager and to the driver.
     pub(super) fn apply(&mut self, now: Instant, cm: &mut Manager, feedback: &Feedback, lost_by: Loss) {
         self.protection.losses.note(&feedback.fates, lost_by);
         self.report_fates(&feedback.fates);
         let Some(flow) = self.flow else { return };
-        // A loss weighs more than a mark; both of one window are one congestion event (RFC 4341 §5).
+        // A loss outweighs an ECN mark; both in one window are one congestion event (RFC 4341 §5).
         let loss = match (feedback.newest_lost, feedback.newest_marked) {
             (Some(lost), marked) => Some((lost_by, marked.map_or(lost, |marked| marked.max(lost)))),
             (None, Some(marked)) => Some((Loss::Ecn, marked)),
             (None, None) => None,
         };
         let (acked, lost) = (feedback.acked, feedback.lost);
-        // After a timeout slow start repairs (RFC 5681 §3.1).
+        // After a timeout, slow start does the recovery (RFC 5681 §3.1).
         let congested = loss.is_some() && lost_by != Loss::Persistent;
         let recovering = self.sender.holds_window(congested) && !self.config.grows_in_lossy_windows;
         let recovering = recovering || self.restraint.is_level(now);
@@ -151,7 +150,7 @@ impl Connection {
                 PacketFate::Lost { token, seq } => {
                     self.statistics.lost += 1;
                     match self.protection.covered.decide(seq, false, token) {
-                        // What it carries may have been rebuilt, or may yet be.
+                        // The data may have been rebuilt from parity, or may be later.
                         Some(verdicts) => self.report_verdicts(&verdicts),
                         None => self.report_lost(token, seq),
                     }
@@ -160,14 +159,14 @@ impl Connection {
         }
     }
 
-    /// Tells the driver what has become of data that were lost.
+    /// Reports the final fate of lost data that parity covered.
     pub(super) fn report_verdicts(&mut self, verdicts: &[Verdict]) {
         for &Verdict { token, seq, came } in verdicts {
             if came { self.report_acked(token, seq) } else { self.report_lost(Some(token), seq) }
         }
     }
 
-    /// Nothing of what is under way will be heard of any more.
+    /// Reports everything in flight as lost: no more feedback will come.
     pub(super) fn report_all_lost(&mut self) {
         let feedback = self.sender.give_up();
         self.report_fates(&feedback.fates);
@@ -187,8 +186,8 @@ impl Connection {
         }
     }
 
-    /// Once a window of data: adapts the Ack Ratio (RFC 4341 §6.1.2). While anything else is being negotiated the peer
-    /// keeps the old one: a further Change would void the answer that is on its way.
+    /// Adapts the Ack Ratio, once per window of data (RFC 4341 §6.1.2). Waits while another feature is being
+    /// negotiated: a further Change would void the answer on its way.
     fn end_round(&mut self, ack: Seq) {
         if let Some(data) = self.round.end(ack) {
             self.ack_ratio.on_window(data);
@@ -199,13 +198,12 @@ impl Connection {
         }
     }
 
-    /// Keeps the Sequence Window at "about five times the maximum number of packets it expects to send in a round-trip
-    /// time" (RFC 4340 §7.5.2), acknowledgements included: what is not acknowledged yet is about a round trip's worth.
-    /// It grows early, as the answer takes a round trip, too, and never shrinks: a pause is no reason to fall out of
-    /// step later.
+    /// Grows the Sequence Window to "about five times the maximum number of packets it expects to send in a round-trip
+    /// time" (RFC 4340 §7.5.2), estimated by the unacknowledged packets, pure acknowledgements included. Grows early,
+    /// since the answer takes a round trip, and never shrinks: a pause should not desynchronize the connection later.
     ///
-    /// One Change at a time: of the answers only the one to the newest Change counts (§6.6.4), so that an end that asks
-    /// for more in every round trip never gets any.
+    /// One Change at a time: only the answer to the newest Change counts (§6.6.4), so a new Change in every round trip
+    /// would never succeed.
     pub(super) fn grow_sequence_window(&mut self) {
         let open = self.sequence.gss().distance_from(self.sequence.gar());
         let wanted = (open * 5).next_power_of_two().min(MAX_SEQUENCE_WINDOW);
@@ -220,12 +218,12 @@ impl Connection {
         self.features.propose(feature, Location::Local, &[value], false).expect("a legal value of our own feature");
     }
 
-    /// Whether so many packets are open that their acknowledgements could fall out of the window (§7.5.1).
+    /// Whether more packets in flight could push their acknowledgements out of the window (§7.5.1).
     pub(super) fn is_sequence_window_full(&self) -> bool {
         self.sender.span() >= self.sequence.window_sent * 3 / 4
     }
 
-    /// An acknowledgement leaves, alone or with data.
+    /// Notes that an acknowledgement leaves, alone or with data.
     pub(super) fn acknowledged(&mut self, now: Instant) {
         self.receiver.on_acknowledged();
         self.timers.stop(Timer::AckDelay);
@@ -233,21 +231,20 @@ impl Connection {
         self.acked_at = now;
     }
 
-    /// Whether a data packet should carry an acknowledgement: of data always, and "at least once per congestion
-    /// window" of acknowledgements (RFC 4341 §6.2).
+    /// Whether a data packet should carry an acknowledgement: always for received data, and for received
+    /// acknowledgements "at least once per congestion window" (RFC 4341 §6.2).
     pub(super) fn should_piggyback(&self, now: Instant) -> bool {
         self.receiver.has_unacknowledged() || self.owes_old_ack(now)
     }
 
-    /// Whether an acknowledgement that leaves now is sure to be in the peer's window when it gets there (RFC 4340
-    /// §7.5.1): it sends a round trip's worth meanwhile, and three if round trips are getting longer. Linux keeps windows
-    /// that do not hold its own acknowledgements, and drops the data with an acknowledgement that is out of them; data
-    /// without one are always taken.
+    /// Whether an acknowledgement sent now will be in the peer's window on arrival (RFC 4340 §7.5.1), even if the peer
+    /// sends up to three round trips' worth meanwhile. Linux keeps windows too small for its own acknowledgements and
+    /// drops data with an acknowledgement outside of them; it always takes data without one.
     pub(super) fn is_ack_timely(&self) -> bool {
         self.peer_pace.numbers(self.sequence.gsr()) * 3 < self.sequence.window_received
     }
 
-    /// Whether the peer has not heard for a round trip that its packets arrive.
+    /// Whether the peer has had no acknowledgement for a round trip although its packets arrive.
     pub(super) fn owes_old_ack(&self, now: Instant) -> bool {
         self.owes_ack && now - self.acked_at >= self.rtt
     }

@@ -1,4 +1,4 @@
-//! What is known of data that were lost, or come again.
+//! Retransmission state: original sequence numbers, reordering, and what the receiver has delivered.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use timeous_core::Instant;
 use super::delivered::Delivered;
 use crate::seq::Seq;
 
-/// As many ADUs are remembered that may be sent again.
+/// Maximum number of ADUs remembered for retransmission.
 const MOST: usize = 2_048;
-/// What is known of data that were lost, or come again.
+/// Retransmission state of both halves of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repeats {
-    /// The number of the first packet with an ADU, by its token: of those that are lost or overdue.
+    /// Original sequence number of each lost or overdue ADU, by token.
     pub(super) first: BTreeMap<u64, Seq>,
-    /// When something that was overdue for later ones was found to have arrived.
+    /// Time of the last detected reordering: an ADU reported as overdue arrived after later ones.
     pub(super) reordered_at: Option<Instant>,
-    /// When something was last allowed to leave beyond the window.
+    /// Time of the last probe beyond the congestion window.
     pub(super) probed_at: Option<Instant>,
-    /// Whether the driver was told that the peer takes what is sent again.
+    /// Whether the driver was told that the peer accepts retransmissions.
     pub(super) is_told: bool,
-    /// What was delivered here, once the peer has asked.
+    /// Data delivered here; `None` until the peer has negotiated retransmissions.
     pub(super) delivered: Option<Delivered>,
 }
 
 impl Repeats {
-    /// An ADU may be sent again that was sent as `seq`, if not under a smaller number before.
+    /// Remembers the number of an ADU that may be retransmitted, unless an earlier one is known.
     pub(super) fn remember(&mut self, token: u64, seq: Seq) {
         if self.is_told {
             self.first.entry(token).or_insert(seq);
@@ -35,7 +35,7 @@ impl Repeats {
         }
     }
 
-    /// It has arrived.
+    /// Forgets an ADU that has arrived.
     pub(super) fn forget(&mut self, token: u64) {
         self.first.remove(&token);
     }

@@ -1,8 +1,8 @@
-//! How long the handshake took.
+//! Round-trip time of the handshake.
 
 use timeous_core::{Duration, Instant};
 
-/// How long the handshake took, if that can be told: of a packet that was repeated nobody knows which one was answered.
+/// Measurement of the handshake's round-trip time; ambiguous if a packet was retransmitted (Karn's algorithm).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Handshake {
     #[default]
@@ -13,12 +13,12 @@ pub(super) enum Handshake {
 }
 
 impl Handshake {
-    /// The packet that is to be answered leaves.
+    /// Notes that the packet to be answered leaves.
     pub(super) fn asked(&mut self, now: Instant) {
         *self = if matches!(self, Self::Begun) { Self::Asked(now) } else { Self::AskedAgain };
     }
 
-    /// It was answered.
+    /// Notes that the answer has arrived.
     pub(super) fn answered(&mut self, now: Instant) {
         if let Self::Asked(at) = *self
             && now > at

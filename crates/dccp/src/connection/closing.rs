@@ -1,4 +1,4 @@
-//! How a connection ends: CloseReq, Close, Reset, TIMEWAIT (RFC 4340 §8.3).
+//! The end of a connection: CloseReq, Close, Reset, TIMEWAIT (RFC 4340 §8.3).
 
 use timeous_core::Instant;
 
@@ -11,7 +11,7 @@ use crate::packet::Header;
 use crate::reset::{ResetCode, ResetReason};
 
 impl Connection {
-    /// The application wants the end.
+    /// Closes on behalf of the application.
     pub(super) fn begin_close(&mut self, now: Instant) {
         match self.state {
             State::Closed | State::TimeWait | State::CloseReq | State::Closing => {}
@@ -27,7 +27,7 @@ impl Connection {
         }
     }
 
-    /// Sends CloseReq or Close, and again until the peer answers.
+    /// Sends CloseReq or Close, and retransmits it until the peer answers.
     fn enter_closing(&mut self, now: Instant, state: State) {
         self.state = state;
         self.resends = 0;
@@ -38,14 +38,14 @@ impl Connection {
         self.timers.set(Timer::GiveUp, now + self.config.silence);
     }
 
-    /// The peer has not answered the CloseReq or Close.
+    /// Retransmits an unanswered CloseReq or Close.
     pub(super) fn repeat_close(&mut self, now: Instant) {
         self.resends += 1;
         self.queue(if self.state == State::CloseReq { Control::CloseReq } else { Control::Close });
         self.timers.set(Timer::Resend, now + backed_off(self.rtt * 2, self.resends));
     }
 
-    /// Step 13 of RFC 4340 §8.5: the server wants this client to close, and to hold TIMEWAIT.
+    /// Step 13 of RFC 4340 §8.5: the server asks this client to close and to hold TIMEWAIT.
     pub(super) fn process_close_req(&mut self, now: Instant) {
         self.enter_closing(now, State::Closing);
     }
@@ -57,7 +57,7 @@ impl Connection {
 
     /// Step 9: the peer has ended the connection; this end holds TIMEWAIT.
     pub(super) fn process_reset(&mut self, now: Instant, with: ResetReason) {
-        // The Reset that answered our first Close may be lost, and the peer knows nothing by now.
+        // The Reset that answered our first Close may be lost, and the peer has no state any more.
         let expected = self.state >= State::CloseReq && with.code == ResetCode::NoConnection;
         let reason =
             if with.code == ResetCode::Closed || expected { self.ended_by() } else { CloseReason::Reset(with) };
@@ -65,8 +65,8 @@ impl Connection {
         self.timers.set(Timer::TimeWait, now + self.config.msl * 2);
     }
 
-    /// Why it ends if nothing comes any more. Who answered our Close may be gone, and the Reset lost: if the fate of all data is
-    /// known, nothing is missing.
+    /// Reason for the end after a timeout. After our Close the peer may be gone and its Reset lost: if the fate of all
+    /// data is known, that is a normal close.
     pub(super) fn given_up(&self) -> CloseReason {
         let asked = matches!(self.state, State::CloseReq | State::Closing);
         if asked && self.sender.outstanding() == 0 { self.ended_by() } else { CloseReason::Timeout }
@@ -76,7 +76,7 @@ impl Connection {
         if self.closing_here { CloseReason::Local } else { CloseReason::Peer }
     }
 
-    /// Answers a packet that belongs to no connection, unless that is a Reset (§8.3.1).
+    /// Answers a packet that belongs to no connection by a Reset, unless it is a Reset itself (§8.3.1).
     pub(super) fn refuse(&mut self, now: Instant, to: &Header, reason: ResetReason) {
         self.statistics.unexpected += 1;
         if let Some(header) = refusal(to, reason)

@@ -1,10 +1,10 @@
-//! Packets that leave because the protocol wants them, not the application.
+//! Packets without application data that the protocol itself sends.
 
 use crate::packet::Header;
 use crate::reset::ResetReason;
 use crate::seq::Seq;
 
-/// A packet without data that is to leave.
+/// A packet without data, queued for sending.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Control {
     Request,
@@ -21,6 +21,6 @@ pub(super) enum Control {
     Reset {
         with: ResetReason,
     },
-    /// A Reset outside of any connection's numbers.
+    /// A Reset for a packet of no connection, with its own sequence number.
     Refusal(Header),
 }

@@ -1,12 +1,12 @@
-//! Whose data were delivered: what tells data that are sent again from new ones, in a bounded room.
+//! Record of delivered data, so that a retransmission is delivered once, in bounded memory.
 
 use crate::seq::Seq;
 
-/// So many numbers back it is known whose data were delivered. What was sent first before that is not delivered again.
+/// Sequence numbers for which deliveries are remembered. Older data are treated as delivered.
 pub(super) const WINDOW: u64 = 1 << 14;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// The numbers, of the newest ones, under which data were sent first that were delivered: a ring of bits.
+/// Ring of bits over the newest original sequence numbers: set for delivered data.
 #[derive(Clone, Debug)]
 pub(super) struct Delivered {
     newest: Seq,
@@ -14,12 +14,12 @@ pub(super) struct Delivered {
 }
 
 impl Delivered {
-    /// Nothing before `first` was delivered that could come again.
+    /// Creates an empty record; data first sent before `first` are not expected again.
     pub(super) fn new(first: Seq) -> Self {
         Self { newest: first.prev(), bits: Box::new([0; WORDS]) }
     }
 
-    /// Whether these data were delivered, or are so old that nobody knows.
+    /// Whether these data were delivered, or are too old to know.
     pub(super) fn has(&self, seq: Seq) -> bool {
         if seq.is_after(self.newest) {
             return false;
@@ -28,7 +28,7 @@ impl Delivered {
         self.newest.distance_from(seq) >= WINDOW || self.bits[word] & bit != 0
     }
 
-    /// They are now.
+    /// Marks data as delivered.
     pub(super) fn add(&mut self, seq: Seq) {
         if seq.is_after(self.newest) {
             let steps = seq.distance_from(self.newest);
@@ -49,7 +49,7 @@ impl Delivered {
     }
 }
 
-/// Where the bit of a number is: 2^48 is a multiple of the window, so that wrapping round changes nothing.
+/// Returns the word and bit of a number; 2^48 is a multiple of the window, so wrapping is harmless.
 fn place(seq: Seq) -> (usize, u64) {
     let at = seq.value() % WINDOW;
     ((at / 64) as usize, 1 << (at % 64))

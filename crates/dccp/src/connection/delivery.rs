@@ -1,4 +1,4 @@
-//! What becomes of application data that arrive: whether they are wanted, whole, and have room (RFC 4340 §9, §11.6, §11.7).
+//! Delivery of received data: duplicate, checksum and buffer-space checks (RFC 4340 §9, §11.6, §11.7).
 
 use super::options::Heard;
 use super::{Connection, Event};
@@ -7,20 +7,20 @@ use crate::options::DropCode;
 use crate::packet::{Header, Packet};
 
 impl Connection {
-    /// The application has room for `room` bytes more, until it says otherwise; what does not fit is dropped, and the
-    /// peer told ("Receive Buffer", RFC 4340 §11.7). `is_slow`: the peer is asked not to send more than now (§11.6).
+    /// Sets the free receive buffer to `room` bytes; data that do not fit are dropped and reported to the peer
+    /// ("Receive Buffer", RFC 4340 §11.7). `is_slow`: asks the peer not to raise its rate (§11.6).
     pub fn set_receive_room(&mut self, room: usize, is_slow: bool) {
         self.reception.room = room;
         self.reception.is_slow = is_slow;
     }
 
-    /// The application does not listen any more: no further data are delivered, and the peer is told so when it sends
-    /// some ("Application Not Listening", RFC 4340 §11.7.2).
+    /// Stops delivery: the application no longer reads. Further data are reported to the peer as dropped ("Application
+    /// Not Listening", RFC 4340 §11.7.2).
     pub fn stop_receiving(&mut self) {
         self.reception.listens = false;
     }
 
-    /// Delivers a packet's data, or notes why not.
+    /// Delivers a packet's data, or records why they are dropped.
     pub(super) fn deliver(&mut self, packet: &Packet<'_>, header: &Header, heard: &Heard) {
         if let Some(name) = heard.parity {
             return self.take_parity(packet, header, heard, name);
@@ -39,7 +39,7 @@ impl Connection {
         self.keep_for_rebuilding(first_sent, packet.payload);
     }
 
-    /// Gives data to the application.
+    /// Passes data to the application.
     pub(super) fn hand_over(&mut self, payload: Vec<u8>) {
         self.reception.room = self.reception.room.saturating_sub(payload.len());
         self.statistics.data_received += 1;
@@ -47,12 +47,12 @@ impl Connection {
         self.events.push_back(Event::Received(payload));
     }
 
-    /// Whether the application does not want so many bytes.
+    /// Whether the application cannot take that many bytes.
     pub(super) fn refuses(&self, bytes: usize) -> bool {
         !self.reception.listens || bytes > self.reception.room
     }
 
-    /// The data of this packet do not reach the application.
+    /// Drops the data of a packet, to be reported with this Drop Code.
     pub(super) fn refuse_data(&mut self, header: &Header, code: DropCode) {
         self.statistics.data_refused += 1;
         self.reception.drops.add(header.seq, code);

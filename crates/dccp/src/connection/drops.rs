@@ -1,16 +1,16 @@
-//! Data that arrived and did not reach the application: what is told of them (RFC 4340 §11.7).
+//! Data Dropped options: received data that did not reach the application (RFC 4340 §11.7).
 
 use std::collections::VecDeque;
 
 use crate::options::{DropCode, MAX_OPTION_DATA, Opt, OptionList, encode_drops};
 use crate::seq::Seq;
 
-/// As many are remembered at most, the newest; of others the peer believes that they were delivered. A window of data may
-/// be dropped before anything could be told of it.
+/// Maximum number of drops remembered, newest first; the peer takes forgotten ones for delivered. A whole window may be
+/// dropped before the first report.
 const MOST: usize = 1_024;
-/// A Drop Block stands for so many packets at most.
+/// Maximum number of packets in one Drop Block.
 const MOST_IN_A_BLOCK: usize = 16;
-/// As many acknowledgements with reports are remembered; forgetting one only repeats what it said.
+/// Maximum number of reports remembered until acknowledged; forgetting one only repeats its contents.
 const MOST_TOLD: usize = 64;
 
 /// A packet whose data were dropped.
@@ -18,23 +18,23 @@ const MOST_TOLD: usize = 64;
 struct Dropped {
     seq: Seq,
     code: DropCode,
-    /// How many were dropped before it.
+    /// Number of drops recorded before this one.
     number: u64,
 }
 
-/// What was dropped and the peer does not know of yet: "endpoints SHOULD continue to transmit Data Dropped options until
-/// receiving an acknowledgement indicating that the relevant options have been processed" (§11.7).
+/// Drops that the peer may not know yet: "endpoints SHOULD continue to transmit Data Dropped options until receiving an
+/// acknowledgement indicating that the relevant options have been processed" (§11.7).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drops {
     /// Newest packet first.
     dropped: VecDeque<Dropped>,
     count: u64,
-    /// Our packets that reported, and how many drops there had been; oldest first.
+    /// Our packets with a complete report, and the drop count at that time; oldest first.
     told: VecDeque<(Seq, u64)>,
 }
 
 impl Drops {
-    /// The data of the packet `seq` were dropped. A packet is dropped once.
+    /// Records that the data of packet `seq` were dropped; a second call for the same packet changes nothing.
     pub(super) fn add(&mut self, seq: Seq, code: DropCode) {
         let place = self.dropped.iter().position(|dropped| !dropped.seq.is_after(seq)).unwrap_or(self.dropped.len());
         if self.dropped.get(place).is_some_and(|dropped| dropped.seq == seq) {
@@ -45,11 +45,11 @@ impl Drops {
         self.dropped.truncate(MOST);
     }
 
-    /// Appends what there is to report to an acknowledgement of `ack` on our packet `on`.
+    /// Appends the unreported drops to an acknowledgement of `ack` on our packet `on`.
     pub(super) fn push_option(&mut self, on: Seq, ack: Seq, out: &mut OptionList) {
         let room = out.room().saturating_sub(2).min(MAX_OPTION_DATA);
         let all: Vec<_> = self.dropped.iter().map(|dropped| (dropped.seq, dropped.code)).collect();
-        // What came after `ack` is not acknowledged here.
+        // Packets after `ack` are not covered by this acknowledgement.
         let known = all.iter().position(|(seq, _)| !seq.is_after(ack)).unwrap_or(all.len());
         let bytes = encode_drops(ack, all[known..].iter().copied(), room);
         if bytes.is_empty() || out.push(&Opt::DataDropped(&bytes)).is_err() {
@@ -64,7 +64,7 @@ impl Drops {
         }
     }
 
-    /// What the option may take, type and length included; it says less in less.
+    /// Upper bound of the option's size, type and length included; with less room it reports fewer drops.
     pub(super) fn option_len(&self) -> usize {
         let mut last: Option<Dropped> = None;
         let is_gap = |dropped: &&Dropped| {
@@ -76,7 +76,7 @@ impl Drops {
         if gaps == 0 { 0 } else { 2 + gaps * 2 + self.dropped.len() / MOST_IN_A_BLOCK }
     }
 
-    /// The peer has processed our packet `ack`.
+    /// Forgets drops reported by our packet `ack`, which the peer has processed.
     pub(super) fn on_ack(&mut self, ack: Seq) {
         let Some(index) = self.told.iter().position(|&(on, _)| on == ack) else { return };
         let known = self.told[index].1;

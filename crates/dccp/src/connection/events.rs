@@ -1,4 +1,4 @@
-//! What a connection tells its driver, and what it counts.
+//! Events and counters that a connection reports to its driver.
 
 use std::net::SocketAddr;
 
@@ -7,10 +7,10 @@ use timeous_core::Instant;
 use crate::reset::{ResetCode, ResetReason};
 use crate::service::ServiceCode;
 
-/// What happened on a connection.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A client has connected to a listening port; from an [`Endpoint`](crate::Endpoint) only, before `Connected`.
+    /// A client has connected to a listening port; only from an [`Endpoint`](crate::Endpoint), before `Connected`.
     Incoming {
         /// The local DCCP port.
         port: u16,
@@ -19,46 +19,46 @@ pub enum Event {
     },
     /// The handshake is complete: data may flow.
     Connected,
-    /// A datagram of the peer's application.
+    /// A datagram from the peer's application.
     Received(Vec<u8>),
-    /// The ADU that was pulled as `token` has arrived.
+    /// The ADU pulled as `token` has arrived.
     Acked {
-        /// The source's name for it.
+        /// Token of the ADU in its source.
         token: u64,
-        /// When it came, at the earliest.
+        /// Earliest possible arrival time.
         at: Instant,
     },
-    /// The ADU that was pulled as `token` is taken for lost, or did not reach the peer's application.
+    /// The ADU pulled as `token` is considered lost, or did not reach the peer's application.
     Lost {
-        /// The source's name for it.
+        /// Token of the ADU in its source.
         token: u64,
     },
-    /// The ADU that was pulled as `token` should have been acknowledged by now. What became of it is told in time; who can
-    /// use it may offer it again already, if the peer takes that.
+    /// The acknowledgement of the ADU pulled as `token` is overdue. Its fate follows; if the peer accepts
+    /// retransmissions, the source may offer it again already.
     Overdue {
-        /// The source's name for it.
+        /// Token of the ADU in its source.
         token: u64,
     },
-    /// The peer tells what is sent again from what is new: lost ADUs may be offered once more, by their token. Before this,
-    /// and with a peer that never says so, they must not.
+    /// The peer accepts retransmissions: lost ADUs may be offered again under their token. Before this event, and with
+    /// a peer that never agrees, they must not.
     TakesRepeats,
-    /// The peer's application does not listen any more: nothing further is pulled (RFC 4340 §11.7.2).
+    /// The peer's application no longer reads: nothing more is pulled (RFC 4340 §11.7.2).
     NotListening,
-    /// The peer has another address, and has answered from there; from an [`Endpoint`](crate::Endpoint) only.
+    /// The peer has moved to another address and answered from there; only from an [`Endpoint`](crate::Endpoint).
     Moved {
-        /// Where it was.
+        /// Previous address.
         from: SocketAddr,
-        /// Where it is.
+        /// New address.
         to: SocketAddr,
     },
-    /// The connection has ended. Every ADU that was under way has had its `Acked` or `Lost`.
+    /// The connection has ended. Every ADU in flight has had its `Acked` or `Lost`.
     Closed {
-        /// Why.
+        /// Reason for the end.
         reason: CloseReason,
     },
 }
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
     /// This end closed it.
@@ -70,29 +70,29 @@ pub enum CloseReason {
     /// The peer reset it.
     #[error("reset by the peer: {}", .0.code)]
     Reset(ResetReason),
-    /// This end reset it, for what the peer sent.
+    /// This end reset it because the peer broke the protocol.
     #[error("reset by this end, code {}: the peer broke the protocol", .0.code.number())]
     Misbehaved(ResetReason),
-    /// The peer fell silent, or never answered.
+    /// The peer stopped answering, or never answered.
     #[error("the peer does not answer")]
     Timeout,
-    /// Nobody listens at the peer's UDP or TCP port: its host said so.
+    /// No socket at the peer's UDP or TCP port: an ICMP message or TCP reset said so.
     #[error("nobody listens there (port unreachable)")]
     Unreachable,
-    /// Whoever drove it at this end is gone, and could not close it.
+    /// The local process that drove the connection is gone and could not close it.
     #[error("what ran this end of it is gone: open it again")]
     Abandoned,
 }
 
 impl CloseReason {
-    /// Whether the peer serves other callers and has no place for this one: it may be tried again later.
+    /// Whether the peer refused because it is at capacity: a later attempt may succeed.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         matches!(self, Self::Reset(ResetReason { code: ResetCode::TooBusy, .. }))
     }
 }
 
-/// What a connection has counted since it began.
+/// Counters of a connection since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Packets sent, of every type.
@@ -109,44 +109,43 @@ pub struct Statistics {
     pub bytes_received: u64,
     /// Data packets that the peer has acknowledged.
     pub acked: u64,
-    /// Data packets that are taken for lost.
+    /// Data packets considered lost.
     pub lost: u64,
-    /// Data packets that arrived, and whose data did not reach the application here (RFC 4340 §11.7).
+    /// Data packets that arrived, but whose data did not reach the application here (RFC 4340 §11.7).
     pub data_refused: u64,
-    /// Data packets that arrived at the peer, and whose data did not reach its application.
+    /// Data packets that arrived at the peer, but whose data did not reach its application.
     pub data_dropped: u64,
-    /// Of the data packets sent, those with data that were sent before.
+    /// Data packets sent that were retransmissions; included in `data_sent`.
     pub repeats_sent: u64,
-    /// Data packets that came again, and were not delivered a second time: of what had been thought lost.
+    /// Duplicate data packets received and not delivered again: retransmissions of data that had arrived.
     pub repeats_dropped: u64,
-    /// Packets of parity sent: they are no application data.
+    /// Parity packets sent; not counted as application data.
     pub parity_sent: u64,
-    /// Packets of parity received.
+    /// Parity packets received.
     pub parity_received: u64,
-    /// Of the data received, those that were lost and rebuilt from parity.
+    /// Received datagrams that were rebuilt from parity; included in `data_received`.
     pub rebuilt: u64,
-    /// Packets that arrived with a congestion mark.
+    /// Packets received with an ECN congestion mark.
     pub ce_received: u64,
-    /// Acknowledged data packets that the peer saw marked.
+    /// Acknowledged data packets that reached the peer with an ECN mark.
     pub ce_acked: u64,
-    /// Times that no feedback came in time (RFC 4341 §5).
+    /// Feedback timeouts (RFC 4341 §5).
     pub timeouts: u64,
-    /// Times that a packet came after a gap in which application data had been sent for sure: lost, or late
-    /// (RFC 4340 §7.7.1).
+    /// Gaps in received sequence numbers that contained application data, lost or reordered (RFC 4340 §7.7.1).
     pub data_gaps: u64,
-    /// Times that the peer asked not to be sent more (RFC 4340 §11.6).
+    /// Slow Receiver options received (RFC 4340 §11.6).
     pub slow_receiver: u64,
-    /// Feedback that cannot be true, and was not believed (RFC 4342 §9.2).
+    /// Feedback rejected as impossible (RFC 4342 §9.2).
     pub implausible: u64,
-    /// Receive rates that were above what can have arrived, and were taken for that.
+    /// Reported receive rates above what can have arrived, which were capped.
     pub rates_capped: u64,
-    /// Datagrams that are no DCCP packets of this connection.
+    /// Datagrams that are not DCCP packets of this connection.
     pub malformed: u64,
     /// Packets with sequence or acknowledgement numbers out of range (RFC 4340 §7.5.3).
     pub sequence_invalid: u64,
-    /// Packets that had arrived before.
+    /// Duplicate packets.
     pub duplicates: u64,
-    /// Packets of a type that this end cannot get in its state (RFC 4340 §8.5, steps 4 and 7).
+    /// Packets of a type that is not allowed in the current state (RFC 4340 §8.5, steps 4 and 7).
     pub unexpected: u64,
     /// Sync packets sent.
     pub syncs_sent: u64,
@@ -155,7 +154,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Packets that a well-behaved peer on a sane path does not send.
+    /// Sum of the packets that a correct peer on a sane path does not send.
     pub fn violations(&self) -> u64 {
         self.malformed + self.sequence_invalid + self.unexpected + self.implausible
     }

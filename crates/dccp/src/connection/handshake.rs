@@ -1,4 +1,4 @@
-//! How a connection begins: Request, Response, and the Ack that completes the handshake (RFC 4340 §8.1).
+//! The handshake: Request, Response, and the Ack that completes it (RFC 4340 §8.1).
 
 use timeous_cm::{FlowId, Manager};
 use timeous_core::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::service::ServiceCode;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// "a roughly 200-millisecond timer" (RFC 4340 §8.1.5).
 const PARTOPEN_TIMEOUT: Duration = Duration::from_millis(200);
-/// The longest interval of anything that is repeated (RFC 4340 §8.1.1, §8.3).
+/// Maximum retransmission interval (RFC 4340 §8.1.1, §8.3).
 const MAX_BACKOFF: Duration = Duration::from_secs(64);
 
-/// `first`, doubled `times` times, 64 seconds at most.
+/// Returns `first` doubled `times` times, at most 64 seconds.
 pub(super) fn backed_off(first: Duration, times: u32) -> Duration {
     (first * (1 << times.min(32))).min(MAX_BACKOFF)
 }
@@ -32,7 +32,7 @@ impl Connection {
         self.timers.set(Timer::GiveUp, now + self.config.connect_timeout);
     }
 
-    /// The Request was not answered in time: another one, with a number of its own.
+    /// Retransmits an unanswered Request, under a new sequence number.
     pub(super) fn repeat_request(&mut self, now: Instant) {
         self.resends += 1;
         self.features.retransmit();
@@ -41,7 +41,7 @@ impl Connection {
         self.timers.set(Timer::Resend, now + backed_off(REQUEST_TIMEOUT, self.resends));
     }
 
-    /// LISTEN to RESPOND (step 3 of RFC 4340 §8.5), or a Reset for what is no proper Request. Says whether to go on.
+    /// LISTEN to RESPOND (step 3 of RFC 4340 §8.5), or a Reset for an improper Request. Returns whether to go on.
     pub(super) fn process_listen(&mut self, now: Instant, header: &Header) -> bool {
         let Body::Request { service } = header.body else {
             self.refuse(now, header, ResetReason::plain(ResetCode::NoConnection));
@@ -68,7 +68,7 @@ impl Connection {
         service.is_valid() && self.services.contains(&service)
     }
 
-    /// Step 4 of RFC 4340 §8.5: in REQUEST only a Response or a Reset that acknowledges a Request counts.
+    /// Step 4 of RFC 4340 §8.5: in REQUEST only a Response or a Reset that acknowledges a Request is accepted.
     pub(super) fn prepare_request_state(&mut self, now: Instant, header: &Header) -> bool {
         let answers = header.ack().is_some_and(|ack| self.sequence.is_ack_valid(ack));
         let expected = match header.body {
@@ -81,8 +81,8 @@ impl Connection {
             // A Reset must come after GSR to be valid (§7.5.3).
             self.sequence.begin_receiving(if is_reset { header.seq.prev() } else { header.seq });
         } else {
-            // The peer may be half-open from an earlier life of ours: tell it, with numbers of its own that it must
-            // believe (§7.5.4), but go on asking.
+            // The peer may be half-open from an earlier connection of ours: reset it with numbers that it must accept
+            // (§7.5.4), but keep asking.
             self.refuse(now, header, ResetReason::packet_error(header.packet_type().number()));
         }
         expected
@@ -96,21 +96,21 @@ impl Connection {
         self.establish(cm);
     }
 
-    /// A packet was sent in PARTOPEN: unless the server shows that it got one, another will follow (§8.1.5).
+    /// Restarts the PARTOPEN timer after a packet was sent: without an answer, another Ack follows (§8.1.5).
     pub(super) fn watch_partopen(&mut self, now: Instant) {
         if self.state == State::PartOpen {
             self.timers.set(Timer::Resend, now + backed_off(PARTOPEN_TIMEOUT, self.resends));
         }
     }
 
-    /// The server has not shown yet that it got one of our packets.
+    /// Repeats the handshake's Ack: the server has not shown that it got one of our packets.
     pub(super) fn repeat_handshake_ack(&mut self) {
         self.resends += 1;
         self.features.retransmit();
         self.queue(Control::Ack);
     }
 
-    /// To OPEN, from RESPOND or PARTOPEN (steps 11 and 12 of RFC 4340 §8.5).
+    /// Enters OPEN from RESPOND or PARTOPEN (steps 11 and 12 of RFC 4340 §8.5).
     pub(super) fn enter_open(&mut self, cm: &mut Manager, by: Seq) {
         let was = self.state;
         self.state = State::Open;
@@ -124,8 +124,8 @@ impl Connection {
         }
     }
 
-    /// The peer's host has no such UDP port, as an ICMP message said that quotes the packet `seq`. Only a Request ends by that,
-    /// and only if it was sent: an open connection takes no notice (RFC 5927 §5.2).
+    /// Handles an ICMP port unreachable message that quotes the packet `seq`. It ends only a Request, and only one that
+    /// was sent: an open connection ignores it (RFC 5927 §5.2).
     pub(crate) fn port_unreachable(&mut self, seq: Seq) -> bool {
         let quoted = self.state == State::Request && self.sequence.is_ack_valid(seq);
         if quoted {
@@ -134,13 +134,13 @@ impl Connection {
         quoted
     }
 
-    /// There is no place for a connection whose handshake is complete just now.
+    /// Refuses a completed handshake because there is no capacity left.
     pub(crate) fn refuse_completed(&mut self, code: ResetCode) {
         self.reset(ResetReason::plain(code), CloseReason::Local);
     }
 
-    /// A client stays in PARTOPEN until it gets something other than a Response (§8.1.5). A server that has nothing to
-    /// send says so by an Ack, until the client acknowledges that.
+    /// A client stays in PARTOPEN until it gets a packet other than a Response (§8.1.5). A server without data to send
+    /// confirms by an Ack, until the client acknowledges one of its packets.
     pub(super) fn confirm_open(&mut self, header: &Header) {
         if let Some(first) = self.unconfirmed {
             if header.ack().is_some_and(|ack| !ack.is_before(first)) {
@@ -151,13 +151,13 @@ impl Connection {
         }
     }
 
-    /// Both directions are known to work: data may flow.
+    /// Opens the flow and reports `Connected`: both directions are known to work.
     fn establish(&mut self, cm: &mut Manager) {
         self.flow = Some(self.open_flow(cm));
         self.events.push_back(Event::Connected);
     }
 
-    /// Its flow, under the controller that it is to have.
+    /// Opens a flow in the Congestion Manager, with the configured controller.
     pub(super) fn open_flow(&self, cm: &mut Manager) -> FlowId {
         let flow = cm.open(self.target.destination, self.config.mps as u64);
         self.choose_controller(cm, flow);

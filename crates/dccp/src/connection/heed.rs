@@ -1,4 +1,5 @@
-//! What a sender makes of its receiver's trouble (RFC 4340 §11.6, §11.7.2; RFC 4341 §5.2; RFC 4342 §5.2).
+//! Response to receiver-side problems: Slow Receiver, Data Dropped (RFC 4340 §11.6, §11.7.2; RFC 4341 §5.2; RFC 4342
+//! §5.2).
 
 use timeous_cm::{Manager, Update};
 use timeous_core::Instant;
@@ -17,8 +18,8 @@ impl Connection {
         }
     }
 
-    /// The same for a rate, and for `overflowed` packets that the peer had no room for: what was received limits it, after the
-    /// feedback that came along was heard (RFC 4342 §5.2).
+    /// The same for CCID 3 and 4, and for `overflowed` packets dropped at the peer's receive buffer: limits the rate by
+    /// the receive rate, after the feedback that came along (RFC 4342 §5.2).
     pub(super) fn restrain_rate(&mut self, now: Instant, cm: &mut Manager, overflowed: u64) {
         if let Some(sender) = &mut self.rate_sender {
             sender.on_slow_receiver(now, overflowed);
@@ -26,7 +27,7 @@ impl Connection {
         }
     }
 
-    /// Data were dropped at the peer for reasons that have nothing to do with congestion.
+    /// Responds to data dropped at the peer for reasons other than congestion.
     pub(super) fn heed_drops(&mut self, now: Instant, feedback: &Feedback) {
         if feedback.not_listening && !self.restraint.peer_is_deaf {
             // "it SHOULD NOT send more data".
@@ -34,14 +35,14 @@ impl Connection {
             self.events.push_back(Event::NotListening);
         }
         if feedback.constrained {
-            // "SHOULD NOT send data until it believes the protocol constraint no longer applies": what we may have done
-            // wrong is to cover too little, or to be too early. The first is mended, the second over after a while.
+            // "SHOULD NOT send data until it believes the protocol constraint no longer applies": our checksum may have
+            // covered too little, which is corrected, or data came too early, which a round trip resolves.
             self.restraint.covers_all = true;
             self.timers.set(Timer::Constraint, now + self.rtt);
         }
     }
 
-    /// Whether the peer takes data at all.
+    /// Whether the peer accepts data at the moment.
     pub(super) fn is_welcome(&self) -> bool {
         !self.restraint.peer_is_deaf && !self.timers.is_set(Timer::Constraint)
     }

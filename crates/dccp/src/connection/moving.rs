@@ -1,4 +1,4 @@
-//! What a connection does for a peer whose address changes: a Sync to the new one, and the new path.
+//! Migration to a new peer address: a Sync that validates it, then the switch of the path.
 
 use timeous_cm::{Destination, Manager};
 use timeous_core::{Ecn, Instant};
@@ -9,20 +9,20 @@ use crate::packet::{Body, Encapsulation, Header, PacketType};
 use crate::seq::Seq;
 
 impl Connection {
-    /// Whether its peer may have another address from now on.
+    /// Whether the peer may migrate to another address in this state.
     pub(crate) fn may_move(&self) -> bool {
         self.state.is_alive() && self.state >= State::PartOpen
     }
 
-    /// Whether the packet would be valid, had it come from the peer's address; as on an active connection, or as on one that
-    /// takes Syncs from far ahead (RFC 4340 §7.5.3).
+    /// Whether the packet would be valid if it came from the peer's address. `is_active`: check Syncs as strictly as on
+    /// an active connection, rather than accept them from far ahead (RFC 4340 §7.5.3).
     pub(crate) fn would_take(&self, header: &Header, is_active: bool) -> bool {
         let short = !header.extended && self.features.remote(Feature::AllowShortSeqnos) == 0;
         let header = header.widened(self.sequence.gsr(), self.sequence.gss());
         !short && self.sequence.is_valid(header.packet_type(), header.seq, header.ack(), is_active)
     }
 
-    /// Writes a Sync without options for another path, that asks about the packet `ack`. Gives its number.
+    /// Writes a Sync without options for another path, about the packet `ack`. Returns its number and ECN mark.
     pub(crate) fn write_probe(
         &mut self,
         now: Instant,
@@ -40,8 +40,8 @@ impl Connection {
         (seq, self.mark_for(PacketType::Sync))
     }
 
-    /// Goes on over another path. Another port of the same host is the same path as a rule (RFC 9000 §9.4); another host is
-    /// one of which nothing is known: the flow joins those to that host, and its round trips are measured anew.
+    /// Continues on another path. Another port of the same host is taken for the same path (RFC 9000 §9.4); another
+    /// host is an unknown path: the flow joins the flows to that host, and its RTT is measured anew.
     pub(crate) fn move_to(
         &mut self,
         now: Instant,

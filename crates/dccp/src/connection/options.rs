@@ -1,4 +1,4 @@
-//! The options of a packet that arrived, and what they ask this end to say (RFC 4340 §5.8).
+//! Processing of received options, and the answers they require (RFC 4340 §5.8).
 
 use timeous_core::{Duration, Instant};
 
@@ -10,22 +10,22 @@ use crate::options::{Opt, OptionItem};
 use crate::packet::{Body, Header, Packet, PacketType};
 use crate::reset::ResetReason;
 
-/// What the other rooms want to know of a packet's options.
+/// Information from a packet's options for the other modules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard {
-    /// How long the peer held the packet that it acknowledges (RFC 4340 §13.2).
+    /// Time that the peer held the packet it acknowledges: Elapsed Time (RFC 4340 §13.2).
     pub(super) elapsed: Duration,
-    /// Packets without data right before this one (§7.7).
+    /// Packets without data right before this one: NDP Count (§7.7).
     pub(super) ndp_count: u64,
-    /// What a receiver says that tells loss intervals (RFC 4342 §8).
+    /// Feedback of a CCID 3 or 4 receiver (RFC 4342 §8).
     pub(super) feedback: ccid3::Heard,
-    /// Whether the data are not what their checksum says (§9.3).
+    /// Whether the data fail their checksum (§9.3), or the Parity option is malformed.
     pub(super) corrupt: bool,
-    /// Whether the peer asks not to be sent more than now (§11.6).
+    /// Whether the option Slow Receiver is present: the peer asks for no higher rate (§11.6).
     pub(super) slow_receiver: bool,
-    /// How many numbers ago its data were sent first, if they are sent again.
+    /// Distance in sequence numbers to the original packet, for a retransmission.
     pub(super) repeat: Option<u16>,
-    /// What its data are parity for.
+    /// Block of data that this packet is parity for.
     pub(super) parity: Option<ParityName>,
 }
 
@@ -80,7 +80,7 @@ impl Connection {
             Opt::Timestamp(value) => self.received.timestamp = Some((value, now)),
             Opt::ElapsedTime(elapsed) => heard.elapsed = elapsed.to_duration(),
             Opt::NdpCount(count) => heard.ndp_count = count,
-            // Those of the receiver of our data, where its congestion control has any; "on received DCCP-Data packets MUST
+            // From the receiver of our data, for a CCID that defines such options; "on received DCCP-Data packets MUST
             // be ignored" (RFC 4342 §8).
             Opt::CcidSpecific { kind, data }
                 if kind >= ccid3::options::LOSS_EVENT_RATE
@@ -99,9 +99,9 @@ impl Connection {
                 heard.corrupt |= heard.parity.is_none();
             }
             Opt::SlowReceiver => heard.slow_receiver = true,
-            // Read with the acknowledgement that they belong to; the echo of a Timestamp that we never send is idle.
+            // Handled with the acknowledgement or the data; we send no Timestamp, so its echo has no use.
             Opt::AckVector { .. } | Opt::DataDropped(_) | Opt::TimestampEcho { .. } | Opt::DataChecksum(_) => {}
-            // Not understood here: an error only if the peer insists (§5.8.2).
+            // Unknown here: an error only if marked Mandatory (§5.8.2).
             Opt::CcidSpecific { .. } | Opt::Repeat(_) | Opt::Parity { .. } | Opt::Padding | Opt::Mandatory
                 if item.mandatory =>
             {

@@ -1,9 +1,9 @@
-//! Parity: packets that rebuild lost data where there is no time to send them again (forward error correction).
+//! Parity packets (forward error correction): rebuild lost data where there is no time for a retransmission.
 //!
-//! A packet of parity is a data packet with an option that names the data it is for by their packets' numbers (126, of those
-//! that RFC 4340 §19.3 reserves for experiments). It leaves only to a peer that agreed to it, and never reaches the
-//! application. What was lost stays lost for congestion control, which hears of each packet what became of it; for the source what
-//! can be rebuilt has come, and what may yet be is not lost.
+//! A parity packet is a data packet with an option that lists the sequence numbers of its block (option 126, reserved
+//! for experiments by RFC 4340 §19.3). It is sent only to a peer that agreed, and never reaches the application.
+//! Congestion control sees every loss; the source sees rebuilt data as acknowledged, and data that parity may still
+//! rebuild not yet as lost.
 
 pub(super) mod blocks;
 pub(super) mod covered;
@@ -29,17 +29,17 @@ use covered::BlockId;
 use name::ParityName;
 use stake::is_referred_to;
 
-/// Before as few packets were lost as that, nothing is added.
+/// Minimum loss rate for parity, in parts per million.
 const LEAST_LOSS_PPM: u32 = 500;
-/// What the end of a burst takes longer to be missed.
+/// Extra time to detect the loss of the last packets of a burst.
 const HOLD: Duration = Duration::from_millis(10);
-/// What could be sent again so many times gets no parity where there is room for it, too.
+/// Retransmission attempts in reach for which data get no parity, even if the path has spare capacity.
 const CHANCES: u64 = 2;
-/// As many blocks wait for their parity to leave.
+/// Maximum number of blocks whose parity waits to be sent.
 const MOST_READY: usize = 16;
 
 impl Connection {
-    /// Whether an ADU that leaves now is to be rebuilt from parity, should it be lost.
+    /// Whether an ADU that leaves now joins a parity block.
     pub(super) fn protects(&self, now: Instant, path: &PathState, meta: &AduMeta) -> bool {
         if self.features.remote(Feature::TakeRepeats) != TAKES_PARITY
             || path.loss_ppm < LEAST_LOSS_PPM
@@ -59,7 +59,8 @@ impl Connection {
         }
     }
 
-    /// An ADU leaves for the first time with the next packet, whose last bytes are its payload if it `is_protected`.
+    /// Accounts for an ADU that leaves for the first time with the next packet; if `is_protected`, adds its payload,
+    /// the last bytes of `packet`, to a block.
     pub(super) fn protect(
         &mut self,
         now: Instant,
@@ -91,7 +92,7 @@ impl Connection {
         self.watch_blocks(now);
     }
 
-    /// Makes the parity of what was sent.
+    /// Closes a block and encodes its parity.
     fn end_block(&mut self, class: usize, path: &PathState) {
         let Some(block) = self.protection.blocks[class].take() else { return };
         let to_follow = if class == 0 { self.protection.groups.to_follow() } else { 0.0 };
@@ -99,13 +100,13 @@ impl Connection {
         let is_full = !path.contended && self.protection.spare.share(path) <= 0.0;
         let price = self.protection.groups.price(is_full);
         let (mut urgent, count) = block.parity(loss, burst, (to_follow, price));
-        // Where there is room for all, what is fresh can wait for it.
+        // With room for all of it, parity waits for a gap in the stream.
         if block.fits(self.protection.spare.share(path), path, burst) {
             urgent = count;
         }
         self.protection.overhead.note(block.seqs.len(), urgent);
         let (id, deadline) = (block.id, block.deadline);
-        // Shards have an even length.
+        // The Reed-Solomon code needs shards of even length.
         let longest = block.shards.iter().map(Vec::len).max().unwrap_or(0).next_multiple_of(2);
         let mut shards = block.shards;
         shards.iter_mut().for_each(|shard| shard.resize(longest, 0));
@@ -130,7 +131,7 @@ impl Connection {
 
     fn watch_blocks(&mut self, now: Instant) {
         let blocks = self.protection.blocks.iter().flatten().map(|block| block.watch(now));
-        // What finds no room, as may be where no window says what room there is, goes when it is too late.
+        // With a rate-based sender parity may find no room: it expires at its deadline.
         let waits = self.protection.ready.iter().filter(|_| self.rate_sender.is_some());
         let late = waits.map(|ready| ready.deadline + Duration::from_nanos(1));
         match blocks.chain(late).min() {
@@ -139,7 +140,8 @@ impl Connection {
         }
     }
 
-    /// Which parity is to leave now: one that is worth more than what is fresh or, where nothing fresh waits, any.
+    /// Selects the parity packet to send now: urgent parity, or any while no fresh data wait and the path has spare
+    /// capacity.
     pub(super) fn next_parity(
         &mut self,
         now: Instant,
@@ -161,7 +163,7 @@ impl Connection {
                 self.end_block(class, &path);
             }
         }
-        // What is rebuilt too late is late, too, where that is worse than missing.
+        // For a punctual source late data are worse than missing data: parity must not rebuild them late.
         let way = match source.is_punctual() {
             true => path.longest_way().max(self.protection.spare.way(&path)),
             false => path.shortest_way(),
@@ -175,7 +177,7 @@ impl Connection {
         let Protection { ready, covered, .. } = &mut self.protection;
         for ready in ready {
             let lacks = covered.lacks(ready.id).min(ready.shards.len());
-            // What is known to be missing does not wait for a time at which nothing else does.
+            // Parity that is known to be needed does not wait for a gap in the stream.
             if lacks > ready.urgent && source.is_worth_repeating(now, &path, &ready.meta) {
                 ready.urgent = lacks;
             }
@@ -185,7 +187,7 @@ impl Connection {
         urgent.or_else(|| idle.then_some(0))
     }
 
-    /// The path with the losses of this connection's own data, as soon as those are known, and with the rate that its parity leaves.
+    /// Adjusts the path state: loss rate of this connection's data, once known, and the rate that parity leaves.
     pub(super) fn informed(&self, path: PathState) -> PathState {
         let rate = Rate::from_bps(self.protection.overhead.rest(path.rate.as_bps()));
         PathState { loss_ppm: self.protection.losses.ppm_or(path.loss_ppm), rate, ..path }
@@ -222,7 +224,7 @@ impl Connection {
             self.skip_parity(now, cm, (flow, id), packet);
             return None;
         };
-        // What has no room beside it stays owed.
+        // If the acknowledgement does not fit beside the parity, it is sent later.
         let body = if self.state == State::Open && self.acknowledgement_len() > room { Body::Data } else { body };
         self.write_options(now, &body, room);
         self.options.widen(len);
@@ -243,8 +245,8 @@ impl Connection {
         Some(Transmit { ecn: self.mark_for(body.packet_type()), adu: None })
     }
 
-    /// The room for other options beside the one of parity, `option` bytes long, and its shard. `None`: the path carries less than
-    /// when the parity was made.
+    /// Room for further options beside the Parity option of `option` bytes and its shard. `None`: the maximum packet
+    /// size has shrunk since the parity was encoded.
     fn room_beside_parity(&self, option: usize, shard: usize) -> Option<usize> {
         let header = Config::HEADER_ROOM - Config::OPTION_ROOM;
         let all = self.config.mps.saturating_sub(header + shard).min(Config::OPTION_ROOM) / 4 * 4;
@@ -252,7 +254,7 @@ impl Connection {
         all.checked_sub(option).filter(|&room| room >= sum)
     }
 
-    /// A packet of parity does not leave.
+    /// Gives up a parity packet that cannot be sent.
     fn skip_parity(&mut self, now: Instant, cm: &mut Manager, (flow, id): (FlowId, BlockId), packet: &mut Vec<u8>) {
         told(cm.notify(now, flow, 0));
         packet.clear();
@@ -260,7 +262,7 @@ impl Connection {
         self.report_verdicts(&verdicts);
     }
 
-    /// Data arrived and were delivered.
+    /// Keeps delivered data for rebuilding others of their block.
     pub(super) fn keep_for_rebuilding(&mut self, seq: Seq, payload: &[u8]) {
         if let Some(rebuild) = &mut self.protection.rebuild {
             rebuild.keep(seq, payload);
@@ -268,7 +270,7 @@ impl Connection {
         }
     }
 
-    /// A packet of parity arrived.
+    /// Takes a received parity packet.
     pub(super) fn take_parity(&mut self, packet: &Packet<'_>, header: &Header, heard: &Heard, name: ParityName) {
         self.statistics.parity_received += 1;
         if let Some(rebuild) = self.protection.rebuild.as_mut().filter(|_| !heard.corrupt) {
@@ -277,7 +279,7 @@ impl Connection {
         }
     }
 
-    /// Whether this end takes parity: from now on it keeps what arrives.
+    /// Starts keeping received data once this end has agreed to take parity.
     pub(super) fn mind_parity(&mut self) {
         if self.protection.rebuild.is_none() && self.features.local(Feature::TakeRepeats) == TAKES_PARITY {
             self.protection.rebuild = Some(Box::default());

@@ -1,4 +1,4 @@
-//! What both ends hold for parity.
+//! Parity state of both halves of a connection.
 
 use std::collections::VecDeque;
 
@@ -12,24 +12,24 @@ use super::parity::spare::Spare;
 use super::parity::stake::{Groups, Overhead};
 use crate::seq::Seq;
 
-/// Parity that waits to leave.
+/// Parity packets of a block, encoded and waiting to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Ready {
     pub(super) id: BlockId,
     pub(super) seqs: Vec<Seq>,
     pub(super) of: u8,
     pub(super) shards: VecDeque<Vec<u8>>,
-    /// So many of them are worth more than what is fresh.
+    /// Number of them that have precedence over fresh data.
     pub(super) urgent: usize,
     pub(super) deadline: Instant,
-    /// The newest of the data that it is for.
+    /// Metadata of the newest ADU of the block.
     pub(super) meta: AduMeta,
 }
 
-/// Both ends' part.
+/// Parity state of the sending and the receiving half.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Protection {
-    /// Blocks that grow: of what others may refer to, and of the rest.
+    /// Open blocks: one of frames that others may refer to, one of the rest.
     pub(super) blocks: [Option<Block>; 2],
     pub(super) ready: VecDeque<Ready>,
     pub(super) covered: Covered,
@@ -37,12 +37,12 @@ pub(super) struct Protection {
     pub(super) groups: Groups,
     pub(super) overhead: Overhead,
     pub(super) spare: Spare,
-    /// Once the peer has been told that we take parity.
+    /// Receiver of parity; `None` until this end has agreed to take parity.
     pub(super) rebuild: Option<Box<Rebuild>>,
 }
 
 impl Protection {
-    /// Whether nothing is or will be waiting.
+    /// Whether no block is open and no parity waits.
     pub(super) fn is_idle(&self) -> bool {
         self.ready.is_empty() && self.blocks.iter().all(Option::is_none)
     }

@@ -1,4 +1,4 @@
-//! Half-connections whose congestion is controlled by a rate, CCID 3 and 4: what joins them to the rest of a connection.
+//! Glue between a connection and rate-based congestion control, CCID 3 and 4.
 
 use timeous_cm::{Manager, Update};
 use timeous_core::{Duration, Ecn, Instant};
@@ -14,11 +14,11 @@ use crate::features::{Feature, Location};
 use crate::packet::{Header, Packet, PacketType};
 use crate::seq::Seq;
 
-/// No feedback is missed before as many round trips (RFC 4342 §5).
+/// Minimum wait for feedback before a timeout, in round trips (RFC 4342 §5).
 const FEEDBACK_ROUND_TRIPS: u64 = 4;
 
 impl Connection {
-    /// Asks the peer for what the congestion control of this end's data needs, should it not have offered it by itself.
+    /// Asks the peer for Ack Vectors as our CCID needs them, unless it has offered them.
     pub(super) fn ask_for_acks(&mut self) {
         let settled = |feature, at| self.features.is_settled(feature, at);
         if !settled(Feature::Ccid, Location::Local) || !settled(Feature::SendAckVector, Location::Remote) {
@@ -34,7 +34,7 @@ impl Connection {
         }
     }
 
-    /// The peer's data get the congestion control that is decided on.
+    /// Sets up the receiver for the negotiated congestion control of the peer's data.
     pub(super) fn mind_peer_ccid(&mut self, origin: Seq) {
         let has = match &self.rate_receiver {
             None => Ccid::Ccid2,
@@ -49,7 +49,7 @@ impl Connection {
         }
     }
 
-    /// The data of this end get the congestion control that is decided on, once they may flow.
+    /// Sets up the sender for the negotiated congestion control of our data, once data may flow.
     pub(super) fn mind_ccid(&mut self, now: Instant, cm: &mut Manager) {
         let has = match &self.rate_sender {
             None => Ccid::Ccid2,
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// Whatever is under way in mid-connection was sent under another congestion control, which forgets it.
+    /// Gives up the packets in flight: they were sent under another congestion control.
     fn begin_anew(&mut self, now: Instant, cm: &mut Manager) {
         let feedback = self.sender.give_up();
         self.report_fates(&feedback.fates);
@@ -94,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// Has the Congestion Manager grant by the rate of now.
+    /// Sets the Congestion Manager's rate from the sender.
     pub(super) fn steer(&mut self, now: Instant, cm: &mut Manager) {
         if let (Some(sender), Some(flow)) = (&self.rate_sender, self.flow) {
             told(cm.steer(now, flow, sender.steering()));
@@ -102,7 +102,7 @@ impl Connection {
         self.watch_rate();
     }
 
-    /// The nofeedback timer goes off when the sender's half says.
+    /// Sets the nofeedback timer as the rate sender asks.
     pub(super) fn watch_rate(&mut self) {
         match self.rate_sender.as_ref().and_then(|sender| sender.poll_timeout()) {
             Some(at) => self.timers.set(Timer::NoFeedback, at),
@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// The nofeedback timer went off.
+    /// Handles the nofeedback timer's expiry.
     pub(super) fn rate_timeout(&mut self, now: Instant, cm: &mut Manager) {
         if let Some(sender) = &mut self.rate_sender {
             sender.on_timeout(now);
@@ -118,14 +118,14 @@ impl Connection {
         }
     }
 
-    /// How long feedback may take that comes once a round trip.
+    /// Minimum feedback timeout with a rate sender, whose feedback comes once a round trip; else zero.
     pub(super) fn feedback_patience(&self) -> Duration {
         let rtt = self.rate_sender.as_ref().map(|sender| sender.rtt().unwrap_or(self.rtt));
         rtt.map_or(Duration::ZERO, |rtt| rtt * FEEDBACK_ROUND_TRIPS)
     }
 
-    /// What the acknowledgement tells of each packet, after the rate has followed what it says of all; `None` if it is
-    /// invalid.
+    /// Passes feedback to the rate sender; returns the received or missing packets it tells of, none if it is not
+    /// believed.
     pub(super) fn heed_feedback(
         &mut self,
         now: Instant,
@@ -158,14 +158,14 @@ impl Connection {
         } else if is_believed && feedback.has_intervals() {
             covered(ack, feedback)
         } else if is_believed {
-            // Linux tells no more than the loss event rate: what it acknowledges counts as having arrived.
+            // Linux reports only the loss event rate: every packet up to its acknowledgement counts as received.
             vec![Report { newest: ack, oldest: ack - MAX_SEQUENCE_WINDOW, state: PacketState::Received }]
         } else {
             Vec::new()
         }
     }
 
-    /// A packet of the peer's has arrived, of which its congestion control wants to know.
+    /// Passes a received packet to the rate receiver.
     pub(super) fn note_arrival(
         &mut self,
         now: Instant,
@@ -187,7 +187,7 @@ impl Connection {
         self.watch_feedback();
     }
 
-    /// The feedback timer goes off when the receiver's half says.
+    /// Sets the feedback timer as the rate receiver asks.
     pub(super) fn watch_feedback(&mut self) {
         let Some(receiver) = &self.rate_receiver else { return };
         match receiver.poll_timeout() {
@@ -196,12 +196,12 @@ impl Connection {
         }
     }
 
-    /// An acknowledgement must leave now.
+    /// Whether an acknowledgement is due now.
     pub(super) fn owes_acknowledgement(&self) -> bool {
         self.receiver.is_due() || self.owes_feedback()
     }
 
-    /// It must be feedback.
+    /// Whether CCID 3 or 4 feedback is due now.
     pub(super) fn owes_feedback(&self) -> bool {
         self.rate_receiver.as_ref().is_some_and(|receiver| receiver.is_due())
     }

@@ -1,4 +1,4 @@
-//! What happens to a packet that arrives: the steps of RFC 4340 §8.5.
+//! Processing of a received packet: the steps of RFC 4340 §8.5.
 
 use timeous_cm::Manager;
 use timeous_core::{Ecn, Instant};
@@ -14,16 +14,16 @@ use crate::packet::{Body, Header, Packet, PacketType};
 use crate::reset::{ResetCode, ResetReason};
 use crate::seq::Seq;
 
-/// How a packet relates to those before it.
+/// Position of a packet relative to those received before.
 #[derive(Clone, Copy, Debug)]
 struct Order {
-    /// GSR before it.
+    /// GSR before this packet.
     after: Seq,
     arrival: Arrival,
 }
 
 impl Connection {
-    /// Steps 1 to 7: is it ours, is it valid, is it expected?
+    /// Steps 1 to 7: checks the packet's connection, its sequence numbers and its type.
     pub(super) fn receive(&mut self, now: Instant, cm: &mut Manager, datagram: &[u8], ecn: Ecn) {
         let Ok(packet) = Packet::parse(datagram, self.config.encapsulation) else {
             self.statistics.malformed += 1;
@@ -66,7 +66,7 @@ impl Connection {
         self.heard_at.is_some_and(|at| now - at <= self.rtt * 3)
     }
 
-    /// Sequence-invalid packets change nothing, and are answered by a Sync perhaps (§7.5.4).
+    /// Ignores a sequence-invalid packet, apart from a rate-limited Sync (§7.5.4).
     fn answer_invalid(&mut self, now: Instant, header: &Header) {
         self.statistics.sequence_invalid += 1;
         match header.packet_type() {
@@ -82,10 +82,10 @@ impl Connection {
         }
     }
 
-    /// Step 7.
+    /// Step 7: whether the packet's type is unexpected.
     fn is_unexpected(&self, header: &Header) -> bool {
         let is_server = self.role == Role::Server;
-        // What is older than the packet that opened the connection is a leftover of the handshake.
+        // Packets older than the one that opened the connection are leftovers of the handshake.
         let after_opening =
             self.state >= State::Open && self.sequence.opened.is_some_and(|opened| !header.seq.is_before(opened));
         match header.packet_type() {
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Step 8 and on: the packet is acknowledgeable, unless it was here before.
+    /// Step 8 and on, unless the packet is a duplicate.
     fn process(&mut self, now: Instant, cm: &mut Manager, packet: &Packet<'_>, header: &Header, ecn: Ecn) {
         let state = if ecn == Ecn::Ce { PacketState::Marked } else { PacketState::Received };
         let order = Order { after: self.sequence.gsr(), arrival: self.vector.record(header.seq, state) };
@@ -129,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// Takes note that the peer lives, and of what it must have sent before this.
+    /// Records that the peer is alive, and any gap before this packet.
     fn hear(&mut self, now: Instant, packet: &Packet<'_>, header: &Header, ecn: Ecn, order: Order, heard: &Heard) {
         let is_data = header.packet_type().carries_data();
         self.heard_at = Some(now);
@@ -146,7 +146,7 @@ impl Connection {
             self.statistics.data_gaps += 1;
         }
         self.note_arrival(now, packet, header, ecn, counts.then_some(heard.ndp_count));
-        // With NDP Counts a single packet is known for what it was (RFC 4341 §6.1.1).
+        // With NDP Count, a single missing packet is known to be data or not (RFC 4341 §6.1.1).
         let was_data = counts && gap == 1 && heard.ndp_count == 0;
         let lost = self.gaps.on_packet(header.seq, if was_data { header.seq.prev() } else { order.after });
         if lost || (ecn == Ecn::Ce && !is_data) {
@@ -208,7 +208,7 @@ impl Connection {
             PacketType::Response if !packet.payload.is_empty() => {
                 return self.refuse_data(header, DropCode::ProtocolConstraints);
             }
-            // "may be included on other packets": what is no data of the application's is reported all the same (§9.3).
+            // "may be included on other packets": corruption of other packets' data is reported as well (§9.3).
             _ if corrupt => return self.refuse_data(header, DropCode::Corrupt),
             _ => return,
         }

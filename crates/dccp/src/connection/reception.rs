@@ -1,16 +1,16 @@
-//! How the application here receives: whether it listens, what it has room for, and what it did not get.
+//! Receive state of the local application: listening, buffer space, dropped data.
 
 use super::drops::Drops;
 
-/// How the application here receives.
+/// Receive state of the local application.
 #[derive(Clone, Debug)]
 pub(super) struct Reception {
-    /// What it did not get.
+    /// Dropped data, to be reported to the peer.
     pub(super) drops: Drops,
     pub(super) listens: bool,
-    /// How many bytes it has room for.
+    /// Free receive buffer, in bytes.
     pub(super) room: usize,
-    /// Whether the peer is asked not to send more than now.
+    /// Whether the peer is asked not to raise its rate: Slow Receiver (RFC 4340 §11.6).
     pub(super) is_slow: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Data that are sent again: under which number they were sent first, when it is time, and how the receiver knows them.
+//! Retransmission: original sequence number, detection of overdue packets, and duplicate detection at the receiver.
 //!
-//! DCCP has no name for a datagram but the number of its packet. Data that leave again say under which number they left
-//! first, in an option of four bytes; what leaves once says nothing, and costs nothing. Feature and option are of those that
-//! RFC 4340 §19.3 and §19.4 reserve for experiments, so that every other DCCP ignores them.
+//! DCCP identifies a datagram only by its packet's number. A retransmission carries the original number in a four-byte
+//! option; first transmissions carry nothing. Feature and option are from the experimental ranges of RFC 4340 §19.3 and
+//! §19.4, so other implementations ignore them.
 
 use timeous_cm::{Loss, Manager};
 use timeous_core::{Duration, Instant};
@@ -15,26 +15,26 @@ use crate::options::Opt;
 use crate::packet::Body;
 use crate::seq::Seq;
 
-/// The option, which changes no padding.
+/// Size of the Repeat option; a multiple of four, so that padding stays the same.
 const OPTION_LEN: usize = 4;
-/// Data that were sent first so many numbers ago are not sent again: the receiver has to remember them for certain.
+/// Maximum distance to the original number, in packets: the receiver must still remember it for certain.
 const FARTHEST: u64 = WINDOW / 2;
-/// For so long a path is thought to reorder that did once.
+/// Time for which a path counts as reordering after it has reordered once.
 const REMEMBERED: Duration = Duration::from_secs(10);
-/// An end that takes repeats holds an acknowledgement for so long at most.
+/// Maximum acknowledgement delay of an end that accepts retransmissions.
 const ACK_DELAY: Duration = Duration::from_millis(5);
-/// As many packets leave beyond the window when one is overdue (RFC 9002 §6.2.4).
+/// Probe packets beyond the window when an acknowledgement is overdue (RFC 9002 §6.2.4).
 const PROBES: u32 = 2;
-/// A round trip that hardly varies varies by so much.
+/// Minimum margin for round-trip variation.
 const LEAST_MARGIN: Duration = Duration::from_millis(2);
 
 impl Connection {
-    /// Whether the peer takes data that are sent again.
+    /// Whether the peer accepts retransmissions.
     pub fn takes_repeats(&self) -> bool {
         self.repeats.is_told
     }
 
-    /// Tells the driver once that the peer takes data again, and begins to remember what is delivered here.
+    /// Tells the driver once that the peer accepts retransmissions, and starts recording deliveries here.
     pub(super) fn mind_repeats(&mut self) {
         if !self.repeats.is_told && self.flow.is_some() && self.features.remote(Feature::TakeRepeats) >= TAKES_REPEATS {
             self.repeats.is_told = true;
@@ -46,7 +46,7 @@ impl Connection {
         self.mind_parity();
     }
 
-    /// Whether the data that were sent first as `seq` must not be delivered (again).
+    /// Whether data first sent as `seq` must not be delivered (again).
     pub(super) fn has_delivered(&self, seq: Seq) -> bool {
         self.repeats.delivered.as_ref().is_some_and(|delivered| delivered.has(seq))
     }
@@ -57,13 +57,13 @@ impl Connection {
         }
     }
 
-    /// What a data packet has to leave room for.
+    /// Bytes reserved in each data packet for the Repeat option.
     pub(super) fn repeat_room(&self) -> usize {
         if self.repeats.is_told { OPTION_LEN } else { 0 }
     }
 
-    /// Says in the header of the packet that begins at `start` under which number its `len` bytes of data were sent first.
-    /// `false`: nobody knows any more, and it must not leave.
+    /// Adds the original number of the `len` bytes of data to the packet that starts at `start`. Returns `false` if it
+    /// is no longer known or too far back: the packet must not leave.
     pub(super) fn name_repeat(
         &mut self,
         now: Instant,
@@ -87,14 +87,14 @@ impl Connection {
         true
     }
 
-    /// Data left: should nothing be heard of them in time, it will be said.
+    /// Starts the timer for overdue acknowledgements after data were sent.
     pub(super) fn watch_sent(&mut self, now: Instant) {
         if self.repeats.is_told && !self.timers.is_set(Timer::Overdue) {
             self.timers.set(Timer::Overdue, now + self.patience_of(Duration::ZERO, false));
         }
     }
 
-    /// Tells what should have been acknowledged by now, and when to look again.
+    /// Reports ADUs whose acknowledgement is overdue, and sets the timer for the next check.
     pub(super) fn watch_overdue(&mut self, now: Instant, cm: &mut Manager) {
         if !self.repeats.is_told {
             return;
@@ -124,23 +124,23 @@ impl Connection {
         }
     }
 
-    /// Something is overdue, and nothing that was sent later is known to have arrived: what is sent now, though the window may be
-    /// full, tells a round trip from now what was lost, if that is sooner than the timeout. Once in that time, and not after a timeout,
-    /// which has probes of its own.
+    /// Sends probes beyond the window: an acknowledgement is overdue and no later one has come. Their feedback reveals
+    /// losses a round trip from now, if that is sooner than the timeout. At most once per `patience`, and not after a
+    /// timeout, which has probes of its own.
     fn probe(&mut self, now: Instant, patience: Duration, cm: &mut Manager) {
         let Some(flow) = self.flow.filter(|_| self.rate_sender.is_none() && self.silences == 0) else { return };
         let is_sooner = told(cm.timeout(flow)).is_some_and(|timeout| patience + self.rtt <= timeout);
         let is_due = self.repeats.probed_at.is_none_or(|at| now - at >= patience);
-        // Before a round trip was measured nobody knows what is overdue.
+        // Without a measured round trip, nothing can be called overdue.
         if is_sooner && is_due && self.measured_at.is_some() {
             self.repeats.probed_at = Some(now);
             told(cm.probe(now, flow, PROBES));
         }
     }
 
-    /// What later packets have passed for long enough is lost. Gives when to look again.
+    /// Declares packets lost that later ones passed long enough ago. Returns the time of the next check.
     fn find_passed(&mut self, now: Instant, cm: &mut Manager) -> Option<Instant> {
-        // A receiver that tells of rates tells of losses itself (RFC 4342 §6).
+        // With CCID 3 and 4 the receiver reports losses itself (RFC 4342 §6).
         if self.rate_sender.is_some() {
             return None;
         }
@@ -156,15 +156,15 @@ impl Connection {
         self.sender.passed().map(|at| at + patience)
     }
 
-    /// How long after its sending something should have been heard of a packet.
+    /// Time after which a packet's acknowledgement is overdue, if no later packet has arrived.
     pub(super) fn patience(&self, cm: &Manager) -> Duration {
         let rttvar = self.flow.and_then(|flow| told(cm.query(flow))).map_or(Duration::ZERO, |path| path.rttvar);
         self.patience_of(rttvar, false)
     }
 
-    /// How long after its sending a packet is overdue. If later ones have arrived (`is_passed`), a quarter of a round trip is
-    /// granted to reordering, as RFC 8985 §6.2 does; else what round trips vary by, and for how long the peer is known to
-    /// hold an acknowledgement.
+    /// Time after which a packet's acknowledgement is overdue. If later packets have arrived (`is_passed`), it allows a
+    /// quarter of a round trip for reordering (RFC 8985 §6.2); else the round-trip variation and the peer's
+    /// acknowledgement delay.
     fn patience_of(&self, rttvar: Duration, is_passed: bool) -> Duration {
         if is_passed {
             self.rtt + (self.rtt / 4).max(LEAST_MARGIN).max(rttvar)
@@ -173,7 +173,7 @@ impl Connection {
         }
     }
 
-    /// How long the acknowledgement of the peer's data may wait here: not long, where a loss can still be made good.
+    /// Acknowledgement delay for the peer's data: short where a lost packet can be retransmitted.
     pub(super) fn ack_delay(&self) -> Duration {
         if self.repeats.delivered.is_some() { self.config.ack_delay.min(ACK_DELAY) } else { self.config.ack_delay }
     }

@@ -1,15 +1,15 @@
-//! Windows of data, one after the other (RFC 4341 §6.1.2), and what the peer sends in a round trip.
+//! Windows of data (RFC 4341 §6.1.2), and the peer's packets per round trip.
 
 use timeous_core::{Duration, Instant};
 
 use crate::seq::Seq;
 
-/// One window of data, from its first packet until that has been acknowledged.
+/// One window of data, from its first packet until that is acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
-    /// Its first packet.
+    /// First data packet of the window.
     start: Option<Seq>,
-    /// Data packets sent in it.
+    /// Data packets sent in the window.
     data: u64,
 }
 
@@ -19,24 +19,24 @@ impl Round {
         self.data += 1;
     }
 
-    /// Whether `ack` ends the window: gives the data packets sent in it then, and begins the next.
+    /// Ends the window if `ack` reaches it: returns its number of data packets, and the next one begins.
     pub(super) fn end(&mut self, ack: Seq) -> Option<u64> {
         self.start.filter(|&start| !ack.is_before(start))?;
         Some(std::mem::take(self).data)
     }
 }
 
-/// How many sequence numbers the peer uses in a round trip.
+/// Sequence numbers that the peer uses per round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PeerPace {
-    /// When this round trip began, with which number.
+    /// Start of the current round trip: time and sequence number.
     began: Option<(Instant, Seq)>,
-    /// In the last whole round trip.
+    /// Numbers used in the last complete round trip.
     last: u64,
 }
 
 impl PeerPace {
-    /// `newest` has arrived, the greatest number so far.
+    /// Notes `newest`, the greatest number received so far.
     pub(super) fn on_newest(&mut self, now: Instant, newest: Seq, rtt: Duration) {
         match self.began {
             Some((at, _)) if now - at < rtt => {}
@@ -47,7 +47,7 @@ impl PeerPace {
         }
     }
 
-    /// The most of what it used in the last round trip and of what it has used in this one up to `newest`.
+    /// Numbers used in the last round trip or in the current one up to `newest`, whichever is greater.
     pub(super) fn numbers(&self, newest: Seq) -> u64 {
         self.last.max(self.began.map_or(0, |(_, first)| newest.distance_from(first)))
     }

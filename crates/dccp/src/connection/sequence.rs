@@ -1,4 +1,4 @@
-//! The sequence number variables of a connection and what they make of a packet (RFC 4340 §7).
+//! Sequence number variables and validity windows of a connection (RFC 4340 §7).
 
 use crate::packet::PacketType;
 use crate::seq::Seq;
@@ -6,12 +6,12 @@ use crate::seq::Seq;
 /// The Sequence Window of new connections (RFC 4340 §7.5.2).
 pub(crate) const INITIAL_WINDOW: u64 = 100;
 
-/// A window as large as anything needs: 2^22 packets of 1200 bytes are 5 GB in flight. More would only help an attacker
-/// who guesses numbers (RFC 4340 §7.5.5).
+/// Maximum Sequence Window: 2^22 packets of 1200 bytes are 5 GB in flight. A larger one would only help an attacker who
+/// guesses numbers (RFC 4340 §7.5.5).
 pub(super) const MAX_SEQUENCE_WINDOW: u64 = 1 << 22;
 
-/// After so many packets a connection is not at its beginning any more: its numbers may wrap round to the initial
-/// ones, and the windows are no longer cut off there (RFC 4340 §7.5.1).
+/// Packets after which the validity windows are no longer cut off at the initial numbers (RFC 4340 §7.5.1): later the
+/// numbers may wrap round to them.
 const BEGINNING: u64 = 1 << 32;
 
 /// ISS, GSS, GAR; ISR, GSR, OSR; the widths of the validity windows.
@@ -22,13 +22,13 @@ pub(crate) struct Sequence {
     gar: Seq,
     /// OSR: the number of the packet that opened the connection (RFC 4340 §8.5).
     pub(crate) opened: Option<Seq>,
-    /// W': this end's Sequence Window, which bounds the acknowledgements that it takes.
+    /// W': our Sequence Window, which bounds the Acknowledgement Numbers accepted here.
     pub(crate) window_sent: u64,
-    /// W: the peer's, which bounds the sequence numbers that this end takes.
+    /// W: the peer's Sequence Window, which bounds the Sequence Numbers accepted here.
     pub(crate) window_received: u64,
 }
 
-/// An initial and a greatest number.
+/// Initial and greatest sequence number of one direction.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     initial: Seq,
@@ -51,7 +51,7 @@ impl Reach {
 }
 
 impl Sequence {
-    /// Variables of a connection whose first packet will have the number `iss`.
+    /// Creates the variables of a connection whose first packet gets the number `iss`.
     pub(crate) fn new(iss: Seq) -> Self {
         Self {
             sent: Reach { initial: iss, greatest: iss.prev(), is_beginning: true },
@@ -63,14 +63,14 @@ impl Sequence {
         }
     }
 
-    /// The number for the next packet; it is GSS from now on.
+    /// Allocates the next packet's number, which becomes GSS.
     pub(crate) fn next(&mut self) -> Seq {
         let seq = self.sent.greatest.next();
         self.sent.advance(seq);
         seq
     }
 
-    /// The number that the next packet will get.
+    /// Number that the next packet will get.
     pub(crate) fn upcoming(&self) -> Seq {
         self.sent.greatest.next()
     }
@@ -80,7 +80,7 @@ impl Sequence {
         self.sent.initial
     }
 
-    /// ISS and, once something has come, ISR.
+    /// ISS and, once a packet has arrived, ISR.
     pub(crate) fn initials(&self) -> (Seq, Option<Seq>) {
         (self.sent.initial, self.received.map(|received| received.initial))
     }
@@ -95,24 +95,24 @@ impl Sequence {
         self.sent.greatest
     }
 
-    /// GSR, or zero as long as nothing came (RFC 4340 §8.1.1).
+    /// GSR, or zero before the first packet has arrived (RFC 4340 §8.1.1).
     pub(crate) fn gsr(&self) -> Seq {
         self.received.map_or(Seq::new(0), |received| received.greatest)
     }
 
-    /// The peer's first packet has arrived (steps 3 and 4 of RFC 4340 §8.5).
+    /// Notes the number of the peer's first packet (steps 3 and 4 of RFC 4340 §8.5).
     pub(crate) fn begin_receiving(&mut self, isr: Seq) {
         self.received = Some(Reach { initial: isr, greatest: isr, is_beginning: true });
     }
 
-    /// AWL..=AWH (RFC 4340 §7.5.1).
+    /// Whether `ack` is in AWL..=AWH (RFC 4340 §7.5.1).
     pub(crate) fn is_ack_valid(&self, ack: Seq) -> bool {
         let low = self.sent.cut_off(self.sent.greatest + 1 - self.window_sent);
         ack.is_in_window(low, self.sent.greatest)
     }
 
-    /// Whether a packet passes steps 5 and 6 of RFC 4340 §8.5. On an `active` connection Syncs are checked like
-    /// other packets (§7.5.3).
+    /// Whether a packet passes steps 5 and 6 of RFC 4340 §8.5. On an `active` connection Syncs are checked like other
+    /// packets (§7.5.3).
     pub(crate) fn is_valid(&self, packet: PacketType, seq: Seq, ack: Option<Seq>, active: bool) -> bool {
         let Some(received) = &self.received else { return false };
         let gsr = received.greatest;
@@ -129,7 +129,7 @@ impl Sequence {
         }
     }
 
-    /// A valid packet has arrived: moves GSR, and GAR unless it is a Sync.
+    /// Updates the variables for a valid packet: GSR, and GAR unless it is a Sync.
     pub(crate) fn accept(&mut self, packet: PacketType, seq: Seq, ack: Option<Seq>) {
         if let Some(received) = &mut self.received {
             received.advance(seq);

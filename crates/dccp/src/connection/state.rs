@@ -1,25 +1,25 @@
 //! The nine states of a connection (RFC 4340 §4.3).
 
-/// Where a connection is in its life, in the order of RFC 4340 §4.3.
+/// State of a connection, in the order of RFC 4340 §4.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// There is no connection (any more).
+    /// No connection, or no longer.
     Closed,
     /// A server waits for a Request.
     Listen,
-    /// A client has asked.
+    /// A client has sent its Request.
     Request,
-    /// A server has answered.
+    /// A server has sent its Response.
     Respond,
-    /// A client has its answer, and does not know yet that the server knows.
+    /// A client has the Response, but no proof that the server got its acknowledgement.
     PartOpen,
-    /// Data flow.
+    /// Established: data flow.
     Open,
     /// A server has asked its client to close.
     CloseReq,
-    /// A Close was sent.
+    /// This end has sent a Close.
     Closing,
-    /// Over; old packets die out.
+    /// Closed; waits until old packets have expired.
     TimeWait,
 }
 
@@ -29,7 +29,7 @@ impl State {
         matches!(self, Self::PartOpen | Self::Open)
     }
 
-    /// Whether the peer's packets still matter.
+    /// Whether the peer's packets are still processed.
     pub(crate) fn is_alive(self) -> bool {
         !matches!(self, Self::Closed | Self::TimeWait)
     }

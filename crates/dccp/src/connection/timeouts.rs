@@ -1,4 +1,4 @@
-//! What happens when a timer goes off.
+//! Handling of timer expiry.
 
 use timeous_cm::{Loss, Manager, RttEstimator};
 use timeous_core::{Duration, Instant};
@@ -8,9 +8,9 @@ use super::handshake::backed_off;
 use super::{Connection, State, Timer, told};
 use crate::reset::{ResetCode, ResetReason};
 
-/// So many timeouts in a row are equally long where the path was ever heard of, as Linux has them for streams with little
-/// under way (`tcp_thin_linear_timeouts`): the probes of a burst of losses are lost in it one by one, and a
-/// timer that doubles each time makes a stream silent for many times its deadline.
+/// Consecutive timeouts without exponential backoff, once the path has a round-trip estimate, as Linux does for thin
+/// streams (`tcp_thin_linear_timeouts`): a burst of losses takes the probes one by one, and backoff would silence a
+/// stream for many times its deadline.
 const STEADY_TIMEOUTS: u32 = 6;
 
 impl Connection {
@@ -46,7 +46,7 @@ impl Connection {
                 None => self.receiver.on_delay_over(),
             },
             Timer::NoFeedback => self.rate_timeout(now, cm),
-            // That it is over is all that the sender waits for.
+            // The poll that follows sees that the time is over and sends.
             Timer::Gap | Timer::Parity => {}
             Timer::Features => {
                 if now >= self.features_at {
@@ -60,8 +60,8 @@ impl Connection {
         }
     }
 
-    /// No feedback came: everything under way is lost, and the window with it (RFC 4341 §5). If nothing is under way
-    /// and the peer still has not shown that it lives, it is asked to.
+    /// Handles a feedback timeout: all packets in flight are lost, and the window collapses (RFC 4341 §5). With nothing
+    /// in flight and a silent peer, probes the peer.
     fn feedback_timeout(&mut self, now: Instant, cm: &mut Manager) {
         let had_data = self.sender.outstanding() > 0;
         self.least_timeout = Duration::ZERO;
@@ -76,18 +76,18 @@ impl Connection {
         } else {
             return;
         }
-        // A rate falls by itself, and what is taken for lost late would hold up what may still leave.
+        // A rate sender reduces its rate itself; backoff would delay packets that may still leave.
         if self.rate_sender.is_none() || !had_data {
             self.silences += 1;
         }
         self.set_feedback_timer(now, cm);
     }
 
-    /// Starts the wait for feedback anew, backed off as TCP does it but for the first few times.
+    /// Restarts the feedback timer, with exponential backoff as in TCP except for the first few timeouts.
     pub(super) fn set_feedback_timer(&mut self, now: Instant, cm: &Manager) {
         let Some(timeout) = self.flow.and_then(|flow| told(cm.timeout(flow))) else { return };
         let timeout = timeout.max(self.feedback_patience()).max(self.least_timeout);
-        // Round-trip times are measured without the time that the peer holds an acknowledgement, as it says itself.
+        // Round-trip samples exclude the acknowledgement delay that the peer reports, so it is added here.
         let steady = if self.has_round_trips(cm) { STEADY_TIMEOUTS } else { 0 };
         let doubled = self.silences.saturating_sub(steady);
         self.timers.set(Timer::Feedback, now + backed_off(timeout + self.peer_delay, doubled));
@@ -97,7 +97,7 @@ impl Connection {
         self.flow.and_then(|flow| told(cm.query(flow))).is_some_and(|path| path.srtt.is_some())
     }
 
-    /// Data were sent. If nothing else is under way, what was is lost already, and the wait for it over (RFC 6298 §5).
+    /// Starts the feedback timer after data were sent; restarts it if nothing else is in flight (RFC 6298 §5).
     pub(super) fn watch_for_feedback(&mut self, now: Instant, cm: &Manager) {
         if self.sender.outstanding() == 1 && self.timers.is_set(Timer::Feedback) {
             self.set_feedback_timer(now, cm);
@@ -105,8 +105,8 @@ impl Connection {
         self.expect_feedback(now, cm);
     }
 
-    /// From now on the peer owes a sign of life. Where nothing was measured for as long as a timeout is that knows
-    /// nothing (RFC 6298 §2.1), others may have filled the path's queues, and this one is no shorter.
+    /// Starts the feedback and silence timers. If the last round-trip sample is older than the initial timeout (RFC
+    /// 6298 §2.1), queues may have grown since, and the timeout is no shorter than that.
     fn expect_feedback(&mut self, now: Instant, cm: &Manager) {
         if !self.timers.is_set(Timer::Feedback) {
             let is_old = self.measured_at.is_some_and(|at| now - at > RttEstimator::INITIAL_TIMEOUT);
@@ -118,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// The peer has shown that it lives.
+    /// Restarts the silence and keep-alive timers: the peer has shown that it is alive.
     pub(super) fn watch_silence(&mut self, now: Instant) {
         if let Some(after) = self.config.keep_alive.filter(|_| self.state.is_established()) {
             self.timers.set(Timer::KeepAlive, now + after);
@@ -131,8 +131,8 @@ impl Connection {
         }
     }
 
-    /// Sees to it that feature negotiation goes on (RFC 4340 §6.6.3). Says whether a packet is to be made for it now;
-    /// it is made at most once a round trip (§6.6.1).
+    /// Keeps feature negotiation going (RFC 4340 §6.6.3). Returns whether a packet is needed for it now; at most one
+    /// per round trip is sent (§6.6.1).
     pub(super) fn must_negotiate(&mut self, now: Instant) -> bool {
         if !self.features.is_negotiating() {
             self.feature_resends = 0;
@@ -151,5 +151,5 @@ impl Connection {
     }
 }
 
-/// Delayed acknowledgements may make an answer later than a round trip on a fast path.
+/// Minimum retransmission timeout of Change options: on a fast path, delayed acknowledgements delay the answer.
 const MIN_NEGOTIATION_TIMEOUT: Duration = Duration::from_millis(100);

@@ -2,35 +2,35 @@
 
 use timeous_core::Instant;
 
-/// What a connection waits for.
+/// Timer of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Timer {
-    /// Send the Request, the handshake's Ack, the CloseReq or the Close again (RFC 4340 §8.1.1, §8.1.5, §8.3).
+    /// Retransmission of a Request, the handshake's Ack, a CloseReq or a Close (RFC 4340 §8.1.1, §8.1.5, §8.3).
     Resend,
-    /// Give the handshake or the closing up.
+    /// Abandonment of the handshake or the close.
     GiveUp,
-    /// No feedback came for what was sent (RFC 4341 §5), or the peer owes a sign of life.
+    /// Feedback timeout (RFC 4341 §5), or a peer that has to show that it is alive.
     Feedback,
-    /// What was sent should have been acknowledged by now.
+    /// Overdue acknowledgement of sent data.
     Overdue,
-    /// The parity of what was sent has to leave.
+    /// Parity of an open block is due.
     Parity,
-    /// The peer has been silent for too long.
+    /// Peer considered dead after a long silence.
     Silence,
-    /// Nothing has come for so long that the peer is asked whether it still lives.
+    /// Keep-alive probe of an idle peer.
     KeepAlive,
-    /// An acknowledgement has waited long enough (RFC 4340 §11.3), or a round trip is over since the last feedback.
+    /// Delayed acknowledgement (RFC 4340 §11.3), or feedback of CCID 3 or 4 once a round trip.
     AckDelay,
-    /// No feedback came for so long that the rate falls (RFC 5348 §4.4).
+    /// Nofeedback timer: reduces the rate (RFC 5348 §4.4).
     NoFeedback,
-    /// The next data packet has waited long enough after the last (RFC 5622 §5).
+    /// Minimum gap between data packets is over (RFC 5622 §5).
     Gap,
-    /// Send Change options again (RFC 4340 §6.6.3).
+    /// Retransmission of Change options (RFC 4340 §6.6.3).
     Features,
-    /// The peer refused data by a rule of the protocol: that rule may not hold any longer (RFC 4340 §11.7.2).
+    /// Retry after the peer dropped data for protocol constraints (RFC 4340 §11.7.2).
     Constraint,
-    /// TIMEWAIT is over (RFC 4340 §8.3).
+    /// End of TIMEWAIT (RFC 4340 §8.3).
     TimeWait,
 }
 
@@ -52,7 +52,7 @@ impl Timer {
     ];
 }
 
-/// When each timer goes off.
+/// Expiry time of each timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimerTable([Option<Instant>; Timer::ALL.len()]);
 
@@ -77,7 +77,7 @@ impl TimerTable {
         self.get(timer).is_some()
     }
 
-    /// Stops the timer and says `true` if it is due.
+    /// Stops the timer and returns `true` if it has expired.
     pub(crate) fn expired(&mut self, timer: Timer, now: Instant) -> bool {
         let due = self.get(timer).is_some_and(|at| at <= now);
         if due {
@@ -86,7 +86,7 @@ impl TimerTable {
         due
     }
 
-    /// The first to go off.
+    /// Earliest expiry of all timers.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.0.iter().flatten().min().copied()
     }

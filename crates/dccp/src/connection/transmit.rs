@@ -1,4 +1,4 @@
-//! What leaves, and in which order: control packets, then data, chosen at this instant, then acknowledgements.
+//! Construction of outgoing packets, in order: control packets, data chosen at this instant, acknowledgements.
 
 use timeous_cm::Manager;
 use timeous_core::{AduSource, Copied, Ecn, Instant, PulledAdu, Transmit};
@@ -13,15 +13,15 @@ use crate::options::{Opt, OptionList, Ticks};
 use crate::packet::{Body, Header, PacketType, begin_encoded, finish};
 use crate::seq::Seq;
 
-/// As many control packets wait at most; a peer that provokes more does not get them.
+/// Maximum number of queued control packets; a peer that provokes more gets no answer to them.
 const MAX_CONTROL: usize = 16;
-/// What the longest Change or Confirm of ours takes: that of a Sequence Window (RFC 4340 §7.5.2).
+/// Size of our longest Change or Confirm option: Sequence Window (RFC 4340 §7.5.2).
 const OPTION_OF_FEATURE: usize = 9;
-/// As many packets at most are asked for together.
+/// Maximum number of pulls announced to the source at once.
 const MOST_EXPECTED: u32 = 16;
 
 impl Connection {
-    /// Has a control packet sent; one that waits already is not sent twice.
+    /// Queues a control packet, unless an equal one waits already.
     pub(super) fn queue(&mut self, control: Control) {
         if self.control.len() < MAX_CONTROL && !self.control.contains(&control) {
             self.control.push_back(control);
@@ -77,7 +77,7 @@ impl Connection {
         Transmit { ecn: self.mark_for(body.packet_type()), adu: None }
     }
 
-    /// A data packet, if the Congestion Manager grants one and the source has one worth sending.
+    /// Builds a data packet, if the Congestion Manager grants one and the source has an ADU worth sending.
     fn send_data(
         &mut self,
         now: Instant,
@@ -98,7 +98,7 @@ impl Connection {
             self.timers.set(Timer::Gap, until);
             return None;
         }
-        // Neither this nor what is pulled is moved while it is fresh: that would wait for the writes to be done.
+        // `asked` and `pulled` are used in place: moving them right after they are written stalls on those writes.
         let asked = cm.ask(now, flow);
         debug_assert!(asked.is_ok(), "{:?}", asked.as_ref().err());
         let Ok(Some(path)) = &asked else {
@@ -117,7 +117,7 @@ impl Connection {
         let body = match self.plan_data(now) {
             Plan::Data => Body::Data,
             Plan::DataAck => Body::DataAck { ack: self.sequence.gsr() },
-            // The next call finds the grant still there.
+            // The grant stays valid for the next call.
             Plan::AckFirst => return Some(self.send_control(now, Control::Ack, packet)),
             Plan::Wait => return None,
         };
@@ -130,7 +130,7 @@ impl Connection {
         self.write_options(now, &body, Config::OPTION_ROOM - reserve);
         let start = self.write_header(now, body, packet);
         let room = self.config.mps.saturating_sub(packet.len() + reserve);
-        // What was expected earlier, and not polled for, says nothing of this instant.
+        // Pulls announced at an earlier instant and not made are void.
         if self.expected == 0 || self.expected_at != now {
             self.expected = cm.burst(now, flow).min(MOST_EXPECTED);
             self.expected_at = now;
@@ -149,9 +149,9 @@ impl Connection {
         }
         match &mut pulled {
             Some(adu) => {
-                // In UDP the checksum is zero (RFC 6773 §3.3), and as a rule nobody here has to read the payload.
+                // In UDP the DCCP checksum is zero (RFC 6773 §3.3), so the payload is usually not read here.
                 let is_first = adu.copy == Copied::First;
-                // What refers to something that is lost may leave, to hold the stream's place, and is worth no parity.
+                // An ADU with a lost reference may be sent to hold the stream's place, but gets no parity.
                 let is_protected =
                     is_first && self.protects(now, path, &adu.meta) && source.is_worth_repeating(now, path, &adu.meta);
                 if is_protected || self.reads_payload() {
@@ -163,7 +163,7 @@ impl Connection {
                 if self.reads_payload() {
                     self.seal(body.packet_type(), start, packet);
                 }
-                // Bytes of the DCCP packet: an empty datagram weighs something, too.
+                // Size of the DCCP packet: an empty datagram counts, too.
                 let bytes = (packet.len() + if adu.apart { adu.len } else { 0 }) as u64;
                 told(cm.notify(now, flow, bytes));
                 self.complete_data(now, body.packet_type(), start, adu, bytes, packet);
@@ -174,7 +174,7 @@ impl Connection {
             None => {
                 told(cm.notify(now, flow, 0));
                 packet.clear();
-                // What was to go with the data goes alone, once; a packet that says nothing else was never begun.
+                // The acknowledgement meant for the data leaves alone, once; without one, no packet is sent.
                 self.barren = true;
                 let Some(ack) = body.ack() else {
                     self.received.timestamp = timestamp;
@@ -187,8 +187,8 @@ impl Connection {
         }
     }
 
-    /// Data flow in PARTOPEN and OPEN, once it is known who controls their congestion, and with CCID 2 once the peer has
-    /// agreed to send Ack Vectors (RFC 4341 §4).
+    /// Whether data may flow: in PARTOPEN and OPEN, once the CCID is settled, and with CCID 2 once the peer has agreed
+    /// to send Ack Vectors (RFC 4341 §4).
     fn may_send_data(&self) -> bool {
         self.state.is_established()
             && self.features.is_settled(Feature::Ccid, Location::Local)
@@ -197,7 +197,7 @@ impl Connection {
             && !self.is_sequence_window_full()
     }
 
-    /// Whether data travel alone, with an acknowledgement, or behind one (RFC 4340 §11.2).
+    /// Decides whether data travel alone, with an acknowledgement, or after one (RFC 4340 §11.2).
     fn plan_data(&mut self, now: Instant) -> Plan {
         let in_partopen = self.state == State::PartOpen;
         if in_partopen && self.barren {
@@ -211,7 +211,7 @@ impl Connection {
         if !in_partopen && !self.is_ack_timely() {
             return if acknowledges || negotiates && self.must_negotiate(now) { Plan::AckFirst } else { Plan::Data };
         }
-        // What was agreed upon rides along if it can: waiting for a packet of its own takes up to a round trip.
+        // Feature options ride along if they fit: waiting for a packet of their own takes up to a round trip.
         let more = if negotiates { OPTION_OF_FEATURE } else { 0 };
         if self.acknowledgement_len() + more + self.repeat_room() <= Config::OPTION_ROOM {
             Plan::DataAck
@@ -227,7 +227,7 @@ impl Connection {
         }
     }
 
-    /// An upper bound of what the options of an acknowledgement take.
+    /// Upper bound of the size of an acknowledgement's options.
     pub(super) fn acknowledgement_len(&self) -> usize {
         // Timestamp Echo (10), Elapsed Time (6), NDP Count (8).
         let small = usize::from(self.received.timestamp.is_some()) * 10 + 6 + usize::from(self.ndp_run > 0) * 3;
@@ -252,7 +252,7 @@ impl Connection {
         if let Some(sum) = self.data_checksum(packet) {
             let _ = options.push(&sum);
         }
-        // What does not fit is left to a later packet: none of these must arrive, or arrive on this one.
+        // An option that does not fit is left to a later packet: none of these has to be in this one.
         if self.ndp_run > 0 && self.features.local(Feature::SendNdpCount) == 1 {
             let _ = options.push(&Opt::NdpCount(self.ndp_run));
         }
@@ -273,7 +273,7 @@ impl Connection {
         }
         if packet != PacketType::Reset && self.features.wants_to_send() {
             self.features.poll_options(seq, packet, &mut options);
-            // What did not fit follows at once.
+            // Options that did not fit follow at once.
             if !self.features.wants_to_send() {
                 self.features_at = now + self.rtt;
             }
@@ -281,7 +281,7 @@ impl Connection {
         self.options = options;
     }
 
-    /// Whether a packet of this kind has no options, as most data have none.
+    /// Whether a packet has no options, as most data packets.
     fn has_nothing_to_add(&self, body: &Body) -> bool {
         matches!(body, Body::Data)
             && self.ndp_run == 0
@@ -297,7 +297,7 @@ impl Connection {
             let _ = options.push(&Opt::SlowReceiver);
         }
         let elapsed = Ticks::elapsed(self.receiver.elapsed(now));
-        // On feedback it may not be missing (RFC 4342 §8.2).
+        // Feedback must carry Elapsed Time (RFC 4342 §8.2).
         if elapsed != Ticks::ZERO || self.owes_feedback() {
             let _ = options.push(&Opt::ElapsedTime(elapsed));
         }
@@ -321,7 +321,7 @@ impl Connection {
         begin_encoded(&header, self.options.as_bytes(), packet).expect("the option list keeps to a header's limits")
     }
 
-    /// A packet without data leaves.
+    /// Completes a packet without data.
     pub(super) fn complete(&mut self, now: Instant, sent: PacketType, start: usize, packet: &mut [u8]) {
         let seq = self.depart(now, sent, start, packet);
         // A Request and a Response count as data packets here, though ours carry none (RFC 4340 §7.7).
@@ -332,7 +332,7 @@ impl Connection {
         }
     }
 
-    /// A packet with data leaves.
+    /// Completes a packet with data.
     fn complete_data(
         &mut self,
         now: Instant,
@@ -352,7 +352,7 @@ impl Connection {
         self.statistics.bytes_sent += adu.len as u64;
     }
 
-    /// A data packet left, with `len` bytes of data of `bytes` in all: an ADU's, or parity.
+    /// Accounts for a sent data packet, an ADU or parity: `len` bytes of data, `bytes` in all.
     pub(super) fn note_data_left(&mut self, now: Instant, seq: Seq, token: Option<u64>, (len, bytes): (u64, u64)) {
         self.ndp_run = 0;
         self.sender.sent_data(now, seq, token, bytes);
@@ -363,7 +363,7 @@ impl Connection {
         self.round.on_data_sent(seq);
     }
 
-    /// What every packet of the connection does when it leaves. Gives its number.
+    /// Finishes any packet of the connection that leaves. Returns its number.
     pub(super) fn depart(&mut self, now: Instant, sent: PacketType, start: usize, packet: &mut [u8]) -> Seq {
         finish(packet, start, self.config.encapsulation).expect("the checksum covers all, whatever there is");
         let seq = self.sequence.next();
@@ -376,8 +376,8 @@ impl Connection {
         seq
     }
 
-    /// Everything but the packets that begin and end a connection can be marked instead of dropped, if the peer reads
-    /// marks (RFC 4340 §12.1). ECT(0) always: the nonce has become historic (RFC 8311 §6).
+    /// ECN codepoint of a packet: ECT(0) if the peer can read marks (RFC 4340 §12.1), except on packets that begin or
+    /// reset a connection. ECT(1) is unused: the nonce is historic (RFC 8311 §6).
     pub(super) fn mark_for(&self, packet: PacketType) -> Ecn {
         let capable = self.config.ecn && self.features.remote(Feature::EcnIncapable) == 0;
         match packet {
@@ -388,12 +388,12 @@ impl Connection {
     }
 }
 
-/// How the next data packet travels.
+/// Plan for the next data packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plan {
     Data,
     DataAck,
-    /// The acknowledgement needs a packet of its own, before the data.
+    /// An acknowledgement leaves first, in a packet of its own.
     AckFirst,
     /// No data now.
     Wait,

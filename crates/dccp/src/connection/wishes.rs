@@ -1,17 +1,17 @@
-//! What an end asks for from its first packet on (RFC 4340 §6; RFC 4341 §4).
+//! Feature preferences of an end at the start of a connection (RFC 4340 §6; RFC 4341 §4).
 
 use super::config::{Config, Parity};
 use super::sequence::MAX_SEQUENCE_WINDOW;
 use crate::ccid::Ccid;
 use crate::features::{Feature, Features, Location, Role, TAKES_PARITY, TAKES_REPEATS};
 
-/// What this end asks for from the first packet on.
+/// Returns the feature state with this end's initial proposals.
 pub(super) fn features(role: Role, config: &Config) -> Features {
     let mut features = Features::new(role);
     for (location, ccids) in [(Location::Local, &config.ccids), (Location::Remote, &config.peer_ccids)] {
         ask_for_ccid(&mut features, role, location, ccids);
     }
-    // We can live with a peer that cannot read marks, whether or not we can.
+    // A peer that cannot read ECN marks is acceptable.
     let mut ask = |feature, location, values: &[u64], mandatory| {
         features.propose(feature, location, values, mandatory).expect("a legal value of a feature of ours");
     };
@@ -37,7 +37,7 @@ pub(super) fn features(role: Role, config: &Config) -> Features {
     features
 }
 
-/// The CCID of one half-connection, and what its acknowledgements need: those are the other end's to send.
+/// Proposes the CCID of one half-connection, and the acknowledgement features that it needs from the other end.
 fn ask_for_ccid(features: &mut Features, role: Role, location: Location, ccids: &[Ccid]) {
     let numbers: Vec<u64> = ccids.iter().map(|ccid| u64::from(ccid.number())).collect();
     let (only_2, has_2) = (numbers.iter().all(|&ccid| ccid == 2), numbers.is_empty() || numbers.contains(&2));
@@ -49,30 +49,30 @@ fn ask_for_ccid(features: &mut Features, role: Role, location: Location, ccids: 
     let mut ask = |feature, location, values: &[u64], mandatory| {
         features.propose(feature, location, values, mandatory).expect("a legal value of a feature of ours");
     };
-    // CCID 2 is where connections start (RFC 4340 §10); saying so spares an end that could do more a negotiation.
+    // CCID 2 is the default (RFC 4340 §10); a client that asks for it alone spares a more capable server a negotiation.
     if role == Role::Client || !only_2 {
         ask(Feature::Ccid, location, &numbers, !has_2);
     }
-    // "Use of the Ack Vector is MANDATORY on CCID 2 half-connections" (RFC 4341 §4); on others it tells each packet's
-    // fate (RFC 4342 §6), and one can do without.
+    // "Use of the Ack Vector is MANDATORY on CCID 2 half-connections" (RFC 4341 §4); with other CCIDs it is optional,
+    // and tells the fate of each packet (RFC 4342 §6).
     if role == Role::Client {
         let values: &[u64] = if only_2 { &[1] } else { &[1, 0] };
         ask(Feature::SendAckVector, acks, values, only_2 && location == Location::Local);
     }
     if !only_2 {
-        // To be had for the asking, once the CCID is there (RFC 4342 §8.4).
+        // Granted if the peer asks, once the CCID is settled (RFC 4342 §8.4).
         features.prefer(Feature::SendLossEventRate, acks, &[1, 0]).expect("both are legal");
         features.prefer(Feature::SendAckVector, acks, &[1, 0]).expect("both are legal");
     }
 }
 
-/// What the peer is to check of our data, and what we let it leave out (RFC 4340 §9.2.1, §9.3.1).
+/// Proposes checksum features: Data Checksum, and minimum coverage (RFC 4340 §9.2.1, §9.3.1).
 fn ask_for_checksums(features: &mut Features, config: &Config) {
     const LEGAL: &str = "a legal value of a feature of ours";
     if config.data_checksum {
         features.propose(Feature::CheckDataChecksum, Location::Remote, &[1, 0], false).expect(LEGAL);
     }
-    // We look at any that comes.
+    // This end checks every Data Checksum that it receives.
     features.prefer(Feature::CheckDataChecksum, Location::Local, &[1, 0]).expect(LEGAL);
     let (sent, taken) = (u64::from(config.checksum_coverage.min(15)), u64::from(config.min_checksum_coverage.min(15)));
     if sent > 0 {

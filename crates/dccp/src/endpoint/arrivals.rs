@@ -1,4 +1,4 @@
-//! Whose packet it is that arrived, and what becomes of one that is nobody's (RFC 4340 §8.5 steps 2 and 3).
+//! Demultiplexing of received packets, and refusal of those of no connection (RFC 4340 §8.5 steps 2 and 3).
 
 use timeous_cm::Manager;
 use timeous_core::{Ecn, Instant, Misuse, Transport};
@@ -11,11 +11,11 @@ use crate::packet::{Body, Header, Packet};
 use crate::reset::{ResetCode, ResetReason};
 use crate::service::ServiceCode;
 
-/// The most refusals that wait for the socket.
+/// Maximum number of refusals queued.
 const MAX_REFUSALS: usize = 256;
 
 impl Endpoint {
-    /// Takes in a datagram that came from the UDP address `from`, or by a native [`Route`].
+    /// Processes a datagram received from the UDP address `from`, or by a native [`Route`].
     ///
     /// # Errors
     /// [`Misuse`] if `now` is before an earlier call's.
@@ -55,8 +55,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The connection of a packet that none has at its address: one that it begins, or one whose peer has moved there;
-    /// `None` if it has to prove that first. Else says how to refuse it.
+    /// Finds the connection of a packet that matches none by address: a new one, or one whose peer has moved; `None` if
+    /// the peer's new address is not verified yet. An error is the Reset Code to refuse it with.
     fn owner(
         &mut self,
         now: Instant,
@@ -78,7 +78,7 @@ impl Endpoint {
         }
     }
 
-    /// Begins a connection for a Request, if it can be accepted; else says why not.
+    /// Begins a connection for a Request, or returns the Reset Code to refuse it with.
     fn admit(&mut self, now: Instant, key: FlowKey, service: ServiceCode) -> Result<ConnectionId, ResetCode> {
         if let Err(code) = self.admits(&key, service) {
             self.statistics.refused += 1;
@@ -113,8 +113,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Makes room for a newcomer, if the oldest half-open connection has had its time.
-    /// It has no flow yet, and its client will be refused should it come back.
+    /// Drops the oldest half-open connection for a new one, if it is old enough. It has no flow yet, and its client is
+    /// refused if it comes back.
     fn evict(&mut self, now: Instant) -> bool {
         let oldest = self.half_open.first().and_then(|id| Some((*id, self.slots.get(id)?.since)));
         let Some((oldest, _)) = oldest.filter(|&(_, since)| now - since >= self.config.half_open_patience) else {
@@ -127,8 +127,8 @@ impl Endpoint {
 
     /// Answers a packet that belongs to no connection, within the limits (§8.1.3, §8.3.1).
     ///
-    /// A raw IP socket sees the packets of the whole host, and others on it have connections, too: only ports that are
-    /// surely ours are answered for.
+    /// A raw IP socket sees the packets of the whole host, those of other programs included: only packets to ports
+    /// known to be ours are answered.
     fn refuse(&mut self, now: Instant, key: &FlowKey, header: &Header, code: ResetCode) {
         let is_ours = self.listeners.contains_key(&key.local_port) || self.lingering.contains(key);
         if key.route.local().is_some() && !is_ours {

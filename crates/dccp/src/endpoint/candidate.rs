@@ -1,4 +1,4 @@
-//! An address from which packets of a connection seem to come, and the Syncs that it was sent.
+//! Unverified new address of a connection's peer, and the Syncs sent there.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,21 @@ use super::names::Route;
 use crate::packet::Header;
 use crate::seq::Seq;
 
-/// Time between two Syncs to candidates of a connection: "not more than eight DCCP-Syncs per second" (RFC 4340 §7.5.4).
+/// Minimum time between Syncs to new addresses of a connection: "not more than eight DCCP-Syncs per second" (RFC 4340
+/// §7.5.4).
 const INTERVAL: Duration = Duration::from_millis(125);
-/// Syncs whose answer counts, the last ones: a second's, for paths with long round trips.
+/// Number of recent Syncs whose answer is accepted: a second's worth, for paths with long round trips.
 const SYNCS: usize = 8;
 
 /// A candidate for the peer's address.
 #[derive(Debug)]
 pub(super) struct Candidate {
     route: Route,
-    /// The packet that the next Sync is for, while one is due.
+    /// Packet that the next Sync acknowledges, if one is due.
     due: Option<Seq>,
-    /// When the next may be sent.
+    /// Earliest time of the next Sync.
     next: Instant,
-    /// The numbers of the Syncs.
+    /// Sequence numbers of the Syncs sent.
     sent: VecDeque<Seq>,
 }
 
@@ -34,12 +35,12 @@ impl Candidate {
         self.route
     }
 
-    /// Whether there may be another Sync, to this address or to one that takes its place.
+    /// Whether another Sync is permitted, to this candidate or to one that replaces it.
     pub(super) fn may_be_asked(&self, now: Instant) -> bool {
         now >= self.next
     }
 
-    /// A Sync is due, for the packet `seq`.
+    /// Schedules a Sync that acknowledges the packet `seq`.
     pub(super) fn ask(&mut self, now: Instant, seq: Seq) {
         self.due = Some(seq);
         self.next = now + INTERVAL;
@@ -49,7 +50,7 @@ impl Candidate {
         self.due.take()
     }
 
-    /// A Sync has left with this number.
+    /// Notes the number of a Sync that has left.
     pub(super) fn sent(&mut self, seq: Seq) {
         if self.sent.len() == SYNCS {
             self.sent.pop_front();

@@ -1,26 +1,26 @@
-//! What an endpoint can be told beforehand: its bounds.
+//! Settings and limits of an endpoint.
 
 use timeous_core::Duration;
 
 use crate::connection::Config;
 
-/// The settings of an endpoint.
+/// Settings of an endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
-    /// Those of its connections.
+    /// Default settings of its connections.
     pub connection: Config,
-    /// The Differentiated Services code point of the socket's packets, which makes a macroflow of its own.
+    /// DSCP of the socket's packets; each DSCP has a macroflow of its own.
     pub dscp: u8,
-    /// The most connections at a time; beyond, a Request is answered with "Too Busy".
+    /// Maximum number of connections; a Request beyond it is answered with "Too Busy".
     pub max_connections: usize,
-    /// The most connections at a time that a client has asked for and not completed.
+    /// Maximum number of half-open connections.
     pub max_half_open: usize,
-    /// When all half-open places are taken, one that is as old as this is given to a newcomer: a client on any path
-    /// has had the time to answer, and a flood of forged Requests cannot shut the door for long.
+    /// Age from which a half-open connection may be dropped for a new one, when all places are taken: by then a client
+    /// on any path has had the time to answer, so a flood of forged Requests blocks others only briefly.
     pub half_open_patience: Duration,
-    /// The most Resets in a second to packets that belong to no connection (RFC 4340 §8.1.3).
+    /// Maximum rate of Resets to packets of no connection, per second (RFC 4340 §8.1.3).
     pub resets_per_second: u32,
-    /// The most ended connections whose ports are remembered as being in TIMEWAIT.
+    /// Maximum number of ended connections whose ports are kept in TIMEWAIT.
     pub max_lingering: usize,
 }
 

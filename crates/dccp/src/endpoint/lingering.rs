@@ -1,4 +1,4 @@
-//! Ports in TIMEWAIT, after the connection itself has been forgotten (RFC 4340 §8.3).
+//! Ports in TIMEWAIT, after their connection has been removed (RFC 4340 §8.3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use timeous_core::Instant;
 
 use super::names::FlowKey;
 
-/// Which flow keys must not be used again before when. It is bounded: the first to end goes first.
+/// Flow keys in TIMEWAIT, with their expiry. When full, the first to expire is dropped.
 #[derive(Debug)]
 pub(super) struct Lingering {
     until: BTreeMap<FlowKey, Instant>,

@@ -1,21 +1,21 @@
-//! A DCCP port on which connections may come in, and how many.
+//! A DCCP port that accepts connections, and its limit.
 
 use crate::connection::Config;
 use crate::reset::ResetCode;
 use crate::service::ServiceCode;
 
-/// What is offered on a port.
+/// A listening port.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) services: Vec<ServiceCode>,
-    /// How its connections are set up.
+    /// Settings of its connections.
     pub(super) config: Config,
-    /// Connections that may still come in; `None`: any number.
+    /// Number of connections still accepted; `None`: no limit.
     pub(super) room: Option<usize>,
 }
 
 impl Listener {
-    /// Takes a place for a connection whose handshake is complete, if there is one.
+    /// Takes a place for an established connection, if there is one.
     pub(super) fn take_place(&mut self) -> Result<(), ResetCode> {
         let free = self.room != Some(0);
         self.room = self.room.map(|room| room.saturating_sub(1));

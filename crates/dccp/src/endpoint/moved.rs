@@ -1,16 +1,15 @@
-//! Peers whose address has changed, as behind a NAT that has forgotten them: they are followed once they have answered.
+//! Migration of peers to a new address, such as after a NAT rebinding: followed once the new address is verified.
 //!
-//! RFC 4340 §5.1 and RFC 6773 §3.8 tie a connection to its addresses. A packet from elsewhere that fits into a connection,
-//! by its ports and by sequence and acknowledgement numbers within the windows, makes that address a candidate: it gets a
-//! Sync, and the connection goes on with the old address. It moves there when a packet comes from there that acknowledges
-//! that very Sync. This is the path validation of RFC 9000 §8.2 with the means that DCCP has.
+//! RFC 4340 §5.1 and RFC 6773 §3.8 tie a connection to its addresses. A packet from another address that matches a
+//! connection by ports and sequence numbers makes that address a candidate, which gets a Sync. The connection moves
+//! when a packet from there acknowledges that Sync: the path validation of RFC 9000 §8.2 by DCCP's own means.
 //!
-//! What the check is worth: whoever cannot read the path knows neither the numbers of 48 bits that make a candidate nor
-//! those of the Sync, so that no forged packet takes or ends a stream. Whoever can read the path, or has read it a moment
-//! ago, can take the stream: without encryption nothing tells the two apart. The true peer's next packets then make its
-//! address a candidate, and bring the stream back.
+//! Security: an attacker off the path knows neither the 48-bit numbers that make a candidate nor that of the Sync, so
+//! forged packets cannot take or end a stream. An attacker on the path can take it: without encryption the two cannot
+//! be told apart. The true peer's next packets then bring the stream back.
 //!
-//! An address gets at most as many bytes as came from it until it has answered (RFC 9000 §8.1 allows three times that).
+//! Amplification: until it is verified, an address gets at most as many bytes as came from it (RFC 9000 §8.1 allows
+//! three times that).
 
 use timeous_cm::Manager;
 use timeous_core::{Instant, Transmit};
@@ -21,24 +20,24 @@ use crate::connection::Event;
 use crate::packet::{Body, Header, PacketType};
 use crate::seq::Seq;
 
-/// Connections with the ports of a stray packet that are looked at: client ports are chosen at random out of 16 384.
+/// Maximum number of connections checked per stray packet; client ports are random out of 16 384.
 const MAX_LOOKS: usize = 64;
-/// A Sync without options: as many bytes have to come before one is sent.
+/// Size of a Sync without options; a shorter packet triggers none.
 const PROBE_LEN: usize = PacketType::Sync.header_len(true);
 
-/// What a packet is that no connection has at its address.
+/// Classification of a packet that matches no connection by address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stray {
-    /// A connection's, whose peer has answered from there: it has moved.
+    /// Belongs to a connection whose peer has verified this address: it has moved.
     Moved(ConnectionId),
-    /// Perhaps a connection's, whose peer has to answer first: nothing is said to it.
+    /// May belong to a connection whose peer has to verify the address first: no answer.
     Unproved,
-    /// Nobody's.
+    /// Belongs to no connection.
     Unknown,
 }
 
 impl Endpoint {
-    /// Finds out whether a packet from a new address belongs to a connection, and moves that if its peer has answered.
+    /// Looks for the connection of a packet from a new address, and moves it if the address is verified.
     pub(super) fn follow(
         &mut self,
         now: Instant,
@@ -66,13 +65,13 @@ impl Endpoint {
                     return Stray::Moved(id);
                 }
                 let is_due = slot.candidate.as_ref().is_none_or(|candidate| candidate.may_be_asked(now));
-                // Who has reset the connection does not answer.
+                // A peer that has reset the connection would not answer.
                 if is_due && len >= PROBE_LEN && !matches!(header.body, Body::Reset { .. }) {
                     self.probe(now, id, stray.route, header.seq);
                 }
                 return Stray::Unproved;
             }
-            // What came before it was lost, perhaps: its number is too far ahead.
+            // Too far ahead of the window; packets before it may have been lost in the move.
             if candidate.is_some() {
                 found = Stray::Unproved;
             }
@@ -87,7 +86,7 @@ impl Endpoint {
         self.probes.push_back(id);
     }
 
-    /// The next Sync to a candidate.
+    /// Writes the next Sync to a candidate.
     pub(super) fn poll_probe(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<Outgoing> {
         loop {
             let id = self.probes.pop_front()?;

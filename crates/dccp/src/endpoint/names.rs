@@ -1,14 +1,14 @@
-//! How an endpoint tells its connections apart.
+//! Identification of connections: ID, route, flow key.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::packet::Encapsulation;
 
-/// A connection of an endpoint. It is never used again for another.
+/// ID of a connection in its endpoint; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// Between which hosts a packet travels, and in what. A [`SocketAddr`] is the way to a peer in UDP.
+/// Path of a packet: the hosts, and UDP or native IP. A [`SocketAddr`] converts to the route to a peer in UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Route {
     remote: SocketAddr,
@@ -16,7 +16,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// In IP itself, as protocol 33. The port of `remote` means nothing.
+    /// Creates a native route, IP protocol 33. The port of `remote` is ignored.
     ///
     /// ```
     /// use timeous_dccp::Route;
@@ -30,17 +30,17 @@ impl Route {
         Self { remote, local: Some(local) }
     }
 
-    /// The peer: its UDP address, or its IP address with port zero.
+    /// The peer's address: in UDP with its port, natively with port zero.
     pub fn remote(&self) -> SocketAddr {
         self.remote
     }
 
-    /// The address here, natively: it is part of the checksum. `None` in UDP, where the socket knows it.
+    /// Local address of a native route, which the checksum covers; `None` in UDP, where the socket knows it.
     pub fn local(&self) -> Option<IpAddr> {
         self.local
     }
 
-    /// How a packet travels between the two; in UDP as `otherwise` says.
+    /// Encapsulation of packets on this route; `otherwise` for UDP.
     pub(super) fn encapsulation(&self, otherwise: Encapsulation) -> Encapsulation {
         match self.local {
             Some(source) => Encapsulation::Native { source, destination: self.remote.ip() },
@@ -55,7 +55,7 @@ impl From<SocketAddr> for Route {
     }
 }
 
-/// What tells one connection from another: in UDP, the rest of RFC 6773's 6-tuple is the socket's own.
+/// Key that identifies a connection; in UDP the socket fixes the rest of RFC 6773's 6-tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FlowKey {
     pub(super) route: Route,

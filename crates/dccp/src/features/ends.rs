@@ -1,19 +1,19 @@
-//! The two ends of a connection, as negotiation sees them.
+//! Roles and locations of the two ends in a negotiation.
 
-/// Which end of the connection this is.
+/// Role of an end in the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// It asked for the connection.
+    /// The end that requested the connection.
     Client,
-    /// It was asked; its preferences win (§6.3.1).
+    /// The end that was requested; its preferences win (§6.3.1).
     Server,
 }
 
-/// Where a feature is: a connection has most features twice, once for each end (§3.3).
+/// Location of a feature: most features exist twice, once for each end (§3.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Location {
-    /// Here: we send `Change L` and `Confirm L`.
+    /// At this end: we send `Change L` and `Confirm L`.
     Local,
-    /// At the peer's: we send `Change R` and `Confirm R`.
+    /// At the peer: we send `Change R` and `Confirm R`.
     Remote,
 }

@@ -1,10 +1,10 @@
-//! What goes wrong in a negotiation, by culprit: the peer's errors reset the connection, the caller's are refused.
+//! Errors in a negotiation: the peer's reset the connection, the caller's are refused.
 
 use super::ends::Location;
 use super::number::Feature;
 use crate::reset::ResetReason;
 
-/// The peer broke the negotiation: reset the connection, saying [`NegotiationError::reset`].
+/// Error of the peer in the negotiation: reset the connection with [`NegotiationError::reset`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NegotiationError {
     /// A mandatory Change names a feature we do not know (RFC 4340 §6.6.9).
@@ -27,7 +27,7 @@ pub enum NegotiationError {
         /// The first byte of the values, or zero.
         first: u8,
     },
-    /// A mandatory Change's preferences and ours have nothing in common (§6.6.9).
+    /// A mandatory Change shares no value with our preferences (§6.6.9).
     #[error("the peer demands values of {feature:?} that are not supported here; reset with Mandatory Error")]
     NothingShared {
         /// The option's type.
@@ -37,7 +37,7 @@ pub enum NegotiationError {
         /// The first byte of the values.
         first: u8,
     },
-    /// A Confirm does not follow from the two ends' wishes (§6.6.8).
+    /// A Confirm does not follow from the preferences of both ends (§6.6.8).
     #[error("the peer confirmed a value of {feature:?} that cannot result; reset with Option Error")]
     WrongConfirm {
         /// The option's type.
@@ -47,7 +47,7 @@ pub enum NegotiationError {
         /// The first byte of the values.
         first: u8,
     },
-    /// The peer does not understand a feature, or refused values of it, that every DCCP must understand (§6.6.7).
+    /// The peer does not support a feature that every implementation must support, or refused its values (§6.6.7).
     #[error("the peer refused {feature:?}, which every DCCP must understand; reset with Option Error")]
     RequiredRefused {
         /// The option's type.
@@ -58,7 +58,7 @@ pub enum NegotiationError {
 }
 
 impl NegotiationError {
-    /// What to say in the DCCP-Reset (RFC 4340 §5.6, codes 5 and 6).
+    /// Returns the contents of the DCCP-Reset (RFC 4340 §5.6, codes 5 and 6).
     pub fn reset(&self) -> ResetReason {
         match *self {
             Self::Unknown { kind, feature, first } => ResetReason::mandatory_error(kind, &[feature, first]),
@@ -71,17 +71,17 @@ impl NegotiationError {
     }
 }
 
-/// The caller's wish cannot be negotiated.
+/// A proposal of the caller that cannot be negotiated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProposeError {
-    /// No value at all, more than an option can carry, or several for a non-negotiable feature.
+    /// No value, more values than an option can carry, or several for a non-negotiable feature.
     #[error(
         "{count} values cannot be proposed for {feature:?}: give one, or a list of at most 251 if it is negotiable"
     )]
     Count {
         /// The feature.
         feature: Feature,
-        /// How many values were given.
+        /// Number of values given.
         count: usize,
     },
     /// A value out of range.
@@ -92,12 +92,12 @@ pub enum ProposeError {
         /// The value.
         value: u64,
     },
-    /// A non-negotiable feature is its location's alone to set (RFC 4340 §6.3.2).
+    /// A non-negotiable feature of the peer's, which only the peer can set (RFC 4340 §6.3.2).
     #[error("{feature:?} at {location:?} is set by its location alone: propose it there, as Local")]
     NotOurs {
         /// The feature.
         feature: Feature,
-        /// Where it is.
+        /// Its location.
         location: Location,
     },
 }

@@ -1,25 +1,25 @@
-//! One feature at one end: its value, our wishes, and how far the talk about it has come (RFC 4340 §6.6.2).
+//! Negotiation of one feature at one location: value, preferences, state (RFC 4340 §6.6.2).
 
 use super::ends::Role;
 use super::number::{Feature, Rule};
 use crate::seq::Seq;
 
-/// How far the talk has come.
+/// State of the negotiation (RFC 4340 §6.6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// Both ends agree, as far as we know. Our wishes may still have to be announced.
+    /// Both ends agree, as far as known. Our preferences may still have to be announced.
     Stable {
         /// Whether a Change has to be sent.
         announce: bool,
     },
-    /// A Change is on its way.
+    /// A Change is in flight.
     Changing {
-        /// The packet that last carried it.
+        /// Packet that last carried it.
         last: Seq,
-        /// Whether it must be repeated.
+        /// Whether it must be retransmitted.
         again: bool,
     },
-    /// The wishes changed while a Change was on its way, and no Change has said so yet.
+    /// Our preferences changed while a Change was in flight, and no Change has announced them yet.
     Unstable,
 }
 
@@ -28,14 +28,14 @@ pub(super) enum State {
 pub(super) struct Negotiation {
     pub(super) feature: Feature,
     pub(super) value: u64,
-    /// Ours, most preferred first; none if we do not support the feature. A non-negotiable feature has one: the value
-    /// that its location wants.
+    /// Our preferences, most preferred first; empty if we do not support the feature. A non-negotiable feature has one:
+    /// the value that its location wants.
     pub(super) preferences: Vec<u64>,
-    /// Every value of a negotiable feature that we ever supported on this connection: at most 256, of one byte each.
+    /// All values of a negotiable feature that we supported at some time on this connection: at most 256.
     once_supported: Vec<u64>,
-    /// Whether we ever told the peer our wishes, in a Change or a Confirm.
+    /// Whether we have told the peer any preferences, in a Change or a Confirm.
     has_spoken: bool,
-    /// Whether we ever told the peer other wishes than those of now.
+    /// Whether we have told the peer preferences other than the current ones.
     pub(super) has_changed_its_mind: bool,
     /// Whether our Change is marked mandatory.
     pub(super) mandatory: bool,
@@ -46,7 +46,7 @@ impl Negotiation {
     pub(super) fn new(feature: Feature) -> Self {
         let preferences = match feature {
             Feature::SendLossEventRate => Vec::new(),
-            // We can do both, and see no need of our own.
+            // Both values are supported, and neither is needed here.
             Feature::SendAckVector | Feature::SendNdpCount => vec![0, 1],
             _ => vec![feature.initial()],
         };
@@ -65,7 +65,7 @@ impl Negotiation {
         }
     }
 
-    /// Takes new wishes in.
+    /// Sets new preferences.
     pub(super) fn wish(&mut self, preferences: &[u64]) {
         if self.preferences == preferences {
             return;
@@ -83,19 +83,19 @@ impl Negotiation {
         // (§6.6.5).
         match &mut self.state {
             State::Changing { .. } => self.state = State::Unstable,
-            // The old wishes may still be on their way in a Confirm, next to one with the new; only an answer to a
-            // Change of our own tells which of them the peer took.
+            // A Confirm with the old preferences may be in flight next to one with the new: only the answer to a Change
+            // of our own tells which one the peer took.
             State::Stable { announce } => *announce |= self.has_changed_its_mind,
             State::Unstable => {}
         }
     }
 
-    /// No Change of ours is to be sent or answered.
+    /// Whether no Change is to be sent or awaits its answer.
     pub(super) fn is_settled(&self) -> bool {
         self.state == State::Stable { announce: false }
     }
 
-    /// The next Change to send is due, because it is new, or changed, or must be repeated.
+    /// Whether a Change is to be sent: new, changed, or to be retransmitted.
     pub(super) fn is_due(&self) -> bool {
         match self.state {
             State::Stable { announce } => announce,
@@ -104,7 +104,7 @@ impl Negotiation {
         }
     }
 
-    /// Notes that our Change went out on the packet `seq`; returns whether it was new, so that FGSS moves (§6.6.4).
+    /// Notes that our Change left in packet `seq`; returns whether it was new, so that FGSS advances (§6.6.4).
     pub(super) fn change_sent(&mut self, seq: Seq) -> bool {
         let is_new = !matches!(self.state, State::Changing { .. });
         self.state = State::Changing { last: seq, again: false };
@@ -112,10 +112,10 @@ impl Negotiation {
         is_new
     }
 
-    /// Notes that a Change of the peer's came, which answers ours, if there is one (§6.6.6).
+    /// Notes that a Change of the peer's arrived, which also answers ours, if any (§6.6.6).
     ///
-    /// An end that changed its mind asks on all the same ("can then transition", says §6.6.6): an older Change of its
-    /// own may still be counted at the peer, and the two values would differ unnoticed.
+    /// An end with changed preferences keeps asking ("can then transition", says §6.6.6): the peer may still apply an
+    /// older Change of its own, and the two values would differ unnoticed.
     pub(super) fn answered_by_change(&mut self) {
         self.has_spoken = true;
         if !self.has_changed_its_mind {
@@ -123,11 +123,11 @@ impl Negotiation {
         }
     }
 
-    /// Whether a Confirm of these values follows from what we asked for (§6.3, §6.6.8).
+    /// Whether a Confirm of these values follows from our Change (§6.3, §6.6.8).
     ///
-    /// With nothing shared it "will confirm the feature's previous value" (§6.3.1): the peer's, which may have moved
-    /// on from ours by a Confirm that came while we were UNSTABLE and ignored it. So any value that we once supported
-    /// will do; to insist on ours would reset a connection whose ends both keep the rules.
+    /// With nothing shared the peer "will confirm the feature's previous value" (§6.3.1), which may differ from ours
+    /// after a Confirm that we ignored while UNSTABLE. So any value we once supported is accepted: insisting on ours
+    /// would reset a connection although both ends follow the rules.
     pub(super) fn is_confirmed_by(&self, role: Role, values: &[u64]) -> bool {
         let Some((&value, theirs)) = values.split_first() else { return false };
         match self.feature.rule() {
@@ -152,14 +152,14 @@ impl Negotiation {
 }
 
 impl Feature {
-    /// The values in an option, or `None` if their length is wrong.
+    /// Decodes the values in an option; `None` if their length is wrong.
     pub(super) fn decode(self, bytes: &[u8]) -> Option<Vec<u64>> {
         let values = bytes.chunks_exact(self.width());
         let is_whole = values.remainder().is_empty();
         is_whole.then(|| values.map(|value| value.iter().fold(0, |n, &byte| n << 8 | u64::from(byte))).collect())
     }
 
-    /// The values as an option carries them.
+    /// Encodes values for an option.
     pub(super) fn encode(self, values: impl IntoIterator<Item = u64>) -> Vec<u8> {
         values.into_iter().flat_map(|value| value.to_be_bytes().into_iter().skip(8 - self.width())).collect()
     }

@@ -1,4 +1,4 @@
-//! The features there are: numbers, rules, lengths and legal values (RFC 4340 §6.4, table 4).
+//! Known features: numbers, reconciliation rules, value sizes and legal values (RFC 4340 §6.4, table 4).
 
 /// A feature that this implementation understands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -8,41 +8,42 @@ pub enum Feature {
     Ccid = 1,
     /// 2: whether the location may send short sequence numbers (§7.6.1).
     AllowShortSeqnos = 2,
-    /// 3: how many packets the location expects to have in flight, roughly (§7.5.2).
+    /// 3: rough number of packets that the location expects to have in flight (§7.5.2).
     SequenceWindow = 3,
     /// 4: whether the location cannot read ECN bits (§12.1).
     EcnIncapable = 4,
-    /// 5: data packets that the location sends for each acknowledgement, roughly (§11.3).
+    /// 5: rough number of data packets from the location per acknowledgement (§11.3).
     AckRatio = 5,
     /// 6: whether the location sends Ack Vectors (§11.5).
     SendAckVector = 6,
     /// 7: whether the location sends NDP Counts (§7.7.2).
     SendNdpCount = 7,
-    /// 8: the least checksum coverage that the location accepts (§9.2.1).
+    /// 8: minimum checksum coverage that the location accepts (§9.2.1).
     MinChecksumCoverage = 8,
     /// 9: whether the location checks Data Checksums (§9.3.1).
     CheckDataChecksum = 9,
-    /// 192: whether the location, an HC-Receiver, sends Loss Event Rate options: CCID 3's own (RFC 4342 §8.4).
+    /// 192: whether the location, an HC-Receiver, sends Loss Event Rate options (RFC 4342 §8.4).
     ///
-    /// Unknown until [`Features::prefer`](super::Features::prefer) or `propose` names it, as no other CCID has it.
+    /// Treated as unknown until [`Features::prefer`](super::Features::prefer) or `propose` names it: only CCIDs 3 and 4
+    /// have it.
     SendLossEventRate = 192,
-    /// 125, of those reserved for experiments (§19.4): whether the location takes data that were sent before, with the option
-    /// [`Repeat`](crate::Opt::Repeat), and delivers them once: 1; and parity with the option
-    /// [`Parity`](crate::Opt::Parity) as well: 2.
+    /// 125, from the experimental range (§19.4): whether the location accepts retransmissions with the option
+    /// [`Repeat`](crate::Opt::Repeat) and delivers them once (1), and also parity with the option
+    /// [`Parity`](crate::Opt::Parity) (2).
     TakeRepeats = 125,
 }
 
-/// The value of [`Feature::TakeRepeats`] at an end that takes data again, and knows them.
+/// Value of [`Feature::TakeRepeats`]: accepts retransmissions.
 pub(crate) const TAKES_REPEATS: u64 = 1;
-/// The same, and parity as well.
+/// Value of [`Feature::TakeRepeats`]: accepts retransmissions and parity.
 pub(crate) const TAKES_PARITY: u64 = 2;
 
-/// How two ends' wishes become one value (§6.3).
+/// Reconciliation rule of a feature (§6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// The first of the server's list that is in the client's too.
+    /// The first value of the server's list that is also in the client's.
     ServerPriority,
-    /// What the location says.
+    /// The value that the location sets.
     NonNegotiable,
 }
 
@@ -62,7 +63,7 @@ impl Feature {
         Self::TakeRepeats,
     ];
 
-    /// Its place in [`ALL`](Self::ALL).
+    /// Index in [`ALL`](Self::ALL).
     pub(super) const fn place(self) -> usize {
         match self {
             Self::SendLossEventRate => 9,
@@ -77,7 +78,7 @@ impl Feature {
         self as u8
     }
 
-    /// The feature with this number, if we know it.
+    /// Returns the feature with this number, if supported.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|feature| feature.number() == number)
     }
@@ -90,7 +91,7 @@ impl Feature {
         }
     }
 
-    /// Its value in a new connection.
+    /// Initial value in a new connection.
     pub const fn initial(self) -> u64 {
         match self {
             Self::Ccid | Self::AckRatio => 2,
@@ -99,12 +100,12 @@ impl Feature {
         }
     }
 
-    /// Whether every DCCP must understand it.
+    /// Whether every implementation must support it.
     pub const fn is_required(self) -> bool {
         matches!(self, Self::Ccid | Self::AllowShortSeqnos | Self::SequenceWindow)
     }
 
-    /// The bytes of one value.
+    /// Size of one value in bytes.
     pub const fn width(self) -> usize {
         match self {
             Self::SequenceWindow => 6,
@@ -113,7 +114,7 @@ impl Feature {
         }
     }
 
-    /// Whether the value is one that an endpoint may ask for.
+    /// Whether an endpoint may ask for this value.
     ///
     /// An Ack Ratio of 0 is legal by §11.3 and illegal by §6.6.8; we follow §11.3, as Linux does.
     pub const fn is_legal(self, value: u64) -> bool {

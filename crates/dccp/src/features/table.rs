@@ -1,4 +1,4 @@
-//! All features of a connection, and the options that speak about them (RFC 4340 §6.6).
+//! Table of all features of a connection, and processing of their options (RFC 4340 §6.6).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,21 +10,21 @@ use crate::options::{MAX_OPTION_DATA, Opt, OptionList, Side};
 use crate::packet::PacketType;
 use crate::seq::Seq;
 
-/// How many Confirms wait for a packet; beyond, the peer's Change goes unanswered and comes again (§6.6.3).
+/// Maximum number of queued Confirms; beyond it the peer's Change goes unanswered and is retransmitted (§6.6.3).
 const MAX_WAITING: usize = 64;
 
-/// A negotiation came to its end.
+/// Result of a finished negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreement {
     /// The feature.
     pub feature: Feature,
-    /// Where it is.
+    /// Its location.
     pub location: Location,
-    /// The value from now on; the old one if the ends have nothing in common.
+    /// The value from now on; the old one if the ends share no value.
     pub value: u64,
 }
 
-/// A Confirm that waits for a packet.
+/// A Confirm queued for the next packet.
 #[derive(Clone, Debug)]
 struct Waiting {
     side: Side,
@@ -37,11 +37,11 @@ struct Waiting {
 struct Arrived {
     seq: Seq,
     ack: Option<Seq>,
-    /// Not reordered: after FGSR as it was when the packet came (§6.6.4).
+    /// Whether the packet came in order: after FGSR as it was before the packet (§6.6.4).
     in_order: bool,
 }
 
-/// Feature negotiation, without packets and without a clock.
+/// Feature negotiation, sans-IO.
 ///
 /// For a received, sequence-valid packet call [`begin_packet`](Self::begin_packet), then [`on_option`](Self::on_option)
 /// for each Change and Confirm in order, then [`on_ack`](Self::on_ack). For each packet to be sent except Data call
@@ -77,19 +77,19 @@ pub struct Features {
     table: BTreeMap<(Feature, Location), Negotiation>,
     waiting: VecDeque<Waiting>,
     arrived: Option<Arrived>,
-    /// Feature Greatest Sequence Number Received (§6.6.4); nothing before the first.
+    /// Feature Greatest Sequence Number Received (§6.6.4); `None` before the first.
     fgsr: Option<Seq>,
-    /// Feature Greatest Sequence Number Sent (§6.6.4); nothing before the first.
+    /// Feature Greatest Sequence Number Sent (§6.6.4); `None` before the first.
     fgss: Option<Seq>,
-    /// Whether any negotiation is not over: asked at each packet, and seldom so.
+    /// Whether any negotiation is unfinished; cached, since it is read for each packet and rarely true.
     open: bool,
-    /// The values in the table, here and at the peer: asked for at each packet, too.
+    /// Cached values of all features, local and remote; read for each packet.
     values: [[u64; 2]; Feature::ALL.len()],
 }
 
 impl Features {
-    /// All features at their initial values, with modest wishes: of CCIDs only 2, no short numbers, Ack Vectors and NDP
-    /// Counts if the peer wants them, full checksum coverage.
+    /// Creates the features with initial values and default preferences: CCID 2 only, no short numbers, Ack Vectors and
+    /// NDP Counts if the peer wants them, full checksum coverage.
     pub fn new(role: Role) -> Self {
         let table = Feature::ALL
             .into_iter()
@@ -101,12 +101,12 @@ impl Features {
         Self { role, table, waiting: VecDeque::new(), arrived: None, fgsr: None, fgss: None, open: false, values }
     }
 
-    /// The value of a feature here, such as the CCID of what we send.
+    /// Value of a local feature, such as the CCID of what we send.
     pub fn local(&self, feature: Feature) -> u64 {
         self.value(feature, Location::Local)
     }
 
-    /// The value of a feature at the peer, such as the CCID of what it sends.
+    /// Value of a feature at the peer, such as the CCID of what it sends.
     pub fn remote(&self, feature: Feature) -> u64 {
         self.value(feature, Location::Remote)
     }
@@ -116,8 +116,8 @@ impl Features {
         self.values[feature.place()][location as usize]
     }
 
-    /// Sets what we want of a negotiable feature, most preferred first, without asking for it: it counts once the peer
-    /// asks. Once we have told the peer another list, the new one is announced.
+    /// Sets our preferences for a negotiable feature, most preferred first, without asking: they count once the peer
+    /// asks. If we have told the peer another list, the new one is announced.
     ///
     /// # Errors
     /// [`ProposeError`] if the values are illegal, or the feature is non-negotiable.
@@ -131,7 +131,7 @@ impl Features {
         Ok(())
     }
 
-    /// Asks the peer to agree on one of `values`, most preferred first; for a non-negotiable feature, tells it the one
+    /// Asks the peer to agree on one of `values`, most preferred first; for a non-negotiable feature, announces its one
     /// value. With `mandatory`, a peer that cannot agree resets the connection (§6.6.9).
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl Features {
         Ok(())
     }
 
-    /// To be called where a negotiation may have begun or ended.
+    /// Updates the cached fields after a negotiation may have begun or ended.
     fn take_stock(&mut self) {
         for (&(feature, location), negotiation) in &self.table {
             self.values[feature.place()][location as usize] = negotiation.value;
@@ -173,17 +173,17 @@ impl Features {
         }
     }
 
-    /// A received packet's options come next: its Sequence Number, and its Acknowledgement Number if it has one.
+    /// Begins the options of a received packet, with its Sequence Number and any Acknowledgement Number.
     pub fn begin_packet(&mut self, seq: Seq, ack: Option<Seq>) {
         let in_order = self.fgsr.is_none_or(|fgsr| seq.is_after(fgsr));
         self.arrived = Some(Arrived { seq, ack, in_order });
     }
 
-    /// Processes a Change or a Confirm of the packet begun; other options are none of its business. Returns what was
-    /// agreed upon, if this option ended a negotiation.
+    /// Processes a Change or a Confirm of the packet begun; ignores other options. Returns the agreement, if this
+    /// option finished a negotiation.
     ///
     /// # Errors
-    /// The peer's [`NegotiationError`], upon which the connection is to be reset.
+    /// The peer's [`NegotiationError`], for which the connection must be reset.
     pub fn on_option(&mut self, opt: &Opt<'_>, mandatory: bool) -> Result<Option<Agreement>, NegotiationError> {
         let (Opt::Change { .. } | Opt::Confirm { .. }, Some(arrived)) = (opt, self.arrived) else { return Ok(None) };
         if arrived.in_order {
@@ -198,8 +198,8 @@ impl Features {
         agreed
     }
 
-    /// The peer has seen our packet `ack`, and the options that came with the news are processed: a Change that it has
-    /// seen and not answered is repeated (§6.6.3).
+    /// Notes that the peer has seen our packet `ack`, after the options of its packet were processed: a Change that it
+    /// has seen and not answered is retransmitted (§6.6.3).
     pub fn on_ack(&mut self, ack: Seq) {
         if !self.open {
             return;
@@ -211,7 +211,7 @@ impl Features {
         }
     }
 
-    /// Every Change that has no answer yet is repeated on the next packet.
+    /// Retransmits every unanswered Change on the next packet.
     pub fn retransmit(&mut self) {
         for negotiation in self.table.values_mut() {
             if let State::Changing { again, .. } = &mut negotiation.state {
@@ -220,23 +220,23 @@ impl Features {
         }
     }
 
-    /// Whether one of our Changes waits for its answer, or to be sent.
+    /// Whether one of our Changes awaits its answer, or is to be sent.
     pub fn is_negotiating(&self) -> bool {
         self.open
     }
 
-    /// Whether no Change of ours of this feature waits for its answer, or to be sent.
+    /// Whether no Change of ours for this feature awaits its answer, or is to be sent.
     pub(crate) fn is_settled(&self, feature: Feature, location: Location) -> bool {
         !self.open || self.table.get(&(feature, location)).is_none_or(Negotiation::is_settled)
     }
 
-    /// Whether [`Features::poll_options`] has something to say on a packet that carries an Acknowledgement Number.
+    /// Whether [`Features::poll_options`] has options for a packet that carries an Acknowledgement Number.
     pub fn wants_to_send(&self) -> bool {
         !self.waiting.is_empty() || self.open && self.table.values().any(Negotiation::is_due)
     }
 
-    /// Appends what is due to the options of the packet `seq`, as far as it fits: Confirms if the packet's type has an
-    /// Acknowledgement Number, and Changes; on DCCP-Data nothing (§6). What is appended counts as sent.
+    /// Appends the options due to those of the packet `seq`, as far as they fit: Confirms if the packet's type has an
+    /// Acknowledgement Number, and Changes; on DCCP-Data nothing (§6). Appended options count as sent.
     pub fn poll_options(&mut self, seq: Seq, packet: PacketType, out: &mut OptionList) {
         if packet == PacketType::Data {
             return;
@@ -303,14 +303,14 @@ impl Features {
             Rule::ServerPriority => {
                 match negotiation.reconciled(role, &values) {
                     Some(value) => negotiation.value = value,
-                    // Either end may have said that it takes nothing else (§6.6.9).
+                    // Either end may have marked its Change mandatory (§6.6.9).
                     None if mandatory || negotiation.mandatory => {
                         return Err(NegotiationError::NothingShared { kind, feature, first });
                     }
                     None => {}
                 }
-                // The value counts from here, before the Confirm is sent: the options that follow in this packet may
-                // be the new CCID's (§10.3).
+                // The value changes now, before the Confirm is sent: the following options of this packet may belong to
+                // the new CCID (§10.3).
                 negotiation.answered_by_change();
                 std::iter::once(negotiation.value).chain(negotiation.preferences.iter().copied()).collect()
             }
@@ -343,8 +343,8 @@ impl Features {
         } else {
             let values = feature.decode(bytes).filter(|values| negotiation.is_confirmed_by(role, values));
             let Some(values) = values else {
-                // It may answer an older Change of ours, though it acknowledges a later packet than the newest one:
-                // that packet may have arrived where the Change was lost. The repeated Change will be answered.
+                // It may answer an older Change of ours, although it acknowledges a packet after the newest one: that
+                // packet may have arrived while the Change was lost. The retransmitted Change will be answered.
                 if negotiation.has_changed_its_mind {
                     return Ok(None);
                 }
@@ -358,7 +358,7 @@ impl Features {
         Ok(Some(Agreement { feature, location, value }))
     }
 
-    /// An answer that still waits tells the value of now: of another one the peer would believe that both ends have it.
+    /// Updates a queued Confirm to the current value; with an old one the peer would take that for agreed.
     fn renew_answer(&mut self, side: Side, feature: Feature, value: u64, wishes: &[u64]) {
         let number = feature.number();
         let waiting = self.waiting.iter_mut().find(|waiting| (waiting.side, waiting.feature) == (side, number));
@@ -369,14 +369,14 @@ impl Features {
         }
     }
 
-    /// The feature with this number, if we support it.
+    /// Returns the feature with this number, if supported.
     fn known(&mut self, number: u8, location: Location) -> Option<(Feature, &mut Negotiation)> {
         let feature = Feature::from_number(number)?;
         let negotiation = self.table.get_mut(&(feature, location))?;
         (!negotiation.preferences.is_empty()).then_some((feature, negotiation))
     }
 
-    /// Queues a Confirm, which replaces one that waits for the same feature.
+    /// Queues a Confirm, which replaces a queued one for the same feature.
     fn answer(&mut self, side: Side, feature: u8, values: Vec<u8>) {
         self.waiting.retain(|waiting| (waiting.side, waiting.feature) != (side, feature));
         if self.waiting.len() < MAX_WAITING {
@@ -386,7 +386,7 @@ impl Features {
 }
 
 impl Location {
-    /// Whose feature the peer speaks of: with L its own, with R ours.
+    /// Location of a feature in the peer's option: Remote for L, Local for R.
     const fn spoken_of(side: Side) -> Self {
         match side {
             Side::L => Self::Remote,
@@ -409,7 +409,7 @@ impl Location {
     }
 }
 
-/// The values of a Change, if they are valid (§6.6.8).
+/// Decodes the values of a Change; `None` if they are invalid (§6.6.8).
 fn valid_change(feature: Feature, location: Location, bytes: &[u8]) -> Option<Vec<u64>> {
     let values = feature.decode(bytes)?;
     match (feature.rule(), values.as_slice()) {
@@ -426,7 +426,7 @@ fn check_values(feature: Feature, location: Location, values: &[u64]) -> Result<
     let most = match feature.rule() {
         Rule::NonNegotiable if location == Location::Remote => return Err(ProposeError::NotOurs { feature, location }),
         Rule::NonNegotiable => 1,
-        // A Confirm carries the number, the value and the list.
+        // A Confirm carries the feature number, the value and the list.
         Rule::ServerPriority => MAX_OPTION_DATA - 2,
     };
     if values.is_empty() || values.len() > most {

@@ -127,7 +127,7 @@ fn an_answer_that_waits_tells_what_was_agreed_meanwhile() {
     assert_eq!(client.features.local(CCID), 5, "of the first question");
     client.receive(&asked_again);
     server.receive(&told_again);
-    // Nothing is shared any more: the value of before, which is 2 at the server.
+    // No value is shared any more: the previous value is confirmed, which is 2 at the server.
     client.receive(&server.send());
     assert_eq!(client.features.local(CCID), 2);
     server.receive(&client.send());

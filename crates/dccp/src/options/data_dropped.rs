@@ -1,11 +1,11 @@
-//! Data Dropped: which received packets' data did not reach the application, and why (RFC 4340 §11.7).
+//! Data Dropped option: received packets whose data did not reach the application (RFC 4340 §11.7).
 
 use crate::seq::Seq;
 
-/// What became of a packet's data (RFC 4340 §11.7, table 7).
+/// Reason why a packet's data were dropped (RFC 4340 §11.7, table 7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DropCode {
-    /// 0: the protocol did not allow the data there, or its checksum coverage.
+    /// 0: protocol constraints, such as the state or the checksum coverage.
     ProtocolConstraints,
     /// 1: the application no longer listens.
     NotListening,
@@ -32,7 +32,7 @@ impl DropCode {
         }
     }
 
-    /// The code in the low three bits.
+    /// Decodes the low three bits.
     pub const fn from_number(number: u8) -> Self {
         match number & 7 {
             0 => Self::ProtocolConstraints,
@@ -45,21 +45,21 @@ impl DropCode {
     }
 }
 
-/// A stretch of packets whose data met the same fate.
+/// Consecutive packets whose data had the same fate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DropBlock {
-    /// The newest packet of the stretch.
+    /// Newest packet of the range.
     pub newest: Seq,
-    /// The oldest one; at most 127 before the newest.
+    /// Oldest packet of the range; at most 127 before the newest.
     pub oldest: Seq,
-    /// What became of the data of those that were received; `None` if they were delivered as usual.
+    /// Fate of the data of those received; `None` if delivered as usual.
     pub code: Option<DropCode>,
 }
 
-/// Reads the Data Dropped options of one packet, in order, whose Acknowledgement Number is `ack`; newest packets first.
+/// Decodes the Data Dropped options of one packet with Acknowledgement Number `ack`; newest packets first.
 ///
-/// Nothing is checked against Ack Vectors or against what was sent: a block that reaches back too far is invalid and
-/// to be ignored (§11.7).
+/// Does not check against Ack Vectors or sent packets: a block that reaches back too far is invalid and must be ignored
+/// (§11.7).
 ///
 /// ```
 /// use timeous_dccp::{Seq, options::{DropCode, drop_blocks}};
@@ -81,8 +81,8 @@ pub fn drop_blocks<'a>(ack: Seq, vectors: impl IntoIterator<Item = &'a [u8]>) ->
     })
 }
 
-/// Writes the data of a Data Dropped option for a packet with Acknowledgement Number `ack`: the fates of `dropped`,
-/// newest first, all others being normal. It stops before `max_bytes` are outgrown, or at a packet out of order.
+/// Encodes a Data Dropped option for a packet with Acknowledgement Number `ack`: the fates of `dropped`, newest first,
+/// all others being normal. Stops at `max_bytes`, or at a packet out of order.
 pub fn encode_drops(ack: Seq, dropped: impl IntoIterator<Item = (Seq, DropCode)>, max_bytes: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut next = ack;

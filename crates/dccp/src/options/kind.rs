@@ -19,7 +19,7 @@ pub const TIMESTAMP: u8 = 41;
 pub const TIMESTAMP_ECHO: u8 = 42;
 pub const ELAPSED_TIME: u8 = 43;
 pub const DATA_CHECKSUM: u8 = 44;
-/// Of those reserved for experiments (RFC 4340 §19.3).
+/// From the experimental range (RFC 4340 §19.3); ours, as is the next.
 pub const REPEAT: u8 = 125;
 pub const PARITY: u8 = 126;
 pub const FIRST_CCID_SPECIFIC: u8 = 128;

@@ -1,11 +1,11 @@
-//! Options written one after the other, as a header will carry them.
+//! List of encoded options, ready for a header.
 
 use super::kind;
 use super::opt::{MAX_OPTION_DATA, Opt};
 use super::parse::Options;
 use crate::packet_type::PacketType;
 
-/// A growing list of encoded options that never outgrows its room.
+/// Encoded options, with a size limit.
 ///
 /// ```
 /// use timeous_dccp::{Opt, OptionList};
@@ -20,47 +20,47 @@ pub struct OptionList {
     limit: usize,
 }
 
-/// The caller's options outgrow their room; put the rest on a later packet.
+/// Error: an option does not fit; put it on a later packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("an option of {needed} bytes does not fit into the {room} bytes left for options")]
 pub struct ListFull {
-    /// Bytes that the option needs.
+    /// Size of the option.
     pub needed: usize,
-    /// Bytes that are left.
+    /// Bytes left for options.
     pub room: usize,
 }
 
 impl OptionList {
-    /// The most option bytes that fit into any header: 1020 bytes less the shortest header (RFC 4340 §5).
+    /// Maximum option bytes in any header: 1020 bytes less the shortest header (RFC 4340 §5).
     pub const MAX_BYTES: usize = 1020 - 12;
 
-    /// An empty list with as much room as a header can give.
+    /// Creates an empty list with the maximum limit.
     pub const fn new() -> Self {
         Self { bytes: Vec::new(), limit: Self::MAX_BYTES }
     }
 
-    /// An empty list that holds `limit` bytes; 1008 at most, and padding comes on top.
+    /// Creates an empty list of at most `limit` bytes, capped at 1008; padding is not counted.
     pub fn with_limit(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit: limit.min(Self::MAX_BYTES) }
     }
 
-    /// Empties the list, which keeps its memory, and sets how much it holds: 1008 bytes at most.
+    /// Empties the list, keeping its memory, and sets its limit, capped at 1008 bytes.
     pub fn reset(&mut self, limit: usize) {
         self.bytes.clear();
         self.limit = limit.min(Self::MAX_BYTES);
     }
 
-    /// The options as encoded so far, without the final padding.
+    /// Encoded options so far, without the final padding.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Makes room for `bytes` more.
+    /// Raises the limit by `bytes`.
     pub(crate) fn widen(&mut self, bytes: usize) {
         self.limit = (self.limit + bytes).min(Self::MAX_BYTES);
     }
 
-    /// How many bytes more fit in.
+    /// Bytes still free.
     pub fn room(&self) -> usize {
         self.limit - self.bytes.len()
     }
@@ -70,7 +70,7 @@ impl OptionList {
         self.bytes.is_empty()
     }
 
-    /// Reads the options back, as a receiver of `packet` would.
+    /// Decodes the options, as a receiver of `packet` would.
     pub fn iter(&self, packet: PacketType) -> Options<'_> {
         Options::new(&self.bytes, packet)
     }
@@ -83,7 +83,7 @@ impl OptionList {
         self.push_all(std::slice::from_ref(opt))
     }
 
-    /// Appends options that belong together, such as Mandatory and the option that it marks: all or none.
+    /// Appends options that belong together, such as Mandatory and the option it marks: all or none.
     ///
     /// # Errors
     /// [`ListFull`] as for [`OptionList::push`].
@@ -108,7 +108,7 @@ impl Default for OptionList {
     }
 }
 
-/// Writes one option; `false` if its data are too long for its length byte.
+/// Encodes one option; `false` if its data are too long for its length byte.
 pub(super) fn encode(opt: &Opt<'_>, out: &mut Vec<u8>) -> bool {
     let kind = opt.kind();
     match *opt {

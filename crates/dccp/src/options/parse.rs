@@ -1,4 +1,4 @@
-//! Reading the options of a packet, as tolerant as RFC 4340 §5.8 and as strict as §5.8.2 demand.
+//! Parser of a packet's options, as tolerant as RFC 4340 §5.8 and as strict as §5.8.2 demand.
 
 use super::kind;
 use super::opt::{Opt, PARITY_MAP, Side, is_permitted};
@@ -6,11 +6,11 @@ use super::ticks::Ticks;
 use crate::packet_type::PacketType;
 use crate::reset::ResetReason;
 
-/// The options of a packet, in order.
+/// Iterator over the options of a packet, in order.
 ///
-/// What a receiver must ignore is left out: padding, unknown and malformed options, options that this packet's type
-/// may not carry, and all that follows a nonsensical length (RFC 4340 §5.8). What ends the connection is an error,
-/// after which nothing more comes.
+/// Skips what a receiver must ignore: padding, unknown and malformed options, options that this packet type may not
+/// carry, and everything after a nonsensical length (RFC 4340 §5.8). An error means that the connection must be reset,
+/// and ends the iteration.
 ///
 /// ```
 /// use timeous_dccp::{Opt, Options, PacketType};
@@ -27,32 +27,32 @@ pub struct Options<'a> {
     packet: PacketType,
 }
 
-/// An option that this implementation understands.
+/// An option that is supported here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionItem<'a> {
     /// The option.
     pub opt: Opt<'a>,
-    /// Whether Mandatory came right before it: if you do not process it, reset with [`OptionItem::refusal`].
+    /// Whether Mandatory precedes it: if you do not process it, reset with [`OptionItem::refusal`].
     pub mandatory: bool,
     data: &'a [u8],
 }
 
 impl OptionItem<'_> {
-    /// The reset that a mandatory option causes if it is not processed (RFC 4340 §5.8.2).
+    /// Returns the Reset for a mandatory option that is not processed (RFC 4340 §5.8.2).
     pub fn refusal(&self) -> ResetReason {
         ResetReason::mandatory_error(self.opt.kind(), self.data)
     }
 
-    /// The reset that a seriously wrong option causes (RFC 4340 §5.6, code 5).
+    /// Returns the Reset for a seriously wrong option (RFC 4340 §5.6, code 5).
     pub fn error(&self) -> ResetReason {
         ResetReason::option_error(self.opt.kind(), self.data)
     }
 }
 
-/// The peer's options break the connection: reset it, saying [`OptionError::reset`].
+/// Error in the peer's options: reset the connection with [`OptionError::reset`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OptionError {
-    /// Mandatory came last, or right before another Mandatory (RFC 4340 §5.8.2).
+    /// Mandatory is the last option, or precedes another Mandatory (RFC 4340 §5.8.2).
     #[error("the peer sent a Mandatory option with no option to mark; reset the connection with Option Error")]
     DanglingMandatory,
     /// A mandatory option is unknown, malformed or on the wrong packet type (RFC 4340 §5.8.2).
@@ -60,13 +60,13 @@ pub enum OptionError {
     Mandatory {
         /// The option type.
         kind: u8,
-        /// The first two bytes of its data, zero where there are none.
+        /// First two bytes of its data, zero if missing.
         data: [u8; 2],
     },
 }
 
 impl OptionError {
-    /// What to say in the DCCP-Reset.
+    /// Returns the contents of the DCCP-Reset.
     pub fn reset(&self) -> ResetReason {
         match self {
             Self::DanglingMandatory => ResetReason::option_error(kind::MANDATORY, &[]),
@@ -81,12 +81,12 @@ impl OptionError {
 }
 
 impl<'a> Options<'a> {
-    /// The options in `bytes`, the option part of a packet of type `packet`.
+    /// Parses `bytes`, the option part of a packet of type `packet`.
     pub const fn new(bytes: &'a [u8], packet: PacketType) -> Self {
         Self { rest: bytes, packet }
     }
 
-    /// Splits the next option off: its type, and its data unless the length is nonsensical.
+    /// Splits off the next option: its type, and its data unless the length is nonsensical.
     fn split(&mut self) -> Option<(u8, Option<&'a [u8]>)> {
         let (&kind, after) = self.rest.split_first()?;
         if kind <= kind::LAST_SINGLE_BYTE {
@@ -136,7 +136,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// The option, if its type is known and its data have a legal length.
+/// Decodes an option; `None` if its type is unknown or its length illegal.
 fn decode(kind: u8, data: &[u8]) -> Option<Opt<'_>> {
     Some(match kind {
         kind::SLOW_RECEIVER => Opt::SlowReceiver,
@@ -176,7 +176,7 @@ fn decode(kind: u8, data: &[u8]) -> Option<Opt<'_>> {
     })
 }
 
-/// A big-endian number of one of the legal lengths.
+/// Decodes a big-endian number of one of the legal lengths.
 fn ticks(data: &[u8], lengths: &[usize]) -> Option<Ticks> {
     lengths.contains(&data.len()).then(|| Ticks::new(data.iter().fold(0, |n, &byte| n << 8 | u32::from(byte))))
 }

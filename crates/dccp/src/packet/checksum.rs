@@ -1,4 +1,4 @@
-//! The Internet checksum over a packet and its pseudo-header (RFC 4340 §9.1).
+//! Internet checksum over a packet and its pseudo-header (RFC 4340 §9.1).
 
 use std::net::IpAddr;
 
@@ -7,17 +7,17 @@ use super::encapsulation::Encapsulation;
 /// DCCP's IP protocol number.
 const PROTOCOL: u16 = 33;
 
-/// The one's complement sum of everything in `packet[..covered]` and the pseudo-header, complemented.
+/// Computes the checksum over `packet[..covered]` and the pseudo-header.
 ///
-/// A packet with its Checksum field zero gives the field's value; a received one gives zero if it is intact.
-/// `None` where the checksum is UDP's business (RFC 6773 §3.3).
+/// With the Checksum field zero it is the field's value; for an intact received packet it is zero. `None` in UDP, whose
+/// own checksum serves (RFC 6773 §3.3).
 pub(super) fn checksum(packet: &[u8], covered: usize, encapsulation: Encapsulation) -> Option<u16> {
     let Encapsulation::Native { source, destination } = encapsulation else { return None };
     let mut sum = match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => words(&source.octets()) + words(&destination.octets()),
         _ => [source, destination].map(to_v6).iter().map(|address| words(address)).sum(),
     };
-    // IPv4's length has 16 bits and IPv6's 32; summed in words they are the same.
+    // IPv4's length field has 16 bits and IPv6's 32; the sum is the same.
     let length = packet.len() as u64;
     sum += u64::from(PROTOCOL) + (length >> 16) + (length & 0xffff);
     sum += words(&packet[..covered]);
@@ -34,7 +34,7 @@ fn to_v6(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The sum of the big-endian 16-bit words; an odd last byte is padded on the right.
+/// Sum of the big-endian 16-bit words; an odd last byte is padded on the right.
 fn words(bytes: &[u8]) -> u64 {
     let (pairs, odd) = bytes.as_chunks::<2>();
     let sum: u64 = pairs.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum();

@@ -1,4 +1,4 @@
-//! Writing a packet in two steps, so that its data can be chosen in between.
+//! Writing of packets in two steps, header and completion, so that the data can be chosen in between.
 
 use super::checksum::checksum;
 use super::encapsulation::Encapsulation;
@@ -8,10 +8,10 @@ use crate::options::{ListFull, Opt, OptionList, kind};
 use crate::packet_type::PacketType;
 use crate::seq::Seq;
 
-/// The caller asked for a packet that DCCP cannot carry.
+/// Error of the caller: a packet that DCCP cannot carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EmitError {
-    /// X=0 on a type that must not have it.
+    /// 24-bit numbers (X=0) on a type that must have 48-bit ones.
     #[error("{0} must carry 48-bit sequence numbers: set `extended`")]
     ShortNumbers(PacketType),
     /// CCVal or CsCov has more than four bits.
@@ -22,10 +22,10 @@ pub enum EmitError {
         /// The CsCov field.
         cscov: u8,
     },
-    /// One option is too long, or all together are.
+    /// An option is too long, or all together are.
     #[error("the options do not fit into a header: {0}")]
     Options(#[from] ListFull),
-    /// This option may not stand on this packet.
+    /// The option is not allowed on this packet type.
     #[error("an option of type {kind} may not stand on {packet}")]
     Forbidden {
         /// The option's type.
@@ -33,7 +33,7 @@ pub enum EmitError {
         /// The packet's type.
         packet: PacketType,
     },
-    /// The checksum covers more data than there are.
+    /// The checksum coverage exceeds the data.
     #[error("checksum coverage {cscov} covers more than the {data} bytes of data: lower it")]
     CoveragePastEnd {
         /// The CsCov field.
@@ -41,19 +41,19 @@ pub enum EmitError {
         /// Bytes of data.
         data: usize,
     },
-    /// No packet begins where it was said to.
+    /// `start` is not the start of a packet.
     #[error("no packet begins at byte {start} of the buffer: pass what begin() returned")]
     NotBegun {
-        /// Where it was said to begin.
+        /// The offset given.
         start: usize,
     },
 }
 
-/// Appends header and options to `out`, padded to 32 bits, and returns where the packet starts: append the payload
-/// to `out`, then call [`finish`].
+/// Appends header and options to `out`, padded to 32 bits, and returns the packet's start: append the payload to `out`,
+/// then call [`finish`].
 ///
 /// # Errors
-/// An [`EmitError`] if the caller asked for what DCCP cannot carry; `out` is then as it was.
+/// An [`EmitError`] if DCCP cannot carry the packet; `out` is then unchanged.
 pub fn begin(header: &Header, options: &[Opt<'_>], out: &mut Vec<u8>) -> Result<usize, EmitError> {
     let mut list = OptionList::new();
     for opt in options {
@@ -65,10 +65,10 @@ pub fn begin(header: &Header, options: &[Opt<'_>], out: &mut Vec<u8>) -> Result<
     begin_encoded(header, list.as_bytes(), out)
 }
 
-/// [`begin`] with options that are encoded already, as by [`OptionList`]; they are copied as they are.
+/// Same as [`begin`], with encoded options, as by [`OptionList`]; they are copied unchecked.
 ///
 /// # Errors
-/// As for [`begin`], but the options themselves are not looked at.
+/// Those of [`begin`], except for the options' contents.
 pub fn begin_encoded(header: &Header, options: &[u8], out: &mut Vec<u8>) -> Result<usize, EmitError> {
     let packet_type = header.packet_type();
     if !header.extended && !packet_type.may_be_short() {
@@ -96,8 +96,8 @@ pub fn begin_encoded(header: &Header, options: &[u8], out: &mut Vec<u8>) -> Resu
     Ok(start)
 }
 
-/// Completes the packet that starts at `start` and reaches to the end of `out`: checks the checksum's coverage and
-/// fills the checksum in, or leaves it zero in UDP (RFC 6773 §3.3).
+/// Completes the packet from `start` to the end of `out`: checks the checksum coverage and fills in the checksum, or
+/// leaves it zero in UDP (RFC 6773 §3.3).
 ///
 /// # Errors
 /// [`EmitError::CoveragePastEnd`] if the payload is shorter than CsCov promises, [`EmitError::NotBegun`] if `start`

@@ -1,23 +1,23 @@
-//! The header and what each type adds to it (RFC 4340 §5).
+//! Packet headers: the generic part and the fields of each type (RFC 4340 §5).
 
 use crate::packet_type::PacketType;
 use crate::reset::ResetCode;
 use crate::seq::Seq;
 use crate::service::ServiceCode;
 
-/// What a packet's type adds to the generic header.
+/// Packet type with its own header fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
     /// DCCP-Request.
     Request {
-        /// The service asked for.
+        /// Service Code requested.
         service: ServiceCode,
     },
     /// DCCP-Response.
     Response {
-        /// The Request's number.
+        /// Sequence Number of the Request.
         ack: Seq,
-        /// The Request's service.
+        /// Service Code of the Request.
         service: ServiceCode,
     },
     /// DCCP-Data.
@@ -42,23 +42,23 @@ pub enum Body {
         /// The greatest number received.
         ack: Seq,
     },
-    /// DCCP-Reset; its application data area holds an error text in UTF-8, perhaps.
+    /// DCCP-Reset; its data area may hold an error text in UTF-8.
     Reset {
         /// The greatest number received.
         ack: Seq,
-        /// Why.
+        /// Reset Code.
         code: ResetCode,
         /// Data 1 to Data 3, as the code defines them.
         data: [u8; 3],
     },
     /// DCCP-Sync.
     Sync {
-        /// A received number, whether or not its packet could be processed.
+        /// A received Sequence Number, whether or not its packet could be processed.
         ack: Seq,
     },
     /// DCCP-SyncAck.
     SyncAck {
-        /// The Sync's number.
+        /// Sequence Number of the Sync.
         ack: Seq,
     },
 }
@@ -103,20 +103,20 @@ pub struct Header {
     pub source_port: u16,
     /// The receiver's DCCP port.
     pub dest_port: u16,
-    /// Four bits of the sender's CCID.
+    /// CCVal: four bits for the sender's CCID.
     pub ccval: u8,
     /// Checksum Coverage: 0 for the whole packet, else header and the first `(cscov - 1) * 4` bytes of data (§9.2).
     pub cscov: u8,
-    /// The Sequence Number; its low 24 bits only, while `extended` is false on a parsed packet.
+    /// Sequence Number; on a parsed packet with short numbers only its low 24 bits.
     pub seq: Seq,
-    /// X: whether numbers travel in 48 bits rather than 24.
+    /// X: whether numbers have 48 bits on the wire rather than 24.
     pub extended: bool,
-    /// The type and its own fields.
+    /// Type and its own fields.
     pub body: Body,
 }
 
 impl Header {
-    /// A header with 48-bit numbers, full checksum coverage and CCVal 0.
+    /// Creates a header with 48-bit numbers, full checksum coverage and CCVal 0.
     pub const fn new(source_port: u16, dest_port: u16, seq: Seq, body: Body) -> Self {
         Self { source_port, dest_port, ccval: 0, cscov: 0, seq, extended: true, body }
     }
@@ -131,20 +131,20 @@ impl Header {
         self.body.ack()
     }
 
-    /// The bytes of this header before its options.
+    /// Size of this header in bytes, without options.
     pub const fn len(&self) -> usize {
         self.packet_type().header_len(self.extended)
     }
 
-    /// Never: a header has 12 bytes or more.
+    /// Always `false`: a header has at least 12 bytes.
     pub const fn is_empty(&self) -> bool {
         false
     }
 
-    /// The header with short numbers extended to 48 bits (RFC 4340 §7.6), from the greatest Sequence Number received
-    /// (GSR) and the greatest sent (GSS). A header with long numbers stays as it is.
+    /// Extends short numbers to 48 bits (RFC 4340 §7.6), relative to the greatest Sequence Number received (GSR) and
+    /// sent (GSS). A header with long numbers is unchanged.
     ///
-    /// `extended` still says how the packet travelled.
+    /// `extended` still tells the size on the wire.
     #[must_use]
     pub fn widened(mut self, gsr: Seq, gss: Seq) -> Self {
         if !self.extended {

@@ -1,4 +1,4 @@
-//! Reading a packet: step 1 of RFC 4340 §8.5.
+//! Parser of packets: step 1 of RFC 4340 §8.5.
 
 use super::checksum::checksum;
 use super::encapsulation::Encapsulation;
@@ -9,7 +9,7 @@ use crate::reset::ResetCode;
 use crate::seq::Seq;
 use crate::service::ServiceCode;
 
-/// Why a packet must be ignored (RFC 4340 §8.5, step 1): the peer's mistake, the network's, or an attack.
+/// Reason to ignore a packet (RFC 4340 §8.5, step 1): the peer's mistake, the network's, or an attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
     /// Shorter than any header.
@@ -18,29 +18,29 @@ pub enum WireError {
         /// The packet's bytes.
         length: usize,
     },
-    /// A type that is not assigned.
+    /// Unassigned packet type.
     #[error("packet type {0} is reserved; ignore the packet, and do not acknowledge it")]
     UnknownType(u8),
-    /// X=0 on a type that must not have it.
+    /// 24-bit numbers (X=0) on a type that must have 48-bit ones.
     #[error("{0} must carry 48-bit sequence numbers; ignore the packet")]
     ShortNumbers(PacketType),
-    /// The data begin before the header ends.
+    /// The data offset lies inside the header.
     #[error("a data offset of {offset} bytes cuts into the {header} bytes of the header; ignore the packet")]
     OffsetTooSmall {
-        /// Where the data begin.
+        /// Data offset in bytes.
         offset: usize,
-        /// Bytes of a header of this type.
+        /// Size of a header of this type.
         header: usize,
     },
-    /// The data begin after the packet ends.
+    /// The data offset lies past the end of the packet.
     #[error("a data offset of {offset} bytes is past the packet's {length}; ignore the packet")]
     OffsetPastEnd {
-        /// Where the data begin.
+        /// Data offset in bytes.
         offset: usize,
-        /// The packet's bytes.
+        /// Size of the packet.
         length: usize,
     },
-    /// The checksum covers more data than there are.
+    /// The checksum coverage exceeds the data.
     #[error("checksum coverage {cscov} covers more than the {data} bytes of data; ignore the packet")]
     CoveragePastEnd {
         /// The CsCov field.
@@ -54,16 +54,16 @@ pub enum WireError {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet and checks all that step 1 of RFC 4340 §8.5 checks.
+    /// Parses a packet, with all checks of step 1 of RFC 4340 §8.5.
     ///
     /// # Errors
-    /// A [`WireError`] says why the packet must be ignored: no error here is worth a DCCP-Reset.
+    /// The [`WireError`] for which the packet must be ignored: none of them calls for a DCCP-Reset.
     pub fn parse(datagram: &'a [u8], encapsulation: Encapsulation) -> Result<Self, WireError> {
         parse(datagram, encapsulation)
     }
 }
 
-/// How many bytes of the packet the checksum covers (RFC 4340 §9.2), or `None` if that is more than there are.
+/// Returns the number of bytes that the checksum covers (RFC 4340 §9.2); `None` if it exceeds the packet.
 pub(super) fn covered(cscov: u8, header: usize, length: usize) -> Option<usize> {
     match cscov {
         0 => Some(length),
@@ -109,7 +109,8 @@ pub(super) fn parse(datagram: &[u8], encapsulation: Encapsulation) -> Result<Pac
     Ok(Packet { header, options, payload })
 }
 
-/// Ports and number of the Request that an ICMP message quotes, which may be cut off after its generic header (RFC 4340 §5.1).
+/// Returns ports and number of the Request that an ICMP message quotes, possibly cut off after the generic header (RFC
+/// 4340 §5.1).
 pub(crate) fn quoted_request(quoted: &[u8]) -> Option<(u16, u16, Seq)> {
     const EXTENDED_REQUEST: u8 = PacketType::Request.number() << 1 | 1;
     let &[s0, s1, d0, d1, _, _, _, _, kind, _, ref number @ ..] = quoted.first_chunk::<16>()?;
@@ -118,7 +119,7 @@ pub(crate) fn quoted_request(quoted: &[u8]) -> Option<(u16, u16, Seq)> {
     (kind & 0x1f == EXTENDED_REQUEST).then_some((ports.0, ports.1, Seq::new(number)))
 }
 
-/// The header's fields after the type, whose length the caller has checked.
+/// Reader of the header's type-specific fields, whose length the caller has checked.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {

@@ -1,9 +1,9 @@
-//! A packet, as a view of the datagram that brought it.
+//! A parsed packet that borrows from its datagram.
 
 use super::header::Header;
 use crate::options::Options;
 
-/// A packet, as a view of the datagram that brought it.
+/// A parsed packet that borrows from its datagram.
 ///
 /// ```
 /// use timeous_dccp::{Body, Encapsulation, Header, Opt, Packet, Seq, ServiceCode, packet};
@@ -23,14 +23,14 @@ use crate::options::Options;
 pub struct Packet<'a> {
     /// The header without its options.
     pub header: Header,
-    /// The option part, padding included; read it with [`Packet::options`].
+    /// Option part, padding included; read it with [`Packet::options`].
     pub options: &'a [u8],
     /// The application data area.
     pub payload: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// The options that a receiver has to look at.
+    /// Parses the options.
     pub const fn options(&self) -> Options<'a> {
         Options::new(self.options, self.header.packet_type())
     }

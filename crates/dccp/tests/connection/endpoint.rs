@@ -173,7 +173,7 @@ fn of_ten_callers_for_one_place_one_is_taken_and_no_other_is_acknowledged() {
     let mut world = world(11, &EndpointConfig::default());
     world.hosts[0].endpoint.set_room(PORT, Some(1));
     let ids: Vec<(usize, ConnectionId)> = (1..11).map(|from| (from, connect(&mut world, from))).collect();
-    // What they have to send waits for nothing.
+    // Their data leave at once.
     for &(from, id) in &ids {
         (0..5).for_each(|n| world.hosts[from].push(world.now, id, vec![n; 100]));
     }
@@ -191,7 +191,7 @@ fn of_ten_callers_for_one_place_one_is_taken_and_no_other_is_acknowledged() {
     }
     assert_eq!(served, 1);
     assert!(BUSY.is_busy() && !CloseReason::Peer.is_busy());
-    // Whoever calls later is refused before a handshake, until there is room.
+    // A later client is refused before a handshake, until there is room.
     let (half_open, late) = (world.hosts[0].endpoint.half_open(), connect(&mut world, 1));
     world.run_for(SEC);
     assert!(!world.hosts[1].heard[&late].connected && world.hosts[1].heard[&late].closed == Some(BUSY));

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use timeous_core::{Duration, Ecn, Instant, Rate, Rng};
 
-/// What a link does to packets.
+/// Properties of a link.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkConfig {
     pub(crate) delay: Duration,
     pub(crate) rate: Option<Rate>,
-    /// The most that a packet may wait in the queue.
+    /// Maximum queueing delay; a packet beyond it is dropped.
     pub(crate) queue: Duration,
     pub(crate) loss: f64,
     pub(crate) duplicate: f64,
-    /// The share of packets that are held back for up to `delay` more.
+    /// Share of packets delayed by up to `delay` more.
     pub(crate) reorder: f64,
-    /// The queueing delay from which on ECN-capable packets are marked.
+    /// Queueing delay from which ECN-capable packets are marked.
     pub(crate) mark_above: Option<Duration>,
 }
 
@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// From now on; what is under way comes as it would have.
+    /// Changes the link for later packets; those in flight are unaffected.
     pub(crate) fn become_like(&mut self, config: LinkConfig) {
         self.config = config;
     }
@@ -92,17 +92,17 @@ impl Link {
         }
     }
 
-    /// The next packet does not arrive.
+    /// Drops the next packet.
     pub(crate) fn lose_next(&mut self) {
         self.loses_next = true;
     }
 
-    /// From now on a packet takes so long.
+    /// Sets the delay of later packets.
     pub(crate) fn takes(&mut self, delay: Duration) {
         self.config.delay = delay;
     }
 
-    /// Nothing arrives any more.
+    /// Drops all later packets.
     pub(crate) fn cut(&mut self) {
         self.config.loss = 1.0;
     }

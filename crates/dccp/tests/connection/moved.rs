@@ -1,4 +1,4 @@
-//! Peers whose address changes, and strangers who claim that it has.
+//! Peers that move to another address, and strangers who pretend to have moved.
 
 use std::net::SocketAddr;
 
@@ -58,12 +58,12 @@ fn a_client_that_its_nat_gives_another_address_goes_on_and_so_does_its_server() 
         assert_eq!(world.hosts[0].endpoint.remote(server), Some(place));
         assert_eq!(world.hosts[0].endpoint.statistics().moved, 1);
         assert_eq!(world.hosts[1].heard[&client].moved, []);
-        // What was under way while nobody knew where to is lost: a round trip or two.
+        // Packets in flight before the new address was verified are lost: a round trip or two.
         for received in [&world.hosts[0].heard[&server].received, &world.hosts[1].heard[&client].received] {
             assert!(received.len() >= said - 15, "{}", received.len());
             assert_eq!(received.last().unwrap(), &199u32.to_be_bytes());
         }
-        // Its macroflow is that of the host that it is at.
+        // The flow joins the macroflow of the new host.
         let there = Destination::from(place.ip());
         let view = world.hosts[0].cm.snapshot();
         let of = view.macroflows.iter().find(|one| !one.flows.is_empty()).unwrap();
@@ -251,7 +251,7 @@ fn strangers_with_numbers_that_fit_by_chance_get_a_sync_each_eighth_of_a_second_
 fn a_forged_packet_neither_takes_nor_ends_a_stream() {
     let mut server = Scripted::new();
     let good = server.sent;
-    // What is forged blindly does not fit, and is refused; what fits by a miracle has to answer.
+    // A blindly forged packet does not match and is refused; one that matches by chance has to be verified.
     server.client(elsewhere(1), 1 << 40, Body::Ack { ack: Seq::new(1 << 41) });
     let said = server.say();
     assert!(matches!(said[..], [(_, Header { body: Body::Reset { .. }, .. }, _)]), "{said:?}");

@@ -18,7 +18,7 @@ pub(crate) struct End {
     pub(crate) received: Vec<Vec<u8>>,
     pub(crate) connected_at: Option<Instant>,
     pub(crate) closed: Option<CloseReason>,
-    /// How often it was told that the peer does not listen.
+    /// Number of `NotListening` events.
     pub(crate) told_deaf: u32,
 }
 
@@ -57,7 +57,7 @@ impl End {
     }
 }
 
-/// Bytes of a connection that the Congestion Manager has under way.
+/// Bytes of a connection in flight, by the Congestion Manager.
 pub(crate) fn outstanding(connection: &Connection, cm: &Manager) -> u64 {
     connection.flow().and_then(|flow| cm.query(flow).ok()).map_or(0, |path| path.outstanding)
 }
@@ -124,7 +124,7 @@ impl Pair {
         }
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub(crate) fn next(&mut self) -> Option<Instant> {
         let mut next: Vec<Instant> = self.links.iter().filter_map(Link::next).collect();
         for end in [&mut self.client, &mut self.server] {
@@ -144,7 +144,7 @@ impl Pair {
                 return true;
             }
             match self.next() {
-                // What is due at once (a pace with slack) still needs the clock to move.
+                // An event due at once (pacing with slack) still needs the clock to advance.
                 Some(at) if at <= end => self.now = at.max(self.now + Duration::from_nanos(1)),
                 _ => {
                     self.now = end;

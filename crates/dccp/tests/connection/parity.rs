@@ -12,7 +12,8 @@ use crate::transfer::assert_delivered_once;
 const SEC: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Sends 600 ADUs of different lengths, one each 20 ms, which a window that follows the losses lets through, without sending anything again.
+/// Sends 600 ADUs of different lengths, one each 20 ms, which a window that follows the losses lets through, without
+/// any retransmission.
 fn deliver(asking: Config, answering: Config, loss: f64, seed: u64) -> Pair {
     let reorder = if loss > 0.0 { 0.02 } else { 0.0 };
     let link = LinkConfig { loss, reorder, duplicate: 0.02, ..LinkConfig::default() };
@@ -56,7 +57,7 @@ fn what_was_lost_is_rebuilt_and_delivered_once() {
         assert!(came.rebuilt > 5 && sent.parity_sent > came.rebuilt, "seed {seed}: {came:?}");
         assert_eq!(came.data_received as usize, pair.server.received.len(), "parity is no data");
         assert_eq!(came.violations(), 0);
-        // What was lost before anything was known of losses, and little else.
+        // Data lost before the first loss statistics, and little else.
         assert!(sent.data_sent - came.data_received < 6, "seed {seed}: {sent:?} {came:?}");
     }
 }

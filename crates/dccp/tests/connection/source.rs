@@ -1,4 +1,4 @@
-//! A scripted send queue that keeps books on every ADU.
+//! Scripted send queue that tracks the fate of every ADU.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,18 +18,18 @@ pub(crate) struct Script {
     queue: VecDeque<(Instant, u64, Vec<u8>)>,
     next_token: u64,
     pub(crate) fates: BTreeMap<u64, Vec<Step>>,
-    /// Says that it has something and then gives nothing, as a queue does whose ADUs expire, so many times.
+    /// Number of times that it claims to have data and then returns none, like a queue whose ADUs expire.
     pub(crate) false_promises: u32,
-    /// Whether payloads are left apart.
+    /// Whether payloads are handed over separately.
     pub(crate) leaves_apart: bool,
     left: BTreeMap<u64, Vec<u8>>,
-    /// Whether what is lost or overdue leaves again, until it is acknowledged.
+    /// Whether lost or overdue ADUs are retransmitted until acknowledged.
     pub(crate) repeats: bool,
-    /// Whether that is never so.
+    /// Whether no retransmission is worth it.
     pub(crate) stays_lost: bool,
     kept: BTreeMap<u64, Vec<u8>>,
     again: BTreeSet<u64>,
-    /// How many of those the transport asked for.
+    /// Number of payloads that the transport appended itself.
     pub(crate) appended: u64,
 }
 
@@ -45,19 +45,19 @@ impl Script {
         self.queue.front().map(|entry| entry.0)
     }
 
-    /// Something should have arrived by now.
+    /// Notes that an ADU is overdue.
     pub(crate) fn overdue(&mut self, token: u64) {
         if self.kept.contains_key(&token) {
             self.again.insert(token);
         }
     }
 
-    /// How many ADUs wait.
+    /// Number of ADUs in the queue.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether each has its fate.
+    /// Whether all ADUs have had their fate.
     pub(crate) fn is_settled(&self) -> bool {
         let is_over = |steps: &Vec<Step>| matches!(steps.last(), Some(Step::Acked | Step::Lost | Step::Dropped(_)));
         self.queue.is_empty() && self.fates.values().all(is_over)

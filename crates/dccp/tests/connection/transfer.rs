@@ -21,7 +21,7 @@ pub(crate) fn fill(end: &mut End, count: u64, len: usize, from: Instant, interva
     }
 }
 
-/// What arrived came from the other end, and came once.
+/// Checks that all received data were sent by the other end, and were delivered once.
 #[track_caller]
 pub(crate) fn assert_delivered_once(from: &End, to: &End) {
     let numbers: Vec<u64> =
@@ -134,7 +134,7 @@ fn whatever_comes_late_nothing_is_under_way_once_each_has_its_fate() {
         }
         let settled = |end: &End| end.source.is_settled();
         assert!(pair.run_until(SEC * 300, |pair| settled(&pair.client) && settled(&pair.server)), "seed {seed}");
-        // What is late comes by then.
+        // Late packets arrive by then.
         pair.run_for(SEC * 10);
         assert_eq!([pair.client.outstanding(), pair.server.outstanding()], [0, 0], "seed {seed}");
     }
@@ -439,8 +439,8 @@ fn the_sequence_window_grows_with_the_rate() {
     assert!(goodput.as_bps() >= 12_000_000, "{goodput}");
 }
 
-/// Of an end's Changes only the newest is answered: asking for more in every round trip of slow start got it nothing.
-/// And a Confirm that waits for a round trip comes when the window that it confirms is too small again.
+/// Only the answer to the newest Change counts: a new Change in every round trip of slow start never succeeded. And a
+/// Confirm delayed by a round trip arrives when the window that it confirms is too small again.
 #[test]
 fn both_ends_keep_in_step_while_the_rate_doubles() {
     // In kbit/s and milliseconds: 500 to 1 500 packets to a round trip, beside what the queue takes.
@@ -470,7 +470,7 @@ fn an_outage_of_many_round_trips_is_recovered_from() {
     let link = LinkConfig::default();
     let mut pair = Pair::with(config.clone(), config, [link.clone(), link], 21);
     exchange(&mut pair, 50, 100);
-    // Nothing gets from the client to the server for twelve seconds.
+    // No packet from the client reaches the server for twelve seconds.
     let good = std::mem::replace(
         &mut pair.links[0],
         crate::link::Link::new(LinkConfig { loss: 1.0, ..LinkConfig::default() }, 1),

@@ -24,9 +24,9 @@ pub(crate) struct Host {
     pub(crate) endpoint: Endpoint,
     pub(crate) cm: Manager,
     pub(crate) queues: Queues,
-    /// Of each connection, in the order in which they were first heard of.
+    /// Events of each connection.
     pub(crate) heard: BTreeMap<ConnectionId, Heard>,
-    /// What leads here.
+    /// Link towards this host.
     link: Link,
     in_flight: BTreeMap<u64, SocketAddr>,
 }
@@ -67,7 +67,7 @@ impl Host {
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) hosts: Vec<Host>,
-    /// How many refusals were sent to addresses where nobody is.
+    /// Number of refusals sent to addresses without a host.
     pub(crate) to_nowhere: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The Ack Vector against a model that keeps every packet apart, in random order, with loss both ways.
+//! Property test: the Ack Vector against a model that records every packet, in random order, with loss both ways.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use timeous_dccp::ack_vector::{Arrival, Reports, vectors_of};
 use timeous_dccp::{AckVector, OptionList, PacketState, PacketType, Seq};
 
-/// What happens at the receiver of data.
+/// Event at the receiver of data.
 #[derive(Clone, Debug)]
 enum Event {
     /// The packet that is this far after the newest arrives, or before it.
@@ -33,7 +33,7 @@ struct World {
     vector: AckVector,
     truth: BTreeMap<i64, PacketState>,
     newest: i64,
-    /// What the sender of data has learned.
+    /// State of each packet as the sender of data knows it.
     known: BTreeMap<i64, PacketState>,
     next_ack: Seq,
     last_ack_seen: Option<Seq>,
@@ -100,7 +100,7 @@ impl World {
                 *known = known.updated_by(report.state);
             }
         }
-        // What the sender knows now is all there is to know: vectors are cumulative (§11.4.2).
+        // The sender now knows everything: vectors are cumulative (§11.4.2).
         for (at, state) in &self.truth {
             prop_assert_eq!(self.known.get(at), Some(state), "packet {} was never reported", at);
         }

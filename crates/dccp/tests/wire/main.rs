@@ -1,4 +1,4 @@
-//! Properties of the wire: what is written is read back, whatever the values, and what is read never surprises.
+//! Property tests of the wire format: encoding and decoding are inverse, and arbitrary bytes never cause a panic.
 
 mod ack_vector;
 mod features;

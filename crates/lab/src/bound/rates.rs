@@ -1,25 +1,25 @@
-//! What a link carries from when to when, known in advance.
+//! Link rate over time, known in advance.
 
 use timeous::core::{Duration, Rate};
 use timeous_net::link::{Capacity, RateTrace};
 
-/// Bits times nanoseconds a second.
+/// Work per byte, in bits times nanoseconds per second.
 const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
 
-/// A piecewise constant rate; the last step holds for ever.
+/// A piecewise constant rate; the last step lasts for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rates {
-    /// From when on, how fast in bit/s, and the work that can have been done until then.
+    /// Start of each step, its rate in bit/s, and the work possible before it.
     steps: Vec<(u64, u64, u128)>,
 }
 
 impl Rates {
-    /// One rate.
+    /// Creates a constant rate.
     pub(crate) fn fixed(rate: Rate) -> Self {
         Self { steps: vec![(0, rate.as_bps(), 0)] }
     }
 
-    /// Steps from zero on, in order.
+    /// Creates a rate from steps in order, the first at zero.
     pub(crate) fn steps(steps: &[(Duration, Rate)]) -> Self {
         let mut work = 0;
         let mut before = (0, 0);
@@ -31,7 +31,7 @@ impl Rates {
         Self { steps: steps.iter().map(step).collect() }
     }
 
-    /// The same as a link has it.
+    /// Converts to a link's capacity.
     pub(crate) fn capacity(&self) -> Capacity {
         match self.steps.as_slice() {
             [(_, bps, _)] => Capacity::Fixed(Rate::from_bps(*bps)),
@@ -39,12 +39,12 @@ impl Rates {
         }
     }
 
-    /// From when on it has which rate.
+    /// Start and rate of each step.
     pub(crate) fn each(&self) -> impl Iterator<Item = (Duration, Rate)> + '_ {
         self.steps.iter().map(|&(from, bps, _)| (Duration::from_nanos(from), Rate::from_bps(bps)))
     }
 
-    /// When `bytes` that begin at `start` have been sent; `None`: never.
+    /// End of the transmission of `bytes` from `start`; `None`: never.
     pub(crate) fn finish(&self, start: u64, bytes: u64) -> Option<u64> {
         let done = self.work_until(start) + u128::from(bytes) * WORK_PER_BYTE;
         let at = self.steps.partition_point(|&(_, _, work)| work < done).saturating_sub(1);

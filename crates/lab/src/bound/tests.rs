@@ -1,4 +1,4 @@
-//! The bound against every set of frames there is, on small traces.
+//! Tests of the bound against every set of frames, on small traces.
 
 use timeous::core::{Duration, Rate, Rng};
 
@@ -15,7 +15,7 @@ fn job(release: u64, deadline: u64, bytes: u64, needs: &[usize]) -> Job {
     Job { release: release * MS, deadline: deadline * MS, bytes, needs: needs.to_vec(), value: 1 }
 }
 
-/// Every set that is closed under references, each sent in the order of the deadlines.
+/// Optimum by enumeration of all sets closed under references, each sent in deadline order.
 fn brute(jobs: &[Job], rates: &Rates) -> u64 {
     let feasible = |set: u32| {
         let holds = |place: usize| set >> place & 1 == 1;

@@ -1,13 +1,13 @@
-//! Byte stream with the time at which each byte came.
+//! Received byte stream with arrival times.
 
 use timeous::core::Instant;
 
-/// Bytes that came, chunk by chunk.
+/// Received bytes, chunk by chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arrivals {
     /// All bytes, in order.
     pub(crate) bytes: Vec<u8>,
-    /// Where each chunk ends, and when it came.
+    /// End offset and arrival time of each chunk.
     ends: Vec<(usize, Instant)>,
 }
 
@@ -16,9 +16,9 @@ pub(crate) struct Arrivals {
 pub(crate) struct Nal<'a> {
     /// Its bytes.
     pub(crate) bytes: &'a [u8],
-    /// When its first byte came.
+    /// Arrival time of its first byte.
     pub(crate) first: Instant,
-    /// When its last byte came.
+    /// Arrival time of its last byte.
     pub(crate) last: Instant,
 }
 
@@ -29,7 +29,7 @@ impl Arrivals {
         self.ends.push((self.bytes.len(), at));
     }
 
-    /// When the byte at `offset` came.
+    /// Arrival time of the byte at `offset`.
     pub(crate) fn at(&self, offset: usize) -> Instant {
         let chunk = self.ends.partition_point(|&(end, _)| end <= offset);
         self.ends[chunk].1

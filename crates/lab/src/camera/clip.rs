@@ -40,7 +40,7 @@ pub(crate) struct ClipFrame {
 }
 
 impl Clip {
-    /// Makes a video of so many seconds in `directory`, each frame in so many slices.
+    /// Encodes a video of `seconds` in `directory`, each frame in `slices` slices.
     ///
     /// # Errors
     /// ffmpeg is not there, or fails.
@@ -79,7 +79,7 @@ impl Clip {
         Rate::from_bytes_in(bytes as u64, self.length())
     }
 
-    /// How long it takes.
+    /// Duration of the video.
     pub(crate) fn length(&self) -> Duration {
         INTERVAL * self.frames.len() as u64
     }

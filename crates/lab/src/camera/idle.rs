@@ -42,7 +42,7 @@ impl Row {
         }
     }
 
-    /// What does not hold.
+    /// Describes a broken bound, if any.
     pub(crate) fn broken(&self) -> Option<String> {
         let is_short = self.p95_ms.is_some_and(|p95| p95 <= BOUND_MS);
         (!is_short).then(|| format!("p95 at most {BOUND_MS} ms with {} slices a frame: {:?}", self.slices, self.p95_ms))

@@ -1,11 +1,11 @@
-//! The one judge of both tools: which frames came out whole and can be decoded, and how long each was under way.
+//! Common evaluation of both tools: complete and decodable frames, and their delay.
 
 use timeous::core::{Duration, Instant};
 
 use super::arrivals::Arrivals;
 use super::clip::{Clip, INTERVAL, is_slice, number_in};
 
-/// Frame that came out whole.
+/// Delay of a frame that came out complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whole {
     /// From its last byte in to its first byte out.
@@ -14,14 +14,14 @@ pub(crate) struct Whole {
     pub(crate) last: Duration,
 }
 
-/// What became of a clip: for each frame, what is known of it if it came out whole and can be decoded.
+/// Result of a run: for each frame its delay, if it came out complete and is decodable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
     /// Frames in order.
     pub(crate) frames: Vec<Option<Whole>>,
 }
 
-/// Judges the H.264 that came out. `entered` has the time at which each frame's last byte went in.
+/// Evaluates the H.264 that came out. `entered` has the time at which the last byte of each frame went in.
 pub(crate) fn judge(clip: &Clip, entered: &[Instant], came: &Arrivals) -> Judgement {
     let nals = came.nals();
     let numbered = nals.iter().enumerate().filter_map(|(at, nal)| Some((at, number_in(nal.bytes)?)));

@@ -1,4 +1,4 @@
-//! The links of the comparison, from one that lacks nothing to one that is too narrow.
+//! Links of the comparison, from a clean one to one that is too narrow.
 
 use timeous::core::{Duration, Rate};
 
@@ -6,7 +6,7 @@ use crate::demo::plan::time;
 
 /// Delay each way, except over the far link.
 const DELAY: Duration = Duration::from_millis(20);
-/// How long nothing passes in an outage.
+/// Duration of an outage.
 const OUTAGE: Duration = Duration::from_secs(1);
 /// Rate of all links but the narrow one.
 const ROOM: Rate = Rate::from_kbps(10_000);
@@ -26,7 +26,7 @@ pub(crate) enum LinkName {
     Bursts,
     /// 10 to 30 ms each way, so that packets overtake each other
     Jitter,
-    /// Nothing passes for a second in the middle, and thirty packets wait meanwhile
+    /// No packet passes for a second in the middle, and up to thirty packets are queued
     Outage,
     /// 0.7 times the video's rate, and a queue of 300 ms
     Narrow,
@@ -50,7 +50,7 @@ impl LinkName {
         }
     }
 
-    /// What it is, in words.
+    /// Description of the link.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Clean => "clean, 20 ms each way",
@@ -83,7 +83,7 @@ impl LinkName {
         format!("{forward} {}{more}", both(&format!("delay={delay}")))
     }
 
-    /// What the link carries from when on, as `timeous emulate --trace` reads it; the outage begins at `at`.
+    /// Rate trace of the link, in the format of `timeous emulate --trace`; the outage begins at `at`.
     pub(crate) fn trace(self, at: Duration) -> String {
         let (rate, from, to) = (ROOM.as_bps() / 1_000, at.as_secs_f64(), (at + OUTAGE).as_secs_f64());
         format!("0 {rate}\n{from} 0\n{to} {rate}\n")

@@ -1,4 +1,4 @@
-//! One run: a link, a receiver behind it, a sender before it, and a camera that hands over a frame each 40 ms.
+//! One run: a link, a receiver behind it, a sender before it, and a camera with a frame each 40 ms.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -23,27 +23,27 @@ use crate::demo::plan::time;
 use crate::demo::process::{Process, free_ports, is_open};
 use crate::demo::run::{SOON, listening_at};
 
-/// From the link's begin to the first frame: both tools have shaken hands by then.
+/// Time from the start of the link to the first frame: both tools have finished their handshakes by then.
 const LEAD: Duration = Duration::from_secs(2);
-/// From the last frame to the end, beyond the latency: what is under way comes out.
+/// Time from the last frame to the end, besides the latency, for packets in flight.
 const REST: Duration = Duration::from_millis(1_500);
-/// Most bytes of a datagram of MPEG-TS: seven packets, as SRT's live mode expects.
+/// Maximum datagram of MPEG-TS in bytes: seven packets, as SRT's live mode expects.
 const DATAGRAM: usize = 7 * 188;
-/// How long a socket is read before it is looked whether the run has ended.
+/// Socket read timeout, after which the end of the run is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a run needs.
+/// Inputs of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Take<'a> {
     /// The tool `timeous`.
     pub(crate) timeous: &'a Path,
-    /// Where records and logs go.
+    /// Directory of records and logs.
     pub(crate) raw: &'a Path,
-    /// What is sent.
+    /// Video to send.
     pub(crate) clip: &'a Clip,
     /// Options of both ends.
     pub(crate) terms: Terms,
-    /// Set when all is to end.
+    /// Set to end all runs.
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -52,15 +52,15 @@ pub(crate) struct Take<'a> {
 pub(crate) enum Way {
     /// Link of the comparison, with the seed of its randomness.
     Link(LinkName, u64),
-    /// Nothing but this delay, each way.
+    /// A link with only this delay, each way.
     Idle(Duration),
 }
 
 impl Take<'_> {
-    /// Sends the clip by a tool. `name` begins the names of its files.
+    /// Sends the clip by a tool. `name` is the prefix of its files.
     ///
     /// # Errors
-    /// A program that is not there or fails.
+    /// A program is missing, or fails.
     pub(crate) fn run(&self, tool: Tool, way: Way, name: &str) -> Result<Judgement, DemoError> {
         let [port, input] = free_ports()?;
         let sink = UdpSocket::bind("127.0.0.1:0").map_err(DemoError::Ports)?;
@@ -109,7 +109,7 @@ impl Take<'_> {
                 let trace = format!("{files}-rate.txt");
                 let text = link.trace(LEAD + self.clip.length() / 2);
                 fs::write(&trace, text).map_err(DemoError::file(Path::new(&trace)))?;
-                // A path may hold a space.
+                // A path may contain a space.
                 let options = link.options(self.clip.rate(), "TRACE");
                 return Ok(format!("{ends} --seed {seed} {options}")
                     .split_whitespace()
@@ -121,7 +121,7 @@ impl Take<'_> {
         Ok(format!("{ends} {options}").split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Hands over each frame at its time; when the last byte of each went in.
+    /// Hands over each frame at its time; returns the time at which the last byte of each went in.
     fn play(&self, mut feed: Feed, begin: Instant) -> Result<Vec<Instant>, DemoError> {
         let mut entered = Vec::new();
         for (frame, number) in self.clip.frames.iter().zip(0..) {
@@ -137,7 +137,7 @@ impl Take<'_> {
     }
 }
 
-/// Where the camera's frames go.
+/// Input of the sender for the camera's frames.
 enum Feed {
     Pipe(ChildStdin),
     Socket(UdpSocket),
@@ -162,21 +162,21 @@ fn connect(port: u16) -> Result<UdpSocket, DemoError> {
 fn sleep_until(at: Instant) {
     let nanos = at.as_nanos();
     let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
-    // Interrupted or not: a frame's delay is counted from when it goes in.
+    // Interrupted or not: a frame's delay is measured from the time at which it goes in.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }
 
-/// All that comes out of a pipe until its end.
+/// Reads a pipe to its end.
 fn read_pipe(mut pipe: ChildStdout) -> Arrivals {
     let (mut came, mut chunk) = (Arrivals::default(), vec![0; 1 << 16]);
-    // An error is an end: what has come is judged.
+    // An error counts as the end: what was received is evaluated.
     while let Ok(count @ 1..) = pipe.read(&mut chunk) {
         came.push(&chunk[..count], clock::now());
     }
     came
 }
 
-/// All that comes to a socket until the run ends.
+/// Reads a socket until the run ends.
 fn read_socket(socket: &UdpSocket, has_ended: &AtomicBool) -> Arrivals {
     let (mut came, mut datagram) = (Arrivals::default(), vec![0; 1 << 16]);
     socket.set_read_timeout(Some(LOOK.into())).expect("it is not zero");

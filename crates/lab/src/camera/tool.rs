@@ -1,4 +1,4 @@
-//! The two tools that are compared, and the words with which each is started.
+//! The two tools compared, with their command-line arguments.
 
 use std::path::{Path, PathBuf};
 

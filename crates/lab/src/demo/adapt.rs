@@ -42,13 +42,13 @@ pub(crate) struct AdaptArgs {
     /// From the encoder to playout
     #[arg(long, value_name = "TIME", default_value = "400ms", value_parser = parse_duration)]
     latency: Duration,
-    /// How long each of the three parts lasts
+    /// Duration of each of the three parts
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
     part: Duration,
     /// The encoder, as `timeous send --adapt` takes it
     #[arg(long, value_name = "ENCODER", default_value = "x264")]
     encoder: String,
-    /// What it encodes
+    /// Source to encode
     #[arg(long, value_name = "SOURCE", default_value = "test")]
     source: String,
     /// More for the stream's URI at both ends, such as ccid=3
@@ -56,13 +56,13 @@ pub(crate) struct AdaptArgs {
     stream: Option<String>,
 }
 
-/// Before the link's first part is counted, everything may find its feet.
+/// Time before the first part is counted, for the stream to settle.
 const WARM_UP: Duration = Duration::from_secs(5);
 
-/// Holds the demonstration. Gives whether all its promises hold.
+/// Runs the demonstration; returns whether all its promises hold.
 ///
 /// # Errors
-/// [`DemoError`] if it could not be held.
+/// [`DemoError`] if it could not be run.
 pub(crate) fn run(args: &AdaptArgs) -> Result<bool, DemoError> {
     fs::create_dir_all(&args.out).map_err(DemoError::file(&args.out))?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -99,7 +99,7 @@ const JOURNAL: &str = "journal.csv";
 const FRAMES: &str = "frames.csv";
 const TRACE: &str = "link.txt";
 
-/// What a run needs.
+/// Inputs of a run.
 struct Stage<'a> {
     args: &'a AdaptArgs,
     tool: &'a Path,
@@ -107,7 +107,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Runs it; when the link began, by the clock on the wall.
+    /// Runs it; returns the wall-clock time at which the link began.
     fn run(self) -> Result<Instant, DemoError> {
         let Self { args, stop, .. } = self;
         let [port] = free_ports()?;
@@ -119,7 +119,7 @@ impl Stage<'_> {
         ));
         let mut emulator = self.start("emulator", [link, vec!["--trace".to_owned(), self.path(TRACE)]].concat())?;
         let entry = emulator.wait_until(SOON, stop, |emulator| Ok(listening_at(&emulator.said()?)))?;
-        // It says so when it has begun.
+        // It prints this line when it has begun.
         let began = clock::now() + clock::unix_offset();
         let query = args.stream.as_ref().map(|stream| format!("&{stream}")).unwrap_or_default();
         let latency = time(args.latency);
@@ -166,7 +166,7 @@ impl Stage<'_> {
     }
 }
 
-/// Rates, and what they do to queue and delay.
+/// Plots of the rates, and of the resulting queue and delay.
 fn plots<'a>(course: &Course, samples: &[Sample], frames: &[Frame]) -> [(&'static str, Lines<'a>); 2] {
     let x = |at: Instant| at.saturating_since(course.begins).as_secs_f64() - WARM_UP.as_secs_f64();
     let kbps = |rate: Rate| rate.as_bps() as f64 / 1e3;

@@ -1,4 +1,4 @@
-//! What passed a link, read from the emulator's capture: when each packet entered and left it, and which it was.
+//! Reader of the emulator's captures: entry and exit time and RTP identity of each packet.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -13,7 +13,7 @@ use timeous_net::capture::Interface;
 
 use super::journal::RtpId;
 
-/// What the UDP payloads of a stream are.
+/// Format of a stream's UDP payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     /// RTP.
@@ -22,23 +22,23 @@ pub(crate) enum Wire {
     Dccp,
 }
 
-/// A packet's way over the link, times since 1970.
+/// Passage of a packet over the link; times since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passage {
-    /// When it entered.
+    /// Time of entry.
     pub(crate) entered: Instant,
-    /// When it left at the far end, if it did.
+    /// Time of exit at the far end, if it got there.
     pub(crate) left: Option<Instant>,
-    /// Whether the link lost it: no room in the queue, or bad luck.
+    /// Whether the link dropped it: queue full, or random loss.
     pub(crate) dropped: bool,
-    /// The RTP packet in it, if there is one.
+    /// RTP packet inside, if any.
     pub(crate) rtp: Option<RtpId>,
 }
 
-/// Reads the packets on their way to UDP port `to`, in the order of entering.
+/// Reads the packets to UDP port `to`, in the order of entry.
 ///
 /// # Errors
-/// A file that is no capture.
+/// A file that is not a capture.
 pub(crate) fn read(from: impl Read, wire: Wire, to: u16) -> Result<Vec<Passage>, PcapError> {
     let mut passages: Vec<Passage> = Vec::new();
     let mut under_way: BTreeMap<u16, usize> = BTreeMap::new();
@@ -62,12 +62,12 @@ pub(crate) fn read(from: impl Read, wire: Wire, to: u16) -> Result<Vec<Passage>,
     Ok(passages)
 }
 
-/// The emulator says something only of packets that it drops.
+/// The emulator comments only packets that it drops.
 fn has_comment(block: &EnhancedPacketBlock<'_>) -> bool {
     block.options.iter().any(|option| matches!(option, EnhancedPacketOption::Comment(_)))
 }
 
-/// The mark by which both sightings of a packet are matched, and its payload, if it goes to this port.
+/// Identification that matches both sightings of a packet, and its payload, if it goes to this port.
 fn udp_to(packet: &[u8], port: u16) -> Option<(u16, &[u8])> {
     let headers = PacketHeaders::from_ip_slice(packet).ok()?;
     let Some(TransportHeader::Udp(udp)) = &headers.transport else { return None };
@@ -89,7 +89,7 @@ fn rtp_in(payload: &[u8], wire: Wire) -> Option<RtpId> {
     }
 }
 
-/// The name of an RTP packet, if these bytes begin with version 2 (RFC 3550 §5.1) and are not RTCP.
+/// Identity of an RTP packet, if these bytes begin with version 2 (RFC 3550 §5.1) and are not RTCP.
 fn rtp_id(rtp: &[u8]) -> Option<RtpId> {
     if timeous_media::control::is_control(rtp) {
         return None;

@@ -1,4 +1,4 @@
-//! The clip, read as the sender reads it.
+//! The video clip, parsed as the sender does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Clip {
     pub(crate) path: PathBuf,
     /// Its bytes.
     pub(crate) bytes: u64,
-    /// How long it plays.
+    /// Playing time.
     pub(crate) duration: Duration,
     /// Its frames, in decoding order.
     pub(crate) frames: Vec<Frame>,
@@ -38,10 +38,10 @@ impl Clip {
     }
 }
 
-/// All frames of a byte stream.
+/// Parses all frames of a byte stream.
 ///
 /// # Errors
-/// One that holds no picture, or is none.
+/// A stream without a picture, or not H.264.
 pub(crate) fn read_frames(reader: &mut FrameReader, bytes: &[u8]) -> Result<Vec<Frame>, timeous_media::MediaError> {
     reader.push(bytes)?;
     reader.finish()?;

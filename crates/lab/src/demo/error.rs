@@ -1,11 +1,11 @@
-//! Why a demonstration could not be held: never that it went badly.
+//! Reasons why a demonstration could not be run; bad results are no error.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::report::plot::PlotError;
 
-/// What is in the way.
+/// Reason why a demonstration could not be run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DemoError {
     /// The tool is not beside the lab.
@@ -14,46 +14,46 @@ pub(crate) enum DemoError {
         .0.display()
     )]
     NoTool(PathBuf),
-    /// Program of others that is not installed.
+    /// Third-party program that is not installed.
     #[error("{0} is not installed: `scripts/tools.sh` installs what is needed")]
     NotInstalled(&'static str),
-    /// A file cannot be used.
+    /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The clip is no video that can be streamed.
+    /// The clip is not a streamable video.
     #[error("{} cannot be streamed: {why}; give a raw H.264 file (Annex B)", path.display())]
     Clip {
-        /// Which.
+        /// Path of the clip.
         path: PathBuf,
-        /// Why not.
+        /// Reason.
         why: String,
     },
-    /// A program ended badly, or did not do what it should.
+    /// A program failed, or did not do what it should.
     #[error("{program} {what}; its log, {}, ends with:\n{end}", log.display())]
     Program {
-        /// Which one of which run.
+        /// The program and its run.
         program: String,
-        /// What it did.
+        /// Its failure.
         what: String,
-        /// Where it wrote.
+        /// Its log file.
         log: PathBuf,
-        /// Its last words.
+        /// End of its log.
         end: String,
     },
-    /// What a program wrote is not what was expected of it.
+    /// Output of a program is not as expected.
     #[error("{} cannot be judged: {why}", path.display())]
     Record {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         why: String,
     },
-    /// The system gives no free port, or tells nothing of its ports.
+    /// The system has no free port, or no table of its ports.
     #[error("cannot find or watch a UDP port of this host: {0}")]
     Ports(io::Error),
     /// Stopped from outside.
@@ -65,17 +65,17 @@ pub(crate) enum DemoError {
 }
 
 impl DemoError {
-    /// A file that cannot be used.
+    /// Creates an error for a file that cannot be used.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { path: path.to_owned(), source }
     }
 
-    /// A record that cannot be judged.
+    /// Creates an error for a record that cannot be evaluated.
     pub(crate) fn record(path: &Path, why: impl std::fmt::Display) -> Self {
         Self::Record { path: path.to_owned(), why: why.to_string() }
     }
 
-    /// As the tool's own codes; 1 is left for a promise that does not hold.
+    /// Exit code, as the tool's own ones; 1 is reserved for a broken promise.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Clip { .. } => 3,

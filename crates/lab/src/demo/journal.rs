@@ -1,4 +1,4 @@
-//! What a sender and a receiver wrote down of a stream: times since 1970 by the host's clock.
+//! Records of a stream by its sender and receiver: times since 1970 by the host's clock.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -7,71 +7,71 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use timeous::core::Instant;
 
-/// An RTP packet's name: one of them stays the same when it is sent again.
+/// Identity of an RTP packet; it is the same in a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RtpId {
-    /// The frame's time, in ticks.
+    /// Timestamp of its frame, in ticks.
     pub(crate) timestamp: u32,
-    /// The packet's place.
+    /// Sequence number.
     pub(crate) sequence: u16,
 }
 
-/// What a frame is predicted from, as the journals name it.
+/// Frame type, as named in the journals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(crate) enum Kind {
-    /// Nothing, and a stream can begin with it.
+    /// Intra frame at which a stream can begin.
     Idr,
-    /// Nothing.
+    /// Intra frame.
     I,
-    /// Frames before it.
+    /// Predicted from earlier frames.
     P,
-    /// Frames on both sides.
+    /// Predicted from frames on both sides.
     B,
 }
 
 impl Kind {
-    /// Whether it can be shown without any other.
+    /// Whether it is decodable on its own.
     pub(crate) fn is_intra(self) -> bool {
         matches!(self, Self::Idr | Self::I)
     }
 }
 
-/// A packet as its sender saw it.
+/// A packet in the sender's journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SentPacket {
-    /// Its name.
+    /// Identity of the packet.
     pub(crate) id: RtpId,
-    /// What its frame is.
+    /// Type of its frame.
     pub(crate) kind: Kind,
-    /// When its frame was captured.
+    /// Capture time of its frame.
     pub(crate) captured: Instant,
-    /// When it must have left, if its sender was told so.
+    /// Latest time to send it, if the sender had a deadline.
     pub(crate) deadline: Option<Instant>,
-    /// Whether the sender chose not to send it.
+    /// Whether the sender dropped it by choice.
     pub(crate) given_up: bool,
 }
 
-/// A frame as its sender saw it.
+/// A frame in the sender's journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SentFrame {
-    /// Its name.
+    /// RTP timestamp, which identifies it.
     pub(crate) timestamp: u32,
-    /// What it is.
+    /// Type of the frame.
     pub(crate) kind: Kind,
-    /// When it was captured.
+    /// Capture time.
     pub(crate) captured: Instant,
-    /// Whether the sender chose not to send a part of it.
+    /// Whether the sender dropped a part of it by choice.
     pub(crate) given_up: bool,
 }
 
-/// A frame as its receiver saw it.
+/// A frame in the receiver's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceivedFrame {
-    /// Its name.
+    /// RTP timestamp, which identifies it.
     pub(crate) timestamp: u32,
-    /// When its last packet came, if all did.
+    /// Arrival time of its last packet, if all arrived.
     pub(crate) completed: Option<Instant>,
-    /// Whether it was given out, to be shown.
+    /// Whether it was played out.
     pub(crate) shown: bool,
 }
 
@@ -92,7 +92,7 @@ struct ReceivedRow {
     completed: Option<u64>,
 }
 
-/// The fates that a sender chooses; the others are the network's.
+/// Fates chosen by a sender; the others are the network's.
 const CHOSEN: [&str; 7] = ["expired", "too_late", "reference_lost", "policy", "withdrawn", "too_large", "closed"];
 
 fn rows<T: DeserializeOwned>(from: impl Read) -> impl Iterator<Item = Result<T, csv::Error>> {
@@ -102,7 +102,7 @@ fn rows<T: DeserializeOwned>(from: impl Read) -> impl Iterator<Item = Result<T, 
 /// Reads the journal of `timeous send`.
 ///
 /// # Errors
-/// A line that is none of such a journal.
+/// A line that does not belong to such a journal.
 pub(crate) fn read_sent(from: impl Read) -> Result<Vec<SentPacket>, csv::Error> {
     let packet = |row: SentRow| SentPacket {
         id: RtpId { timestamp: row.rtp_timestamp, sequence: row.rtp_sequence },
@@ -117,7 +117,7 @@ pub(crate) fn read_sent(from: impl Read) -> Result<Vec<SentPacket>, csv::Error> 
 /// Reads the frames of `timeous recv`.
 ///
 /// # Errors
-/// A line that is none of such a file.
+/// A line that does not belong to such a file.
 pub(crate) fn read_received(from: impl Read) -> Result<Vec<ReceivedFrame>, csv::Error> {
     let frame = |row: ReceivedRow| ReceivedFrame {
         timestamp: row.rtp_timestamp,
@@ -127,7 +127,7 @@ pub(crate) fn read_received(from: impl Read) -> Result<Vec<ReceivedFrame>, csv::
     rows(from).map(|row| row.map(frame)).collect()
 }
 
-/// The frames of which these packets are, by their time of capture.
+/// Groups packets into frames, in the order of capture.
 pub(crate) fn frames_of(packets: &[SentPacket]) -> Vec<SentFrame> {
     let mut frames = BTreeMap::new();
     for packet in packets {

@@ -1,4 +1,4 @@
-//! The judgement: from what the two ends and the link wrote down to a row of the table, and whether promises were kept.
+//! Evaluation of a run: from the records of both ends and the link's capture to a row of the table, and the promises.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use timeous::core::{Duration, Instant};
 use super::capture::Passage;
 use super::journal::{Kind, ReceivedFrame, RtpId, SentFrame, SentPacket, frames_of};
 
-/// Which run it is.
+/// Approach of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Approach {
-    /// RTP over UDP at the rate of the video.
+    /// RTP over UDP at the video's rate.
     Udp,
-    /// Congestion controlled, with a plain queue before it.
+    /// Congestion control behind a plain queue.
     Fifo,
-    /// Congestion controlled, with late choice.
+    /// Congestion control with late choice.
     Timeous,
 }
 
 impl Approach {
-    /// In the order of the table.
+    /// All approaches, in the order of the table.
     pub(crate) const ALL: [Self; 3] = [Self::Udp, Self::Fifo, Self::Timeous];
 
-    /// For people.
+    /// Title for people.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Udp => "UDP, constant rate",
@@ -33,7 +33,7 @@ impl Approach {
         }
     }
 
-    /// For the names of files.
+    /// Name in file names.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -43,104 +43,104 @@ impl Approach {
     }
 }
 
-/// What three witnesses say of one run.
+/// Records of one run from three sources.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Evidence {
-    /// The sender's journal.
+    /// Journal of the sender.
     pub(crate) sent: Vec<SentPacket>,
-    /// The receiver's frames.
+    /// Frames of the receiver.
     pub(crate) received: Vec<ReceivedFrame>,
-    /// What passed the link.
+    /// Packets on the link.
     pub(crate) passages: Vec<Passage>,
 }
 
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
-    /// Which run.
+    /// Approach of the run.
     pub(crate) run: Approach,
-    /// Frames that were captured.
+    /// Number of captured frames.
     pub(crate) frames: usize,
-    /// Of them, whole at the receiver in time.
+    /// Frames complete at the receiver in time.
     pub(crate) frames_in_time: usize,
-    /// I frames that were captured.
+    /// Number of captured I frames.
     pub(crate) i_frames: usize,
-    /// Of them, whole at the receiver in time.
+    /// I frames complete at the receiver in time.
     pub(crate) i_frames_in_time: usize,
-    /// Frames that could be shown in time: whole, and what they refer to had been given out.
+    /// Frames shown in time: complete, and all their references were played out.
     pub(crate) decodable_in_time: usize,
-    /// From capture to completion, of frames that were completed at any time.
+    /// Delays from capture to completion, of all frames completed at any time.
     pub(crate) delay_ms: Option<Delays>,
     /// Packets that entered the link.
     pub(crate) link_packets: usize,
-    /// Of them, dropped by it.
+    /// Packets that the link dropped.
     pub(crate) link_dropped: usize,
-    /// The share that it dropped.
+    /// Share of packets that the link dropped.
     pub(crate) link_loss: f64,
     /// Packets that entered the link after their deadline.
     pub(crate) left_late: usize,
 }
 
-/// Percentiles, in milliseconds.
+/// Percentiles of delays, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Delays {
-    /// Half of them are at most so long.
+    /// Median.
     pub(crate) p50: f64,
-    /// 95 %.
+    /// 95th percentile.
     pub(crate) p95: f64,
-    /// 99 %.
+    /// 99th percentile.
     pub(crate) p99: f64,
 }
 
-/// What became of a frame.
+/// Outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was whole at the receiver in time.
+    /// Complete at the receiver in time.
     InTime,
-    /// All of it came, but late.
+    /// Complete, but late.
     Late,
-    /// It was not whole, since a part of it was not sent, by choice.
+    /// Incomplete because the sender dropped a part by choice.
     GivenUp,
-    /// It was not whole, since a part of it was lost.
+    /// Incomplete because a part was lost.
     Lost,
 }
 
-/// A frame and what became of it.
+/// A frame with its outcome.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Judged {
-    /// What it is.
+    /// Type of the frame.
     pub(crate) kind: Kind,
-    /// When it was captured, counted from the first.
+    /// Capture time, relative to the first frame.
     pub(crate) at: Duration,
-    /// What became of it.
+    /// Outcome of the frame.
     pub(crate) outcome: Outcome,
-    /// From capture to completion, if it was completed.
+    /// Delay from capture to completion, if it was completed.
     pub(crate) delay: Option<Duration>,
 }
 
-/// A run, judged.
+/// Evaluation of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judgement {
-    /// Its row of the table.
+    /// Row of the table.
     pub(crate) row: Row,
-    /// Its frames, by capture.
+    /// Frames, in the order of capture.
     pub(crate) frames: Vec<Judged>,
-    /// How long packets were on the link, by when they entered it, counted from the first capture.
+    /// Time of entry and time on the link of each delivered packet, relative to the first capture.
     pub(crate) on_link: Vec<(Duration, Duration)>,
 }
 
-/// The witnesses contradict each other.
+/// Contradiction between the records.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Contradiction {
-    /// Nothing was sent.
+    /// The sender's journal is empty.
     #[error("the sender's journal holds no packet")]
     NothingSent,
-    /// A packet on the link that nobody sent.
+    /// The link carried a packet that is not in the sender's journal.
     #[error("the link carried RTP packet {0:?}, of which the sender's journal knows nothing")]
     UnknownPacket(RtpId),
 }
 
-/// Judges a run: a frame is in time that was whole within `latency` of its capture, to the nanosecond.
+/// Evaluates a run: a frame is in time if it was complete within `latency` of its capture, to the nanosecond.
 ///
 /// # Errors
 /// [`Contradiction`]
@@ -156,7 +156,7 @@ pub(crate) fn judge(run: Approach, latency: Duration, evidence: &Evidence) -> Re
         .map(|frame| {
             let received = received.get(&frame.timestamp);
             let completed = received.and_then(|received| received.completed);
-            // A receiver forgets what comes long after its time; the link does not.
+            // A receiver forgets frames that arrive long after their time; the capture has them.
             let arrived = arrivals.get(&frame.timestamp).copied().filter(|at| *at > frame.captured + latency);
             let judged = judge_frame(frame, completed.or(arrived), start, latency);
             let shown = received.is_some_and(|received| received.shown);
@@ -187,7 +187,7 @@ pub(crate) fn judge(run: Approach, latency: Duration, evidence: &Evidence) -> Re
     Ok(Judgement { row, frames, on_link: on_link.collect() })
 }
 
-/// When the last packet of each frame came out of the link, of frames of which all did.
+/// Time at which each frame was completely delivered by the link.
 fn arrivals(evidence: &Evidence) -> BTreeMap<u32, Instant> {
     let mut left: BTreeMap<RtpId, Instant> = BTreeMap::new();
     for passage in &evidence.passages {
@@ -222,14 +222,13 @@ fn delays(frames: &[Judged]) -> Option<Delays> {
     Some(Delays { p50: percentile(50)?, p95: percentile(95)?, p99: percentile(99)? })
 }
 
-/// The least value that at least `percent` of the sorted values do not exceed.
+/// Percentile by nearest rank: the least value that at least `percent` of the sorted values do not exceed.
 fn nearest_rank(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// How many packets entered the link when their deadline had passed. Where the sender knew none, it is the one that
-/// their frame had.
+/// Number of packets that entered the link after their deadline; without one in the journal, after that of their frame.
 fn count_late(evidence: &Evidence, latency: Duration) -> Result<usize, Contradiction> {
     let deadline = |packet: &SentPacket| packet.deadline.unwrap_or(packet.captured + latency);
     let deadlines: BTreeMap<RtpId, Instant> =
@@ -243,10 +242,10 @@ fn count_late(evidence: &Evidence, latency: Duration) -> Result<usize, Contradic
     Ok(late)
 }
 
-/// The share of packets that a good citizen may lose here.
+/// Maximum loss rate on the link for a well-behaved sender.
 const LOSS_ALLOWED: f64 = 0.01;
 
-/// The promises of the demonstration that do not hold, in words.
+/// Describes the broken promises of the demonstration.
 pub(crate) fn broken_promises(rows: &[Row], latency: Duration) -> Vec<String> {
     let Some(own) = rows.iter().find(|row| row.run == Approach::Timeous) else {
         return vec!["there is no run of Timeous".to_owned()];

@@ -1,4 +1,4 @@
-//! The page: what was shown, how to repeat it, the table, the plots, the videos side by side.
+//! The demonstration's HTML page: summary, command, table, plots, videos side by side.
 
 use timeous::core::Duration;
 
@@ -10,7 +10,7 @@ use crate::report::lanes::{Class, Lane, Lanes};
 use crate::report::plot::{Bar, Bars, Lines, PlotError, Series, cumulative};
 use crate::report::{Page, Video};
 
-/// The outcomes in the order of their classes below.
+/// Outcomes, in the order of their classes below.
 const OUTCOMES: [Outcome; 4] = [Outcome::InTime, Outcome::Late, Outcome::Lost, Outcome::GivenUp];
 const CLASSES: [Class; 4] = [
     Class { name: "in time", height: 100 },
@@ -19,18 +19,18 @@ const CLASSES: [Class; 4] = [
     Class { name: "given up", height: 20 },
 ];
 
-/// What the page tells beside the runs.
+/// Contents of the page besides the runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Story<'a> {
-    /// The link and the stream.
+    /// Settings of link and stream.
     pub(crate) setting: &'a Setting,
-    /// How long the video plays.
+    /// Playing time of the video.
     pub(crate) duration: Duration,
-    /// The promises that do not hold.
+    /// Broken promises.
     pub(crate) broken: &'a [String],
-    /// The command that repeats it.
+    /// Command that repeats the run.
     pub(crate) command: &'a str,
-    /// The original, then a video of each run.
+    /// The original video, then the video of each run.
     pub(crate) videos: &'a [Video],
 }
 
@@ -126,7 +126,7 @@ fn decodable(judgements: &[&Judgement]) -> Result<String, PlotError> {
     Bars { title: "Decodable in time", y: "frames", bars: judgements.iter().map(bar).collect() }.draw()
 }
 
-/// A line for each run.
+/// One line per run.
 fn lines(judgements: &[&Judgement], points: impl Fn(&Judgement) -> Vec<(f64, f64)>) -> Vec<Series> {
     judgements.iter().map(|judgement| Series::new(judgement.row.run.title(), points(judgement))).collect()
 }
@@ -135,7 +135,7 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Up to twice the latency: what is later has no more to show.
+/// Distribution of delays, up to twice the latency.
 fn distribution(judgements: &[&Judgement], latency: Duration) -> Result<String, PlotError> {
     let bound = milliseconds(latency * 2);
     let mut series = lines(judgements, |judgement| {

@@ -1,4 +1,4 @@
-//! What is run: the link, the three approaches, and the words with which each program is started.
+//! Setup of the runs: link, approaches, command-line arguments of each program.
 
 use std::path::{Path, PathBuf};
 
@@ -7,44 +7,44 @@ use timeous::core::{Duration, Rate};
 use super::capture::Wire;
 use super::judge::Approach;
 
-/// The link and the stream, the same for all runs.
+/// Settings of link and stream, the same for all runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setting {
     /// The video's file.
     pub(crate) clip: PathBuf,
     /// The link's rate.
     pub(crate) rate: Rate,
-    /// Its delay, each way.
+    /// Link delay, each way.
     pub(crate) delay: Duration,
-    /// Its queue, as the emulator takes it.
+    /// Link queue, as an emulator option.
     pub(crate) queue: String,
-    /// From capture to playout.
+    /// Latency from capture to playout.
     pub(crate) latency: Duration,
-    /// Of the link's randomness.
+    /// Seed of the link's randomness.
     pub(crate) seed: u64,
-    /// Packets of the whole video, at least.
+    /// Minimum number of packets of the whole video.
     pub(crate) packets: u64,
-    /// How long a run may take at all.
+    /// Time limit of a run.
     pub(crate) limit: Duration,
 }
 
-/// The files of a run.
+/// Files of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Files {
-    /// The sender's journal.
+    /// Journal of the sender.
     pub(crate) journal: PathBuf,
-    /// The receiver's frames.
+    /// Frames of the receiver.
     pub(crate) frames: PathBuf,
-    /// What was received, as H.264.
+    /// Received video, as H.264.
     pub(crate) video: PathBuf,
-    /// What passed the link.
+    /// Capture of the link.
     pub(crate) capture: PathBuf,
     logs: PathBuf,
     name: &'static str,
 }
 
 impl Files {
-    /// Those of a run below `out`.
+    /// Creates the paths of a run below `out`.
     pub(crate) fn new(out: &Path, approach: Approach) -> Self {
         let name = approach.name();
         let file = |what: &str| out.join(format!("{name}-{what}"));
@@ -58,7 +58,7 @@ impl Files {
         }
     }
 
-    /// The log of one of its programs.
+    /// Log of one of its programs.
     pub(crate) fn log(&self, program: &str) -> PathBuf {
         self.logs.join(format!("{}-{program}.log", self.name))
     }
@@ -69,12 +69,12 @@ impl Files {
     }
 }
 
-/// Where the logs are.
+/// Directory of the logs.
 pub(crate) fn logs(out: &Path) -> PathBuf {
     out.join("logs")
 }
 
-/// What the payloads on the link are.
+/// Format of the payloads on the link.
 pub(crate) fn wire(approach: Approach) -> Wire {
     match approach {
         Approach::Udp => Wire::Rtp,
@@ -82,7 +82,7 @@ pub(crate) fn wire(approach: Approach) -> Wire {
     }
 }
 
-/// The words for the emulator, which finds a port by itself and passes on to `receiver`.
+/// Arguments of the emulator, which picks a port and forwards to `receiver`.
 pub(crate) fn emulator(setting: &Setting, files: &Files, receiver: u16) -> Vec<String> {
     let delay = time(setting.delay);
     words(&[
@@ -90,7 +90,7 @@ pub(crate) fn emulator(setting: &Setting, files: &Files, receiver: u16) -> Vec<S
         &format!("--to 127.0.0.1:{receiver}"),
         &format!("--rate {} --delay {delay} --back-delay {delay}", setting.rate.as_bps()),
         &format!("--queue {} --seed {}", setting.queue, setting.seed),
-        // Should we be killed, it does not outlive us by much.
+        // If this process is killed, the emulator ends soon after.
         &format!("--duration {}", time(setting.limit)),
     ])
     .chain(["--capture".to_owned(), text(&files.capture)])
@@ -98,7 +98,7 @@ pub(crate) fn emulator(setting: &Setting, files: &Files, receiver: u16) -> Vec<S
     .collect()
 }
 
-/// The words for the receiver.
+/// Arguments of the receiver.
 pub(crate) fn receiver(setting: &Setting, approach: Approach, files: &Files, port: u16) -> Vec<String> {
     let latency = time(setting.latency);
     let (uri, options) = match approach {
@@ -114,17 +114,18 @@ pub(crate) fn receiver(setting: &Setting, approach: Approach, files: &Files, por
         .collect()
 }
 
-/// The words for the sender.
+/// Arguments of the sender.
 pub(crate) fn sender(setting: &Setting, approach: Approach, files: &Files, port: u16) -> Vec<String> {
     let latency = time(setting.latency);
     let uri = match approach {
         Approach::Udp => format!("udp://127.0.0.1:{port}"),
-        // There is room for all: a camera does not wait for its queue.
+        // Room for the whole video: a camera does not wait for its queue.
         Approach::Fifo => {
             let slots = setting.packets.next_power_of_two().clamp(1 << 10, 1 << 16);
             format!("timeous://127.0.0.1:{port}?latency={latency}&reconnect=off&policy=fifo&slots={slots}")
         }
-        // Every intra frame is promised: the policy that never gives one up while it could come, not the one that has most frames.
+        // Every intra frame is promised: this policy keeps them as long as possible, unlike the one with the most
+        // frames.
         Approach::Timeous => format!("timeous://127.0.0.1:{port}?latency={latency}&reconnect=off&policy=frames"),
     };
     ["send".to_owned(), text(&setting.clip), uri, "--journal".to_owned(), text(&files.journal)]
@@ -133,7 +134,7 @@ pub(crate) fn sender(setting: &Setting, approach: Approach, files: &Files, port:
         .collect()
 }
 
-/// A time as the tools take it.
+/// Formats a time for the tools.
 pub(crate) fn time(duration: Duration) -> String {
     match duration.as_micros() {
         micros if micros % 1_000_000 == 0 => format!("{}s", micros / 1_000_000),

@@ -1,4 +1,4 @@
-//! Programs as children: started with a log, waited for, told to end, and never left behind.
+//! Child processes: started with a log, waited for, interrupted, and never left behind.
 
 use std::fs::{self, File};
 use std::net::UdpSocket;
@@ -12,10 +12,10 @@ use timeous::core::Duration;
 
 use super::error::DemoError;
 
-/// How often is looked whether something has happened.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A child. It is killed when it is dropped.
+/// A child process. It is killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     name: String,
@@ -25,7 +25,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `program` with these words; what it says goes to `log`.
+    /// Starts `program` with these arguments; its output goes to `log`.
     pub(crate) fn start(name: &str, program: &Path, words: &[String], log: &Path) -> Result<Self, DemoError> {
         let out = File::create(log).map_err(DemoError::file(log))?;
         let err = out.try_clone().map_err(DemoError::file(log))?;
@@ -55,15 +55,15 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, log: log.to_owned(), command: words.join(" ") })
     }
 
-    /// Whether it has ended, and how.
+    /// Exit status, once it has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, DemoError> {
         self.child.try_wait().map_err(DemoError::file(&self.log))
     }
 
-    /// Waits until `ready` has something to say.
+    /// Waits until `ready` returns a value.
     ///
     /// # Errors
-    /// [`DemoError::Program`] if the child ends before, or `limit` does.
+    /// [`DemoError::Program`] if the child ends before that, or after `limit`.
     pub(crate) fn wait_until<T>(
         &mut self,
         limit: Duration,
@@ -85,10 +85,10 @@ impl Process {
         }
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits for its end, which must be successful.
     ///
     /// # Errors
-    /// [`DemoError::Program`] if it is not, or does not come within `limit`.
+    /// [`DemoError::Program`] if it fails, or does not end within `limit`.
     pub(crate) fn wait(&mut self, limit: Duration, stop: &AtomicBool) -> Result<(), DemoError> {
         let end = clock::now() + limit;
         loop {
@@ -101,20 +101,20 @@ impl Process {
         }
     }
 
-    /// Tells it to end in order. Not by SIGINT: a shell without a terminal has its background jobs ignore that.
+    /// Asks it to end. Not by SIGINT, which background jobs of a shell without a terminal ignore.
     pub(crate) fn interrupt(&self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It is gone already: just as well. Until it is waited for nobody else has its number.
+            // It may be gone already. Until it is waited for, its process ID is not reused.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub(crate) fn said(&self) -> Result<String, DemoError> {
         fs::read_to_string(&self.log).map_err(DemoError::file(&self.log))
     }
 
-    /// The words that it was started with.
+    /// Its command line.
     pub(crate) fn command(&self) -> &str {
         &self.command
     }
@@ -129,13 +129,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both do nothing to a child that has been waited for.
+        // Neither call affects a child that was waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits a little.
+/// Waits for a moment.
 ///
 /// # Errors
 /// [`DemoError::Interrupted`] once `stop` is set.
@@ -148,15 +148,15 @@ fn pause(stop: &AtomicBool) -> Result<(), DemoError> {
     Ok(())
 }
 
-/// UDP ports of the loopback that nobody has now, all different.
+/// Finds distinct UDP ports of the loopback that are free now.
 pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], DemoError> {
     let open = || UdpSocket::bind(("127.0.0.1", 0)).and_then(|socket| Ok((socket.local_addr()?.port(), socket)));
-    // All stay open until the last is found, so that none comes twice.
+    // All stay open until the last is found, so that none is found twice.
     let sockets: Vec<(u16, UdpSocket)> = (0..N).map(|_| open()).collect::<Result<_, _>>().map_err(DemoError::Ports)?;
     Ok(std::array::from_fn(|index| sockets[index].0))
 }
 
-/// Whether some program has this UDP port: asked of the kernel, since to try it would take it away from the program.
+/// Whether some program has this UDP port open, by the kernel's table: trying it would take it from the program.
 pub(crate) fn is_open(port: u16) -> Result<bool, DemoError> {
     let table = fs::read_to_string("/proc/net/udp").map_err(DemoError::Ports)?;
     // A host without IPv6 has no second table.

@@ -15,60 +15,60 @@ use super::judge::{Approach, Evidence, Judgement, judge};
 use super::plan::{self, Files, Setting};
 use super::process::{Process, is_open};
 
-/// How long a program may take to get ready, or to end when its work is done.
+/// Time limit for a program to start, or to end after its work.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
 
-/// Where a run stands.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The programs are started.
+    /// Starting the programs.
     Starting,
-    /// The video is sent.
+    /// Sending the video.
     Streaming,
-    /// The sender has ended; the receiver may hear more.
+    /// The sender has ended; the receiver may still receive.
     Ending,
-    /// What was written down is judged.
+    /// Evaluating the records.
     Judging,
 }
 
-/// A run, ended and judged.
+/// A finished and evaluated run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Run {
-    /// Its judgement.
+    /// Its evaluation.
     pub(crate) judgement: Judgement,
-    /// The evidence for it.
+    /// Its records.
     pub(crate) evidence: Evidence,
     /// Its files.
     pub(crate) files: Files,
-    /// The words that its programs were started with.
+    /// Command lines of its programs.
     pub(crate) commands: Vec<String>,
 }
 
-/// What a run needs.
+/// Inputs of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stage<'a> {
     /// The tool `timeous`.
     pub(crate) tool: &'a Path,
-    /// The link and the stream.
+    /// Settings of link and stream.
     pub(crate) setting: &'a Setting,
-    /// Where everything is written.
+    /// Output directory.
     pub(crate) out: &'a Path,
-    /// Set when all is to end.
+    /// Set to end all runs.
     pub(crate) stop: &'a AtomicBool,
 }
 
 impl Stage<'_> {
-    /// Runs an approach, its receiver at this free port.
+    /// Runs an approach, with its receiver at this free port.
     ///
     /// # Errors
-    /// [`DemoError`] if a program fails or writes down what cannot be judged. No program is left behind.
+    /// [`DemoError`] if a program fails or its records cannot be evaluated. No program is left behind.
     pub(crate) fn run(self, approach: Approach, port: u16, tell: impl Fn(Phase)) -> Result<Run, DemoError> {
         let files = Files::new(self.out, approach);
         tell(Phase::Starting);
         let Stage { setting, stop, .. } = self;
         let mut emulator = self.start("emulator", approach, &files, &plan::emulator(setting, &files, port))?;
         let entry = emulator.wait_until(SOON, stop, |emulator| Ok(listening_at(&emulator.said()?)))?;
-        // The receiver neither overwrites the video of a run before, nor makes one if no frame comes.
+        // The receiver does not overwrite the video of an earlier run, and creates none without a frame.
         if files.video.exists() {
             fs::remove_file(&files.video).map_err(DemoError::file(&files.video))?;
         }
@@ -99,7 +99,7 @@ impl Stage<'_> {
     }
 }
 
-/// The address that the emulator says it listens at.
+/// Listening address that the emulator prints.
 pub(crate) fn listening_at(said: &str) -> Option<SocketAddr> {
     said.lines().find_map(|line| line.split_once(" -> ")?.0.trim().parse().ok())
 }

@@ -1,4 +1,4 @@
-//! The table of the runs, for a terminal, for a page, and for programs.
+//! Table of the runs, for a terminal, a page, and programs.
 
 use timeous::core::{Duration, Rate};
 
@@ -41,18 +41,18 @@ pub(crate) fn text(rows: &[Row]) -> String {
     columns(&HEAD, &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
-/// The whole outcome, for programs.
+/// Complete result, for programs.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Outcome<'a> {
     /// The link's rate, in bits per second.
     pub(crate) link_bps: u64,
-    /// From capture to playout, in milliseconds.
+    /// Latency from capture to playout, in milliseconds.
     pub(crate) latency_ms: f64,
-    /// Of the link's randomness.
+    /// Seed of the link's randomness.
     pub(crate) seed: u64,
     /// The runs.
     pub(crate) runs: &'a [Row],
-    /// The promises that do not hold.
+    /// Broken promises.
     pub(crate) broken_promises: &'a [String],
 }
 

@@ -1,4 +1,4 @@
-//! What was sent and what came, as MP4 files that begin at the same moment.
+//! Original and received video as MP4 files with a common start.
 
 use std::{fs, io};
 
@@ -9,21 +9,21 @@ use super::clip::{Clip, read_frames};
 use super::journal::{ReceivedFrame, SentPacket};
 use super::plan::Files;
 
-/// Why there is no video. An empty run is one of the reasons, and no failure.
+/// Reason why there is no video; an empty run is no failure.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VideoError {
-    /// There is nothing to show.
+    /// There is no frame to show.
     #[error("no frame came that could be shown in time")]
     Nothing,
-    /// What was received is not what the receiver says.
+    /// The received file contradicts the receiver's list of frames.
     #[error("the receiver wrote {written} frames, but says that it gave out {told}")]
     Contradiction {
-        /// In its H.264 file.
+        /// Frames in its H.264 file.
         written: usize,
-        /// In its list of frames.
+        /// Frames in its list.
         told: usize,
     },
-    /// What was received cannot be read.
+    /// The received file cannot be parsed.
     #[error("what was received cannot be read: {0}")]
     Unreadable(String),
     /// A frame cannot be part of an MP4 file.
@@ -31,15 +31,15 @@ pub(crate) enum VideoError {
     Mp4(#[from] Mp4Error),
 }
 
-/// The clip as it is.
+/// Writes the original clip.
 pub(crate) fn original(clip: &Clip) -> Result<Vec<u8>, VideoError> {
     let ticks = |frame: &Frame| i64::try_from(frame.rtp_ticks).unwrap_or(i64::MAX);
     write(clip.frames.iter().map(|frame| (frame, ticks(frame))))
 }
 
-/// What a receiver gave out, each frame at the time of its capture: where one is missing, the picture stands still.
+/// Writes the frames that a receiver played out, each at its capture time: where one is missing, the picture freezes.
 pub(crate) fn received(files: &Files, sent: &[SentPacket], received: &[ReceivedFrame]) -> Result<Vec<u8>, VideoError> {
-    // A receiver makes its file with the first frame.
+    // A receiver creates its file with the first frame.
     let bytes = match fs::read(&files.video) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         read => read.map_err(|error| VideoError::Unreadable(error.to_string()))?,
@@ -57,12 +57,12 @@ pub(crate) fn received(files: &Files, sent: &[SentPacket], received: &[ReceivedF
     write(frames.iter().zip(shown.iter().map(|timestamp| ticks_between(first, *timestamp))))
 }
 
-/// The RTP timestamp of what was captured first.
+/// RTP timestamp of the first captured frame.
 fn first_timestamp(sent: &[SentPacket]) -> Option<u32> {
     sent.iter().min_by_key(|packet| packet.captured).map(|packet| packet.id.timestamp)
 }
 
-/// Ticks from one RTP timestamp to another, which are less than half a turn of the clock apart.
+/// Ticks between two RTP timestamps, less than half a wrap apart.
 fn ticks_between(from: u32, to: u32) -> i64 {
     i64::from(to.wrapping_sub(from).cast_signed())
 }

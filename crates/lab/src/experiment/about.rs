@@ -1,47 +1,47 @@
-//! What can be said of an experiment before it runs.
+//! Description of an experiment.
 
-/// What can be said of an experiment before it runs.
+/// Description of an experiment, known before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct About {
-    /// Its command, such as `lai-age`.
+    /// Name of its subcommand, such as `lai-age`.
     pub(crate) name: &'static str,
-    /// What it shows, in a few words.
+    /// Short title.
     pub(crate) title: &'static str,
-    /// Where it comes from: authors, section, figure.
+    /// Source: authors, section, figure.
     pub(crate) source: &'static str,
-    /// What the paper reports.
+    /// Result that the paper reports.
     pub(crate) paper: &'static str,
-    /// In which forms it runs.
+    /// Forms in which it runs.
     pub(crate) forms: Forms,
-    /// How many seeds it takes unless told.
+    /// Default number of seeds.
     pub(crate) seeds: u32,
-    /// About how long it takes, for people: `5 s; real 1 min`.
+    /// Approximate duration, for people: `5 s; real 1 min`.
     pub(crate) takes: &'static str,
 }
 
 impl About {
-    /// How many seeds a form takes unless told: what is real is not more random for a seed, and takes one, unless the
-    /// seed matters there, too, or there is no other form.
+    /// Default number of seeds in a form: one for a real run, which is not more random for a seed, unless the seed
+    /// matters there, too, or there is no other form.
     pub(crate) fn seeds_of(&self, real: bool) -> u32 {
         if real && self.forms == Forms::Both { 1 } else { self.seeds }
     }
 }
 
-/// In which forms an experiment runs.
+/// Forms in which an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forms {
-    /// In virtual time: the same output for the same seed, on every machine.
+    /// Virtual time: the same output for the same seed, on every machine.
     Virtual,
-    /// On this machine's kernel.
+    /// This machine's kernel.
     Real,
     /// Both.
     Both,
-    /// Both, and runs of either differ by what the seed chooses.
+    /// Both, and the seed affects the runs of both.
     BothBySeed,
 }
 
 impl Forms {
-    /// Whether the form is among them.
+    /// Whether the form is supported.
     pub(crate) fn include(self, real: bool) -> bool {
         match self {
             Self::Virtual => !real,

@@ -1,21 +1,21 @@
-//! A claim: what was measured, what the paper says, and the bounds that judge it.
+//! A claim: measured value, the paper's result, and bounds.
 
 use std::fmt;
 
-/// What a value must keep to.
+/// Bound of a value.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Bound {
-    /// This much or more.
+    /// Minimum.
     AtLeast(f64),
-    /// This much or less.
+    /// Maximum.
     AtMost(f64),
-    /// From the first to the second.
+    /// Range, both ends included.
     Within(f64, f64),
 }
 
 impl Bound {
-    /// Whether the value keeps to it. What is not a number keeps to nothing.
+    /// Whether the value is within the bound. NaN never is.
     pub(crate) fn holds(self, value: f64) -> bool {
         match self {
             Self::AtLeast(least) => value >= least,
@@ -35,53 +35,53 @@ impl fmt::Display for Bound {
     }
 }
 
-/// What an experiment shows, beside what the paper says.
+/// A result of an experiment, compared to the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Claim {
-    /// What is claimed, with the unit of the value.
+    /// Quantity, with the unit of the value.
     pub(crate) what: String,
-    /// What the paper reports.
+    /// Result in the paper.
     pub(crate) paper: String,
-    /// What was measured, for people.
+    /// Measured result, for people.
     pub(crate) measured: String,
-    /// What was measured, for the bounds.
+    /// Measured value, for the bounds.
     pub(crate) value: f64,
-    /// The least that it may show.
+    /// Minimum requirement.
     pub(crate) pass: Option<Bound>,
-    /// Where we want to be.
+    /// Goal.
     pub(crate) aim: Option<Bound>,
 }
 
 impl Claim {
-    /// A claim that is not yet held to anything.
+    /// Creates a claim without bounds.
     pub(crate) fn new(what: &str, paper: &str, measured: impl Into<String>, value: f64) -> Self {
         let (what, paper, measured) = (what.to_owned(), paper.to_owned(), measured.into());
         Self { what, paper, measured, value, pass: None, aim: None }
     }
 
-    /// A claim that holds or not, such as an order of several.
+    /// Creates a claim that is true or false, such as an order of several values.
     pub(crate) fn order(what: &str, paper: &str, measured: impl Into<String>, holds: bool) -> Self {
         Self::new(what, paper, measured, f64::from(u8::from(holds))).pass(Bound::AtLeast(1.0))
     }
 
-    /// The least that it may show.
+    /// Sets the minimum requirement.
     pub(crate) fn pass(mut self, bound: Bound) -> Self {
         self.pass = Some(bound);
         self
     }
 
-    /// Where we want to be.
+    /// Sets the goal.
     pub(crate) fn aim(mut self, bound: Bound) -> Self {
         self.aim = Some(bound);
         self
     }
 
-    /// Whether the least is shown, where there is one.
+    /// Whether the minimum requirement is met, if there is one.
     pub(crate) fn passes(&self) -> Option<bool> {
         self.pass.map(|bound| bound.holds(self.value))
     }
 
-    /// Whether the aim is reached, where there is one.
+    /// Whether the goal is reached, if there is one.
     pub(crate) fn reaches_aim(&self) -> Option<bool> {
         self.aim.map(|bound| bound.holds(self.value))
     }

@@ -1,45 +1,45 @@
-//! Why an experiment could not be run: never that it went badly.
+//! Reasons why an experiment could not be run; bad results are no error.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::report::plot::PlotError;
 
-/// What is in the way.
+/// Reason why an experiment could not be run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LabError {
-    /// It has no such form.
+    /// It has no real form.
     #[error("{name} runs in virtual time only: leave --real out")]
     OnlyVirtual {
-        /// Which.
+        /// Name of the experiment.
         name: &'static str,
     },
-    /// It has no such form.
+    /// It has no virtual form.
     #[error("{name} runs on this machine's kernel only: add --real")]
     OnlyReal {
-        /// Which.
+        /// Name of the experiment.
         name: &'static str,
     },
-    /// This program was built without what it needs. The text says what to do.
+    /// This program was built without a required feature. The text says what to do.
     #[error("{0}")]
     LeftOut(String),
     /// The machine lacks something. The text says what, and what to do.
     #[error("{0}")]
     Machine(String),
-    /// The system refused something.
+    /// The system refused an action.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// Action that failed.
         what: &'static str,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
     /// A file cannot be written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
     /// A plot failed.
@@ -48,17 +48,17 @@ pub(crate) enum LabError {
 }
 
 impl LabError {
-    /// A file that cannot be written.
+    /// Creates an error for a file that cannot be written.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { path: path.to_owned(), source }
     }
 
-    /// Something that the system refused.
+    /// Creates an error for an action that the system refused.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { what, source }
     }
 
-    /// As the tool's own codes; 1 is left for a bound that does not hold.
+    /// Exit code, as the tool's own ones; 1 is reserved for a broken bound.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::OnlyVirtual { .. } | Self::OnlyReal { .. } => 2,

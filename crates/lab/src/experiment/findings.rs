@@ -1,51 +1,51 @@
-//! What an experiment found.
+//! Findings of an experiment.
 
 use super::claim::Claim;
 
-/// Everything that an experiment found. Text, JSON and the section of a page are made from it.
+/// All findings of an experiment. Text, JSON and a section of the page are made from them.
 ///
-/// In virtual time nothing in it may depend on the machine: no date, no duration of the run, no path.
+/// In virtual time they must not depend on the machine: no date, no duration of the run, no path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Findings {
-    /// What was chosen to run it.
+    /// Choices made to run it.
     pub(crate) setup: Vec<Choice>,
-    /// Figures in numbers.
+    /// Results as tables.
     pub(crate) tables: Vec<Table>,
-    /// Figures as drawings.
+    /// Results as plots.
     pub(crate) figures: Vec<Figure>,
-    /// What it shows.
+    /// Claims of the experiment.
     pub(crate) claims: Vec<Claim>,
-    /// What a reader should know besides.
+    /// Notes for the reader.
     pub(crate) notes: Vec<String>,
-    /// The measurements themselves, for programs.
+    /// Raw measurements, for programs.
     pub(crate) data: serde_json::Value,
 }
 
-/// A choice that was made to run it.
+/// A choice made to run the experiment.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Choice {
-    /// What was to be chosen.
+    /// Parameter.
     pub(crate) what: String,
-    /// What was chosen.
+    /// Value.
     pub(crate) value: String,
-    /// Who chose it.
+    /// Origin of the choice.
     pub(crate) source: Source,
-    /// Why, or where it stands.
+    /// Reason, or place in the paper.
     pub(crate) why: String,
 }
 
-/// Who made a choice.
+/// Origin of a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Source {
-    /// The paper says so.
+    /// From the paper.
     Paper,
-    /// The paper leaves it open, or it cannot be done here as there.
+    /// Ours, where the paper leaves it open or cannot be followed.
     Ours,
 }
 
 impl Source {
-    /// In a word.
+    /// Word for the origin.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Paper => "paper",
@@ -55,12 +55,12 @@ impl Source {
 }
 
 impl Choice {
-    /// The paper's choice; `place` is where it stands.
+    /// Creates a choice of the paper, found at `place`.
     pub(crate) fn paper(what: &str, value: impl Into<String>, place: &str) -> Self {
         Self { what: what.to_owned(), value: value.into(), source: Source::Paper, why: place.to_owned() }
     }
 
-    /// Our choice, and why.
+    /// Creates a choice of ours, with the reason.
     pub(crate) fn ours(what: &str, value: impl Into<String>, why: &str) -> Self {
         Self { what: what.to_owned(), value: value.into(), source: Source::Ours, why: why.to_owned() }
     }
@@ -69,11 +69,11 @@ impl Choice {
 /// A table; its first column names the rows.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Table {
-    /// Above it.
+    /// Title above the table.
     pub(crate) title: String,
-    /// The heads of its columns, with units.
+    /// Column heads, with units.
     pub(crate) head: Vec<String>,
-    /// Its rows, each as long as the head.
+    /// Rows, each as long as the head.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
@@ -83,7 +83,7 @@ impl Table {
         Self { title: title.to_owned(), head: head.iter().map(|&cell| cell.to_owned()).collect(), rows: Vec::new() }
     }
 
-    /// A row more.
+    /// Adds a row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let row: Vec<String> = cells.into_iter().collect();
         assert_eq!(row.len(), self.head.len(), "a row of {:?} has a cell for each column", self.title);
@@ -91,17 +91,17 @@ impl Table {
     }
 }
 
-/// A drawing.
+/// A plot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Figure {
-    /// The SVG element, as [`crate::report::plot`] draws it.
+    /// SVG element, as drawn by [`crate::report::plot`].
     pub(crate) svg: String,
-    /// Below it.
+    /// Caption below the plot.
     pub(crate) caption: String,
 }
 
 impl Figure {
-    /// A drawing with its caption.
+    /// Creates a plot with its caption.
     pub(crate) fn new(svg: String, caption: &str) -> Self {
         Self { svg, caption: caption.to_owned() }
     }

@@ -1,11 +1,11 @@
-//! How far an experiment is: a bar on a terminal, plain lines where there is none. Always on standard error.
+//! Progress of an experiment: a bar on a terminal, plain lines otherwise. Always on standard error.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// The progress of experiments.
+/// Progress display of experiments.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bars: MultiProgress,
@@ -20,7 +20,7 @@ enum Show {
     Nothing,
 }
 
-/// A piece of work with steps. It is over when it is dropped.
+/// A task with steps; finished when dropped.
 #[derive(Debug)]
 pub(crate) struct Task {
     what: String,
@@ -37,13 +37,13 @@ impl Progress {
         Self { bars: MultiProgress::new(), show }
     }
 
-    /// Tells nothing.
+    /// Shows nothing.
     #[cfg(test)]
     pub(crate) fn silent() -> Self {
         Self { bars: MultiProgress::new(), show: Show::Nothing }
     }
 
-    /// Tells something.
+    /// Prints a message.
     pub(crate) fn say(&self, text: &str) {
         match self.show {
             Show::Bars => drop(self.bars.println(text)),
@@ -53,7 +53,7 @@ impl Progress {
         }
     }
 
-    /// A piece of work with so many steps.
+    /// Starts a task with `steps` steps.
     pub(crate) fn task(&self, what: &str, steps: u64) -> Task {
         let bar = (self.show == Show::Bars).then(|| {
             let bar = self.bars.add(ProgressBar::new(steps));
@@ -72,13 +72,13 @@ impl Progress {
 }
 
 impl Task {
-    /// A step is done.
+    /// Notes a finished step.
     pub(crate) fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(bar) = &self.bar {
             bar.inc(1);
         }
-        // A line each quarter: a log should not be longer than what it tells.
+        // One line per quarter, to keep logs short.
         let quarter = |done: u64| done * 4 / self.steps.max(1);
         if self.lines && self.steps >= 4 && quarter(done) > quarter(done - 1) {
             eprintln!("{}: {done} of {}", self.what, self.steps);

@@ -1,4 +1,4 @@
-//! Findings for programs, as JSON.
+//! Findings as JSON, for programs.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::claim::Claim;
 use super::findings::Findings;
 use super::run::{Run, command};
 
-/// The whole of it but the drawings.
+/// Returns all findings except the plots.
 pub(crate) fn record(about: &About, run: &Run<'_>, findings: &Findings) -> Value {
     json!({
         "name": about.name,

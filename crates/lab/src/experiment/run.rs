@@ -1,4 +1,4 @@
-//! What a run is asked for, and what helps it.
+//! Parameters of a run, and helpers.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,30 +7,30 @@ use std::thread;
 use super::about::About;
 use super::progress::Progress;
 
-/// How much of an experiment is run, where it has cells to leave out.
+/// Extent of an experiment, where cells can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Extent {
-    /// A few cells, to see that it runs.
+    /// A few cells, as a smoke test.
     Small,
-    /// As many as say what there is to say.
+    /// Enough cells for the claims.
     #[default]
     Usual,
     /// All cells.
     Full,
 }
 
-/// What a run is asked for.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
-    /// The first seed of its randomness.
+    /// First seed of its randomness.
     pub(crate) seed: u64,
-    /// How many seeds, one after the other from `seed` on.
+    /// Number of consecutive seeds, from `seed` on.
     pub(crate) seeds: u32,
-    /// On this machine's kernel rather than in virtual time.
+    /// Whether to run on this machine's kernel rather than in virtual time.
     pub(crate) real: bool,
-    /// How much of it.
+    /// Extent of the run.
     pub(crate) extent: Extent,
-    /// Where to tell how far it is.
+    /// Progress display.
     pub(crate) progress: &'a Progress,
 }
 
@@ -41,8 +41,7 @@ impl Run<'_> {
         (0..u64::from(self.seeds)).map(move |i| first.wrapping_add(i))
     }
 
-    /// Does `work` for each of `items` on as many threads as there are cores. The results are in the order of the items,
-    /// whatever the threads do.
+    /// Calls `work` for each of `items` on as many threads as there are cores. Results are in the order of the items.
     pub(crate) fn each<I: Sync, T: Send>(&self, what: &str, items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
         let task = self.progress.task(what, items.len() as u64);
         let next = AtomicU32::new(0);
@@ -65,7 +64,7 @@ impl Run<'_> {
     }
 }
 
-/// The command that does the same again.
+/// Command line that repeats the run.
 pub(super) fn command(about: &About, run: &Run<'_>) -> String {
     let mut words = format!("timeous-lab {} --seed {}", about.name, run.seed);
     if run.seeds != about.seeds_of(run.real) {

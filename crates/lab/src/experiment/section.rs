@@ -1,4 +1,4 @@
-//! Findings as a section of a page.
+//! Findings as a section of the HTML page.
 
 use super::about::About;
 use super::claim::{Bound, Claim};
@@ -7,7 +7,7 @@ use super::run::{Run, command};
 use super::text::{seeds, verdict};
 use crate::report::{Cell, Mark, Page};
 
-/// Writes the section; `data` is the name of the file with the raw data.
+/// Writes the section; `data` is the name of the raw data file.
 pub(crate) fn section(page: &mut Page, about: &About, run: &Run<'_>, findings: &Findings, data: &str) {
     let form = if run.real { "on this machine's kernel" } else { "in virtual time" };
     page.paragraph(&format!("{}; {form}, {}.", about.source, seeds(run)));
@@ -41,7 +41,7 @@ pub(crate) fn section(page: &mut Page, about: &About, run: &Run<'_>, findings: &
     page.link(data, "The measurements as JSON");
 }
 
-/// A row of an overview: how many of the claims hold.
+/// Row of the overview: number of claims that hold.
 pub(crate) fn summary(name: &str, findings: &Findings) -> Vec<Cell> {
     let count = |judge: fn(&Claim) -> Option<bool>| {
         let judged: Vec<bool> = findings.claims.iter().filter_map(judge).collect();

@@ -1,4 +1,4 @@
-//! Findings for people, as text.
+//! Findings as text, for people.
 
 use std::fmt::Write;
 
@@ -38,7 +38,7 @@ pub(crate) fn text(about: &About, run: &Run<'_>, findings: &Findings) -> String 
     out
 }
 
-/// The seeds in words.
+/// Describes the seeds.
 pub(super) fn seeds(run: &Run<'_>) -> String {
     match run.seeds {
         0 | 1 => format!("seed {}", run.seed),
@@ -57,10 +57,10 @@ fn of_claim(claim: &Claim) -> Vec<String> {
     ]
 }
 
-/// A bound and whether it holds, in words.
+/// Describes a bound and whether it holds.
 pub(super) fn verdict(bound: Option<Bound>, holds: Option<bool>) -> Option<String> {
     let (bound, holds) = (bound?, holds?);
-    // "At least 1" is how a claim is written that holds or not.
+    // A claim that is true or false has the bound "at least 1".
     let bound = if bound == Bound::AtLeast(1.0) { String::new() } else { format!(" ({bound})") };
     Some(format!("{}{bound}", if holds { "yes" } else { "NO" }))
 }

@@ -1,4 +1,4 @@
-//! A flow beside the stream: kernel TCP, CUBIC, sending all that it can.
+//! Cross traffic: a kernel TCP flow with CUBIC that sends all it can.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use super::near;
 use crate::experiment::LabError;
 use crate::experiments::tcp_kernel::bed::machine;
 
-/// How long a socket may be blocked before somebody asks whether it is still wanted.
+/// Socket timeout, after which the end of the run is checked.
 const LOOK: StdDuration = StdDuration::from_millis(200);
 
-/// A connection from left to right.
+/// Opens a connection from left to right.
 pub(crate) fn connect(left: &Namespace, right: &Namespace, there: SocketAddr) -> Result<[TcpStream; 2], LabError> {
     let failed = LabError::system;
     let listener = right.within(|| TcpListener::bind(there)).map_err(machine)?;
@@ -36,11 +36,11 @@ pub(crate) fn send(mut stream: &TcpStream, stop: &AtomicBool) {
             Err(_) => return,
         }
     }
-    // What is still on its way is of no interest to anybody.
+    // Data still in flight do not matter.
     let _ = stream.shutdown(Shutdown::Both);
 }
 
-/// Counts what comes while `counting`.
+/// Counts the bytes received while `counting`.
 pub(crate) fn drain(mut stream: &TcpStream, counting: &AtomicBool, came: &AtomicU64) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(len @ 1..) = stream.read(&mut buffer) {

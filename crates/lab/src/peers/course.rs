@@ -1,18 +1,18 @@
-//! A link with what is asked for over it, and all who send over it.
+//! A link with its settings, and all peers that send over it.
 
 use super::links::{LinkName, Setting};
 use super::peer::Peer;
 use crate::bound::Bound;
 
-/// What each of a link's runs has in common.
+/// Common parts of a link's runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     /// The link.
     pub(crate) link: LinkName,
-    /// What all are asked for over it.
+    /// Settings of all runs over the link.
     pub(crate) setting: Setting,
-    /// Each set up for that; the same ones over every link, in the same order.
+    /// Peers, set up for these settings; the same over every link, in the same order.
     pub(crate) peers: Vec<Peer>,
-    /// The most frames that anybody could make decodable.
+    /// Upper bound of decodable frames.
     pub(crate) bound: Bound,
 }

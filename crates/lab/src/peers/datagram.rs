@@ -1,43 +1,43 @@
-//! The header that every datagram of every peer begins with, so that one judge can count for all alike.
+//! Common header of every peer's datagrams, for one evaluation of all.
 //!
-//! It is text without a zero byte: it stays as it is through a framing that escapes zeros, and is found in a capture by its
-//! first letters, whatever a protocol puts before it.
+//! It is text without a zero byte: framings that escape zeros leave it unchanged, and its first letters are found in a
+//! capture, whatever a protocol puts before it.
 
 use timeous::core::Instant;
 
-/// What a header begins with.
+/// Start of a header.
 const MAGIC: &[u8] = b"TIMEOUS:";
-/// Of a datagram that only shows that the way is open.
+/// Contents of a probe, which shows that the path is open.
 pub(crate) const PROBE: &[u8] = b"TIMEOUS-PROBE";
-/// Of a datagram that says that no more will come.
+/// Contents of the last datagram.
 pub(crate) const END: &[u8] = b"TIMEOUS-END";
-/// How many frames a header can name as references.
+/// Maximum number of references in a header.
 const REFERENCES: usize = 4;
 
-/// What is said of a datagram.
+/// Header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The frame, from one on.
+    /// Frame number, from one.
     pub(crate) frame: u32,
-    /// Which piece of it, from zero on.
+    /// Index of the piece in its frame, from zero.
     pub(crate) piece: u16,
-    /// Of how many.
+    /// Number of pieces of the frame.
     pub(crate) pieces: u16,
     /// `D` (IDR), `I`, `P` or `B`.
     pub(crate) kind: u8,
-    /// Its worth beside others.
+    /// Value relative to other frames.
     pub(crate) priority: u8,
-    /// When the source handed it over, by the host's monotonic clock.
+    /// Time at which the source sent it, by the host's monotonic clock.
     pub(crate) at: Instant,
-    /// The frames that it refers to; zero is none.
+    /// Frames that it refers to; zero for none.
     pub(crate) references: [u32; REFERENCES],
 }
 
 impl Header {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(crate) const LEN: usize = MAGIC.len() + 8 + 4 + 4 + 1 + 2 + 16 + 8 * REFERENCES;
 
-    /// A datagram of `len` bytes, at least the header's.
+    /// Encodes a datagram of `len` bytes, at least the header's length.
     pub(crate) fn datagram(&self, len: usize) -> Vec<u8> {
         let Self { frame, piece, pieces, kind, priority, at, references: [a, b, c, d] } = self;
         let (kind, at) = (char::from(*kind), at.as_nanos());
@@ -48,7 +48,7 @@ impl Header {
         bytes
     }
 
-    /// Reads the header at the beginning of `bytes`.
+    /// Decodes the header at the beginning of `bytes`.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut rest = std::str::from_utf8(bytes.get(MAGIC.len()..Self::LEN)?).ok()?;
         let mut take = |digits: usize| {
@@ -68,7 +68,7 @@ impl Header {
         Some(Self { frame, piece, pieces, kind, priority, at, references })
     }
 
-    /// All headers that lie whole within `bytes`.
+    /// All complete headers within `bytes`.
     pub(crate) fn all_in(bytes: &[u8]) -> Vec<Self> {
         let starts = bytes.windows(MAGIC.len()).enumerate().filter(|(_, window)| *window == MAGIC);
         starts.filter_map(|(at, _)| Self::read(&bytes[at..])).collect()

@@ -1,4 +1,4 @@
-//! What comes at the far end, written down by one hand for all peers.
+//! Record of received datagrams at the far end, the same for all peers.
 
 use std::io::{self, Read};
 use std::net::{TcpStream, UdpSocket};
@@ -11,12 +11,12 @@ use timeous_engine::clock;
 use super::datagram::{Header, PROBE};
 use super::judge::Came;
 
-/// How long a socket may be blocked before somebody asks whether it is still wanted.
+/// Socket timeout, after which the end of the run is checked.
 const LOOK: StdDuration = StdDuration::from_millis(100);
-/// The receive buffer that is asked for: what a burst over loopback needs.
+/// Requested size of the receive buffer: room for a burst over loopback.
 const ROOM: usize = 4 << 20;
 
-/// What came so far.
+/// Datagrams received so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Far {
     came: Arc<Mutex<Vec<Came>>>,
@@ -25,17 +25,17 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    /// Whether anything has come.
+    /// Whether any datagram has arrived.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Nothing more is wanted.
+    /// Ends the recording.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// All that came.
+    /// All received datagrams.
     pub(crate) fn came(&self) -> Vec<Came> {
         self.came.lock().expect("nobody panics while he writes down").clone()
     }
@@ -47,10 +47,10 @@ impl Far {
         self.came.lock().expect("nobody panics while he writes down").push(Came { header, at });
     }
 
-    /// Writes down what comes at a UDP socket, until the end.
+    /// Records datagrams at a UDP socket until the end.
     pub(crate) fn hear_udp(&self, socket: &UdpSocket) -> io::Result<()> {
         socket.set_read_timeout(Some(LOOK))?;
-        // The system may give less.
+        // The system may grant less.
         let _ = rustix::net::sockopt::set_socket_recv_buffer_size(socket, ROOM);
         let mut datagram = vec![0; 1 << 16];
         while !self.over.load(Ordering::Relaxed) {
@@ -61,7 +61,7 @@ impl Far {
         Ok(())
     }
 
-    /// Writes down what comes over TCP, each datagram behind its length, until the connection ends.
+    /// Records length-prefixed datagrams over TCP until the connection ends.
     pub(crate) fn hear_tcp(&self, mut stream: TcpStream) {
         let (mut len, mut datagram) = ([0; 2], Vec::new());
         while stream.read_exact(&mut len).is_ok() {

@@ -1,4 +1,4 @@
-//! The one judge of all peers: which frames came whole and in time, and which of them could be decoded.
+//! Common evaluation of all peers: frames complete in time, and frames decodable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,33 +7,33 @@ use timeous::core::{Duration, Instant};
 use super::datagram::Header;
 use super::trace::Trace;
 
-/// A datagram that came to the application at the far end.
+/// A datagram received by the application at the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Came {
-    /// What it says of itself.
+    /// Its header.
     pub(crate) header: Header,
-    /// When.
+    /// Arrival time.
     pub(crate) at: Instant,
 }
 
-/// What became of a trace.
+/// Evaluation of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Judgement {
-    /// Frames that were handed over.
+    /// Number of frames sent.
     pub(crate) frames: usize,
-    /// Frames of which all came within the deadline.
+    /// Frames complete within the deadline.
     pub(crate) in_time: usize,
-    /// Those of them all of whose references, and theirs, came within their own deadlines.
+    /// Frames in time whose direct and indirect references were in time, too.
     pub(crate) decodable: usize,
-    /// From handing over to the last piece, in milliseconds, of the frames that came whole, in time or not; in order.
+    /// Delays of complete frames, in time or not, from sending to the last piece, in milliseconds, sorted.
     pub(crate) delays: Vec<f64>,
-    /// Datagrams that the application got more than once.
+    /// Duplicate datagrams delivered to the application.
     pub(crate) duplicates: usize,
-    /// For each frame of the trace whether it could be decoded in time.
+    /// For each frame of the trace, whether it was decodable in time.
     pub(crate) shown: Vec<bool>,
 }
 
-/// Judges what came by one deadline for all, counted from the handing over.
+/// Evaluates received datagrams by a common deadline, counted from sending.
 pub(crate) fn judge(trace: &Trace, deadline: Duration, came: &[Came]) -> Judgement {
     let mut pieces: BTreeMap<u32, BTreeMap<u16, Came>> = BTreeMap::new();
     let mut duplicates = 0;
@@ -75,7 +75,7 @@ pub(crate) fn judge(trace: &Trace, deadline: Duration, came: &[Came]) -> Judgeme
 }
 
 impl Judgement {
-    /// A quantile of the delays, in milliseconds; `None` if nothing came whole.
+    /// Quantile of the delays, in milliseconds; `None` if no frame was complete.
     pub(crate) fn delay(&self, quantile: f64) -> Option<f64> {
         let last = self.delays.len().checked_sub(1)?;
         self.delays.get((quantile * last as f64).round() as usize).copied()
@@ -94,7 +94,7 @@ mod tests {
         TraceFrame { id, at, size, kind: b'P', priority: 0, references: references.to_vec() }
     }
 
-    /// What comes when each piece of each frame takes so many milliseconds; `None` is lost.
+    /// Received datagrams if each piece of each frame takes this many milliseconds; `None` is lost.
     fn came(trace: &Trace, delays: &[&[Option<u64>]]) -> Vec<Came> {
         let of_frame = |(frame, delays): (&TraceFrame, &&[Option<u64>])| {
             let at = Instant::ZERO + frame.at;

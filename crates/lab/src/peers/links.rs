@@ -1,4 +1,4 @@
-//! The links over which peers are compared, as multiples of the stream's rate and of the deadline.
+//! Links of the comparison, relative to the stream's rate and deadline.
 
 use timeous::core::{Duration, Rate};
 use timeous_net::LinkConfig;
@@ -7,20 +7,20 @@ use timeous_net::link::{Capacity, Limit, Loss, RateTrace};
 use super::trace::{Trace, TraceFrame};
 use crate::bound::{Bound, Job, Rates, bound};
 
-/// What all peers are asked for.
+/// Settings common to all peers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
-    /// The stream's mean rate, payload alone.
+    /// Mean rate of the stream's payload.
     pub(crate) rate: Rate,
-    /// How long it lasts.
+    /// Duration of the stream.
     pub(crate) length: Duration,
-    /// From handing over to playout.
+    /// Deadline from sending to playout.
     pub(crate) deadline: Duration,
-    /// The link's round trip, without queues.
+    /// Round-trip time of the link, without queues.
     pub(crate) rtt: Duration,
 }
 
-/// A link by name.
+/// Link, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LinkName {
     /// Half of the stream's rate, a queue of four deadlines
@@ -44,7 +44,7 @@ impl LinkName {
     pub(crate) const ALL: [Self; 7] =
         [Self::Bloat, Self::Short, Self::Room, Self::Far, Self::Beside, Self::Share, Self::Fall];
 
-    /// In short.
+    /// Short name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bloat => "bloat",
@@ -57,7 +57,7 @@ impl LinkName {
         }
     }
 
-    /// In full.
+    /// Description.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Bloat => "half of the stream's rate, a queue of four deadlines",
@@ -72,7 +72,7 @@ impl LinkName {
         }
     }
 
-    /// What all are asked for over it.
+    /// Settings of the runs over this link.
     pub(crate) fn setting(self, asked: &Setting) -> Setting {
         match self {
             Self::Far => Setting { rtt: asked.deadline / 2, ..*asked },
@@ -80,7 +80,7 @@ impl LinkName {
         }
     }
 
-    /// What is lost, either way.
+    /// Random loss, both ways.
     fn loss(self) -> Loss {
         match self {
             Self::Short | Self::Room | Self::Far => Loss::Bernoulli { p: 0.02 },
@@ -88,12 +88,12 @@ impl LinkName {
         }
     }
 
-    /// Whether a CUBIC flow goes beside the stream.
+    /// Whether there is cross traffic: a CUBIC flow.
     pub(crate) fn has_flow_beside(self) -> bool {
         matches!(self, Self::Beside | Self::Share)
     }
 
-    /// What it carries from when on; the trace begins `lead` after the link does.
+    /// Rate over time; the trace begins `lead` after the link.
     fn steps(self, setting: &Setting, lead: Duration) -> Vec<(Duration, Rate)> {
         let from = |at, share: f64| (at, Rate::from_bps((setting.rate.as_bps() as f64 * share) as u64));
         let third = setting.length / 3;
@@ -106,7 +106,7 @@ impl LinkName {
         }
     }
 
-    /// The way there; the trace begins `lead` after the link does.
+    /// Forward link; the trace begins `lead` after it.
     pub(crate) fn forward(self, setting: &Setting, lead: Duration) -> LinkConfig {
         let steps = self.steps(setting, lead);
         let deadlines = match self {
@@ -114,7 +114,7 @@ impl LinkName {
             Self::Fall => 2,
             Self::Short | Self::Room | Self::Far | Self::Share => 1,
         };
-        // In bytes, by the rate that it has at first: a device's memory does not change with what it can send.
+        // In bytes, by the initial rate: a device's buffer does not change with its rate.
         let first = steps[0].1;
         let queue = Limit::Bytes(first.bytes_in(setting.deadline * deadlines));
         let capacity = match steps.len() {
@@ -124,8 +124,7 @@ impl LinkName {
         LinkConfig { capacity, queue, loss: self.loss(), delay: setting.rtt / 2, ..LinkConfig::default() }
     }
 
-    /// The most frames that any schedule could make decodable in time over this link, if nothing were lost, nothing went
-    /// beside it, and headers had no length: an upper bound for whoever sends.
+    /// Upper bound of decodable frames over this link for any sender: without losses, cross traffic and headers.
     pub(crate) fn bound(self, setting: &Setting, trace: &Trace) -> Bound {
         let job = |frame: &TraceFrame| Job {
             release: frame.at.as_nanos(),
@@ -139,7 +138,7 @@ impl LinkName {
         bound(&jobs, &Rates::steps(&self.steps(setting, Duration::ZERO)))
     }
 
-    /// The way back: nothing but the delay, and the same loss.
+    /// Reverse link: only delay, and the same loss.
     pub(crate) fn back(self, setting: &Setting) -> LinkConfig {
         LinkConfig { loss: self.loss(), delay: setting.rtt / 2, ..LinkConfig::default() }
     }

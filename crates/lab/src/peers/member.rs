@@ -1,4 +1,4 @@
-//! Timeous as one of the peers: a program at each end, which takes datagrams from loopback and gives them to it.
+//! Timeous as one of the peers: a program at each end, connected by datagrams over loopback.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration as StdDuration;
@@ -10,9 +10,9 @@ use timeous::{Arrival, DialEvent, Dialer, Hints, Receiver, Sender, Uri, clock};
 use super::datagram::{END, Header};
 use crate::experiment::LabError;
 
-/// The hidden command.
+/// Name of the hidden subcommand.
 pub(crate) const COMMAND: &str = "peers-member";
-/// How often the sender looks for fates when no datagram comes.
+/// Interval between checks for fates when no datagram comes.
 const LOOK: StdDuration = StdDuration::from_millis(50);
 
 /// One end of a stream.
@@ -39,7 +39,7 @@ struct Ends {
 /// Runs one end until the stream is over.
 ///
 /// # Errors
-/// What the machine lacks.
+/// Something that the machine lacks.
 pub(crate) fn run(args: &MemberArgs) -> Result<(), LabError> {
     match &args.end {
         End::Send(ends) => send(ends),
@@ -64,14 +64,14 @@ fn send(Ends { uri, local }: &Ends) -> Result<(), LabError> {
             if datagram.starts_with(END) {
                 break;
             }
-            // A full ring: one more that does not leave.
+            // The ring is full: the datagram is dropped.
             refused += u64::from(sender.send(datagram, hints(datagram, latency)).is_err());
         }
         while sender.poll_delivery().is_some() {}
     }
     let stats = serde_json::to_string(&sender.stats()).expect("numbers are JSON");
     println!("{{\"refused\":{refused},\"stats\":{stats}}}");
-    // The rest has its fate, or is past its deadline soon.
+    // The remaining ADUs have a fate, or soon pass their deadline.
     sender.finish().map(drop).map_err(failed)
 }
 
@@ -91,7 +91,7 @@ fn call(uri: &Uri) -> Result<Sender, timeous::Error> {
     }
 }
 
-/// What its header says of a datagram.
+/// Metadata of a datagram, from its header.
 fn hints(datagram: &[u8], latency: Duration) -> Hints {
     let Some(header) = Header::read(datagram) else { return Hints::default() };
     let mut references = References::NONE;
@@ -113,7 +113,7 @@ fn receive(Ends { uri, local }: &Ends) -> Result<(), LabError> {
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(LabError::system("open a UDP socket"))?;
     loop {
         match receiver.receive(None).map_err(failed)? {
-            // Nobody listens any more: the run is over.
+            // Fails if the receiving end has gone: the run is over.
             Arrival::Data(datagram) => drop(socket.send_to(&datagram.bytes, local)),
             Arrival::Nothing => {}
             Arrival::End => return Ok(()),

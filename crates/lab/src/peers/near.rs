@@ -1,4 +1,4 @@
-//! What leaves at the near end: the source, and the kernel's TCP with and without an application that drops.
+//! Sending end: the source, and kernel TCP with and without an application that drops.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
@@ -16,22 +16,22 @@ use timeous_engine::clock;
 use super::datagram::Header;
 use super::trace::Trace;
 
-/// Unsent bytes below which the kernel asks an application that drops for more: a datagram and its length. A variable of
-/// the namespace is what `TCP_NOTSENT_LOWAT` is to a socket.
+/// `TCP_NOTSENT_LOWAT` as a sysctl of the namespace: unsent bytes below which the kernel asks an application that drops
+/// for more; a datagram and its length.
 pub(crate) const LOWAT: (&str, &str) = ("net/ipv4/tcp_notsent_lowat", "1002");
 
-/// Waits.
+/// Sleeps until `at`.
 pub(crate) fn sleep_until(at: Instant) {
     let nanos = at.as_nanos();
     let at = Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as _ };
-    // Interrupted or not, what is sent a little early says so itself.
+    // If interrupted, a frame leaves early, and its header has the actual time.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }
 
-/// Hands over each frame at its time, as `send` takes its datagrams.
+/// Sends each frame at its time, by calling `send` for its datagrams.
 ///
 /// # Errors
-/// The first of `send`.
+/// The first error of `send`.
 pub(crate) fn play(trace: &Trace, begin: Instant, mut send: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     for frame in &trace.frames {
         sleep_until(begin + frame.at);
@@ -40,7 +40,7 @@ pub(crate) fn play(trace: &Trace, begin: Instant, mut send: impl FnMut(&[u8]) ->
     Ok(())
 }
 
-/// Calls over TCP.
+/// Connects over TCP.
 pub(crate) fn call(there: SocketAddr, congestion: &str) -> io::Result<TcpStream> {
     let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
     setsockopt(&fd, TcpCongestion, &congestion.into())?;
@@ -55,7 +55,7 @@ fn write(mut stream: &TcpStream, datagram: &[u8]) -> io::Result<()> {
     stream.write_all(&[&len, datagram].concat())
 }
 
-/// Sends what comes over the channel, all of it and in order, until the connection or the channel ends.
+/// Sends all datagrams from the channel in order, until the connection or the channel ends.
 pub(crate) fn send_all(stream: &TcpStream, datagrams: &Receiver<Vec<u8>>) {
     while let Ok(datagram) = datagrams.recv() {
         if write(stream, &datagram).is_err() {
@@ -64,7 +64,7 @@ pub(crate) fn send_all(stream: &TcpStream, datagrams: &Receiver<Vec<u8>>) {
     }
 }
 
-/// The same, but for what is expired or undecodable when the kernel asks for more.
+/// The same, but drops expired or undecodable datagrams when the kernel asks for more.
 pub(crate) fn send_useful(stream: &TcpStream, datagrams: &Receiver<Vec<u8>>, deadline: Duration) {
     let mut waiting = Waiting { queue: VecDeque::new(), broken: BTreeSet::new(), deadline };
     loop {
@@ -85,16 +85,16 @@ pub(crate) fn send_useful(stream: &TcpStream, datagrams: &Receiver<Vec<u8>>, dea
     }
 }
 
-/// What an application holds back while the kernel has enough.
+/// Datagrams held back by an application while the kernel has enough.
 struct Waiting {
     queue: VecDeque<Vec<u8>>,
-    /// Frames of which something was dropped, or something that they refer to.
+    /// Frames with a part or a reference that was dropped.
     broken: BTreeSet<u32>,
     deadline: Duration,
 }
 
 impl Waiting {
-    /// The next that is still of use; what is not is dropped.
+    /// Returns the next useful datagram, and drops useless ones.
     fn next(&mut self, now: Instant) -> Option<Vec<u8>> {
         while let Some(datagram) = self.queue.pop_front() {
             let Some(header) = Header::read(&datagram) else { return Some(datagram) };

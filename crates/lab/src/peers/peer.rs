@@ -1,4 +1,4 @@
-//! Who is compared, and how each is set up: as its own manual advises for the latency asked for.
+//! The peers compared, each set up as its own manual advises for the requested latency.
 
 use std::path::{Path, PathBuf};
 
@@ -7,58 +7,58 @@ use timeous::core::Duration;
 use super::links::Setting;
 use super::member;
 
-/// The far end of the link.
+/// Address of the far end of the link.
 pub(crate) const RIGHT: &str = "10.77.0.2";
 /// The port across the link.
 pub(crate) const PORT: u16 = 7_000;
-/// Where a program at the left takes datagrams.
+/// Port where a program at the left takes datagrams.
 pub(crate) const IN_PORT: u16 = 7_001;
-/// Where a program at the right puts them.
+/// Port where a program at the right delivers them.
 pub(crate) const OUT_PORT: u16 = 7_002;
-/// What a receiver that plays out by a buffer is given less, for its timers and ours. Chosen after 20 ms were seen to be too
-/// little: SRT and RIST handed out what they had in time up to 20 ms after its time.
+/// Margin in the buffer of a receiver with fixed playout delay, for timers. Chosen after 20 ms proved too little: SRT
+/// and RIST delivered data up to 20 ms after their playout time.
 const MARGIN: Duration = Duration::from_millis(50);
 
-/// A way from the left to the right.
+/// A peer: a way to send from left to right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub(crate) name: String,
-    /// In full.
+    /// Full title.
     pub(crate) title: String,
-    /// Where its setup comes from.
+    /// Source of its setup.
     pub(crate) advice: String,
-    /// What carries it.
+    /// Transport of the peer.
     pub(crate) way: Way,
 }
 
-/// What carries datagrams.
+/// Transport of datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// A UDP socket.
     Udp,
-    /// The kernel's TCP, each datagram behind its length.
+    /// Kernel TCP, with length-prefixed datagrams.
     Tcp {
-        /// The congestion control.
+        /// Congestion control.
         congestion: &'static str,
-        /// Whether little waits in the kernel, and the application drops what is expired or undecodable.
+        /// Whether the kernel buffers little, and the application drops expired or undecodable datagrams.
         drops: bool,
     },
-    /// Two programs, which take and give datagrams over loopback.
+    /// Two programs, which take and deliver datagrams over loopback.
     Programs {
-        /// The one at the right, which is started first.
+        /// Program at the right, started first.
         receiver: Program,
-        /// The one at the left.
+        /// Program at the left.
         sender: Program,
     },
 }
 
-/// A program with its words.
+/// A program with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// Its file, or its name if it is looked for where programs are.
+    /// Path of the file, or a name to be searched in PATH.
     pub(crate) path: PathBuf,
-    /// Its words.
+    /// Arguments.
     pub(crate) words: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl Program {
         Self { path: path.as_ref().to_owned(), words }
     }
 
-    /// Whether it is there to be started.
+    /// Whether it is installed.
     pub(crate) fn is_there(&self) -> bool {
         let places = std::env::var_os("PATH").unwrap_or_default();
         let found = |dir: PathBuf| dir.join(&self.path).is_file();
@@ -81,19 +81,19 @@ impl Peer {
         Self { name: name.to_owned(), title: title.to_owned(), advice: advice.to_owned(), way }
     }
 
-    /// Whether it is Timeous itself.
+    /// Whether it is Timeous.
     pub(crate) fn is_timeous(&self) -> bool {
         self.name.starts_with("timeous")
     }
 
-    /// The first of its programs that is not installed.
+    /// First of its programs that is not installed.
     pub(crate) fn missing(&self) -> Option<&Path> {
         let Way::Programs { receiver, sender } = &self.way else { return None };
         [receiver, sender].into_iter().find(|program| !program.is_there()).map(|program| program.path.as_path())
     }
 }
 
-/// All of them; `programs` is where `scripts/peers.sh` puts what it builds, `own` what else Timeous is asked to be.
+/// All peers; `programs` is the output directory of `scripts/peers.sh`, `own` has additional setups of Timeous.
 pub(crate) fn all(setting: &Setting, lab: &Path, programs: &Path, own: &[(String, String)]) -> Vec<Peer> {
     let mut peers = own_ways(setting, lab, own);
     peers.extend([
@@ -110,7 +110,7 @@ pub(crate) fn all(setting: &Setting, lab: &Path, programs: &Path, own: &[(String
     peers
 }
 
-/// The congestion control of this machine's TCP, unless a socket asks for another.
+/// Default congestion control of this machine's TCP.
 pub(crate) fn default_congestion() -> String {
     let told = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
     told.map_or_else(|_| "reno".to_owned(), |name| name.trim().to_owned())
@@ -142,17 +142,17 @@ fn tcp(name: &str, congestion: &'static str, drops: bool) -> Peer {
     Peer::new(name, &title, advice, Way::Tcp { congestion, drops })
 }
 
-/// What a receiver may buffer that plays out a fixed time after what came with the shortest delay.
+/// Buffer of a receiver that plays out at a fixed time after the shortest delay.
 fn buffer_millis(setting: &Setting) -> u64 {
     setting.deadline.saturating_sub(setting.rtt / 2).saturating_sub(MARGIN).as_millis()
 }
 
-/// A datagram is handed out `latency` after the time at which it would have come over an empty link, so that the
-/// deadline is the one-way delay and the latency.
+/// A datagram is delivered `latency` after its arrival over an empty link, so the deadline is the one-way delay plus
+/// the latency.
 fn srt(setting: &Setting) -> [Peer; 2] {
     let (program, latency) = ("srt-live-transmit", buffer_millis(setting));
     let bytes = setting.rate.bytes_in(Duration::from_secs(1));
-    // The manual recommends this for a stream of mostly constant rate, and has another default.
+    // The manual recommends this for a nearly constant rate; the default differs.
     let shaped = format!("&maxbw=0&inputbw={bytes}&oheadbw=25");
     [("srt", shaped.as_str(), "SRTO_INPUTBW and SRTO_OHEADBW 25 %"), ("srt-open", "", "SRTO_MAXBW -1")].map(
         |(name, rate, words)| {
@@ -193,7 +193,8 @@ fn sctp(setting: &Setting, programs: &Path) -> Peer {
 
 fn quic(setting: &Setting, programs: &Path) -> [Peer; 2] {
     let program = programs.join("timeous-peers");
-    // Old datagrams make way for new ones in a full buffer, which defaults to 1 MB: here what the deadline holds.
+    // Old datagrams are replaced by new ones when the buffer is full; the default is 1 MB, here what the deadline
+    // holds.
     let buffer = setting.rate.bytes_in(setting.deadline);
     [("quic", "cubic", "quinn's default, CUBIC"), ("quic-bbr", "bbr", "BBR")].map(|(name, congestion, words)| {
         let receiver = format!("quic-receive {RIGHT}:{PORT} 127.0.0.1:{OUT_PORT}");

@@ -1,4 +1,4 @@
-//! Other people's programs at both ends, killed when the run is over.
+//! Third-party programs at both ends, killed at the end of a run.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::experiment::LabError;
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// Starts a program in a namespace; what it says goes to `log`.
+    /// Starts a program in a namespace; its output goes to `log`.
     pub(crate) fn start(program: &Program, namespace: &Namespace, log: &Path) -> Result<Self, LabError> {
         let out = File::create(log).map_err(LabError::file(log))?;
         let err = out.try_clone().map_err(LabError::file(log))?;
@@ -25,7 +25,7 @@ impl Running {
         child.map(Self).map_err(LabError::file(&program.path))
     }
 
-    /// Whether it runs no more.
+    /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.0.try_wait(), Ok(None))
     }
@@ -33,7 +33,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both do nothing to a child that has been waited for.
+        // Neither call affects a child that was waited for.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! What was found, as tables, plots and data.
+//! Results as tables, plots and data.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,33 +18,33 @@ use crate::report::Page;
 use crate::report::columns::columns;
 use crate::report::plot::{Bar, Bars};
 
-/// A run's outcome, for people and programs.
+/// Result of a run, for people and programs.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     link: &'static str,
     seed: u64,
     peer: String,
     timeous: bool,
-    /// Why it is not one, if it is none.
+    /// Reason why there is no result, or a partial one.
     problem: Option<String>,
     frames: usize,
     in_time: usize,
     decodable: usize,
-    /// Quantiles of the frames that came whole: 50, 95, 99 %.
+    /// Delay quantiles of complete frames: 50, 95, 99 %.
     delay_ms: Option<[f64; 3]>,
-    /// Bytes that came to the link for each byte of the trace.
+    /// Bytes on the link per byte of the trace.
     wire_share: f64,
     back_bytes: u64,
-    /// None: its headers could not be read.
+    /// Datagrams sent after their deadline; `None` if the headers could not be read.
     left_late: Option<usize>,
-    /// The longest that a datagram left after its deadline.
+    /// Longest time after its deadline at which a datagram was sent.
     latest_ms: f64,
     duplicates: usize,
     beside_bps: Option<u64>,
 }
 
 impl Row {
-    /// Of a run.
+    /// Creates the row of a run.
     pub(crate) fn new(link: LinkName, seed: u64, peer: &Peer, trace: &Trace, outcome: &Outcome, of: &Setting) -> Self {
         let bytes = of.rate.bytes_in(of.length).max(1);
         let mut row = Self {
@@ -90,24 +90,24 @@ impl Row {
         self.decodable as f64 / self.frames.max(1) as f64
     }
 
-    /// Whether there is something to count: one that found no connection is told of, and counts for nobody.
+    /// Whether there are results: a run without a connection is reported, but not counted.
     fn ran(&self) -> bool {
         self.delay_ms.is_some() || self.problem.is_none()
     }
 }
 
-/// All that was found.
+/// All results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Summary<'a> {
-    /// What all were asked for.
+    /// Settings requested for all.
     pub(crate) asked: Setting,
-    /// How many seeds.
+    /// Number of seeds.
     pub(crate) seeds: u64,
-    /// The links, in order; one at least.
+    /// Links, in order; at least one.
     pub(crate) courses: &'a [Course],
-    /// Every run.
+    /// All runs.
     pub(crate) rows: &'a [Row],
-    /// How many frames there are.
+    /// Number of frames of the trace.
     pub(crate) frames: usize,
 }
 
@@ -129,13 +129,13 @@ impl Summary<'_> {
         self.rows.iter().filter(|row| row.link == course.link.name() && row.peer == peer.name).collect()
     }
 
-    /// The mean share of decodable frames, if it ran at all.
+    /// Mean share of decodable frames, if there are results.
     fn share(&self, course: &Course, peer: &Peer) -> Option<f64> {
         let rows: Vec<_> = self.of(course, peer).into_iter().filter(|row| row.ran()).collect();
         (!rows.is_empty()).then(|| mean(rows.iter().map(|row| row.share())))
     }
 
-    /// The share of the frames that anybody could make decodable at most.
+    /// Upper bound of the share of decodable frames.
     fn bound(&self, course: &Course) -> f64 {
         course.bound.value as f64 / self.frames.max(1) as f64
     }
@@ -153,7 +153,7 @@ impl Summary<'_> {
         peers.into_iter().map(|peer| cells(&peer.title, &self.of(course, peer), bound)).collect()
     }
 
-    /// How each peer was set up; what differs by the link is in its table.
+    /// Setup of the peers; differences between links are in the tables.
     fn peers(&self) -> &[Peer] {
         &self.courses[0].peers
     }
@@ -171,7 +171,7 @@ impl Summary<'_> {
         )
     }
 
-    /// As lines of text.
+    /// Formats the results as text.
     pub(crate) fn text(&self) -> String {
         let mut text = self.setup() + "\n";
         for course in self.courses {
@@ -184,10 +184,10 @@ impl Summary<'_> {
         text
     }
 
-    /// As a page.
+    /// Formats the results as an HTML page.
     ///
     /// # Errors
-    /// A plot that fails.
+    /// A plot that cannot be drawn.
     pub(crate) fn page(&self) -> Result<String, LabError> {
         let mut page = Page::new("Timeous beside real peers");
         page.paragraph(&self.setup());
@@ -214,7 +214,7 @@ impl Summary<'_> {
         Ok(page.html())
     }
 
-    /// For programs.
+    /// Formats the results as JSON, for programs.
     pub(crate) fn json(&self) -> String {
         let Setting { rate, length, deadline, rtt } = self.asked;
         let of_links = |value: &dyn Fn(&Course) -> f64| -> BTreeMap<_, _> {
@@ -232,7 +232,7 @@ impl Summary<'_> {
         serde_json::to_string_pretty(&whole).expect("names, numbers and texts are JSON") + "\n"
     }
 
-    /// What Timeous does not keep: ahead of every peer on every link, and nothing left late.
+    /// Broken promises of Timeous: ahead of every peer on every link, and no datagram sent late.
     pub(crate) fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for row in self.rows.iter().filter(|row| row.timeous) {
@@ -298,7 +298,7 @@ fn cells(title: &str, rows: &[&Row], bound: f64) -> Vec<String> {
     ]
 }
 
-/// The journey of each datagram as CSV: times in microseconds from the beginning of the trace.
+/// Formats the journey of each datagram as CSV: times in microseconds from the beginning of the trace.
 pub(crate) fn journeys(trace: &Trace, ran: &Ran) -> String {
     let mut left: BTreeMap<(u32, u16), (Instant, u32, u32)> = BTreeMap::new();
     for one in &ran.seen.left {

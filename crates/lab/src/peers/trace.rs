@@ -1,4 +1,4 @@
-//! What is sent: the frames of a real clip, with their sizes, kinds and references, cut into datagrams.
+//! The trace to send: frames of a real clip, with sizes, types and references, split into datagrams.
 
 use std::fs;
 use std::path::Path;
@@ -9,27 +9,27 @@ use timeous_media::{Frame, FrameKind, FrameReader};
 use super::datagram::Header;
 use crate::experiment::LabError;
 
-/// A datagram's length: it fits into a packet of each of the peers.
+/// Size of a datagram: fits into a packet of every peer.
 pub(crate) const DATAGRAM: usize = 1_000;
 
 /// A frame of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TraceFrame {
-    /// Its number, from one on.
+    /// Frame number, from one.
     pub(crate) id: u32,
-    /// When the source hands it over, from the beginning of the trace.
+    /// Time at which the source sends it, from the beginning of the trace.
     pub(crate) at: Duration,
-    /// Its bytes.
+    /// Size in bytes.
     pub(crate) size: usize,
     /// `D` (IDR), `I`, `P` or `B`.
     pub(crate) kind: u8,
-    /// Its worth beside others.
+    /// Value relative to other frames.
     pub(crate) priority: u8,
-    /// The frames without which it is useless.
+    /// Frames without which it is useless.
     pub(crate) references: Vec<u32>,
 }
 
-/// Frames in the order in which they are handed over.
+/// Frames in the order of sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trace {
     /// The frames.
@@ -37,10 +37,10 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// The first `length` of a clip, which begins anew where it is shorter.
+    /// Takes the first `length` of a clip, repeated if it is shorter.
     ///
     /// # Errors
-    /// A file that cannot be read, or is no H.264.
+    /// A file that cannot be read, or is not H.264.
     pub(crate) fn of_clip(path: &Path, length: Duration) -> Result<Self, LabError> {
         let bytes = fs::read(path).map_err(LabError::file(path))?;
         let bad = |error: timeous_media::MediaError| LabError::Machine(format!("{}: {error}", path.display()));
@@ -57,13 +57,13 @@ impl Trace {
         Ok(Self { frames: frames.collect() })
     }
 
-    /// The mean rate of what is handed over.
+    /// Mean rate of the payload.
     pub(crate) fn rate(&self) -> Rate {
         let bytes: usize = self.frames.iter().map(|frame| frame.pieces().map(|(_, len)| len).sum::<usize>()).sum();
         Rate::from_bytes_in(bytes as u64, self.length())
     }
 
-    /// How long it takes.
+    /// Duration of the trace.
     pub(crate) fn length(&self) -> Duration {
         let last = self.frames.last().map_or(Duration::ZERO, |frame| frame.at);
         last + last / (self.frames.len() as u64).saturating_sub(1).max(1)
@@ -71,14 +71,14 @@ impl Trace {
 }
 
 impl TraceFrame {
-    /// The pieces that it is sent in: the number of each, and its length.
+    /// Pieces of the frame: index and length of each.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (u16, usize)> + '_ {
         let count = self.size.div_ceil(DATAGRAM).max(1);
-        // Of even length, as RFC 6184's fragments may be: the last is no stub.
+        // Of equal length, like fragments of RFC 6184: the last is not a stub.
         (0..count).map(move |i| (i as u16, (self.size * (i + 1) / count - self.size * i / count).max(Header::LEN)))
     }
 
-    /// Its datagrams, handed over at `at`.
+    /// Datagrams of the frame, sent at `at`.
     pub(crate) fn datagrams(&self, at: Instant) -> Vec<Vec<u8>> {
         let mut references = [0; 4];
         references.iter_mut().zip(&self.references).for_each(|(to, from)| *to = *from);

@@ -1,4 +1,4 @@
-//! One run: a link between two namespaces, a peer across it, the trace, and what became of it.
+//! One run: a link between two namespaces, a peer across it, the trace, and the evaluation.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -23,71 +23,71 @@ use super::wire::{self, Seen, Wanted};
 use crate::experiment::LabError;
 use crate::experiments::tcp_kernel::bed::{Bed, Links, machine};
 
-/// From the link's beginning to the trace's: everybody has his connection by then, or has none. SRT's second attempt, after a
-/// lost answer, comes when the other end has forgotten the first, which takes 5 s.
+/// Time from the start of the link to that of the trace: connections are established by then, or have failed. SRT's
+/// second attempt, after a lost answer, succeeds when the other end has forgotten the first, after 5 s.
 const LEAD: Duration = Duration::from_secs(10);
-/// How long the flow beside is alone with whatever connections do when nothing is sent.
+/// Time for which the cross traffic runs before the trace, beside idle connections.
 const ALONE: Duration = Duration::from_secs(2);
-/// From one probe to the next.
+/// Interval between probes.
 const PROBES: Duration = Duration::from_millis(100);
-/// How long anything that is late is waited for.
+/// Time to wait for late datagrams after the end.
 const REST: Duration = Duration::from_secs(2);
-/// The port of the flow beside.
+/// Port of the cross traffic.
 const BESIDE_PORT: u16 = 7_009;
 
-/// What a run is given.
+/// Inputs of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan<'a> {
-    /// What all are asked for.
+    /// Settings of the run.
     pub(crate) setting: &'a Setting,
-    /// What is sent.
+    /// Trace to send.
     pub(crate) trace: &'a Trace,
-    /// Over which link.
+    /// Link of the run.
     pub(crate) link: LinkName,
-    /// Of the link's randomness.
+    /// Seed of the link's randomness.
     pub(crate) seed: u64,
-    /// Where captures and logs go.
+    /// Directory of captures and logs.
     pub(crate) out: &'a Path,
 }
 
-/// What became of it.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// A program of the peer's is not there.
+    /// A program of the peer is not installed.
     Missing(PathBuf),
-    /// Nothing came through before the trace began.
+    /// No datagram came through before the trace began.
     NoConnection,
-    /// It ran.
+    /// The run was completed.
     Ran(Box<Ran>),
 }
 
-/// A run that was one.
+/// Results of a completed run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ran {
-    /// By frames.
+    /// Evaluation by frames.
     pub(crate) judgement: Judgement,
-    /// By the link's capture.
+    /// Evaluation by the link's capture.
     pub(crate) seen: Seen,
-    /// All that came.
+    /// All received datagrams.
     pub(crate) came: Vec<Came>,
-    /// When the trace began.
+    /// Start of the trace.
     pub(crate) begin: Instant,
-    /// What the flow beside got, if there was one.
+    /// Throughput of the cross traffic, if there was any.
     pub(crate) beside: Option<Rate>,
-    /// Whether a program ended before its time.
+    /// Whether a program ended prematurely.
     pub(crate) broke: bool,
 }
 
 impl Plan<'_> {
-    /// Where a file of this run goes.
+    /// Path of a file of this run.
     pub(crate) fn file(&self, peer: &Peer, end: &str) -> PathBuf {
         self.out.join(format!("{}-{}-{}{end}", self.link.name(), peer.name, self.seed))
     }
 
-    /// Runs a peer; `name` tells the run from others of this process.
+    /// Runs a peer; `name` distinguishes the run from others of this process.
     ///
     /// # Errors
-    /// What the machine lacks. That a peer does not work is an outcome.
+    /// Something that the machine lacks. A peer that does not work is an outcome.
     pub(crate) fn run(&self, name: &str, peer: &Peer) -> Result<Outcome, LabError> {
         if let Some(path) = peer.missing() {
             return Ok(Outcome::Missing(path.to_owned()));
@@ -98,7 +98,7 @@ impl Plan<'_> {
         let bed = Bed::make(name, &links, seed, Some(&capture))?;
         let begin = clock::now() + LEAD;
         for end in [&bed.left, &bed.right] {
-            // A namespace has not all that the machine may have as its default: then Reno stays.
+            // A namespace may lack the machine's default: then it keeps Reno.
             let _ = end.set_sysctl("net/ipv4/tcp_congestion_control", &peer::default_congestion());
         }
         let far = Far::default();
@@ -114,7 +114,7 @@ impl Plan<'_> {
         Ok(Outcome::Ran(Box::new(Ran { judgement, seen, came, begin, beside, broke })))
     }
 
-    /// Sends the trace. Whether a program broke, and what the flow beside got.
+    /// Sends the trace. Returns whether a program ended prematurely, and the throughput of the cross traffic.
     fn across(&self, bed: &Bed, peer: &Peer, begin: Instant, far: &Far) -> Result<(bool, Option<Rate>), LabError> {
         let mut programs = Vec::new();
         let flow = self.link.has_flow_beside();
@@ -150,7 +150,7 @@ impl Plan<'_> {
     fn play(&self, way: &mut Open, begin: Instant, counting: &AtomicBool) {
         near::sleep_until(begin);
         counting.store(true, Ordering::Relaxed);
-        // What a way does not take is lost, and counted so by the judge.
+        // Datagrams that are not accepted are lost, and counted so by the evaluation.
         let _ = near::play(self.trace, begin, |datagram| {
             way.send(datagram);
             Ok(())
@@ -160,7 +160,7 @@ impl Plan<'_> {
         near::sleep_until(begin + self.trace.length() + self.setting.deadline + REST);
     }
 
-    /// Opens a way and what listens at its far end.
+    /// Opens the transport, and the recording at its far end.
     fn open<'scope>(
         &self,
         bed: &Bed,
@@ -184,7 +184,7 @@ impl Plan<'_> {
             Way::Programs { receiver, sender } => {
                 let way = udp(at("127.0.0.1", IN_PORT), at("127.0.0.1", OUT_PORT))?;
                 programs.push(Running::start(receiver, &bed.right, &self.file(peer, "-receiver.log"))?);
-                // A caller that is refused may not call again.
+                // A caller that is refused may not try again.
                 near::sleep_until(clock::now() + PROBES * 3);
                 programs.push(Running::start(sender, &bed.left, &self.file(peer, "-sender.log"))?);
                 Ok(way)
@@ -222,29 +222,29 @@ fn tcp(bed: &Bed, congestion: &str) -> Result<Result<[TcpStream; 2], LabError>, 
     Ok(connect().map_err(LabError::system("connect across the link")))
 }
 
-/// A way that takes datagrams.
+/// A transport that takes datagrams.
 enum Open {
     Udp(UdpSocket),
     Tcp { put: mpsc::Sender<Vec<u8>>, ends: [TcpStream; 2] },
 }
 
 impl Open {
-    /// Hands over a datagram. One that is not taken is lost.
+    /// Sends a datagram. One that is not accepted is lost.
     fn send(&mut self, datagram: &[u8]) {
         match self {
-            // Nobody listens yet, or there is no room.
+            // Fails if no program listens yet, or there is no room.
             Self::Udp(socket) => drop(socket.send(datagram)),
             Self::Tcp { put, .. } => drop(put.send(datagram.to_vec())),
         }
     }
 
-    /// No more will come.
+    /// Ends the transport.
     fn end(self) {
         match self {
             Self::Udp(socket) => drop(socket.send(END)),
             Self::Tcp { ends, put } => {
                 drop(put);
-                // One that is closed already is just as well.
+                // An end that is closed already needs no shutdown.
                 ends.iter().for_each(|end| drop(end.shutdown(Shutdown::Both)));
             }
         }

@@ -1,4 +1,4 @@
-//! What the link saw of a peer, read from its capture: bytes each way, and datagrams that left after their deadline.
+//! Evaluation of the link's capture: bytes each way, and datagrams sent after their deadline.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,47 +14,47 @@ use super::datagram::Header;
 use super::peer::RIGHT;
 use crate::experiment::LabError;
 
-/// What is to be read.
+/// Parameters of the evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    /// How far the capture's time is ahead of the headers'.
+    /// Offset of the capture's clock relative to the headers' clock.
     pub(crate) ahead: Duration,
-    /// From handing over to playout.
+    /// Deadline from sending to playout.
     pub(crate) deadline: Duration,
-    /// The port of the flow beside, which does not count.
+    /// Port of the cross traffic, which is not counted.
     pub(crate) beside: u16,
-    /// What came earlier is the connection's setup.
+    /// Start of the evaluation; earlier packets belong to the connection's setup.
     pub(crate) from: Instant,
 }
 
-/// A datagram as it came to the link; one that was sent again came again.
+/// A datagram that entered the link; a retransmission is another entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
-    /// What it says of itself.
+    /// Its header.
     pub(crate) header: Header,
-    /// When.
+    /// Time of entry.
     pub(crate) at: Instant,
     /// Whether the link dropped it.
     pub(crate) dropped: bool,
 }
 
-/// What was seen.
+/// Results of the evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Bytes that came to the link from the left, IP headers included.
+    /// Bytes that entered the link from the left, IP headers included.
     pub(crate) forward: u64,
-    /// Bytes that came from the right.
+    /// Bytes that entered from the right.
     pub(crate) back: u64,
-    /// Datagrams whose header could be read. None: the peer encrypts.
+    /// Datagrams with a readable header; empty if the peer encrypts.
     pub(crate) left: Vec<Left>,
-    /// How many of them left after their deadline.
+    /// Number of them that entered after their deadline.
     pub(crate) late: usize,
 }
 
-/// Reads a capture.
+/// Reads and evaluates a capture.
 ///
 /// # Errors
-/// [`LabError::Machine`] if it is none.
+/// [`LabError::Machine`] if it is not a capture.
 pub(crate) fn read(path: &Path, wanted: &Wanted) -> Result<Seen, LabError> {
     let bad = |error: &dyn std::fmt::Display| LabError::Machine(format!("the link's capture cannot be read: {error}"));
     let file = File::open(path).map_err(|error| bad(&error))?;
@@ -87,7 +87,7 @@ fn add(seen: &mut Seen, streams: &mut Streams, wanted: &Wanted, block: &Enhanced
         return;
     }
     seen.forward += block.data.len() as u64;
-    // The emulator says something only of packets that it drops.
+    // The emulator comments only packets that it drops.
     let dropped = block.options.iter().any(|option| matches!(option, EnhancedPacketOption::Comment(_)));
     let payload = headers.payload.slice();
     let found = match &headers.transport {
@@ -100,12 +100,12 @@ fn add(seen: &mut Seen, streams: &mut Streams, wanted: &Wanted, block: &Enhanced
     }
 }
 
-/// Ends of the segments that came last, of each connection: a header may lie on the border of two.
+/// Tail of the last segment of each connection: a header may span two segments.
 #[derive(Debug, Default)]
 struct Streams(BTreeMap<u16, (u32, Vec<u8>)>);
 
 impl Streams {
-    /// The headers that end in a segment.
+    /// Headers that end in a segment.
     fn headers(&mut self, port: u16, sequence: u32, payload: &[u8]) -> Vec<Header> {
         if payload.is_empty() {
             return Vec::new();

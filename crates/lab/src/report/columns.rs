@@ -1,6 +1,6 @@
-//! Tables for a terminal: cells below each other.
+//! Plain-text tables for a terminal.
 
-/// Lines of text; the first column stands to the left, the others to the right.
+/// Formats a table; the first column is left-aligned, the others right-aligned.
 pub(crate) fn columns(head: &[&str], rows: &[Vec<String>]) -> String {
     let head = head.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>();
     let lines: Vec<&[String]> = [head.as_slice()].into_iter().chain(rows.iter().map(Vec::as_slice)).collect();

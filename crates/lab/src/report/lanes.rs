@@ -1,4 +1,4 @@
-//! Lanes: what became of many things over time, a row each kind, as SVG.
+//! Lane plots as SVG: outcomes of many items over time, one row per kind.
 
 use plotters::prelude::*;
 
@@ -6,44 +6,44 @@ use super::plot::{COLOURS, FONT, PlotError, drawing, range, svg};
 
 const WIDTH: u32 = 860;
 const LANE: u32 = 30;
-/// For the title, the legend and the time below.
+/// Height for title, legend and time axis.
 const AROUND: u32 = 110;
 
-/// What becomes of things: its name, and how it is drawn.
+/// Class of outcomes, with its appearance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Class {
-    /// In the legend.
+    /// Name in the legend.
     pub(crate) name: &'static str,
-    /// How much of a lane's height its marks take, from 0 to 1, in per cent: to tell classes apart without colours.
+    /// Height of its marks, in percent of the lane: distinguishes classes without colours.
     pub(crate) height: u8,
 }
 
-/// A row.
+/// A row of the plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lane {
-    /// To its left.
+    /// Label on the left.
     pub(crate) name: String,
-    /// The moments, each with the index of a class.
+    /// Times, each with the index of a class.
     pub(crate) marks: Vec<(f64, usize)>,
 }
 
-/// A plot of lanes.
+/// A lane plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lanes<'a> {
-    /// Above it.
+    /// Title above the plot.
     pub(crate) title: &'a str,
-    /// What goes to the right, with its unit.
+    /// Label of the x axis, with its unit.
     pub(crate) x: &'a str,
-    /// The classes that marks can have.
+    /// Classes of the marks.
     pub(crate) classes: &'a [Class],
-    /// From top to bottom.
+    /// Lanes, from top to bottom.
     pub(crate) lanes: Vec<Lane>,
-    /// How wide a mark is, in units of `x`.
+    /// Width of a mark, in units of `x`.
     pub(crate) mark: f64,
 }
 
 impl Lanes<'_> {
-    /// The plot as an SVG element.
+    /// Draws the plot as an SVG element.
     ///
     /// # Errors
     /// [`PlotError::NoData`] without a finite mark.
@@ -54,7 +54,7 @@ impl Lanes<'_> {
         // The legend has a lane of its own, above the others.
         let top = count as f64 + 1.0;
         let name = |y: &f64| {
-            // The middle of a lane bears its name; the lanes are counted from below.
+            // The middle of a lane bears its label; lanes are counted from below.
             let index = (y - 0.5).round();
             let middle = (y - 0.5 - index).abs() < 0.01 && index >= 0.0;
             let lane = if middle { count.checked_sub(1 + index as usize) } else { None };
@@ -99,7 +99,7 @@ impl Lanes<'_> {
     }
 }
 
-/// The first class is the good one.
+/// Colour of a class; the first class is the good one.
 fn colour(class: usize) -> RGBColor {
     const ORDER: [usize; 4] = [2, 4, 1, 5];
     COLOURS[ORDER[class % ORDER.len()]]

@@ -3,11 +3,11 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-/// So that its letters can be read where a phone shrinks it.
+/// Size of a plot in pixels: letters stay readable on a phone.
 const SIZE: (u32, u32) = (760, 380);
 pub(super) const FONT: (&str, i32) = ("sans-serif", 16);
 
-/// Told from each other by readers with colour blindness, and seen on white and on black (after Okabe and Ito).
+/// Colours that readers with colour blindness can distinguish, visible on white and on black (after Okabe and Ito).
 pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -17,10 +17,10 @@ pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(128, 128, 128),
 ];
 
-/// A plot cannot be drawn.
+/// Reason why a plot cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PlotError {
-    /// There is nothing to draw, or it is not finite.
+    /// There are no data, or no finite ones.
     NoData,
     /// The drawing failed.
     Drawing(String),
@@ -44,21 +44,21 @@ pub(super) fn drawing(error: impl std::fmt::Display) -> PlotError {
 /// A line of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Series {
-    /// Its name in the legend.
+    /// Name in the legend.
     pub(crate) name: String,
-    /// Its points; those that are not finite are left out.
+    /// Points; non-finite ones are left out.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// A line through `points`.
+    /// Creates a line through `points`.
     pub(crate) fn new(name: &str, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.to_owned(), points }
     }
 }
 
-/// The cumulative distribution of `values`: which share of them, from 0 to 1, is at most so large. It begins at share
-/// zero; what is not finite never arrives, so that the line ends below one.
+/// Cumulative distribution of `values`: share of values, from 0 to 1, up to each value. It begins at zero; non-finite
+/// values count but are not shown, so the line ends below one.
 pub(crate) fn cumulative(values: &[f64]) -> Vec<(f64, f64)> {
     let mut finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     finite.sort_unstable_by(f64::total_cmp);
@@ -70,21 +70,21 @@ pub(crate) fn cumulative(values: &[f64]) -> Vec<(f64, f64)> {
     points
 }
 
-/// A plot of lines.
+/// A line plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lines<'a> {
-    /// Above it.
+    /// Title above the plot.
     pub(crate) title: &'a str,
-    /// What goes to the right, with its unit.
+    /// Label of the x axis, with its unit.
     pub(crate) x: &'a str,
-    /// What goes up, with its unit.
+    /// Label of the y axis, with its unit.
     pub(crate) y: &'a str,
     /// The lines.
     pub(crate) series: Vec<Series>,
 }
 
 impl Lines<'_> {
-    /// The plot as an SVG element; its y axis begins at zero unless something is below.
+    /// Draws the plot as an SVG element; its y axis begins at zero unless there are negative values.
     ///
     /// # Errors
     /// [`PlotError::NoData`] without a finite point.
@@ -124,31 +124,31 @@ impl Lines<'_> {
     }
 }
 
-/// A bar of a plot.
+/// A bar of a bar plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bar {
-    /// Its name, below it.
+    /// Label below the bar.
     pub(crate) name: String,
-    /// Its height, at least zero.
+    /// Height, at least zero.
     pub(crate) value: f64,
 }
 
-/// A plot of bars.
+/// A bar plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bars<'a> {
-    /// Above it.
+    /// Title above the plot.
     pub(crate) title: &'a str,
-    /// What goes up, with its unit.
+    /// Label of the y axis, with its unit.
     pub(crate) y: &'a str,
-    /// The bars, from left to right.
+    /// Bars, from left to right.
     pub(crate) bars: Vec<Bar>,
 }
 
 impl Bars<'_> {
-    /// The plot as an SVG element.
+    /// Draws the plot as an SVG element.
     ///
     /// # Errors
-    /// [`PlotError::NoData`] without a bar, or with one that has no finite height.
+    /// [`PlotError::NoData`] without bars, or with a non-finite height.
     pub(crate) fn draw(&self) -> Result<String, PlotError> {
         if !self.bars.iter().all(|bar| bar.value.is_finite()) || self.bars.is_empty() {
             return Err(PlotError::NoData);
@@ -188,14 +188,14 @@ impl Bars<'_> {
     }
 }
 
-/// A number on an axis, without zeros that say nothing.
+/// Formats a number for an axis, without trailing zeros.
 fn plain(number: f64) -> String {
     let text = format!("{number:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// The least and the greatest, apart from each other; `None` if there are none.
+/// Range of the values, never empty; `None` without values.
 pub(super) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = values.fold(None, |range, value| match range {
         None => Some((value, value)),
@@ -217,7 +217,7 @@ pub(super) fn svg(
         draw(&root)?;
         root.present().map_err(drawing)?;
     }
-    // A size in pixels would not shrink with the window; the view box does.
+    // A fixed size would not shrink with the window; the view box does.
     let fixed = format!("width=\"{}\" height=\"{}\" ", size.0, size.1);
     Ok(out.replacen(&fixed, "", 1))
 }

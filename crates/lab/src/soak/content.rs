@@ -1,20 +1,20 @@
-//! What a datagram holds: its number, its version, and bytes that follow from both, so that each byte can be checked.
+//! Contents of a datagram: number, version, and bytes derived from both, so that each byte can be checked.
 
 use timeous::core::Rng;
 
-/// Number and version.
+/// Minimum size: number and version.
 pub(super) const LEAST: usize = 12;
-/// The longest.
+/// Maximum size.
 pub(super) const MOST: usize = 1_100;
 
-/// Which datagram it is, and which version of it.
+/// Number and version of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     pub(super) seq: u64,
     pub(super) version: u32,
 }
 
-/// The bytes of a version: of any length, with runs of zeros in some.
+/// Generates the bytes of a version, of random length, some with runs of zeros.
 pub(super) fn of(name: Name) -> Vec<u8> {
     let mut rng = Rng::from_seed(name.seq.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(name.version));
     let mut bytes = vec![0; LEAST + rng.below((MOST - LEAST + 1) as u64) as usize];
@@ -28,7 +28,7 @@ pub(super) fn of(name: Name) -> Vec<u8> {
     bytes
 }
 
-/// The name of what has come, if every byte of it is as it was made.
+/// Returns the name of a received datagram, if every byte is correct.
 pub(super) fn check(bytes: &[u8]) -> Option<Name> {
     let seq = u64::from_be_bytes(*bytes.first_chunk()?);
     let version = u32::from_be_bytes(*bytes.get(8..)?.first_chunk()?);

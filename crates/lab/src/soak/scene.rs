@@ -1,4 +1,4 @@
-//! Two network namespaces with the emulated link between them, and a stream over the kernel's TCP from one to the other.
+//! Test setup: two network namespaces with an emulated link, and a stream over kernel TCP between them.
 
 use std::net::SocketAddr;
 use std::thread::{self, JoinHandle};
@@ -14,22 +14,22 @@ use super::content::MOST;
 use crate::experiment::LabError;
 
 const THERE: &str = "10.77.0.2:6000";
-/// How long anything is waited for that has to come.
+/// Time limit for any expected event.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The link, which runs in a thread of its own, and the engines of both ends.
 pub(super) struct Scene {
-    // Before the link, which is all the way they have.
+    // Dropped before the link, which they depend on.
     _engines: [Engine; 2],
     stopper: Stopper,
     router: Option<JoinHandle<Result<Router, EmulatorError>>>,
 }
 
-/// What the link did to packets on their way there.
+/// Counters of the forward link.
 pub(super) type Link = Counters;
 
 impl Scene {
-    /// Makes it, and opens the stream.
+    /// Creates the setup and opens the stream.
     pub(super) fn make(forward: LinkConfig, back: LinkConfig, seed: u64) -> Result<(Self, Ends), LabError> {
         let [left, right] = ["l", "r"].map(|side| format!("timeous-soak-{}{side}", std::process::id()));
         let mut config = RouterConfig::new(&left, &right);
@@ -39,11 +39,11 @@ impl Scene {
         let stopper = stop.stopper().map_err(LabError::system("copy a socket"))?;
         let engine = |name: &str| {
             let namespace = Namespace::open_or_make(name).map_err(machine)?;
-            // One that every kernel has, and that takes a loss for congestion.
+            // Reno: available in every kernel, and treats loss as congestion.
             namespace.set_sysctl("net/ipv4/tcp_congestion_control", "reno").map_err(machine)?;
             namespace.within(Engine::start).map_err(machine)?.map_err(unusable)
         };
-        // A thread is in the namespace of the one that starts it, and so are the sockets that it opens.
+        // A thread inherits the namespace of its parent, and so do the sockets that it opens.
         let engines = [engine(&left)?, engine(&right)?];
         let router = thread::spawn(move || {
             router.run_until(Instant::FAR_FUTURE, &stop)?;
@@ -67,7 +67,7 @@ impl Scene {
         if sending.status() == Status::Open { Ok(Ends { sending, receiving }) } else { Err(nobody()) }
     }
 
-    /// Takes the link down, and gives what it counted.
+    /// Takes the link down, and returns its counters.
     pub(super) fn end(mut self) -> Result<Link, LabError> {
         self.stopper.stop();
         let router = self.router.take().expect("it ends once").join().expect("the router does not panic");
@@ -79,7 +79,7 @@ impl Drop for Scene {
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(router) = self.router.take() {
-            // It is taken down because something else went wrong, which is what is told.
+            // Dropped after another error, which is the one reported.
             let _ = router.join();
         }
     }
@@ -92,7 +92,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// The halves that are used, and those that are only held.
+    /// Splits into the halves that are used, and those that are only kept open.
     pub(super) fn split(self) -> (SendHalf, ReceiveHalf, impl Sized) {
         let (sending, heard) = self.sending.split();
         let (said, receiving) = self.receiving.split();

@@ -1,4 +1,4 @@
-//! The sending side: datagrams of random length with random deadlines, some of them pulled back and written anew.
+//! Sending side: datagrams of random length with random deadlines, some of which are pulled back and rewritten.
 
 use timeous::core::{AduMeta, AduSeq, Duration, Instant, Rate, Rng};
 use timeous_engine::{EnqueueError, SendHalf, Status, clock};
@@ -8,12 +8,12 @@ use super::scene::PATIENCE;
 use super::tally::Offered;
 use crate::experiment::LabError;
 
-/// From the hand-over to the deadline: some have no time for a retransmission.
+/// Range of latencies in milliseconds: some leave no time for a retransmission.
 const LATENCIES: [u64; 2] = [30, 400];
-/// How often the newest are pulled back and written anew.
+/// Probability of a rewrite after each datagram.
 const REWRITE: f64 = 0.1;
 
-/// Offers datagrams for so long at this rate, and waits for all their fates.
+/// Sends datagrams at this rate for `lasting`, and waits for all their fates.
 pub(super) fn run(ring: &mut SendHalf, rate: Rate, lasting: Duration, rng: &mut Rng) -> Result<Offered, LabError> {
     let mut offered = Offered::default();
     let mut due = clock::now();
@@ -53,14 +53,14 @@ fn offer(ring: &mut SendHalf, offered: &mut Offered, rng: &mut Rng) -> Result<()
     let bytes = content::of(Name { seq, version: 0 });
     match ring.enqueue(&meta(seq, clock::now() + Duration::from_millis(latency)), &bytes) {
         Ok(_) => offered.offer(),
-        // A full ring is a choice of its own: what does not fit is not offered.
+        // If the ring is full the datagram is skipped and not counted.
         Err(EnqueueError::Full) => {}
         Err(error) => return Err(LabError::Machine(error.to_string())),
     }
     Ok(())
 }
 
-/// The newest that have not left get another version.
+/// Rewrites the newest datagrams that have not been sent.
 fn rewrite(ring: &mut SendHalf, offered: &mut Offered, newest: usize) -> Result<(), LabError> {
     let broken = |error: &dyn std::fmt::Display| LabError::Machine(error.to_string());
     let mut pulled = ring.ring().pull_back(newest).map_err(|error| broken(&error))?;

@@ -1,22 +1,22 @@
-//! What was offered, what became of it, and what came: whether they go together.
+//! Consistency check of datagrams sent, their fates, and datagrams received.
 
 use serde::Serialize;
 use timeous::core::Fate;
 
 use super::content::Name;
 
-/// The sender's side.
+/// Record of the sender.
 #[derive(Debug, Default)]
 pub(super) struct Offered {
-    /// For each datagram by its number, its last version and its fate. Only the last version may leave: another takes its
-    /// place only as long as nothing of it has.
+    /// For each datagram by number, its last version and its fate. Only the last version may be sent: a rewrite
+    /// succeeds only while no part has been sent.
     each: Vec<(u32, Option<Fate>)>,
-    /// Fates of what was not offered, or had one.
+    /// Fates of unknown datagrams, or repeated ones.
     stray_fates: u64,
 }
 
 impl Offered {
-    /// The number of the next one.
+    /// Number of the next datagram.
     pub(super) fn next(&self) -> u64 {
         self.each.len() as u64
     }
@@ -25,7 +25,7 @@ impl Offered {
         self.each.push((0, None));
     }
 
-    /// The version after the one that was offered last.
+    /// Version after the last one.
     pub(super) fn next_version(&self, seq: u64) -> u32 {
         self.each[seq as usize].0 + 1
     }
@@ -42,16 +42,16 @@ impl Offered {
     }
 }
 
-/// The receiver's side.
+/// Record of the receiver.
 #[derive(Debug, Default)]
 pub(super) struct Received {
-    /// What came whole.
+    /// Datagrams received intact.
     pub(super) names: Vec<Name>,
-    /// Datagrams of which some byte was wrong.
+    /// Datagrams received with a wrong byte.
     pub(super) damaged: u64,
 }
 
-/// How many of each kind.
+/// Counts of datagrams by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counts {
     pub(super) offered: u64,
@@ -62,20 +62,20 @@ pub(super) struct Counts {
     pub(super) dropped: u64,
 }
 
-/// What must not be, each counted.
+/// Counts of violations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Faults {
-    /// Some byte of a delivered datagram is not as it was offered.
+    /// Delivered with a wrong byte.
     pub(super) damaged: u64,
-    /// Whole, and never offered, or not the version that was to leave.
+    /// Intact, but never sent, or in a version that must not be sent.
     pub(super) unknown: u64,
-    /// Delivered a second time.
+    /// Delivered twice.
     pub(super) twice: u64,
-    /// Its sender was told that it arrived, and it was not delivered.
+    /// Reported as acknowledged, but not delivered.
     pub(super) missing: u64,
-    /// Its sender was told that it never left, and it was delivered.
+    /// Reported as never sent, but delivered.
     pub(super) ghosts: u64,
-    /// Not exactly one fate.
+    /// Without exactly one fate.
     pub(super) fates: u64,
 }
 
@@ -85,7 +85,7 @@ impl Faults {
     }
 }
 
-/// Puts both sides together.
+/// Compares both records.
 pub(super) fn judge(offered: &Offered, received: &Received) -> (Counts, Faults) {
     let mut came = vec![false; offered.each.len()];
     let mut faults = Faults { damaged: received.damaged, fates: offered.stray_fates, ..Faults::default() };

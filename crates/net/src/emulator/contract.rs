@@ -1,4 +1,4 @@
-//! What every emulator does.
+//! Interface of all emulators.
 
 use timeous_core::Instant;
 
@@ -9,18 +9,18 @@ use crate::path::Direction;
 
 /// A path that carries real packets, driven by the thread that calls it.
 pub trait Emulator {
-    /// The time, counted from when the emulator was made. Rate traces begin at its zero.
+    /// Time since the emulator was created. Rate traces begin at zero.
     fn now(&self) -> Instant;
 
-    /// Carries packets until `until`, or until `stop` is asked for.
+    /// Carries packets until `until`, or until `stop` is requested.
     fn run_until(&mut self, until: Instant, stop: &Stop) -> Result<Ended, EmulatorError>;
 
-    /// The state of the link of one direction.
+    /// State of the link of one direction.
     fn snapshot(&self, direction: Direction) -> Snapshot;
 
-    /// Packets that were not the link's to lose: see the emulator's own counters for why.
+    /// Packets that the emulator could not carry, for reasons other than the link: see its own counters.
     fn strays(&self) -> u64;
 
-    /// Writes out what is buffered of the capture, if there is one.
+    /// Flushes the capture, if there is one.
     fn flush(&mut self) -> Result<(), EmulatorError>;
 }

@@ -1,4 +1,4 @@
-//! What the relay and the router share: real time, and a capture beside the path.
+//! Common parts of relay and router: clock and capture.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -12,10 +12,10 @@ use crate::capture::Capture;
 /// A capture into a file.
 pub(super) type CaptureFile = Capture<BufWriter<File>>;
 
-/// A timestamp older than this is not a packet's that was just read: the wall clock was set meanwhile.
+/// Maximum plausible age of a packet's timestamp; an older one means that the wall clock was set.
 const OLDEST: Duration = Duration::from_secs(1);
 
-/// `CLOCK_MONOTONIC`, counted from when the emulator was made, and its relation to `CLOCK_REALTIME`.
+/// `CLOCK_MONOTONIC` since the emulator was created, with conversion to `CLOCK_REALTIME`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     zero: Duration,
@@ -30,7 +30,7 @@ impl Clock {
         Instant::ZERO + (read(ClockId::Monotonic) - self.zero)
     }
 
-    /// `at` since 1970.
+    /// Converts `at` to the time since 1970.
     pub(super) fn since_1970(&self, at: Instant) -> Duration {
         let now = self.now();
         match at.checked_since(now) {
@@ -39,7 +39,7 @@ impl Clock {
         }
     }
 
-    /// When a packet came that the kernel stamped with the time since 1970, or now if it has no such stamp.
+    /// Arrival time of a packet from the kernel's timestamp (since 1970); now if it has none.
     pub(super) fn arrival(&self, stamp: Option<StdDuration>) -> Instant {
         let (now, realtime) = (self.now(), read(ClockId::Realtime));
         let age = stamp.map_or(Duration::ZERO, |stamp| realtime - Duration::from(stamp));

@@ -1,65 +1,65 @@
-//! What can go wrong with an emulator: the caller's mistakes and the environment's refusals.
+//! Errors of emulators: mistakes of the caller, and refusals of the environment.
 
 use std::io;
 use std::net::SocketAddr;
 
 use crate::capture::CaptureError;
 
-/// Why an emulator cannot be made or go on.
+/// Reason why an emulator cannot be created or continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmulatorError {
-    /// The caller gave two addresses that cannot be related.
+    /// The two addresses are of different families.
     #[error("{listen} and {target} are of different families: give both as IPv4 or both as IPv6")]
     Families {
-        /// Where clients send to.
+        /// Address that clients send to.
         listen: SocketAddr,
-        /// Where it goes.
+        /// Address of the target.
         target: SocketAddr,
     },
-    /// The caller's name for a namespace cannot be one.
+    /// Invalid name of a namespace.
     #[error("{name:?} cannot name a network namespace: use letters, digits, '-', '_' and '.'")]
     NamespaceName {
         /// The name.
         name: String,
     },
-    /// The caller gave both ends one namespace.
+    /// Both ends are in the same namespace.
     #[error("both ends are in namespace {name:?}: give two")]
     OneNamespace {
         /// The name.
         name: String,
     },
-    /// An address is in use, or not one of this machine's.
+    /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {source}")]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// `ip`, which makes namespaces and sets addresses, is not installed.
+    /// The `ip` tool, which creates namespaces and sets addresses, is not installed.
     #[error("the ip tool is missing: install iproute2")]
     NoIpTool,
-    /// Namespaces and TUN devices need rights that this process lacks.
+    /// This process lacks the privileges for namespaces and TUN devices.
     #[error("not permitted: {what}; run as root, or with CAP_NET_ADMIN and CAP_SYS_ADMIN")]
     NoRights {
-        /// What was tried.
+        /// Action that failed.
         what: String,
     },
-    /// `ip` refused a command.
+    /// The `ip` tool rejected a command.
     #[error("`ip {command}` failed: {said}")]
     IpTool {
         /// The command.
         command: String,
-        /// What it said.
+        /// Its error output.
         said: String,
     },
-    /// The system refused something else.
+    /// The system rejected another action.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// Action that failed.
         what: &'static str,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
     /// The capture cannot be written.
@@ -68,7 +68,7 @@ pub enum EmulatorError {
 }
 
 impl EmulatorError {
-    /// For `map_err`: the system refused to `what`.
+    /// Creates an error for `map_err`: the system refused to `what`.
     pub(super) fn system<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> Self {
         move |source| {
             let source: io::Error = source.into();

@@ -1,4 +1,4 @@
-//! An IPv4 address of a device, with its network.
+//! IPv4 address of a device, with its network prefix.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -6,12 +6,12 @@ use std::str::FromStr;
 
 use timeous_core::units::UnitError;
 
-/// An address and the length of its network's prefix, as in `10.77.0.1/24`.
+/// Address and prefix length, as in `10.77.0.1/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Interface {
     /// The address.
     pub address: Ipv4Addr,
-    /// How many bits name the network.
+    /// Length of the network prefix in bits.
     pub prefix: u8,
 }
 

@@ -1,4 +1,4 @@
-//! A real IPv4 packet, as far as a link looks into it: its ECN field.
+//! An IPv4 packet with access to its ECN field.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const CHECKSUM: std::ops::Range<usize> = 10..12;
 pub(super) struct Ipv4Packet(Arc<[u8]>);
 
 impl Ipv4Packet {
-    /// `None` if these bytes are something else.
+    /// Wraps an IPv4 packet; `None` if the bytes are something else.
     pub(super) fn new(bytes: &[u8]) -> Option<Self> {
         let is_ipv4 = bytes.len() >= Ipv4Header::MIN_LEN && bytes[0] >> 4 == 4;
         is_ipv4.then(|| Self(bytes.into()))
@@ -52,7 +52,7 @@ impl Markable for Ipv4Packet {
     }
 }
 
-/// A checksum after one word that it covers has changed (RFC 1624, equation 3).
+/// Updates a checksum after one covered word has changed (RFC 1624, equation 3).
 fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     let folded = (sum & 0xffff) + (sum >> 16);

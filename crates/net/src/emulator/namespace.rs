@@ -1,4 +1,4 @@
-//! A network namespace with a name, made if there is none, and removed again if it was made.
+//! A named network namespace, created if needed, and then removed again.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -10,7 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::error::EmulatorError;
 
-/// Removes the namespace `$0` when its input ends, which it does however the process at the other end of the pipe
+/// Shell script that removes the namespace `$0` when its input ends, however the process at the other end of the pipe
 /// dies.
 const KEEPER: &str = "trap '' INT TERM HUP; read _; exec ip netns delete \"$0\"";
 
@@ -18,13 +18,13 @@ const KEEPER: &str = "trap '' INT TERM HUP; read _; exec ip netns delete \"$0\""
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
-    /// A process that removes what we made.
+    /// Process that removes a namespace that we created.
     keeper: Option<Child>,
 }
 
 impl Namespace {
-    /// The namespace of this name. One that did not exist is made, and removed when this value is dropped or this
-    /// process dies; one that did is left as it is.
+    /// Opens the namespace of this name. If it did not exist it is created, and removed when this value is dropped or
+    /// this process dies; an existing one is left in place.
     pub fn open_or_make(name: &str) -> Result<Self, EmulatorError> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.starts_with(['-', '.']) || !name.chars().all(allowed) {
@@ -43,7 +43,7 @@ impl Namespace {
         &self.name
     }
 
-    /// Does something inside it, in a thread of its own. A socket made there stays there.
+    /// Runs `work` inside the namespace, in a thread of its own. A socket opened there stays there.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, EmulatorError> {
         let entered = || {
             let fd = open(self.path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -57,20 +57,20 @@ impl Namespace {
         }
     }
 
-    /// Sets a variable of the kernel for this namespace, such as `net/ipv4/tcp_congestion_control`.
+    /// Sets a sysctl in this namespace, such as `net/ipv4/tcp_congestion_control`.
     pub fn set_sysctl(&self, name: &str, value: &str) -> Result<(), EmulatorError> {
         let write = || std::fs::write(PathBuf::from("/proc/sys").join(name), value);
         self.within(write)?.map_err(EmulatorError::system("set a variable of the kernel"))
     }
 
-    /// A variable of the kernel, as it is in this namespace.
+    /// Reads a sysctl of this namespace.
     pub fn sysctl(&self, name: &str) -> Result<String, EmulatorError> {
         let read = || std::fs::read_to_string(PathBuf::from("/proc/sys").join(name));
         let value = self.within(read)?.map_err(EmulatorError::system("read a variable of the kernel"))?;
         Ok(value.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// Runs the `ip` tool with its objects in this namespace, as in `ip(&["route", "add", …])`.
+    /// Runs the `ip` tool on this namespace, as in `ip(&["route", "add", …])`.
     pub fn ip(&self, arguments: &[&str]) -> Result<(), EmulatorError> {
         ip(&[&["-n", &self.name], arguments].concat())
     }
@@ -84,7 +84,7 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         if let Some(keeper) = &mut self.keeper {
             drop(keeper.stdin.take());
-            // If it cannot be waited for it is gone, and has done what it could.
+            // If it cannot be waited for, it is gone and has done its work.
             let _ = keeper.wait();
         }
     }
@@ -96,11 +96,11 @@ fn keep(name: &str) -> Result<Child, EmulatorError> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Not in our group, so that Ctrl-C does not reach it.
+        // In a process group of its own, so that Ctrl-C does not reach it.
         .process_group(0)
         .spawn();
     keeper.map_err(|source| {
-        // Nobody else would remove it; the first error is the one to report.
+        // No keeper would remove it; only the first error is reported.
         let _ = ip(&["netns", "delete", name]);
         EmulatorError::system::<io::Error>("start sh")(source)
     })

@@ -1,4 +1,4 @@
-//! The loop of an emulator: waits for packets and for what is due, to the microsecond, in one thread.
+//! Event loop of an emulator: waits for packets and due deliveries, to the microsecond, in one thread.
 
 use std::os::fd::BorrowedFd;
 
@@ -12,28 +12,28 @@ use super::stop::Stop;
 use crate::link::{Counters, Link, LinkConfig, Markable};
 use crate::path::{Direction, Path};
 
-/// The kernel may wake us this much late (its default timer slack): so much is waited for in short polls instead.
+/// Kernel timer slack: the last part of a wait, done in short polls instead.
 const SHORT: Duration = Duration::from_micros(50);
 
-/// Why [`run_until`](super::Emulator::run_until) came back.
+/// Reason why [`run_until`](super::Emulator::run_until) returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The time has come.
+    /// The requested time was reached.
     TimeUp,
-    /// It was asked to stop.
+    /// A stop was requested.
     Stopped,
 }
 
-/// The state of a link at one moment.
+/// State of a link at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Snapshot {
-    /// What it has seen so far.
+    /// Counters so far.
     pub counters: Counters,
-    /// Packets that wait for transmission.
+    /// Packets queued for transmission.
     pub queue_len: usize,
-    /// Bytes that wait for transmission.
+    /// Bytes queued for transmission.
     pub queue_bytes: u64,
-    /// Packets being transmitted or under way.
+    /// Packets in transmission or in flight.
     pub in_flight: usize,
 }
 
@@ -41,13 +41,13 @@ pub struct Snapshot {
 pub(super) trait Ends {
     type Packet: Markable + Clone + Send + 'static;
 
-    /// What to wait for. Which of them is which is the ends' own affair.
+    /// Descriptors to wait for, numbered as `receive` expects.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// The descriptor of this index is readable: hand what it has to the path.
+    /// Reads from the descriptor of this index, which is readable, and hands packets to the path.
     fn receive(&mut self, index: usize, clock: &Clock, path: &mut Path<Self::Packet>) -> Result<(), EmulatorError>;
 
-    /// A packet has arrived at the far end of `direction`.
+    /// Delivers a packet that has arrived at the far end of `direction`.
     fn deliver(&mut self, direction: Direction, packet: Self::Packet, clock: &Clock) -> Result<(), EmulatorError>;
 }
 

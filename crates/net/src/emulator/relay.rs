@@ -1,4 +1,4 @@
-//! The link as a UDP relay: clients send to one port, the target hears from one port of each.
+//! The link as a UDP relay: all clients send to one port; the target sees a separate port for each client.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
@@ -20,62 +20,62 @@ use crate::capture::{Interface, UdpFlow, udp_overhead};
 use crate::link::{LinkConfig, Markable, Verdict};
 use crate::path::{Direction, Path};
 
-/// At least the largest datagram.
+/// Size of a receive buffer, at least that of the largest datagram.
 const BUFFER: usize = 1 << 16;
-/// Buffers filled in one call.
+/// Buffers filled by one call.
 const BATCH: usize = 8;
-/// Room for bursts that come while we write a capture.
+/// Socket buffer size: room for bursts while a capture is written.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// A client that was quiet for so long gives its place to another, if there is no other place.
+/// Idle time after which a client's place is given to a new one, if no place is free.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// What a relay does.
+/// Settings of a relay.
 #[derive(Debug)]
 pub struct RelayConfig {
-    /// Where clients send to.
+    /// Address that clients send to.
     pub listen: SocketAddr,
-    /// Where it goes; of the same family.
+    /// Address of the target, of the same family.
     pub target: SocketAddr,
     /// The link from the clients to the target.
     pub forward: LinkConfig,
     /// The link from the target to the clients.
     pub back: LinkConfig,
-    /// Of the links' randomness.
+    /// Seed of the links' random generators.
     pub seed: u64,
-    /// How many clients there may be; packets of others are refused, and counted.
+    /// Maximum number of clients; packets of others are rejected and counted.
     pub max_clients: usize,
-    /// Where to write down what passes: between client and target, as if the relay were the wire between them.
+    /// Capture of the traffic between clients and target, with their addresses, as if the relay were a wire.
     pub capture: Option<CaptureFile>,
 }
 
 impl RelayConfig {
-    /// A relay from `listen` to `target` over a path without limits, of up to 256 clients.
+    /// Settings of a relay from `listen` to `target` over an unlimited path, for up to 256 clients.
     pub fn new(listen: SocketAddr, target: SocketAddr) -> Self {
         let (forward, back) = Default::default();
         Self { listen, target, forward, back, seed: 0, max_clients: 256, capture: None }
     }
 }
 
-/// Packets that a relay did not put on its links, or could not pass on.
+/// Packets that a relay did not put on its links, or could not deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RelayCounters {
-    /// From clients beyond the bound.
+    /// Packets of clients beyond the limit.
     pub refused: u64,
-    /// Came to a client's port from somewhere else than the target.
+    /// Packets to a client's port from an address other than the target's.
     pub foreign: u64,
-    /// Passed the link, but the system did not take them, or the client was gone.
+    /// Packets that passed the link but were refused by the system, or whose client was gone.
     pub undeliverable: u64,
 }
 
-/// A UDP relay with a link each way. A packet's length on the link is that of its payload and headers (28 bytes over
-/// IPv4); its ECN mark is kept, unless the link's queue marks it.
+/// A UDP relay with one link per direction. A packet's length on the link includes its headers (28 bytes over IPv4);
+/// its ECN field is kept, unless the queue marks it.
 #[derive(Debug)]
 pub struct Relay {
     pump: Pump<RelayEnds>,
 }
 
 impl Relay {
-    /// Opens the port that clients send to.
+    /// Opens the listening port.
     pub fn bind(config: RelayConfig) -> Result<Self, EmulatorError> {
         let RelayConfig { listen, target, forward, back, seed, max_clients, capture } = config;
         if listen.is_ipv4() != target.is_ipv4() {
@@ -95,17 +95,17 @@ impl Relay {
         Ok(Self { pump: Pump::new(ends, forward, back, seed) })
     }
 
-    /// Where clients send to: with the port that the system chose, if it was to.
+    /// Listening address, with the actual port.
     pub fn local_addr(&self) -> SocketAddr {
         self.pump.ends.listen.address
     }
 
-    /// How many clients there are.
+    /// Number of clients.
     pub fn clients(&self) -> usize {
         self.pump.ends.clients.len()
     }
 
-    /// Packets that are in no link's counters.
+    /// Counters of packets that no link counts.
     pub fn counters(&self) -> &RelayCounters {
         &self.pump.ends.counters
     }
@@ -134,7 +134,7 @@ impl Emulator for Relay {
     }
 }
 
-/// One datagram under way.
+/// A datagram in flight.
 #[derive(Clone, Debug)]
 struct Datagram {
     client: SocketAddr,
@@ -161,7 +161,7 @@ impl Markable for Arc<Datagram> {
 #[derive(Debug)]
 struct Client {
     address: SocketAddr,
-    /// Which of our addresses it sends to, and so hears from.
+    /// Local address that the client sends to, and expects answers from.
     sends_to: Option<IpAddr>,
     port: Port,
     last_heard: Instant,
@@ -170,7 +170,7 @@ struct Client {
 struct RelayEnds {
     listen: Port,
     target: SocketAddr,
-    /// The descriptor of the client at `clients[i]` is number `i + 1`, that of `listen` number 0.
+    /// Clients by place; the descriptor of `clients[i]` has the index `i + 1`, that of `listen` the index 0.
     clients: Vec<Client>,
     places: BTreeMap<SocketAddr, usize>,
     max_clients: usize,
@@ -204,7 +204,7 @@ impl Ends for RelayEnds {
                 let Some((direction, client)) = self.admit(index, meta, clock) else { return Ok(()) };
                 let at = clock.arrival(meta.timestamp);
                 let whole = &buffer[..meta.len];
-                // Should the kernel have put several datagrams together, each is a packet of its own.
+                // Datagrams that the kernel has coalesced (GRO) are separate packets.
                 let stride = meta.stride.clamp(1, BUFFER);
                 let first = &whole[..stride.min(whole.len())];
                 [first].into_iter().chain(whole[first.len()..].chunks(stride)).try_for_each(|payload| {
@@ -238,7 +238,7 @@ impl Ends for RelayEnds {
 }
 
 impl RelayEnds {
-    /// Whose packet this is and where it goes, if it may go anywhere.
+    /// Finds the client of a packet and its direction; `None` if it is rejected.
     fn admit(&mut self, index: usize, meta: &RecvMeta, clock: &Clock) -> Option<(Direction, SocketAddr)> {
         if let Some(place) = index.checked_sub(1) {
             if meta.addr == self.target {
@@ -250,7 +250,7 @@ impl RelayEnds {
         let now = clock.now();
         let place = match self.places.get(&meta.addr) {
             Some(place) => *place,
-            // Without a descriptor left for it, a client is refused as it is without a place.
+            // A client for which no socket can be opened is rejected as if there were no place.
             None => match self.make_room(now).and_then(|place| self.welcome(place, meta, now).ok()) {
                 Some(place) => place,
                 None => {
@@ -263,7 +263,7 @@ impl RelayEnds {
         Some((Direction::Forward, meta.addr))
     }
 
-    /// The place of a new client: at the end, or that of the one that has been quiet the longest.
+    /// Finds a place for a new client: a free one, or that of the client that was idle longest.
     fn make_room(&mut self, now: Instant) -> Option<usize> {
         if self.clients.len() < self.max_clients {
             return Some(self.clients.len());
@@ -327,7 +327,7 @@ impl RelayEnds {
     }
 }
 
-/// A UDP socket with ECN and arrival times.
+/// A UDP socket with ECN and receive timestamps.
 #[derive(Debug)]
 struct Port {
     address: SocketAddr,
@@ -340,21 +340,21 @@ impl Port {
         let open = || {
             let socket = UdpSocket::bind(address)?;
             let state = UdpSocketState::new((&socket).into())?;
-            // quinn-udp 0.6.3 keeps 96 bytes for control messages: with GRO's among them the ECN mark is cut off.
+            // quinn-udp 0.6.3 reserves 96 bytes for control messages: with GRO's among them the ECN mark is cut off.
             setsockopt(&socket, UdpGroSegment, &false)?;
-            // The system may grant less: then a burst that we do not read in time is lost before the link.
+            // The system may grant less: then a burst that is not read in time is lost before the link.
             let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER);
             Ok(Self { address: socket.local_addr()?, socket, state })
         };
         open().map_err(|source| EmulatorError::Bind { address, source })
     }
 
-    /// Fills buffers; how many.
+    /// Receives datagrams; returns the number of buffers filled.
     fn receive(&self, buffers: &mut [[u8; BUFFER]], metas: &mut [RecvMeta]) -> Result<usize, EmulatorError> {
         let mut slices: Vec<IoSliceMut<'_>> = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
         match self.state.recv((&self.socket).into(), &mut slices, metas) {
             Ok(count) => Ok(count),
-            // Nothing there after all, or an earlier packet of ours was refused: neither is an end.
+            // No datagram after all, or an earlier one of ours was refused: neither ends the relay.
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused) => Ok(0),
             Err(error) => Err(EmulatorError::system("receive a datagram")(error)),
         }

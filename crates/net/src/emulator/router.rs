@@ -1,4 +1,4 @@
-//! The link as a wire between two network namespaces: a TUN device in each, IPv4 packets between them.
+//! The link as a wire between two network namespaces: forwards IPv4 packets between TUN devices.
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,44 +18,44 @@ use crate::capture::Interface;
 use crate::link::{LinkConfig, Verdict};
 use crate::path::{Direction, Path};
 
-/// The device's name in both namespaces, unless it is another.
+/// Default device name in both namespaces.
 const DEVICE: &str = "timeous0";
-/// Packets read from a device before the other one gets its turn.
+/// Maximum number of packets read from a device before the other gets its turn.
 const BATCH: usize = 64;
 const BUFFER: usize = 1 << 16;
 
 /// One end of the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndConfig {
-    /// The namespace it is in: made if there is none of that name.
+    /// Namespace of this end; created if it does not exist.
     pub namespace: String,
-    /// The device's name there: one for each wire that ends in the namespace.
+    /// Name of its device, unique among the wires that end in the namespace.
     pub device: String,
-    /// Its address there.
+    /// Address of its device.
     pub address: Ipv4Interface,
 }
 
-/// What a router does.
+/// Settings of a router.
 #[derive(Debug)]
 pub struct RouterConfig {
-    /// The end at which [`Direction::Forward`] begins.
+    /// The end where [`Direction::Forward`] begins.
     pub left: EndConfig,
     /// The other end.
     pub right: EndConfig,
-    /// The largest IP packet, in bytes.
+    /// MTU: largest IP packet in bytes.
     pub mtu: u16,
     /// The link from left to right.
     pub forward: LinkConfig,
     /// The link from right to left.
     pub back: LinkConfig,
-    /// Of the links' randomness.
+    /// Seed of the links' random generators.
     pub seed: u64,
-    /// Where to write down what passes.
+    /// Capture of the traffic.
     pub capture: Option<CaptureFile>,
 }
 
 impl RouterConfig {
-    /// 10.77.0.1/24 in `left`, 10.77.0.2/24 in `right`, and a path without limits between them.
+    /// Settings with 10.77.0.1/24 in `left` and 10.77.0.2/24 in `right`, and an unlimited path between them.
     pub fn new(left: &str, right: &str) -> Self {
         let end = |namespace: &str, host| EndConfig {
             namespace: namespace.to_owned(),
@@ -67,24 +67,24 @@ impl RouterConfig {
     }
 }
 
-/// Packets that a router did not put on its links, or could not pass on.
+/// Packets that a router did not put on its links, or could not deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RouterCounters {
-    /// Not IPv4.
+    /// Packets other than IPv4.
     pub ignored: u64,
-    /// Passed the link, but the device at the far end did not take them.
+    /// Packets that passed the link but were refused by the device at the far end.
     pub undeliverable: u64,
 }
 
-/// A wire between two network namespaces, with a link each way. A packet's length on the link is that of the IP
-/// packet. Devices, and namespaces that it made, go away with it, or with the process.
+/// A wire between two network namespaces, with one link per direction. A packet's length on the link is that of the IP
+/// packet. Devices, and namespaces that it created, are removed with it or with the process.
 #[derive(Debug)]
 pub struct Router {
     pump: Pump<RouterEnds>,
 }
 
 impl Router {
-    /// Makes namespaces and devices. Needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, and the `ip` tool.
+    /// Creates namespaces and devices. Needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, and the `ip` tool.
     pub fn open(config: RouterConfig) -> Result<Self, EmulatorError> {
         let RouterConfig { left, right, mtu, forward, back, seed, capture } = config;
         if left.namespace == right.namespace {
@@ -99,12 +99,12 @@ impl Router {
         Ok(Self { pump: Pump::new(ends, forward, back, seed) })
     }
 
-    /// The namespace at which a direction begins.
+    /// Namespace where a direction begins.
     pub fn namespace(&self, direction: Direction) -> &Namespace {
         &self.pump.ends.ends[direction as usize].namespace
     }
 
-    /// Packets that are in no link's counters.
+    /// Counters of packets that no link counts.
     pub fn counters(&self) -> &RouterCounters {
         &self.pump.ends.counters
     }
@@ -136,7 +136,7 @@ impl Emulator for Router {
 #[derive(Debug)]
 struct End {
     tun: Tun,
-    /// After the device: that goes first.
+    /// Declared after the device, which must be dropped first.
     namespace: Namespace,
 }
 
@@ -149,7 +149,7 @@ impl End {
 }
 
 struct RouterEnds {
-    /// Left and right: the ends at which each [`Direction`] begins.
+    /// Left and right end: those where each [`Direction`] begins.
     ends: [End; 2],
     capture: Option<CaptureFile>,
     counters: RouterCounters,

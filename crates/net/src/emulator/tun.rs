@@ -1,4 +1,4 @@
-//! A TUN device: IP packets of one network, read and written as bytes. The only unsafe room: two calls of `ioctl`.
+//! A TUN device: reads and writes raw IP packets. The only module with unsafe code: two `ioctl` calls.
 
 use std::ffi::{CStr, c_char, c_int, c_short};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,10 +14,10 @@ use super::namespace::{Namespace, ip};
 const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<c_int>(b'T', 202);
 const IFF_TUN: c_short = 0x0001;
 const IFF_NO_PI: c_short = 0x1000;
-/// The kernel puts a number in place of `%d`.
+/// The kernel replaces `%d` by a number.
 const NAME_TEMPLATE: &[u8] = b"timeous%d";
 
-/// `struct ifreq`, as far as `TUNSETIFF` looks at it.
+/// `struct ifreq`, as far as `TUNSETIFF` uses it.
 #[repr(C)]
 struct InterfaceRequest {
     name: [c_char; 16],
@@ -25,8 +25,8 @@ struct InterfaceRequest {
     unused: [u8; 22],
 }
 
-/// An open TUN device, which goes away with it. What the kernel sends to the device's network is read here, and what is
-/// written here comes in at the device.
+/// An open TUN device, removed when dropped. Packets that the kernel routes to the device are read here; packets
+/// written here are received by the kernel.
 #[derive(Debug)]
 pub struct Tun {
     fd: OwnedFd,
@@ -34,21 +34,21 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the device `name` in a namespace, brings it up, and gives the kernel an address on it. Needs root, or
-    /// CAP_NET_ADMIN and CAP_SYS_ADMIN, and the `ip` tool.
+    /// Creates the device `name` in a namespace, brings it up, and gives it an address. Needs root, or CAP_NET_ADMIN
+    /// and CAP_SYS_ADMIN, and the `ip` tool.
     pub fn open_in(namespace: &Namespace, name: &str, address: Ipv4Interface, mtu: u16) -> Result<Self, EmulatorError> {
         let tun = Self::open()?;
         ip(&["link", "set", "dev", &tun.name, "netns", namespace.name(), "name", name])?;
         let (address, mtu) = (address.to_string(), mtu.to_string());
         namespace.ip(&["address", "add", &address, "dev", name])?;
-        // No IPv6 address: its neighbour discovery would only be noise on the link.
+        // No IPv6 address: neighbour discovery would add noise to the link.
         namespace.ip(&["link", "set", "dev", name, "addrgenmode", "none"])?;
         namespace.ip(&["link", "set", "dev", name, "mtu", &mtu, "up"])?;
         namespace.ip(&["link", "set", "dev", "lo", "up"])?;
         Ok(Self { name: name.to_owned(), ..tun })
     }
 
-    /// Makes a device in the current network namespace. It stays open when it is moved to another one.
+    /// Creates a device in the current network namespace. It stays open when moved to another one.
     fn open() -> Result<Self, EmulatorError> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = open("/dev/net/tun", flags, Mode::empty()).map_err(EmulatorError::system("open /dev/net/tun"))?;
@@ -66,7 +66,7 @@ impl Tun {
         Ok(Self { fd, name: name.to_string_lossy().into_owned() })
     }
 
-    /// What it is called.
+    /// Name of the device.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -80,7 +80,7 @@ impl Tun {
         }
     }
 
-    /// Writes one IP packet; whether the kernel took it.
+    /// Writes one IP packet; returns whether the kernel accepted it.
     pub fn write(&self, packet: &[u8]) -> bool {
         rustix::io::write(&self.fd, packet).is_ok()
     }

@@ -6,19 +6,19 @@ use super::mark::{Markable, mark};
 use super::queue::{Discipline, DropTail, Next, Waiting};
 use super::verdict::DropCause;
 
-/// The target is never less than the transmission of one such packet takes (RFC 8290 §5.2.2).
+/// Packet size for the lower bound of the target: its transmission time (RFC 8290 §5.2.2).
 const FULL_PACKET: u64 = 1_500;
-/// A new round of dropping begins with the last one's pace if it begins within so many intervals of it.
+/// Number of intervals within which a new dropping state resumes the previous drop rate.
 const MEMORY: u64 = 16;
 
-/// The parameters of CoDel.
+/// Parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelConfig {
-    /// How long packets may wait at least, always (RFC 8290 §5.2.2).
+    /// Target: acceptable minimum queueing delay (RFC 8290 §5.2.2).
     pub target: Duration,
-    /// Within how long that must have happened once: the order of the longest round trip (RFC 8290 §5.2.1).
+    /// Interval: time for which the delay must stay above the target, about the longest round trip (RFC 8290 §5.2.1).
     pub interval: Duration,
-    /// Whether packets that can be marked are; others are dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
@@ -33,22 +33,22 @@ impl Default for CodelConfig {
 pub struct Codel<P> {
     config: CodelConfig,
     queue: DropTail<P>,
-    /// The longest packet seen: less than it waiting is no standing queue.
+    /// Largest packet seen: a queue no larger than it is not a standing queue.
     max_packet: u64,
-    /// When packets will have waited too long for an interval, if they go on to; `None`: they do not.
+    /// Time at which the delay will have been above the target for an interval; `None` while it is below.
     above_until: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
-    /// Packets dropped or marked in this round, and in the last one when it began.
+    /// Packets dropped or marked in this dropping state, and in the previous one when this began.
     count: u64,
     last_count: u64,
-    /// The packet before this one was dropped within a round, and when the next one is was left open.
+    /// Whether the last packet was dropped in a dropping state, so that the next drop time must be computed.
     just_dropped: bool,
     marks: u64,
 }
 
 impl<P> Codel<P> {
-    /// CoDel over `queue`, before a transmitter of `rate`.
+    /// Creates a CoDel queue on top of `queue`, before a transmitter of `rate`.
     pub fn new(mut config: CodelConfig, queue: DropTail<P>, rate: Option<Rate>) -> Self {
         let one = rate.filter(|rate| *rate > Rate::ZERO).map_or(Duration::ZERO, |rate| rate.time_for(FULL_PACKET));
         config.target = config.target.max(one);
@@ -66,24 +66,26 @@ impl<P> Codel<P> {
         }
     }
 
-    /// Whether this packet, the first of the queue, has waited too long as all of them have for an interval.
+    /// Whether the delay of this packet, the first of the queue, and of all before it was above the target for an
+    /// interval.
     fn may_drop(&mut self, now: Instant, packet: &Waiting<P>) -> bool {
         if now - packet.since < self.config.target || self.queue.bytes() <= self.max_packet {
             self.above_until = None;
             return false;
         }
         let until = *self.above_until.get_or_insert(now + self.config.interval);
-        // Just set, it lies ahead.
+        // If it was just set, it lies in the future.
         now >= until
     }
 
-    /// Drops come closer to each other with the square root of their number, which makes a TCP's rate fall linearly.
+    /// Computes the next drop time: drops become denser with the square root of their number, which reduces TCP's rate
+    /// linearly.
     fn control_law(&self, from: Instant) -> Instant {
         let nanos = self.config.interval.as_nanos() as f64 / (self.count.max(1) as f64).sqrt();
         from + Duration::from_nanos(nanos as u64)
     }
 
-    /// The first packet that is too late begins a round.
+    /// Enters the dropping state.
     fn begin_round(&mut self, now: Instant) {
         let before = self.count - self.last_count;
         let recent = now - self.drop_next < self.config.interval * MEMORY;
@@ -95,7 +97,7 @@ impl<P> Codel<P> {
 }
 
 impl<P: Markable> Codel<P> {
-    /// Tells of congestion by this packet: marked it goes on, otherwise it is dropped.
+    /// Signals congestion by this packet: marks it, or else drops it.
     fn notify(&mut self, mut packet: Waiting<P>) -> Next<P> {
         if self.config.ecn && mark(&mut packet.packet) {
             self.marks += 1;

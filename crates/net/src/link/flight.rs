@@ -1,7 +1,6 @@
-//! Between the transmitter and the far end: the propagation delay.
+//! Propagation of packets, from the transmitter to the far end.
 //!
-//! Whatever decides when, how often and in which order a packet that was sent arrives is decided in
-//! [`Flight::launch`].
+//! Arrival time, order and duplication of a packet are decided in [`Flight::launch`].
 
 use std::collections::VecDeque;
 
@@ -16,22 +15,22 @@ pub(super) struct Flight<P> {
     reorder: Reorder,
     duplicate: f64,
     rng: Rng,
-    /// When the last packet arrives that keeps its place.
+    /// Arrival time of the last packet that keeps its order.
     latest: Instant,
     launched: u64,
-    /// The highest number that has landed.
+    /// Highest number delivered so far.
     highest: u64,
-    /// In the order of arrival. The first may still be in the transmitter.
+    /// In order of arrival. The first may still be in transmission.
     under_way: VecDeque<Flying<P>>,
 }
 
-/// A packet under way.
+/// A packet in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Flying<P> {
     pub(super) arrival: Instant,
     pub(super) len: usize,
     pub(super) packet: P,
-    /// Counted at the transmitter; a copy has that of its original.
+    /// Sequence number at the transmitter; duplicates share it.
     number: u64,
 }
 
@@ -41,7 +40,7 @@ impl<P> Flight<P> {
         Self { delay, jitter, reorder, duplicate, rng, latest, launched, highest, under_way: VecDeque::new() }
     }
 
-    /// A packet leaves the transmitter at `departure`; whether it was duplicated under way.
+    /// Launches a packet that leaves the transmitter at `departure`; returns whether it was duplicated.
     pub(super) fn launch(&mut self, departure: Instant, len: usize, packet: P) -> bool
     where
         P: Clone,
@@ -77,13 +76,13 @@ impl<P> Flight<P> {
         self.latest
     }
 
-    /// Whether a packet that is sent later may arrive earlier.
+    /// Whether a later packet may arrive earlier.
     pub(super) fn reorders(&self) -> bool {
         self.reorder.share > 0.0 || self.jitter.reorders
     }
 
-    /// The first packet to arrive, if it has by `now`, and whether one sent after it has arrived before it (it is then
-    /// reordered, RFC 4737 §3.3).
+    /// Returns the first packet that has arrived by `now`, and whether a later one has overtaken it (reordered, RFC
+    /// 4737 §3.3).
     pub(super) fn land(&mut self, now: Instant) -> Option<(Flying<P>, bool)> {
         if self.next_arrival()? > now {
             return None;
@@ -94,7 +93,7 @@ impl<P> Flight<P> {
         Some((landed, overtaken))
     }
 
-    /// When the next packet arrives; `None` if none ever does.
+    /// Arrival time of the next packet; `None` if there is none.
     pub(super) fn next_arrival(&self) -> Option<Instant> {
         self.under_way.front().map(|first| first.arrival).filter(|arrival| *arrival < Instant::FAR_FUTURE)
     }

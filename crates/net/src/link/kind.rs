@@ -1,4 +1,4 @@
-//! Which discipline a link's queue has.
+//! Choice of a link's queue discipline.
 
 use std::str::FromStr;
 
@@ -10,20 +10,20 @@ use super::mark::Markable;
 use super::queue::{Discipline, DropTail, Limit};
 use super::red::{Red, RedConfig};
 
-/// What a queue does as it fills. Each kind drops what finds no room within the queue's limit.
+/// Queue discipline. All kinds drop packets beyond the queue's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum QueueKind {
-    /// Nothing before it is full.
+    /// Drops only when full.
     #[default]
     DropTail,
-    /// Marks or drops at random, by its mean length.
+    /// RED: marks or drops at random, by mean queue length.
     Red(RedConfig),
-    /// Marks or drops by how long packets have waited.
+    /// CoDel: marks or drops by queueing delay.
     Codel(CodelConfig),
 }
 
 impl QueueKind {
-    /// An empty queue of this kind before a transmitter of `rate` (`None`: one that never keeps a packet waiting).
+    /// Creates an empty queue of this kind before a transmitter of `rate` (`None`: unlimited).
     pub fn build<P: Markable + Send + 'static>(
         self,
         limit: Limit,
@@ -42,8 +42,8 @@ impl QueueKind {
 impl FromStr for QueueKind {
     type Err = UnitError;
 
-    /// `drop-tail`, `red[,MIN[,MAX[,MAX_P]]]` with shares, or `codel[,TARGET[,INTERVAL]]` with times; `noecn` at the
-    /// end drops where it would mark.
+    /// Parses `drop-tail`, `red[,MIN[,MAX[,MAX_P]]]` with shares, or `codel[,TARGET[,INTERVAL]]` with times; `noecn` at
+    /// the end drops instead of marking.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let error = || {
             UnitError::new(

@@ -1,4 +1,4 @@
-//! What waits for the transmitter: the contract of a queue discipline, and drop-tail.
+//! Queue disciplines: the interface, and drop-tail.
 
 use std::collections::VecDeque;
 use std::str::FromStr;
@@ -13,65 +13,65 @@ use super::verdict::DropCause;
 pub struct Waiting<P> {
     /// The packet.
     pub packet: P,
-    /// Its length on the link, in bytes.
+    /// Length on the link, in bytes.
     pub len: usize,
-    /// When it came in.
+    /// Arrival time in the queue.
     pub since: Instant,
 }
 
-/// What a queue hands out next.
+/// Result of a dequeue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next<P> {
-    /// This packet is transmitted now.
+    /// The packet to transmit now.
     Send(Waiting<P>),
-    /// This packet was dropped on its way out; ask again.
+    /// A packet dropped on the way out; dequeue again.
     Drop(Waiting<P>),
-    /// Nothing waits.
+    /// The queue is empty.
     Empty,
 }
 
-/// A queue discipline: what a link does with packets that cannot be transmitted at once.
+/// A queue discipline: decides the order and the drops of packets that wait for the transmitter.
 ///
-/// Every packet passes through it, even if the transmitter is idle: it is then asked for it at the same instant. One
-/// that marks packets instead of dropping them is written for a `P` that can be marked.
+/// Every packet passes through it, even if the transmitter is idle, which then dequeues it at the same instant. A
+/// discipline that marks packets is implemented for a `P` that can be marked.
 pub trait Discipline<P> {
-    /// Takes in a packet, or refuses it.
+    /// Enqueues a packet, or drops it.
     fn enqueue(&mut self, now: Instant, packet: Waiting<P>) -> Result<(), DropCause>;
 
-    /// What comes out at `now`, the instant at which the transmitter is free. `now` never goes back.
+    /// Dequeues at `now`, when the transmitter is free. `now` never goes back.
     fn dequeue(&mut self, now: Instant) -> Next<P>;
 
-    /// How many packets wait.
+    /// Packets queued.
     fn len(&self) -> usize;
 
-    /// How many bytes wait.
+    /// Bytes queued.
     fn bytes(&self) -> u64;
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many packets it has marked so far.
+    /// Packets marked so far.
     fn marks(&self) -> u64 {
         0
     }
 }
 
-/// How much a drop-tail queue holds. The packet being transmitted does not count; an empty queue takes any packet, so
-/// that no limit cuts the link.
+/// Limit of a drop-tail queue. The packet in transmission does not count; an empty queue takes any packet, so that no
+/// limit blocks the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many packets.
+    /// Number of packets.
     Packets(usize),
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// So many bytes as the link's (mean) rate carries in this time.
+    /// Queueing time at the link's (mean) rate.
     Time(Duration),
 }
 
 impl Default for Limit {
-    /// As long as Linux's `txqueuelen`.
+    /// The default of Linux's `txqueuelen`.
     fn default() -> Self {
         Self::Packets(1_000)
     }
@@ -80,7 +80,7 @@ impl Default for Limit {
 impl FromStr for Limit {
     type Err = UnitError;
 
-    /// `100ms`, `30p` or `64k`: time, packets or bytes.
+    /// Parses a time, packets or bytes: `100ms`, `30p` or `64k`.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let wanted = "a queue limit such as 100ms, 30p (packets) or 64k (bytes)";
         if let Some(packets) = text.trim().strip_suffix('p') {
@@ -94,7 +94,7 @@ impl FromStr for Limit {
     }
 }
 
-/// First in, first out; what finds no room is dropped.
+/// FIFO queue that drops arriving packets when full.
 #[derive(Clone, Debug)]
 pub struct DropTail<P> {
     waiting: VecDeque<Waiting<P>>,
@@ -104,7 +104,7 @@ pub struct DropTail<P> {
 }
 
 impl<P> DropTail<P> {
-    /// An empty queue before a transmitter of `rate` (`None`: one that never keeps a packet waiting).
+    /// Creates an empty queue before a transmitter of `rate` (`None`: unlimited).
     pub fn new(limit: Limit, rate: Option<Rate>) -> Self {
         let (max_packets, max_bytes) = match limit {
             Limit::Packets(packets) => (packets, u64::MAX),
@@ -114,7 +114,7 @@ impl<P> DropTail<P> {
         Self { waiting: VecDeque::new(), bytes: 0, max_packets, max_bytes }
     }
 
-    /// How much of the limit is taken, as a share.
+    /// Used share of the limit.
     pub(super) fn occupancy(&self) -> f64 {
         let packets = self.waiting.len() as f64 / self.max_packets.max(1) as f64;
         let bytes = self.bytes as f64 / self.max_bytes.max(1) as f64;

@@ -6,35 +6,35 @@ use super::mark::{Markable, mark};
 use super::queue::{Discipline, DropTail, Next, Waiting};
 use super::verdict::DropCause;
 
-/// The parameters of RED. Lengths are shares of the queue's limit, in whatever that is counted.
+/// Parameters of RED. Queue lengths are shares of the queue's limit, in its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
-    /// Below this mean length nothing is marked.
+    /// Minimum threshold of the mean queue length: below it no packet is marked.
     pub min: f64,
-    /// From this mean length on packets are dropped, not marked (RFC 3168 §7), with a share that grows from `max_p`
-    /// to all of them at twice the length (`gentle`).
+    /// Maximum threshold of the mean queue length: from it on packets are dropped, not marked (RFC 3168 §7), with a
+    /// probability that rises from `max_p` to 1 at twice the threshold (`gentle`).
     pub max: f64,
-    /// The share that is marked where the mean length is just below `max`.
+    /// Marking probability just below `max`.
     pub max_p: f64,
-    /// What the length at one arrival counts in the mean (`w_q`).
+    /// Weight of the current queue length in the mean (`w_q`).
     pub weight: f64,
-    /// Whether packets that can be marked are; others are dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
 impl Default for RedConfig {
-    /// `max` three times `min`, 10 %, 0.002: what Floyd recommends; `max` is half of the limit, so that gentle RED
-    /// reaches all of it.
+    /// Floyd's recommendations: `max` three times `min`, `max_p` 10 %, weight 0.002; `max` is half of the limit, so
+    /// that gentle RED reaches all of it.
     fn default() -> Self {
         Self { min: 1.0 / 6.0, max: 0.5, max_p: 0.1, weight: 0.002, ecn: true }
     }
 }
 
-/// What RED has decided on a packet.
+/// Decision on an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Take,
-    /// Mark, or drop what cannot be marked.
+    /// Mark, or drop if it is not ECN-capable.
     Notify,
     Drop,
 }
@@ -46,23 +46,23 @@ pub struct Red<P> {
     queue: DropTail<P>,
     rate: Option<Rate>,
     rng: Rng,
-    /// Of the queue's occupancy at arrivals.
+    /// Exponentially weighted mean of the queue's occupancy at arrivals.
     mean: f64,
-    /// Packets since the last one that was marked or dropped; `None` while the mean is below `min`.
+    /// Packets since the last mark or drop; `None` while the mean is below `min`.
     since_notified: Option<u64>,
-    /// Since when nothing waits.
+    /// Start of the current idle period.
     empty_since: Option<Instant>,
     marks: u64,
 }
 
 impl<P> Red<P> {
-    /// RED over `queue`, before a transmitter of `rate`.
+    /// Creates a RED queue on top of `queue`, before a transmitter of `rate`.
     pub fn new(config: RedConfig, queue: DropTail<P>, rate: Option<Rate>, rng: Rng) -> Self {
         let empty_since = Some(Instant::ZERO);
         Self { config, queue, rate, rng, mean: 0.0, since_notified: None, empty_since, marks: 0 }
     }
 
-    /// The mean length, as a share of the limit.
+    /// Mean queue length, as a share of the limit.
     pub fn mean(&self) -> f64 {
         self.mean
     }
@@ -72,8 +72,8 @@ impl<P> Red<P> {
         &mut self.config
     }
 
-    /// An arrival: the mean takes in the length that it finds. While nothing waited, it is as if as many packets
-    /// had found nothing as could have been transmitted.
+    /// Updates the mean at an arrival. An idle period counts as many arrivals at an empty queue as could have been
+    /// transmitted.
     fn update_mean(&mut self, now: Instant, len: usize) {
         let kept = 1.0 - self.config.weight;
         match self.empty_since {
@@ -99,7 +99,7 @@ impl<P> Red<P> {
             (max_p + (1.0 - max_p) * (self.mean - max) / max, Decision::Drop)
         };
         let count = self.since_notified.map_or(0, |count| count + 1);
-        // Spreads what is notified evenly: the gap between two is uniform, not geometric (Floyd & Jacobson §7).
+        // Spreads marks evenly: the gap between two is uniform, not geometric (Floyd & Jacobson §7).
         let spread = 1.0 - count as f64 * share;
         if spread <= 0.0 || self.rng.chance(share / spread) {
             self.since_notified = Some(0);
@@ -150,7 +150,7 @@ impl<P: Markable> Discipline<P> for Red<P> {
     }
 }
 
-/// `base` to the power of `exponent`, by multiplication: the same on every machine, which `powf` is not.
+/// `base` to the power of `exponent`, by multiplication: identical on every machine, unlike `powf`.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut result = 1.0;
     while exponent > 0 {

@@ -1,31 +1,31 @@
-//! A rate that changes with time: piecewise constant, as text or in mahimahi's form.
+//! Rate traces: a piecewise constant rate over time, as text or in mahimahi's format.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use timeous_core::{Duration, Instant, Rate};
 
-/// What one delivery opportunity of mahimahi's traces carries: a packet of 1500 bytes.
+/// Bytes per delivery opportunity of mahimahi's traces: a packet of 1500 bytes.
 const OPPORTUNITY: u64 = 1_500;
 const MILLI: Duration = Duration::from_millis(1);
 
-/// What is wrong with a rate trace.
+/// Error in a rate trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be read.
     #[error("cannot read the rate trace {path}: {source}")]
     Read {
-        /// Its name.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// A line is neither form.
+    /// A line is in neither format.
     #[error("line {line} of the rate trace: {text:?} is neither \"seconds kbps\" nor a count of milliseconds")]
     Line {
         /// Counted from one.
         line: usize,
-        /// What it says.
+        /// Text of the line.
         text: String,
     },
     /// Times do not increase from zero.
@@ -34,15 +34,15 @@ pub enum TraceError {
         /// Counted from one.
         step: usize,
     },
-    /// There is no line.
+    /// There are no lines.
     #[error("the rate trace is empty: give it at least one line such as \"0 1500\"")]
     Empty,
-    /// It repeats without ever letting anything pass, or repeats before its last step.
+    /// A repeating trace with a rate of zero throughout, or with a period that ends before its last step.
     #[error("a rate trace that repeats needs a rate above zero and a period longer than its last time")]
     Period,
 }
 
-/// A piecewise constant rate over time. After the last step it holds that rate, unless it repeats.
+/// A piecewise constant rate over time. The rate of the last step lasts for ever, unless the trace repeats.
 ///
 /// ```
 /// use timeous_core::Rate;
@@ -55,12 +55,12 @@ pub enum TraceError {
 pub struct RateTrace {
     steps: Vec<(Duration, Rate)>,
     period: Option<Duration>,
-    /// Bits times nanoseconds per second that pass from zero to the end of the period, or of the span.
+    /// Capacity from zero to the end of the period, or of the span, in bits per second times nanoseconds.
     work: u128,
 }
 
 impl RateTrace {
-    /// A trace of steps: from each time on, that rate. The first begins at zero.
+    /// Creates a trace of steps, each a start time and a rate. The first begins at zero.
     pub fn new(steps: Vec<(Duration, Rate)>) -> Result<Self, TraceError> {
         let first = steps.first().ok_or(TraceError::Empty)?;
         let out_of_order = steps.windows(2).position(|pair| pair[0].0 >= pair[1].0).map(|index| index + 2);
@@ -72,7 +72,7 @@ impl RateTrace {
         Ok(trace)
     }
 
-    /// The same trace, beginning anew after each `period`.
+    /// Makes the trace repeat after each `period`.
     pub fn repeating(mut self, period: Duration) -> Result<Self, TraceError> {
         let work = self.work_until(period);
         if work == 0 || self.steps.last().is_none_or(|(start, _)| *start >= period) {
@@ -83,21 +83,21 @@ impl RateTrace {
         Ok(self)
     }
 
-    /// Reads a trace in either form from a file.
+    /// Loads a trace in either format from a file.
     pub fn load(path: &Path) -> Result<Self, TraceError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| TraceError::Read { path: path.to_owned(), source })?;
         text.parse()
     }
 
-    /// The mean over the period, or, where it does not repeat, over its steps, the last of which counts as long as the
-    /// one before it.
+    /// Mean rate over the period; without repetition over the steps, the last of which counts as long as the one
+    /// before.
     pub fn mean_rate(&self) -> Rate {
         let nanos = u128::from(self.period.unwrap_or_else(|| self.span()).as_nanos());
         Rate::from_bps(u64::try_from(self.work / nanos.max(1)).unwrap_or(u64::MAX))
     }
 
-    /// The rate at `at`, and until when it holds.
+    /// Rate at `at`, and the time until which it holds.
     pub(super) fn rate_at(&self, at: Instant) -> (Rate, Instant) {
         let since_zero = at - Instant::ZERO;
         let into = match self.period {
@@ -113,7 +113,7 @@ impl RateTrace {
         (self.steps[next - 1].1, until)
     }
 
-    /// The time that the whole periods within `work` take, and the work done in them.
+    /// Duration and capacity of the whole periods within `work`.
     pub(super) fn whole_periods(&self, work: u128) -> (Duration, u128) {
         let Some(period) = self.period else { return (Duration::ZERO, 0) };
         let periods = u64::try_from(work / self.work).unwrap_or(u64::MAX);
@@ -141,7 +141,7 @@ impl RateTrace {
         let period = Duration::from_millis(*millis.last().ok_or(TraceError::Empty)?);
         let mut steps: Vec<(Duration, Rate)> = Vec::new();
         for group in millis.chunk_by(|a, b| (*a).max(1) == (*b).max(1)) {
-            // The opportunity at the end of a millisecond is that millisecond's rate.
+            // An opportunity at the end of a millisecond determines the rate of that millisecond.
             let end = Duration::from_millis(group[0].max(1));
             let idle_since = steps.pop().map_or(Duration::ZERO, |(start, _)| start);
             if idle_since < end - MILLI {
@@ -158,9 +158,9 @@ impl RateTrace {
 impl FromStr for RateTrace {
     type Err = TraceError;
 
-    /// Lines of "seconds kbps" (or with a comma, and perhaps a line of column names), which hold the last rate for
-    /// ever; or mahimahi's form: one count of milliseconds a line, each letting 1500 bytes pass by then, the last of
-    /// them being the period after which it repeats. `#` begins a comment.
+    /// Parses lines of "seconds kbps" (or with a comma, and an optional line of column names), the last rate of which
+    /// lasts for ever; or mahimahi's format: one time in milliseconds per line, at which 1500 bytes pass; the last is
+    /// the period of repetition. `#` begins a comment.
     fn from_str(text: &str) -> Result<Self, TraceError> {
         let mut steps = Vec::new();
         let mut opportunities = Vec::new();

@@ -1,4 +1,4 @@
-//! Serialisation: how long a packet takes to leave at a rate that may change under way, without drift.
+//! Transmission (serialization) times at a rate that may change during a packet, without drift.
 
 use timeous_core::{Duration, Instant, Rate};
 
@@ -7,20 +7,20 @@ use super::trace::RateTrace;
 /// Work is counted in bits times nanoseconds per second, so that a rate in bit/s does one unit per nanosecond and bit/s.
 const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
 
-/// How fast a link sends.
+/// Transmission rate of a link.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Capacity {
-    /// At once: no packet ever waits.
+    /// Unlimited: packets never wait.
     #[default]
     Unlimited,
-    /// At one rate.
+    /// Constant rate.
     Fixed(Rate),
-    /// At a rate that changes with time.
+    /// Rate that changes with time.
     Trace(RateTrace),
 }
 
 impl Capacity {
-    /// The rate in the mean; `None` if it is unlimited.
+    /// Mean rate; `None` if unlimited.
     pub fn mean_rate(&self) -> Option<Rate> {
         match self {
             Self::Unlimited => None,
@@ -29,7 +29,7 @@ impl Capacity {
         }
     }
 
-    /// The rate at `at`, and until when it holds.
+    /// Rate at `at`, and the time until which it holds.
     fn at(&self, at: Instant) -> (Rate, Instant) {
         match self {
             Self::Unlimited => (Rate::MAX, Instant::FAR_FUTURE),
@@ -43,26 +43,26 @@ impl Capacity {
 pub(super) struct Transmitter {
     capacity: Capacity,
     free_at: Instant,
-    /// Work that could have been done between the exact end of the last transmission and `free_at`, its end in whole
-    /// nanoseconds. The next one, if it follows at once, need not do it again: so a rate is kept exactly.
+    /// Unused work between the exact end of the last transmission and `free_at`, which is rounded up to a nanosecond.
+    /// It counts for a transmission that follows at once, so that the rate is exact.
     credit: u128,
-    /// A token bucket: so much work is credited at most where nothing was there to be sent.
+    /// Depth of the token bucket: maximum credit from idle times.
     depth: u128,
 }
 
 impl Transmitter {
-    /// One that may send `burst` bytes at once after it was idle. It begins so.
+    /// Creates a transmitter that can send `burst` bytes at once after an idle time, and at the beginning.
     pub(super) fn new(capacity: Capacity, burst: u64) -> Self {
         let depth = u128::from(burst) * WORK_PER_BYTE;
         Self { capacity, free_at: Instant::ZERO, credit: depth, depth }
     }
 
-    /// The end of the last transmission.
+    /// End of the last transmission.
     pub(super) fn free_at(&self) -> Instant {
         self.free_at
     }
 
-    /// Nothing was there to be sent before `now`.
+    /// Notes that the transmitter was idle until `now`.
     pub(super) fn idle_until(&mut self, now: Instant) {
         if self.free_at < now {
             self.credit = self.idle_work(now);
@@ -70,7 +70,7 @@ impl Transmitter {
         }
     }
 
-    /// The credit at `now`, after idling since [`Self::free_at`].
+    /// Credit at `now`, after an idle time since [`Self::free_at`].
     fn idle_work(&self, now: Instant) -> u128 {
         let (mut credit, mut at) = (self.credit, self.free_at);
         while at < now && credit < self.depth {
@@ -82,7 +82,7 @@ impl Transmitter {
         credit.min(self.depth)
     }
 
-    /// Sends `len` bytes from [`Self::free_at`] on; when they are out.
+    /// Transmits `len` bytes from [`Self::free_at`] on; returns the end.
     pub(super) fn send(&mut self, len: usize) -> Instant {
         if self.capacity == Capacity::Unlimited {
             return self.free_at;
@@ -103,7 +103,7 @@ impl Transmitter {
         self.free_at
     }
 
-    /// When `work`, begun at `free_at`, is done; what is left of the last nanosecond becomes credit.
+    /// End of `work` that began at `free_at`; the rest of the last nanosecond becomes credit.
     fn finish(&mut self, mut work: u128) -> Instant {
         let mut at = self.free_at;
         while at < Instant::FAR_FUTURE {

@@ -1,28 +1,28 @@
-//! What befalls packets under way: delays that vary, reordering, duplication.
+//! Delay variation and reordering of packets in flight.
 
 use std::str::FromStr;
 
 use timeous_core::units::{UnitError, parse_duration, parse_share};
 use timeous_core::{Duration, Rng};
 
-/// The most by which [`Distribution::Heavy`] exceeds its mean.
+/// Maximum of [`Distribution::Heavy`], in multiples of its mean.
 const HEAVIEST: f64 = 100.0;
 
-/// How the delay varies around the link's.
+/// Distribution of the delay variation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Distribution {
-    /// By at most the spread, either way, each as likely.
+    /// Uniform within plus or minus the spread.
     #[default]
     Uniform,
-    /// About a bell curve of which the spread is the standard deviation (a sum of twelve uniform numbers).
+    /// Approximately normal with the spread as standard deviation (a sum of twelve uniform numbers).
     Normal,
-    /// Only ever longer, seldom much: by the spread in the mean, with the tail of a Pareto distribution of shape 2, and
-    /// by at most a hundred times the spread.
+    /// Additional delay with the spread as mean and a heavy tail: Pareto distribution of shape 2, up to a hundred times
+    /// the spread.
     Heavy,
 }
 
 impl Distribution {
-    /// A deviation, in spreads.
+    /// Draws a deviation, in units of the spread.
     fn draw(self, rng: &mut Rng) -> f64 {
         match self {
             Self::Uniform => 2.0 * rng.unit() - 1.0,
@@ -35,16 +35,16 @@ impl Distribution {
 /// Delay variation. The default is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Jitter {
-    /// How much the delay varies.
+    /// Size of the variation.
     pub spread: Duration,
-    /// In which way.
+    /// Distribution of the variation.
     pub distribution: Distribution,
-    /// Whether a packet may so overtake another; otherwise it waits behind it, as in a queue.
+    /// Whether packets may overtake each other; otherwise a packet waits behind the one before, as in a queue.
     pub reorders: bool,
 }
 
 impl Jitter {
-    /// A delay around `delay`.
+    /// Draws a delay around `delay`.
     pub(super) fn apply(&self, delay: Duration, rng: &mut Rng) -> Duration {
         if self.spread.is_zero() {
             return delay;
@@ -58,7 +58,7 @@ impl Jitter {
 impl FromStr for Jitter {
     type Err = UnitError;
 
-    /// `TIME[,uniform|normal|heavy][,reorder]`.
+    /// Parses `TIME[,uniform|normal|heavy][,reorder]`.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let mut words = text.split(',').map(str::trim);
         let mut jitter = Self { spread: parse_duration(words.next().unwrap_or_default())?, ..Self::default() };
@@ -79,20 +79,20 @@ impl FromStr for Jitter {
     }
 }
 
-/// Reordering of a share of the packets, whatever the delay's variation does. The default is none.
+/// Reordering of a share of the packets, besides that from jitter. The default is none.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Reorder {
-    /// How many packets, each for itself.
+    /// Share of packets that are reordered, independently.
     pub share: f64,
-    /// By how much longer they are under way, so that others overtake them; `None`: they skip the link's delay and
-    /// overtake others (as with Linux's netem).
+    /// Additional delay, so that others overtake them; `None`: they skip the propagation delay and overtake others (as
+    /// in Linux's netem).
     pub by: Option<Duration>,
 }
 
 impl FromStr for Reorder {
     type Err = UnitError;
 
-    /// `SHARE[,TIME]`.
+    /// Parses `SHARE[,TIME]`.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let Some((share, by)) = text.split_once(',') else {
             return Ok(Self { share: parse_share(text)?, by: None });

@@ -1,28 +1,28 @@
-//! What becomes of a packet in a link.
+//! Outcome of handing a packet to a link.
 
-/// What becomes of a packet that was handed to a link.
+/// Outcome of handing a packet to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It will be delivered, unless the queue discipline drops it later.
+    /// Accepted: delivered later, unless the queue discipline drops it.
     Queued,
-    /// It is gone.
+    /// Dropped.
     Dropped(DropCause),
 }
 
-/// Why a link did not deliver a packet.
+/// Reason why a link did not deliver a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropCause {
     /// The queue had no room.
     QueueFull,
-    /// The queue grows, and the packet could not be marked.
+    /// The queue discipline dropped it early, as the queue grows and it could not be marked.
     Early,
-    /// The loss process took it.
+    /// Lost at random.
     Loss,
 }
 
 impl DropCause {
-    /// In words, for people who read a capture.
+    /// Description for readers of a capture.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::QueueFull => "dropped: queue full",

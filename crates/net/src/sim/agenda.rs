@@ -1,11 +1,11 @@
-//! What is to happen when: alarms that may be set anew, in the order of time and then of setting.
+//! Event queue: alarms that can be rescheduled, ordered by time and then by scheduling.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use timeous_core::Instant;
 
-/// A moment, and which setting of an alarm it belongs to: what is set earlier comes first.
+/// Time of an alarm and the number of its scheduling: of two at one time, the one scheduled first comes first.
 type Due = (Instant, u64);
 
 const NEVER: Due = (Instant::FAR_FUTURE, u64::MAX);
@@ -16,11 +16,11 @@ pub(super) type AlarmId = u32;
 #[derive(Clone, Copy, Debug)]
 struct Alarm {
     due: Due,
-    /// The entry that stands for it in the heap, never after `due`. Other entries of it are void.
+    /// Its valid entry in the heap, never after `due`; other entries are stale.
     posted: Due,
 }
 
-/// Alarms. Setting one to a later moment costs nothing: its old entry is looked at when it comes up, and put back.
+/// Alarms. Postponing one is free: its old entry is checked when it comes up, and reinserted.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     alarms: Vec<Alarm>,
@@ -29,13 +29,14 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// One more alarm, not set.
+    /// Adds an alarm, not scheduled.
     pub(super) fn add(&mut self) -> AlarmId {
         self.alarms.push(Alarm { due: NEVER, posted: NEVER });
         AlarmId::try_from(self.alarms.len() - 1).expect("fewer than 2^32 hosts and links")
     }
 
-    /// Sets an alarm to `due`, or never to ring. One that is set already to this moment keeps its place in the order.
+    /// Schedules an alarm at `due`, or cancels it. If it is already scheduled at that time it keeps its place in the
+    /// order.
     pub(super) fn set(&mut self, id: AlarmId, due: Option<Instant>) {
         let due = due.unwrap_or(Instant::FAR_FUTURE);
         let alarm = &mut self.alarms[id as usize];
@@ -50,7 +51,7 @@ impl Agenda {
         }
     }
 
-    /// When the next alarm rings.
+    /// Time of the next alarm.
     pub(super) fn next(&mut self) -> Option<Instant> {
         while let Some(Reverse((at, order, id))) = self.entries.peek().copied() {
             if self.alarms[id as usize].due == (at, order) {
@@ -62,7 +63,7 @@ impl Agenda {
         None
     }
 
-    /// The next alarm that rings by `until`; it is not set any more.
+    /// Removes and returns the next alarm due by `until`.
     pub(super) fn pop(&mut self, until: Instant) -> Option<(Instant, AlarmId)> {
         self.next().filter(|due| *due <= until)?;
         let Reverse((at, _, id)) = self.entries.pop()?;
@@ -70,7 +71,7 @@ impl Agenda {
         Some((at, id))
     }
 
-    /// The entry `gone`, taken from the heap, was not what its alarm is set to now.
+    /// Reinserts an alarm whose heap entry `gone` was stale.
     fn repost(&mut self, gone: Due, id: AlarmId) {
         let alarm = &mut self.alarms[id as usize];
         if alarm.posted != gone {
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a plain list that is searched from end to end.
+        /// Compares with a plain list that is searched from end to end.
         #[test]
         fn alarms_ring_in_the_order_of_time_and_then_of_setting(
             steps in prop::collection::vec((0u32..6, prop::option::of(0u64..12), any::<bool>()), 0..200),

@@ -1,23 +1,23 @@
-//! What stands at an address of a simulated network.
+//! Hosts of a simulated network.
 
 use timeous_core::Instant;
 
 use super::packet::Packet;
 
-/// A host, sans-IO. The network drives it as a driver does a [`timeous_core::Transport`]: it feeds it (packets, time, and what
-/// an experiment does to it), drains [`poll_transmit`](Self::poll_transmit) until it gives `None`, then asks
+/// A host, sans-IO. The network drives it as a driver does a [`timeous_core::Transport`]: feeds it (packets, time, and
+/// an experiment's actions), drains [`poll_transmit`](Self::poll_transmit) until `None`, then asks
 /// [`poll_timeout`](Self::poll_timeout). `now` never goes back.
 pub trait Host {
-    /// A packet arrives that is addressed to it.
+    /// Processes a packet addressed to this host.
     fn handle_packet(&mut self, now: Instant, packet: Packet);
 
-    /// Lets time pass: called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
+    /// Advances time: called at [`poll_timeout`](Self::poll_timeout), harmless earlier.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// The next packet to send now, or `None`.
+    /// Returns the next packet to send now.
     fn poll_transmit(&mut self, now: Instant) -> Option<Packet>;
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; `None`: not before something else happens.
+    /// Time at which [`handle_timeout`](Self::handle_timeout) is due; `None`: not before another event.
     fn poll_timeout(&mut self) -> Option<Instant>;
 }
 

@@ -1,4 +1,4 @@
-//! Where a packet went, step by step.
+//! Journey of a packet through the network, step by step.
 
 use timeous_core::Instant;
 
@@ -8,15 +8,15 @@ use crate::link::DropCause;
 /// A step of a packet's journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When.
+    /// Time of the step.
     pub at: Instant,
     /// The packet's [`id`](super::Packet::id).
     pub packet: u64,
-    /// What happened to it.
+    /// Event of the step.
     pub what: Passage,
 }
 
-/// What happens to a packet.
+/// Event in the journey of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     /// A host sent it.
@@ -29,8 +29,8 @@ pub enum Passage {
     Left(LinkId),
     /// It reached the host to which it is addressed.
     Delivered(NodeId),
-    /// The node knows no way to where it is addressed.
+    /// The node has no route to its destination.
     Unroutable(NodeId),
-    /// It had been passed on too often when it came to this router.
+    /// It exceeded the hop limit at this router.
     Expired(NodeId),
 }

@@ -1,4 +1,4 @@
-//! The network itself: what happens next, and where a packet goes.
+//! The simulated network: event processing and forwarding of packets.
 
 mod building;
 mod watching;
@@ -17,14 +17,14 @@ use super::routes::Routes;
 use super::topology::{LinkId, NodeId, Topology};
 use crate::link::{DropCause, Link, Verdict};
 
-/// How many routers may pass a packet on, as with the usual TTL of 64.
+/// Hop limit, the usual initial TTL.
 const HOP_LIMIT: u8 = 64;
-/// More events than this at one moment, or packets from a host at once, are no traffic but a circle.
+/// Maximum number of events at one time, or packets from a host at once: more indicate an endless loop.
 const TOO_MANY: u32 = 1 << 22;
 
-/// What became of packets, links apart; those keep [`Counters`](crate::Counters) of their own.
+/// Counters of packets outside of links; links have [`Counters`](crate::Counters) of their own.
 ///
-/// While no link duplicates, `sent = delivered + unroutable + expired +` what links dropped and lost `+`
+/// Without duplication on links, `sent = delivered + unroutable + expired +` packets dropped and lost by links `+`
 /// [`Network::under_way`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tally {
@@ -32,10 +32,9 @@ pub struct Tally {
     pub sent: u64,
     /// Packets that reached the host to which they were addressed.
     pub delivered: u64,
-    /// Packets to an address that is nobody's or that no way leads to, and those that a static route led to a host that
-    /// was not meant.
+    /// Packets to an unknown or unreachable address, and those that a static route led to a wrong host.
     pub unroutable: u64,
-    /// Packets that 64 routers had passed on.
+    /// Packets that exceeded the hop limit of 64 routers.
     pub expired: u64,
     /// Packet events: each entry of a packet into a link, and each arrival at a node over a link.
     pub events: u64,
@@ -49,18 +48,18 @@ pub struct Network<H> {
     routes: Routes,
     routes_are_old: bool,
     agenda: Agenda,
-    /// What each alarm of the agenda is for.
+    /// Target of each alarm in the agenda.
     rings_for: Vec<Target>,
     hosts: Vec<Standing<H>>,
     links: Vec<Line>,
-    /// Packets from hosts to themselves.
+    /// Packets from hosts to themselves, delivered without a link.
     at_home: VecDeque<Packet>,
     at_home_alarm: AlarmId,
     tally: Tally,
-    /// Events since time moved on.
+    /// Events at the current time.
     at_this_moment: u32,
     recorder: Recorder,
-    /// When the recorder looks at a link next.
+    /// Time of the recorder's next sample.
     sample_due: Instant,
 }
 
@@ -71,14 +70,14 @@ enum Target {
     AtHome,
 }
 
-/// A host in its place.
+/// A host with its node and alarm.
 struct Standing<H> {
     host: H,
     node: NodeId,
     alarm: AlarmId,
 }
 
-/// A link in its place.
+/// A link with its far end and alarm.
 struct Line {
     link: Link<Packet>,
     to: NodeId,
@@ -86,8 +85,8 @@ struct Line {
 }
 
 impl<H: Host> Network<H> {
-    /// An empty network at [`Instant::ZERO`]. Each link draws its randomness from `seed` and its own number, so that one
-    /// more link or recorder changes nothing for those made before.
+    /// Creates an empty network at [`Instant::ZERO`]. Each link draws its randomness from `seed` and its own number, so
+    /// that a further link or recorder does not affect earlier links.
     pub fn new(seed: u64) -> Self {
         let mut agenda = Agenda::default();
         let at_home_alarm = agenda.add();
@@ -110,28 +109,27 @@ impl<H: Host> Network<H> {
         }
     }
 
-    /// The time that has been reached.
+    /// Current virtual time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// When something happens next; `None`: nothing ever does unless something is done to a host.
+    /// Time of the next event; `None`: none is scheduled until an action on a host.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         self.agenda.next()
     }
 
-    /// Does all that happens up to and at `until`, which then is the time. [`Instant::FAR_FUTURE`] never comes: the
-    /// network then runs until nothing happens any more, and the time is that of the last event.
+    /// Processes all events up to and including `until`, which becomes the current time. [`Instant::FAR_FUTURE`] runs
+    /// until there are no more events; the time is then that of the last one.
     pub fn run_until(&mut self, until: Instant) {
         self.run_while(until, |_| true);
     }
 
-    /// Does what happens up to and at `until` as long as `goes_on` says so, which is asked before each event. Returns
-    /// whether it said so to the end; if not, the time is that of the last event.
+    /// Processes events up to and including `until` while `goes_on` agrees, which is asked before each event. Returns
+    /// whether it agreed to the end; if not, the time is that of the last event.
     ///
     /// # Panics
-    /// If a host breaks its contract: it asks for its timeout again and again at one moment, or gives packets without
-    /// end.
+    /// If a host breaks its contract: it requests its timeout endlessly at one time, or sends packets without end.
     pub fn run_while(&mut self, until: Instant, mut goes_on: impl FnMut(&Self) -> bool) -> bool {
         self.find_routes();
         while goes_on(self) {
@@ -163,7 +161,7 @@ impl<H: Host> Network<H> {
         }
     }
 
-    /// Nothing more happens up to and at `until`.
+    /// Advances to `until` when no event is left before or at it.
     fn rest_until(&mut self, until: Instant) {
         let end = if until == Instant::FAR_FUTURE { self.now } else { until };
         self.sample_until(end, true);
@@ -185,7 +183,7 @@ impl<H: Host> Network<H> {
         }
     }
 
-    /// Takes what has arrived off a link.
+    /// Takes delivered packets off a link.
     fn empty(&mut self, id: LinkId) {
         let Line { alarm, to, .. } = self.links[id.index()];
         while let Some((_, packet)) = self.links[id.index()].link.poll_deliver(self.now) {
@@ -197,7 +195,7 @@ impl<H: Host> Network<H> {
         self.agenda.set(alarm, self.links[id.index()].link.poll_timeout());
     }
 
-    /// Lets a host send what it has to send now, and learns when it wants to be woken.
+    /// Lets a host send its packets, and updates its alarm.
     fn drain(&mut self, number: u32) {
         for _ in 0..TOO_MANY {
             let standing = &mut self.hosts[number as usize];
@@ -289,14 +287,14 @@ impl<H: Host> Network<H> {
         self.recorder.note(self.now, packet, what);
     }
 
-    /// What the queue of a link has dropped since it was asked last.
+    /// Records packets that the queue of a link has dropped since the last call.
     fn note_late_drops(&mut self, id: LinkId) {
         while let Some((at, packet)) = self.links[id.index()].link.poll_drop() {
             self.recorder.note_late(at, packet.id, Passage::Dropped(id, DropCause::Early));
         }
     }
 
-    /// The host at a node.
+    /// Returns the host at a node.
     ///
     /// # Panics
     /// If the node is a router.
@@ -304,7 +302,7 @@ impl<H: Host> Network<H> {
         &self.hosts[self.host_number(node) as usize].host
     }
 
-    /// Does something to a host, now; then lets it send.
+    /// Performs an action on a host, now; then lets it send.
     ///
     /// # Panics
     /// If the node is a router.
@@ -320,27 +318,27 @@ impl<H: Host> Network<H> {
         self.topology.nodes[node.index()].expect("a host is asked for, and a router stands there")
     }
 
-    /// All hosts, as they were added.
+    /// All hosts, in the order of creation.
     pub fn hosts(&self) -> impl Iterator<Item = (NodeId, &H)> {
         self.hosts.iter().map(|standing| (standing.node, &standing.host))
     }
 
-    /// A link: its counters, and what waits in its queue.
+    /// A link: its counters and its queue.
     pub fn link(&self, link: LinkId) -> &Link<Packet> {
         &self.links[link.index()].link
     }
 
-    /// All links, as they were added.
+    /// All links, in the order of creation.
     pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link<Packet>)> {
         self.links.iter().enumerate().map(|(number, line)| (LinkId(number as u32), &line.link))
     }
 
-    /// What became of packets so far, links apart.
+    /// Counters of packets so far, outside of links.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Packets in queues and on links.
+    /// Number of packets in queues and in flight.
     pub fn under_way(&self) -> usize {
         let links = self.links.iter().map(|line| line.link.queue_len() + line.link.in_flight());
         links.sum::<usize>() + self.at_home.len()

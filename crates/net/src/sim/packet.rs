@@ -1,4 +1,4 @@
-//! A packet of a simulated network: real bytes, and what an IP header says of them.
+//! Packet of a simulated network: real bytes, with the fields of an IP header.
 
 use std::net::SocketAddr;
 
@@ -6,17 +6,17 @@ use timeous_core::Ecn;
 
 use crate::link::Markable;
 
-/// What follows the IP header.
+/// Protocol in the IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
-    /// A UDP header, which is made from the addresses, and the payload.
+    /// UDP; the header is generated from the addresses, and not part of the payload.
     Udp,
-    /// A TCP segment, its header included.
+    /// TCP; the segment includes its header.
     Tcp,
 }
 
 impl Protocol {
-    /// Bytes of header that are not part of [`Packet::payload`], IP's among them.
+    /// Bytes of headers that are not part of [`Packet::payload`], IP's included.
     fn overhead(self, source: SocketAddr) -> usize {
         let ip = if source.is_ipv4() { 20 } else { 40 };
         match self {
@@ -26,34 +26,34 @@ impl Protocol {
     }
 }
 
-/// A packet on its way from one host to another.
+/// A packet from one host to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// By which its journey is followed; given by the network.
+    /// Identifier of its journey, assigned by the network.
     pub id: u64,
-    /// From where.
+    /// Source address.
     pub source: SocketAddr,
-    /// To where; routers look at its address only.
+    /// Destination address; routers ignore the port.
     pub destination: SocketAddr,
-    /// What the payload is.
+    /// Protocol of the payload.
     pub protocol: Protocol,
     /// The ECN field; a queue may change it to [`Ecn::Ce`].
     pub ecn: Ecn,
     /// The UDP payload, or the TCP segment from its header on.
     pub payload: Vec<u8>,
-    /// How many routers may still pass it on.
+    /// Remaining hops (TTL).
     pub(super) hops_left: u8,
-    /// The number of the host that has the destination's address, looked up once.
+    /// Index of the destination host, looked up once.
     pub(super) bound_for: u32,
 }
 
 impl Packet {
-    /// A packet that was not sent yet.
+    /// Creates a packet that was not sent yet.
     pub fn new(protocol: Protocol, source: SocketAddr, destination: SocketAddr, ecn: Ecn, payload: Vec<u8>) -> Self {
         Self { id: 0, source, destination, protocol, ecn, payload, hops_left: 0, bound_for: 0 }
     }
 
-    /// Its length on a link in bytes: that of the IP packet.
+    /// Length on a link in bytes: that of the IP packet.
     pub fn wire_len(&self) -> usize {
         self.protocol.overhead(self.source) + self.payload.len()
     }

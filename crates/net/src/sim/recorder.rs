@@ -1,4 +1,4 @@
-//! All that is written down of a run. Nothing of it is, unless asked for; and none of it changes the run.
+//! Recorder of a run: nothing is recorded unless requested, and recording does not affect the run.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -37,7 +37,7 @@ impl Recorder {
         self.journeys.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Something happens to a packet now.
+    /// Records a step that happens now.
     #[inline]
     pub(super) fn note(&mut self, at: Instant, packet: u64, what: Passage) {
         if let Some(journeys) = &mut self.journeys {
@@ -45,7 +45,7 @@ impl Recorder {
         }
     }
 
-    /// Something has happened to a packet, of which a link told only now: it is put in its place.
+    /// Records a step that a link has reported late, at its place in time.
     pub(super) fn note_late(&mut self, at: Instant, packet: u64, what: Passage) {
         if let Some(journeys) = &mut self.journeys {
             let later = journeys.iter().rev().take_while(|step| step.at > at).count();
@@ -61,12 +61,12 @@ impl Recorder {
         self.samplers.get(&link).map(Sampler::samples).unwrap_or_default()
     }
 
-    /// When the next sample is due.
+    /// Time of the next sample.
     pub(super) fn next_sample(&self) -> Instant {
         self.samplers.values().map(Sampler::next).min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    /// The samplers by link.
+    /// Samplers by link.
     pub(super) fn samplers(&mut self) -> impl Iterator<Item = (LinkId, &mut Sampler)> {
         self.samplers.iter_mut().map(|(link, sampler)| (*link, sampler))
     }
@@ -81,21 +81,21 @@ impl Recorder {
         outcomes.into_iter().collect()
     }
 
-    /// A packet is about to be handed to a link.
+    /// Keeps a packet that is about to be handed to a link.
     pub(super) fn see(&mut self, link: LinkId, packet: &Packet) {
         if let Some(tap) = self.taps.get_mut(&link) {
             tap.see(packet);
         }
     }
 
-    /// The packet that was [seen](Self::see) last on this link was taken in, or dropped.
+    /// Captures the packet [kept](Self::see) last, as it was accepted or dropped by the link.
     pub(super) fn entered(&mut self, link: LinkId, at: Instant, dropped: Option<DropCause>) {
         if let Some(tap) = self.taps.get_mut(&link) {
             tap.write(Interface::Ingress, at, dropped);
         }
     }
 
-    /// A packet leaves a link at its far end.
+    /// Captures a packet that leaves a link at its far end.
     pub(super) fn left(&mut self, link: LinkId, at: Instant, packet: &Packet) {
         if let Some(tap) = self.taps.get_mut(&link) {
             tap.see(packet);

@@ -1,34 +1,34 @@
-//! Which link a packet takes next: the shortest path, unless a static route says otherwise.
+//! Routing: shortest paths, unless a static route is set.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::topology::{LinkId, NodeId, Topology};
 
-/// What a path costs: links, then nanoseconds of propagation delay.
+/// Cost of a path: number of links, then propagation delay in nanoseconds.
 type Cost = (u32, u64);
 
 const UNREACHABLE: Cost = (u32::MAX, u64::MAX);
 const NO_LINK: u32 = u32::MAX;
 
-/// For each node and host, the link by which a packet for the host leaves the node. Paths have the fewest links; among
-/// those the least propagation delay; among those, at each node, the link that was made first. A host passes nothing
-/// on.
+/// For each node and host, the outgoing link. Paths have the fewest links; among those the least propagation delay;
+/// among those the link created first at each node. Hosts do not forward.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
-    /// For each node, for each host.
+    /// Outgoing link, indexed by node and host.
     next: Vec<u32>,
     hosts: usize,
     fixed: BTreeMap<(NodeId, u32), LinkId>,
 }
 
 impl Routes {
-    /// Packets for `host` leave `at` by this link, whatever path is the shortest. For the next [`compute`](Self::compute).
+    /// Sets a static route: packets for `host` leave `at` by this link. Takes effect at the next
+    /// [`compute`](Self::compute).
     pub(super) fn fix(&mut self, at: NodeId, host: u32, via: LinkId) {
         self.fixed.insert((at, host), via);
     }
 
-    /// Finds all paths anew.
+    /// Recomputes all paths.
     pub(super) fn compute(&mut self, topology: &Topology) {
         self.hosts = topology.hosts.len();
         self.next.clear();
@@ -43,7 +43,7 @@ impl Routes {
         }
     }
 
-    /// The link by which a packet for `host` leaves `at`; `None` if no way leads there.
+    /// Outgoing link at `at` for packets to `host`; `None` if there is no path.
     pub(super) fn next(&self, at: NodeId, host: u32) -> Option<LinkId> {
         let link = self.next[at.index() * self.hosts + host as usize];
         (link != NO_LINK).then_some(LinkId(link))
@@ -70,7 +70,7 @@ fn further(cost: Cost, delay: u64) -> Cost {
     (cost.0 + 1, cost.1.saturating_add(delay).min(u64::MAX - 1))
 }
 
-/// For each node, the links that lead to it.
+/// Incoming links of each node.
 fn links_into(topology: &Topology) -> Vec<Vec<u32>> {
     let mut into = vec![Vec::new(); topology.nodes.len()];
     for (number, arc) in topology.arcs.iter().enumerate() {
@@ -79,7 +79,7 @@ fn links_into(topology: &Topology) -> Vec<Vec<u32>> {
     into
 }
 
-/// What the way from each node to `target` costs (Dijkstra, backwards).
+/// Costs from each node to `target` (Dijkstra, backwards).
 fn costs_to(topology: &Topology, into: &[Vec<u32>], target: NodeId) -> Vec<Cost> {
     let mut costs = vec![UNREACHABLE; topology.nodes.len()];
     costs[target.index()] = (0, 0);

@@ -1,22 +1,22 @@
-//! A look at a link every so often: what waits, and how fast it delivers.
+//! Periodic samples of a link: queue and delivery rate.
 
 use timeous_core::{Duration, Instant, Rate};
 
 use super::packet::Packet;
 use crate::link::Link;
 
-/// What a link was like at one moment, after all that happened at it.
+/// State of a link at one time, after all events at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub at: Instant,
-    /// Packets that wait for transmission.
+    /// Packets queued for transmission.
     pub queue_len: usize,
-    /// Bytes that wait for transmission.
+    /// Bytes queued for transmission.
     pub queue_bytes: u64,
-    /// Bytes delivered since the sample before.
+    /// Bytes delivered since the previous sample.
     pub delivered: u64,
-    /// The rate of that.
+    /// Delivery rate since the previous sample.
     pub rate: Rate,
 }
 
@@ -30,12 +30,12 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Takes its first sample an interval after `now`.
+    /// Creates a sampler whose first sample is an interval after `now`.
     pub(super) fn new(now: Instant, every: Duration, link: &Link<Packet>) -> Self {
         Self { every, next: now + every, bytes_out: link.counters().bytes_out, samples: Vec::new() }
     }
 
-    /// When the next sample is due.
+    /// Time of the next sample.
     pub(super) fn next(&self) -> Instant {
         self.next
     }

@@ -1,4 +1,4 @@
-//! A host that sends what it is told, and writes down what arrives: for tests, and where no protocol is wanted.
+//! A host that sends scheduled packets and records arrivals: for tests, and experiments without a protocol.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,13 +11,13 @@ use super::packet::{Packet, Protocol};
 /// A packet that has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When.
+    /// Arrival time.
     pub at: Instant,
     /// The packet.
     pub packet: Packet,
 }
 
-/// A host of which every packet is arranged beforehand.
+/// A host with a script of packets.
 #[derive(Clone, Debug)]
 pub struct Scripted {
     address: SocketAddr,
@@ -27,23 +27,23 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// A host that sends UDP from `address`.
+    /// Creates a host that sends UDP from `address`.
     pub fn new(address: SocketAddr) -> Self {
         Self { address, script: BTreeMap::new(), lines: 0, arrivals: Vec::new() }
     }
 
-    /// Arranges that a UDP payload is sent at a moment. What is arranged first for one moment leaves first.
+    /// Schedules a UDP payload. Packets scheduled for one time leave in the order of scheduling.
     pub fn send_at(&mut self, at: Instant, to: SocketAddr, payload: Vec<u8>) {
         self.send_packet_at(at, Packet::new(Protocol::Udp, self.address, to, Ecn::Ect0, payload));
     }
 
-    /// Arranges that any packet is sent at a moment.
+    /// Schedules any packet.
     pub fn send_packet_at(&mut self, at: Instant, packet: Packet) {
         self.script.insert((at, self.lines), packet);
         self.lines += 1;
     }
 
-    /// What has arrived so far.
+    /// Packets that have arrived so far.
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals
     }

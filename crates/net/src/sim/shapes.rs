@@ -1,4 +1,4 @@
-//! Networks of the usual shapes.
+//! Common network topologies.
 
 use std::net::IpAddr;
 
@@ -7,22 +7,22 @@ use super::network::Network;
 use super::topology::{LinkId, NodeId};
 use crate::link::LinkConfig;
 
-/// Hosts on both sides of one link that they share.
+/// Dumbbell: hosts on both sides of a shared link.
 #[derive(Clone, Debug)]
 pub struct Dumbbell {
-    /// The hosts on the left, as they were given.
+    /// Hosts on the left, in the given order.
     pub left: Vec<NodeId>,
     /// The hosts on the right.
     pub right: Vec<NodeId>,
-    /// The router on the left, and the one on the right.
+    /// Routers on the left and on the right.
     pub routers: (NodeId, NodeId),
-    /// The shared link from left to right, and the one back.
+    /// Shared link from left to right, and the reverse one.
     pub bottleneck: (LinkId, LinkId),
-    /// For each host, those on the left first, its link to the router and the one back.
+    /// Access links of each host, left hosts first: to the router, and back.
     pub access: Vec<(LinkId, LinkId)>,
 }
 
-/// Two hosts, and routers in a row between them.
+/// Chain: two hosts with routers in a row between them.
 #[derive(Clone, Debug)]
 pub struct Chain {
     /// The host at the first end.
@@ -31,7 +31,7 @@ pub struct Chain {
     pub last: NodeId,
     /// The routers, from the first end on.
     pub routers: Vec<NodeId>,
-    /// Each link away from the first end, and the one back beside it.
+    /// Links away from the first end, each with the reverse one.
     pub links: Vec<(LinkId, LinkId)>,
 }
 
@@ -64,8 +64,7 @@ impl<H: Host> Network<H> {
         Dumbbell { left, right, routers, bottleneck, access: links }
     }
 
-    /// Adds two hosts and as many links in a row between them as there are in `links`, each the same both ways, with
-    /// routers where they meet.
+    /// Adds two hosts joined by `links` in a row, each the same both ways, with routers between them.
     ///
     /// # Panics
     /// If an address is taken, or there is no link.

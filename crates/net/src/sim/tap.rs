@@ -1,4 +1,4 @@
-//! A capture of what passes one link, on its way to a pcapng file.
+//! Capture of one link's packets into a pcapng file.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -12,10 +12,10 @@ use crate::link::DropCause;
 
 const HOP_LIMIT: u8 = 64;
 
-/// Writes down packets as they enter and leave a link. After an error it writes nothing more, and keeps the error.
+/// Captures packets as they enter and leave a link. After an error it stops, and keeps the error.
 pub(super) struct Tap {
     capture: Capture<Box<dyn Write + Send>>,
-    /// The packet that was looked at last: its UDP payload, or else all of it.
+    /// The packet kept last: its UDP payload, or else the IP packet.
     bytes: Vec<u8>,
     udp: Option<UdpFlow>,
     outcome: Result<(), CaptureError>,
@@ -26,7 +26,7 @@ impl Tap {
         Ok(Self { capture: Capture::new(writer)?, bytes: Vec::new(), udp: None, outcome: Ok(()) })
     }
 
-    /// Looks at a packet, which the link may take away before [`write`](Self::write).
+    /// Keeps a copy of a packet, which the link may consume before [`write`](Self::write).
     pub(super) fn see(&mut self, packet: &Packet) {
         self.bytes.clear();
         let &Packet { source, destination, ecn, .. } = packet;
@@ -41,12 +41,12 @@ impl Tap {
         self.bytes.extend_from_slice(&packet.payload);
     }
 
-    /// Writes down the packet that was looked at last.
+    /// Captures the packet kept last.
     pub(super) fn write(&mut self, interface: Interface, at: Instant, dropped: Option<DropCause>) {
         if self.outcome.is_err() {
             return;
         }
-        // The zero of virtual time is written as 1970-01-01, so that the same run gives the same bytes.
+        // Virtual time zero is written as 1970-01-01, so that the same run gives the same bytes.
         let since_1970 = Duration::from_nanos(at.as_nanos());
         let comment = dropped.map(DropCause::as_str);
         let written = match &self.udp {
@@ -56,7 +56,7 @@ impl Tap {
         self.keep(written);
     }
 
-    /// Writes out what is buffered; whether everything could be written.
+    /// Flushes the buffer; returns the first error of all writes.
     pub(super) fn finish(mut self) -> Result<(), CaptureError> {
         self.outcome?;
         self.capture.flush()
@@ -69,7 +69,7 @@ impl Tap {
     }
 }
 
-/// The IP header of a TCP segment.
+/// Appends the IP header of a TCP segment.
 fn append_ip(bytes: &mut Vec<u8>, packet: &Packet) -> Result<(), CaptureError> {
     let len = u16::try_from(packet.payload.len()).map_err(io::Error::other)?;
     match (packet.source.ip(), packet.destination.ip()) {

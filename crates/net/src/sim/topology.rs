@@ -1,15 +1,15 @@
-//! Which nodes there are, and which links lead from where to where.
+//! Topology: nodes, addresses and links.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use timeous_core::Duration;
 
-/// A host or a router of a network.
+/// Identifier of a host or router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(super) u32);
 
-/// A link of a network, which leads one way. Numbered from zero as they are made.
+/// Identifier of a one-way link, numbered from zero in the order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(super) u32);
 
@@ -24,13 +24,13 @@ impl LinkId {
         self.0 as usize
     }
 
-    /// Its number.
+    /// Number of the link.
     pub fn number(self) -> u32 {
         self.0
     }
 }
 
-/// A link as routing sees it.
+/// A link's properties for routing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arc {
     pub(super) from: NodeId,
@@ -38,10 +38,10 @@ pub(super) struct Arc {
     pub(super) delay: Duration,
 }
 
-/// Nodes and links, without what happens on them.
+/// Nodes and links, without their state.
 #[derive(Debug, Default)]
 pub(super) struct Topology {
-    /// For each node the number of its host; `None` for a router.
+    /// For each node the index of its host; `None` for a router.
     pub(super) nodes: Vec<Option<u32>>,
     pub(super) arcs: Vec<Arc>,
     /// For each host its node.
@@ -74,7 +74,7 @@ impl Topology {
         LinkId(u32::try_from(self.arcs.len() - 1).expect("fewer than 2^32 links"))
     }
 
-    /// The host at an address.
+    /// Index of the host at an address.
     pub(super) fn host_at(&self, address: IpAddr) -> Option<u32> {
         self.addresses.get(&address).copied()
     }

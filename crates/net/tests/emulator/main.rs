@@ -1,4 +1,4 @@
-//! What touches the machine: captures read by tshark, the relay over loopback, the router between namespaces.
+//! Tests that use the system: captures read by tshark, the relay over loopback, the router between namespaces.
 
 mod capture;
 mod relay;

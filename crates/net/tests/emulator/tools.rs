@@ -1,4 +1,4 @@
-//! What the tests of the emulators share.
+//! Common parts of the emulators' tests.
 
 use std::thread::JoinHandle;
 
@@ -41,5 +41,5 @@ impl<E> Drop for Running<E> {
     }
 }
 
-/// Long enough for anything that is going to come; nothing waits for it but a test that fails.
+/// Time limit, longer than any success takes.
 pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);

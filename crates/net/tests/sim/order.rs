@@ -1,4 +1,4 @@
-//! What happens at one moment happens in the order in which it was arranged.
+//! Events at the same time happen in the order of scheduling.
 
 use timeous_core::Instant;
 use timeous_net::LinkConfig;
@@ -58,7 +58,7 @@ fn a_timer_that_is_set_anew_rings_once_and_in_time() {
     }
     network.run_until(millis(100));
     assert_eq!(network.host(node).rung, Some(millis(10)));
-    // What is due already rings at once, not in the past.
+    // An overdue alarm rings at once, not in the past.
     network.with_host(node, |_, host| *host = Restless { due: Some(millis(1)), rung: None });
     network.run_until(millis(100));
     assert_eq!(network.host(node).rung, Some(millis(100)));

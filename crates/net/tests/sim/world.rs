@@ -1,4 +1,4 @@
-//! What these tests build their networks from.
+//! Building blocks of the tests' networks.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -34,12 +34,12 @@ pub(crate) fn link(kbps: u64, delay: u64) -> LinkConfig {
     }
 }
 
-/// A plan of a network in which anything may be joined with anything.
+/// Plan of a network with arbitrary links.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) hosts: usize,
     pub(crate) routers: usize,
-    /// From where, to where, and what it is like. Hosts come first.
+    /// Source, destination and properties of each link. Hosts come first.
     pub(crate) links: Vec<(usize, usize, LinkConfig)>,
 }
 
@@ -99,7 +99,7 @@ fn variations() -> impl Strategy<Value = (Jitter, Reorder, f64, u64)> + Clone {
     (jitters, reorders, 0.0..0.3f64, 0u64..5_000)
 }
 
-/// Lets the hosts of a plan send `packets` to each other, and to an address that is nobody's, in the first second.
+/// Makes the hosts of a plan send `packets` to each other, and to an unknown address, in the first second.
 pub(crate) fn talk(network: &mut Network<Scripted>, plan: &Plan, nodes: &[NodeId], packets: usize, seed: u64) {
     let mut rng = Rng::from_seed(seed);
     for _ in 0..packets {

@@ -1,4 +1,4 @@
-//! Other people's eyes: what tshark reads in a capture, and loud skips where it is missing.
+//! Independent check of captures by tshark, and visible skips where it is missing.
 
 use std::path::Path;
 use std::process::Command;
@@ -36,6 +36,6 @@ pub(crate) fn assert_no_complaint(capture: &Path) {
     assert!(complaints.is_empty(), "{complaints:?}");
 }
 
-/// What tshark finds wrong with the packets of a capture: bad checksums, malformed packets, any expert warning.
+/// tshark filter for defects in a capture: bad checksums, malformed packets, expert warnings.
 pub(crate) const COMPLAINTS: &str = "_ws.malformed || ip.checksum.status == \"Bad\" || udp.checksum.status == \"Bad\" \
      || tcp.checksum.status == \"Bad\" || _ws.expert.severity >= \"Warning\"";

@@ -1,5 +1,5 @@
-//! A congestion-controlled UDP socket: it takes datagrams as any socket does, and sends them as they are granted
-//! (Andersen et al. §3.3).
+//! A congestion-controlled UDP socket: takes datagrams as any socket does, and sends them as they are granted (Andersen
+//! et al. §3.3).
 
 mod peer;
 mod readiness;
@@ -23,35 +23,35 @@ use super::manager::CongestionManager;
 use peer::Peer;
 use readiness::Readiness;
 
-/// The largest datagram unless another is given: it passes wherever IPv6 passes, through a tunnel too.
+/// Default MTU, in bytes: passes wherever IPv6 does, even through a tunnel.
 const MTU: u64 = 1_200;
-/// So many bytes wait for each destination at most, unless more or less is given.
+/// Default size of the send queue of each destination, in bytes.
 const CAPACITY: usize = 64 << 10;
-/// Departures that nobody asks for are forgotten, the oldest first.
+/// Maximum number of unpolled departures; the oldest are dropped first.
 const DEPARTURES: usize = 4_096;
-/// So many datagrams are received, and acknowledgements handed in, at once at most.
+/// Maximum number of datagrams received between two calls to the manager, and of updates handed in together.
 const AT_ONCE: usize = 16;
 
-/// A datagram has left.
+/// Record of a datagram that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// Where to.
+    /// Destination.
     pub remote: SocketAddr,
-    /// When.
+    /// Send time.
     pub at: Instant,
-    /// The length of its payload.
+    /// Payload length.
     pub bytes: usize,
 }
 
-/// A UDP socket whose datagrams leave when the Congestion Manager grants it.
+/// A UDP socket whose datagrams are sent as the Congestion Manager grants them.
 ///
-/// It is non-blocking and has one descriptor: readable when there is a datagram to read or the manager has something
-/// to say, which any call takes in. What is sent waits in a bounded queue for each destination, and goes in order; when
-/// that is full, [`send`](Self::send) gives `WouldBlock`. A datagram that the network refuses is lost, and counts as sent.
+/// It is non-blocking and has one descriptor, readable when there is a datagram or an event of the manager; any call
+/// processes the latter. Each destination has a bounded FIFO queue; if it is full, [`send`](Self::send) returns
+/// `WouldBlock`. A datagram that the network refuses is lost, and counts as sent.
 ///
-/// All that the application has to add is feedback. Either it tells what its receiver says by [`update`](Self::update),
-/// as with any flow; or its datagrams bear numbers from 0 on, its receiver answers with [`Ack`]s, and it gives those to
-/// a socket [with feedback](Self::with_feedback), which does the rest:
+/// The application only has to add feedback. Either it reports what its receiver says by [`update`](Self::update), as
+/// with any flow; or its datagrams carry numbers from 0, its receiver answers with [`Ack`]s, and it passes those to a
+/// socket [with feedback](Self::with_feedback), which does the rest:
 ///
 /// ```
 /// use std::net::UdpSocket;
@@ -87,28 +87,28 @@ pub struct BufferedSocket {
     readiness: Readiness,
     capacity: usize,
     mtu: u64,
-    /// A fresh one for each destination, if the socket keeps account.
+    /// Template for each destination, if the socket tracks acknowledgements.
     feedback: Option<Feedback>,
     connected: Option<SocketAddr>,
     peers: BTreeMap<SocketAddr, Peer>,
     by_flow: BTreeMap<FlowId, SocketAddr>,
     departures: VecDeque<Departure>,
     events: VecDeque<Event>,
-    /// What acknowledgements told, and the manager is told soon.
+    /// Updates from acknowledgements, not handed to the manager yet.
     learnt: Vec<(FlowId, Update)>,
-    /// Datagrams that were received since the manager was heard.
+    /// Datagrams received since the manager's events were last processed.
     received: usize,
-    /// Whether its own [`wait`](Self::wait) has been all that waits for it: an application with a loop of its own may not
-    /// come back before there is something.
+    /// Whether the application has only waited by [`wait`](Self::wait): one with an event loop may not call again
+    /// before the descriptor is readable.
     waits: AtomicBool,
 }
 
 impl BufferedSocket {
-    /// Sends on `socket`, which becomes non-blocking, as a client of its own of the manager of `cm`: its flows share
-    /// paths with others of that manager, and its events are no other client's.
+    /// Wraps `socket`, which becomes non-blocking, as a separate client of the manager of `cm`: its flows share paths
+    /// with that manager's other flows, but its events are its own.
     ///
     /// # Errors
-    /// The environment's: no descriptor, no daemon any more.
+    /// Environment errors: no descriptor, daemon gone.
     pub fn new(cm: &CongestionManager, socket: UdpSocket) -> Result<Self, Error> {
         let cm = cm.sibling()?;
         socket.set_nonblocking(true)?;
@@ -131,46 +131,46 @@ impl BufferedSocket {
         })
     }
 
-    /// With room for `bytes` that wait for each destination; 64 KiB unless given. One datagram is always taken.
+    /// Sets the queue size of each destination in bytes; default 64 KiB. An empty queue always takes one datagram.
     #[must_use]
     pub fn with_capacity(self, bytes: usize) -> Self {
         Self { capacity: bytes, ..self }
     }
 
-    /// With datagrams of up to `bytes`; 1200 unless given. For destinations that nothing was sent to so far.
+    /// Sets the maximum datagram size; default 1200 bytes. For destinations to which nothing was sent so far.
     #[must_use]
     pub fn with_mtu(self, bytes: u64) -> Self {
         Self { mtu: bytes, ..self }
     }
 
-    /// Keeping account of what is [acknowledged](Self::acked) and what is lost. For destinations that nothing was sent to
-    /// so far, and for datagrams that bear numbers, from 0 on for each destination, in the order in which they are given.
+    /// Tracks [acknowledgements](Self::acked) and losses. For destinations to which nothing was sent so far, and for
+    /// datagrams with numbers, from 0 for each destination, in the order of sending.
     #[must_use]
     pub fn with_feedback(self) -> Self {
         self.with_feedback_after(Duration::ZERO)
     }
 
-    /// [`with_feedback`](Self::with_feedback) of receivers that may wait for `ack_delay` before they acknowledge.
+    /// Same as [`with_feedback`](Self::with_feedback), for receivers that may delay an acknowledgement by `ack_delay`.
     #[must_use]
     pub fn with_feedback_after(self, ack_delay: Duration) -> Self {
         Self { feedback: Some(Feedback::with_ack_delay(ack_delay)), ..self }
     }
 
-    /// Sends to `remote` from now on, and receives from nobody else.
+    /// Connects the socket: sends to `remote`, and receives only from there.
     ///
     /// # Errors
-    /// The system's; the manager's, if it opens no flow.
+    /// The system's, or the manager's if it opens no flow.
     pub fn connect(&mut self, remote: SocketAddr) -> Result<(), Error> {
         self.socket.connect(remote)?;
         self.connected = Some(remote);
         self.open_peer(remote)
     }
 
-    /// Queues a datagram for whom the socket is [connected](Self::connect) to.
+    /// Queues a datagram for the [connected](Self::connect) destination.
     ///
     /// # Errors
-    /// `WouldBlock` if the queue is full, `InvalidInput` if it is larger than the MTU, `NotConnected`; else the
-    /// system's, maybe of a datagram before.
+    /// `WouldBlock` if the queue is full, `InvalidInput` if the datagram exceeds the MTU, `NotConnected`; else a system
+    /// error, possibly for an earlier datagram.
     pub fn send(&mut self, datagram: &[u8]) -> io::Result<usize> {
         let remote = self.connected.ok_or(io::ErrorKind::NotConnected)?;
         self.queue(datagram, remote)
@@ -195,12 +195,12 @@ impl BufferedSocket {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }
-        // What is granted at once leaves at once.
+        // Sends what is granted immediately.
         self.drive()?;
         Ok(datagram.len())
     }
 
-    /// Queues a datagram and asks for its grant, if there is room.
+    /// Queues a datagram if there is room, and requests its grant.
     fn put(&mut self, datagram: &[u8], remote: SocketAddr) -> io::Result<bool> {
         let peer = self.peers.get_mut(&remote).ok_or(io::ErrorKind::NotConnected)?;
         let has_room = peer.queue(datagram, self.capacity);
@@ -211,12 +211,12 @@ impl BufferedSocket {
     /// Receives a datagram.
     ///
     /// # Errors
-    /// `WouldBlock` if there is none; else the system's.
+    /// `WouldBlock` if there is none; else a system error.
     pub fn recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.recv_from(buffer).map(|(len, _)| len)
     }
 
-    /// Receives a datagram, and tells from whom.
+    /// Receives a datagram and its source address.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -229,16 +229,16 @@ impl BufferedSocket {
         received
     }
 
-    /// Tells what the receiver that the socket is connected to says of the datagrams that left.
+    /// Reports feedback of the connected receiver about datagrams that were sent.
     ///
     /// # Errors
-    /// The caller's: not connected, or that cannot be true. [`Error::Disconnected`] while a daemon is gone.
+    /// The caller's: not connected, or implausible feedback. [`Error::Disconnected`] while the daemon is gone.
     pub fn update(&mut self, update: Update) -> Result<(), Error> {
         let remote = self.connected.ok_or_else(not_connected)?;
         self.update_from(remote, update)
     }
 
-    /// Tells what the receiver at `remote` says.
+    /// Reports feedback of the receiver at `remote`.
     ///
     /// # Errors
     /// As [`update`](Self::update).
@@ -247,16 +247,16 @@ impl BufferedSocket {
         Ok(self.drive()?)
     }
 
-    /// Takes an acknowledgement of the receiver that the socket is connected to.
+    /// Processes an acknowledgement of the connected receiver.
     ///
     /// # Errors
-    /// The peer's: it acknowledges what was not sent. Else as [`update`](Self::update).
+    /// The peer's: it acknowledges datagrams never sent. Else those of [`update`](Self::update).
     pub fn acked(&mut self, ack: &Ack) -> Result<(), Error> {
         let remote = self.connected.ok_or_else(not_connected)?;
         self.acked_from(remote, ack)
     }
 
-    /// Takes an acknowledgement of the receiver at `remote`.
+    /// Processes an acknowledgement of the receiver at `remote`.
     ///
     /// # Errors
     /// As [`acked`](Self::acked).
@@ -269,8 +269,7 @@ impl BufferedSocket {
         }
     }
 
-    /// Keeps what an acknowledgement told, since there may be more to read: they are handed in together, and what they
-    /// let go leaves together.
+    /// Keeps an update, since there may be more to read: handed in together, they release datagrams together.
     fn learn(&mut self, remote: SocketAddr, update: Update) -> Result<(), Error> {
         self.learnt.push((self.flow(remote)?, update));
         if self.learnt.len() >= AT_ONCE || !self.waits.load(Ordering::Relaxed) {
@@ -279,7 +278,7 @@ impl BufferedSocket {
         Ok(())
     }
 
-    /// What is known of the path to whom the socket is connected to.
+    /// Returns the path state of the connected destination.
     ///
     /// # Errors
     /// As [`update`](Self::update).
@@ -287,21 +286,21 @@ impl BufferedSocket {
         self.cm.query(self.flow(self.connected.ok_or_else(not_connected)?)?)
     }
 
-    /// The flow to `remote`, for what else the [manager](Self::manager) can be told of it.
+    /// The flow to `remote`, for other calls of the [manager](Self::manager).
     ///
     /// # Errors
-    /// The caller's: nothing was sent there. [`Error::Disconnected`] while a daemon is gone.
+    /// The caller's: nothing was sent there. [`Error::Disconnected`] while the daemon is gone.
     pub fn flow(&self, remote: SocketAddr) -> Result<FlowId, Error> {
         self.peers.get(&remote).ok_or_else(not_connected)?.flow.ok_or(Error::Disconnected)
     }
 
-    /// The socket's own client of the manager. Its events come by [`poll_event`](Self::poll_event).
+    /// The socket's own client of the manager. Its events come from [`poll_event`](Self::poll_event).
     #[must_use]
     pub fn manager(&self) -> &CongestionManager {
         &self.cm
     }
 
-    /// Ends the flow to `remote`; what waits for it is dropped.
+    /// Closes the flow to `remote` and drops its queue.
     ///
     /// # Errors
     /// The manager's.
@@ -315,34 +314,34 @@ impl BufferedSocket {
         }
     }
 
-    /// How many datagrams wait to leave.
+    /// Number of datagrams queued, for all destinations.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.peers.values().map(Peer::len).sum()
     }
 
-    /// A datagram that has left, oldest first, if the socket does not keep account itself: its round trip begins now, not
-    /// when it was queued. Nobody has to ask; the last few thousand are kept. What is read of the socket may be about
-    /// any that have left: ask before.
+    /// Returns the oldest unpolled departure, if the socket does not track acknowledgements itself: the round trip
+    /// begins at departure, not at queueing. Polling is optional; the last few thousand are kept. Poll before reading
+    /// feedback about them.
     #[must_use]
     pub fn poll_departure(&mut self) -> Option<Departure> {
         self.departures.pop_front()
     }
 
-    /// What the manager tells beyond grants: changes beyond a threshold, that a daemon is gone or there again. The
-    /// socket opens its flows again by itself, and keeps what is queued; feedback for what left before that comes too
-    /// late (see [`Feedback::forget`]).
+    /// Returns the next event of the manager besides grants: rate changes beyond a threshold, loss and return of a
+    /// daemon. The socket reopens its flows by itself and keeps its queues; feedback about earlier datagrams is then
+    /// ignored (see [`Feedback::forget`]).
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Sleeps until there is a datagram to read or something left, but not beyond `deadline`; `false` if it came to that.
-    /// To be called where a plain program would wait for its socket.
+    /// Sleeps until a datagram can be read or was sent, at most until `deadline`; `false` if neither happened. To be
+    /// called where a plain program would wait for its socket.
     pub fn wait(&mut self, deadline: Option<Instant>) -> bool {
         let due = deadline.into_iter().chain(self.poll_timeout()).min();
         let before = self.queued();
-        // An error will be told by whatever is asked of the socket next.
+        // The next call on the socket reports any error.
         let _ = self.drive();
         if self.queued() < before {
             return true;
@@ -356,21 +355,21 @@ impl BufferedSocket {
         ready || due != deadline
     }
 
-    /// When [`drive`](Self::drive) is due though nothing is readable, for an application that polls by itself: silence
-    /// of a receiver is told to the manager, too.
+    /// Time at which [`drive`](Self::drive) is due even if nothing is readable, for an application with an event loop:
+    /// the manager is also told of silent receivers.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.peers.values().filter_map(Peer::poll_timeout).min()
     }
 
-    /// Takes in what the manager has to say, and sends what it grants. Every other call does it too.
+    /// Processes the manager's events, and sends what it grants. Every other call does so, too.
     ///
     /// # Errors
-    /// The system's, of a socket that is of no use any more.
+    /// A system error, after which the socket is unusable.
     pub fn drive(&mut self) -> io::Result<()> {
         self.received = 0;
         if !self.learnt.is_empty() {
-            // What the manager will not hear of is closed already.
+            // An update fails only for a flow that is closed.
             let _ = self.cm.bulk_update(&self.learnt);
             self.learnt.clear();
         }
@@ -382,7 +381,7 @@ impl BufferedSocket {
             match event {
                 Event::Granted(flow) => self.granted(flow)?,
                 Event::Room => self.ask_for_all(),
-                // The daemon found that the grant had lapsed, but the datagram has left.
+                // The grant had expired at the daemon, but the datagram was sent.
                 Event::Refused { flow, why: Refusal::NotGranted, value } => {
                     if let Some(peer) = self.peer_of(flow) {
                         peer.left_unasked(value);
@@ -407,7 +406,7 @@ impl BufferedSocket {
                 Event::Reconnected => {
                     let remotes: Vec<SocketAddr> = self.peers.keys().copied().collect();
                     for remote in remotes {
-                        // Whoever sends there next hears of it.
+                        // An error shows up at the next send to that destination.
                         let _ = self.open_peer(remote);
                     }
                     self.ask_for_all();
@@ -419,20 +418,20 @@ impl BufferedSocket {
         Ok(())
     }
 
-    /// Tells the manager of receivers that are silent for too long, and again what it did not believe.
+    /// Handles timeouts: silent receivers, and repeats of refused updates.
     fn pass_time(&mut self) {
         let now = clock::now();
         for peer in self.peers.values_mut() {
             peer.tell_again(now, &self.cm);
             let update = peer.feedback.as_mut().and_then(|feedback| feedback.handle_timeout(now));
             if let (Some(update), Some(flow)) = (update, peer.flow) {
-                // What the manager will not hear of is closed already.
+                // An update fails only for a flow that is closed.
                 let _ = self.cm.update(flow, update);
             }
         }
     }
 
-    /// Opens a flow to `remote`, unless there is one or nobody to open it.
+    /// Opens a flow to `remote`, unless it is open or the daemon is gone.
     fn open_peer(&mut self, remote: SocketAddr) -> Result<(), Error> {
         let feedback = &self.feedback;
         let peer = self.peers.entry(remote).or_insert_with(|| Peer::new(feedback.clone()));
@@ -442,7 +441,7 @@ impl BufferedSocket {
                     peer.flow = Some(flow);
                     self.by_flow.insert(flow, remote);
                 }
-                // It will be opened when a daemon is there again.
+                // It is opened when the daemon is back.
                 Err(Error::Disconnected) => {}
                 Err(error) => return Err(error),
             }
@@ -456,7 +455,7 @@ impl BufferedSocket {
 
     fn ask_for_all(&mut self) {
         for peer in self.peers.values_mut() {
-            // Without its flow a peer waits until that is open again.
+            // Without a flow the peer waits until it is reopened.
             let _ = peer.ask(&self.cm);
         }
     }
@@ -482,7 +481,7 @@ impl BufferedSocket {
             return self.readiness.wait_for_room(&self.socket);
         }
         let bytes = datagram.len();
-        // A grant that came too late is no grant any more, but the datagram has left.
+        // The grant had expired, but the datagram was sent.
         if self.cm.notify(flow, bytes as u64).is_err() {
             peer.left_unasked(bytes as u64);
         }
@@ -506,7 +505,7 @@ fn not_connected() -> Error {
     Error::Io(io::ErrorKind::NotConnected.into())
 }
 
-/// Readable when there is a datagram to read, or the manager has something to say.
+/// Readable when there is a datagram to read, or an event of the manager.
 impl AsFd for BufferedSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.waits.store(false, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What a Congestion Manager is asked, wherever it is.
+//! Interface to a Congestion Manager, in this process or in the daemon.
 
 use std::os::fd::BorrowedFd;
 
@@ -10,7 +10,7 @@ use super::event::Event;
 use super::flow::FlowId;
 use super::poll::Woken;
 
-/// The verbs, and the descriptor that is readable when there is an event.
+/// Calls to a manager, and the descriptor that is readable when there is an event.
 pub(super) trait Control: Send + Sync {
     fn open_flow(&self, spec: FlowSpec) -> Result<FlowId, Error>;
     fn close(&self, flow: FlowId) -> Result<(), Error>;
@@ -32,10 +32,10 @@ pub(super) trait Control: Send + Sync {
     fn set_scheduler(&self, flow: FlowId, scheduling: Scheduling) -> Result<(), Error>;
     fn set_controller(&self, flow: FlowId, kind: Kind) -> Result<(), Error>;
     fn poll_event(&self) -> Option<Event>;
-    /// Sleeps by `how`, which is given the descriptor to be woken by, unless there is an event already.
+    /// Sleeps by calling `how` with the descriptor to wait for, unless there is an event already.
     fn sleep(&self, how: &mut dyn FnMut(BorrowedFd<'_>) -> Woken) -> bool;
-    /// The descriptor rings by itself from now on: readable while there may be an event.
+    /// Makes the descriptor ring for every event from now on: it was handed to the application.
     fn show(&self);
-    /// Rings while somebody sleeps, and when it was shown.
+    /// Descriptor; it rings while a thread sleeps, and always after `show`.
     fn descriptor(&self) -> BorrowedFd<'_>;
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between an application and its Congestion Manager, by culprit.
+//! Errors between an application and its Congestion Manager, by culprit.
 
 use std::io;
 
@@ -9,37 +9,37 @@ use timeous_ipc::{ClientError, ConnectError, Refusal};
 use super::feedback::FeedbackError;
 use crate::error::Culprit;
 
-/// Why the Congestion Manager does not do what was asked. Nothing has changed by a call that ended in one.
+/// Error of a call to the Congestion Manager. A failed call changes nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The manager refused: the flow is not open, holds no grant, or its feedback cannot be true.
+    /// The manager refused: the flow is not open, holds no grant, or its feedback is implausible.
     #[error(transparent)]
     Refused(#[from] CmError),
     /// The daemon's manager refused, for the same reasons.
     #[error(transparent)]
     RefusedByDaemon(#[from] Refusal),
-    /// No daemon could be reached, or it would have nothing of us.
+    /// The daemon is not running, or refused the connection.
     #[error(transparent)]
     NoDaemon(#[from] ConnectError),
-    /// The daemon is gone, and all flows that were open with it.
+    /// The daemon is gone, and with it all flows.
     #[error("the daemon is gone: wait for Event::Reconnected and open the flows again")]
     Disconnected,
-    /// The daemon did not do what was asked.
+    /// The daemon failed to do what was asked.
     #[error(transparent)]
     Daemon(ClientError),
-    /// An acknowledgement is not believed.
+    /// An acknowledgement was rejected.
     #[error(transparent)]
     Feedback(#[from] FeedbackError),
-    /// The machine refused: no thread.
+    /// The system refused a thread.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The machine refused: no descriptor, no socket.
+    /// The system refused a descriptor or a socket.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Party at fault.
     #[must_use]
     pub fn culprit(&self) -> Culprit {
         match self {

@@ -1,10 +1,9 @@
-//! Feedback: what every application that sends datagrams must do by itself to use the Congestion Manager (Andersen et
-//! al. §3.1), so that it need not be written again.
+//! Feedback from receiver to sender, which an application with datagrams needs to use the Congestion Manager (Andersen
+//! et al. §3.1).
 //!
-//! The sender's half is [`Feedback`], the receiver's [`Acks`]. Neither touches a socket or a clock: a sender puts a
-//! number into each packet, the receiver tells which numbers came in an [`Ack`] that it sends back, and the sender
-//! makes an [`Update`](timeous_cm::Update) of it: bytes that arrived and bytes that did not, a round-trip time, and
-//! what is to be concluded.
+//! The sender's half is [`Feedback`], the receiver's [`Acks`]. Both are sans-IO: the sender puts a number into each
+//! packet, the receiver reports the numbers received in an [`Ack`], and the sender turns that into an
+//! [`Update`](timeous_cm::Update): bytes acknowledged and lost, a round-trip time, and any sign of congestion.
 //!
 //! ```
 //! use timeous::cm::{Ack, Acks, Feedback};

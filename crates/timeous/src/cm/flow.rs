@@ -1,19 +1,19 @@
-//! A flow's name.
+//! Identifier of a flow.
 
-/// A flow that was opened (the paper's `cm_flowid`).
+/// An open flow (the paper's `cm_flowid`).
 ///
-/// Names are those of one [`CongestionManager`](super::CongestionManager) and its clones, and are not used again.
+/// Valid for one [`CongestionManager`](super::CongestionManager) and its clones, and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(u64);
 
 impl FlowId {
-    /// The flow with this number, if there is one: for languages that know but numbers.
+    /// Creates the ID with this number, for languages that only have numbers.
     #[must_use]
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
 
-    /// Its number.
+    /// Number of the flow.
     #[must_use]
     pub const fn raw(self) -> u64 {
         self.0

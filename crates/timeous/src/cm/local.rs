@@ -1,4 +1,4 @@
-//! The Congestion Manager in this process.
+//! Client of the Congestion Manager in this process.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::flow::FlowId;
 use super::poll::Woken;
 use crate::process::shared_engine;
 
-/// A client of the manager that the engine of this process has.
+/// Client of the manager in this process's engine.
 pub(super) struct Local {
     client: CmClient,
-    /// It lets time pass for the manager. Last, so that the client leaves before.
+    /// Runs the manager's timers. Dropped last: the client must go before.
     _engine: Arc<Engine>,
 }
 
 impl Local {
     pub(super) fn open() -> Result<Self, Error> {
         let engine = shared_engine()?;
-        // Feedback of this process concerns nobody else.
+        // Feedback in this process affects no other user.
         let client = engine.congestion().client(None)?;
         Ok(Self { client, _engine: engine })
     }

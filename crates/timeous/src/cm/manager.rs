@@ -1,4 +1,4 @@
-//! The Congestion Manager, as an application holds it.
+//! Handle of an application to the Congestion Manager.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,11 +20,10 @@ use super::poll;
 use super::remote::Remote;
 use crate::process::{daemon, find_daemon};
 
-/// The Congestion Manager: it says when a flow may send, and what is known of its path.
+/// The Congestion Manager: grants flows the right to send, and reports the state of their paths.
 ///
-/// Clones are the same client: they share flows, events and the one descriptor. A [`sibling`](Self::sibling) is another
-/// client of the same manager, with events of its own. When the last clone is dropped its flows are closed, and
-/// what they held goes to others.
+/// Clones are the same client: they share flows, events and one descriptor. A [`sibling`](Self::sibling) is another
+/// client of the same manager, with its own events. When the last clone is dropped its flows are closed.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -46,15 +45,15 @@ use crate::process::{daemon, find_daemon};
 #[derive(Clone)]
 pub struct CongestionManager {
     control: Arc<dyn Control>,
-    /// In a daemon's words: where it was found.
+    /// Where it runs; for a daemon, its socket.
     place: Where,
 }
 
 impl CongestionManager {
-    /// Becomes a client of the Congestion Manager at `place`.
+    /// Connects to the Congestion Manager at `place`.
     ///
     /// # Errors
-    /// The environment's: no daemon there, or it refused; no thread, no descriptor.
+    /// Environment errors: no daemon there, or it refused; no thread, no descriptor.
     pub fn open(place: Where) -> Result<Self, Error> {
         match place {
             Where::InProcess => Self::in_process(),
@@ -78,8 +77,8 @@ impl CongestionManager {
         Ok(Self { control: Arc::new(Remote::new(client)?), place: Where::Daemon(Some(path)) })
     }
 
-    /// Another client of the same manager: its flows share paths with these, but its events and its descriptor are
-    /// its own.
+    /// Creates another client of the same manager: its flows share paths with these, but it has its own events and
+    /// descriptor.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -87,7 +86,7 @@ impl CongestionManager {
         Self::open(self.place.clone())
     }
 
-    /// Where it is: never [`Where::Auto`], which has been decided.
+    /// Location of the manager: never [`Where::Auto`], which was resolved.
     #[must_use]
     pub fn place(&self) -> &Where {
         &self.place
@@ -96,7 +95,7 @@ impl CongestionManager {
     /// Opens a flow (`cm_open`).
     ///
     /// # Errors
-    /// The manager's or the daemon's, if there may be no more flows.
+    /// The manager's or the daemon's, if the maximum number of flows is reached.
     pub fn open_flow(&self, spec: FlowSpec) -> Result<FlowId, Error> {
         self.control.open_flow(spec)
     }
@@ -109,7 +108,7 @@ impl CongestionManager {
         self.open_flow(FlowSpec { remote: Some(remote), ..FlowSpec::to(remote.ip().into(), mtu) })
     }
 
-    /// Closes a flow (`cm_close`): what it held goes to others.
+    /// Closes a flow (`cm_close`); its share goes to other flows.
     ///
     /// # Errors
     /// The caller's: it is not open.
@@ -117,7 +116,7 @@ impl CongestionManager {
         self.control.close(flow)
     }
 
-    /// The largest packet of a flow (`cm_mtu`).
+    /// Maximum packet size of a flow (`cm_mtu`).
     ///
     /// # Errors
     /// The caller's: it is not open.
@@ -125,7 +124,7 @@ impl CongestionManager {
         self.control.mtu(flow)
     }
 
-    /// Asks for the right to send one packet (`cm_request`): an [`Event::Granted`] tells when. Each call is one request.
+    /// Requests the right to send one packet (`cm_request`): [`Event::Granted`] grants it. Each call is one request.
     ///
     /// # Errors
     /// The caller's: the flow is not open.
@@ -133,16 +132,16 @@ impl CongestionManager {
         self.control.request(flow, 1)
     }
 
-    /// Asks for `count` packets: as many requests in one call.
+    /// Requests `count` packets in one call.
     ///
     /// # Errors
-    /// The caller's: the flow is not open, or too many of its requests wait already.
+    /// The caller's: the flow is not open, or too many of its requests are pending.
     pub fn request_many(&self, flow: FlowId, count: u32) -> Result<(), Error> {
         self.control.request(flow, count)
     }
 
-    /// Asks for several packets of several flows at once (`cm_bulk_request`). Each has its own answer, in order: a bad
-    /// one changes nothing for the others.
+    /// Requests packets for several flows at once (`cm_bulk_request`). Each has its own result, in order: a failed one
+    /// does not affect the others.
     ///
     /// # Errors
     /// Each as [`request`](Self::request).
@@ -150,8 +149,8 @@ impl CongestionManager {
         self.control.bulk_request(requests)
     }
 
-    /// Asks for the right to send one packet that is worth most until `deadline`: a macroflow that is
-    /// [scheduled](Self::set_scheduler) by deadline serves the earliest first.
+    /// Requests one packet that should leave before `deadline`: a macroflow [scheduled](Self::set_scheduler) by
+    /// deadline serves the earliest first.
     ///
     /// # Errors
     /// The caller's: the flow is not open.
@@ -159,15 +158,15 @@ impl CongestionManager {
         self.control.request_by(flow, deadline)
     }
 
-    /// A grant was used for a packet of `bytes`; 0 gives it back (`cm_notify`).
+    /// Reports a packet of `bytes` sent on a grant; 0 returns the grant (`cm_notify`).
     ///
     /// # Errors
-    /// The caller's: no grant is held, maybe no longer.
+    /// The caller's: no grant is held, or it has expired.
     pub fn notify(&self, flow: FlowId, bytes: u64) -> Result<(), Error> {
         self.control.notify(flow, bytes)
     }
 
-    /// [`notify`](Self::notify) for several flows at once, as [`bulk_request`](Self::bulk_request).
+    /// Same as [`notify`](Self::notify) for several flows at once, as [`bulk_request`](Self::bulk_request).
     ///
     /// # Errors
     /// Each as [`notify`](Self::notify).
@@ -175,9 +174,8 @@ impl CongestionManager {
         self.control.bulk_notify(sent)
     }
 
-    /// A packet of `bytes` left at the application's own pace, without a grant: for applications that send on a fixed
-    /// schedule and follow [`Event::Changed`] (Andersen et al. §2.1.2 iii). It counts like any other, so that others
-    /// wait for it.
+    /// Reports a packet of `bytes` sent without a grant: for applications with a fixed schedule that follow
+    /// [`Event::Changed`] (Andersen et al. §2.1.2 iii). It counts like any other packet, so others wait for it.
     ///
     /// # Errors
     /// The caller's: the flow is not open.
@@ -185,16 +183,16 @@ impl CongestionManager {
         self.control.notify_unasked(flow, bytes)
     }
 
-    /// Tells what a receiver said of the packets that were sent (`cm_update`); [`Feedback`](super::Feedback) makes
-    /// updates of acknowledgements. One datagram of feedback is one update.
+    /// Reports a receiver's feedback about packets sent (`cm_update`); [`Feedback`](super::Feedback) makes updates from
+    /// acknowledgements. One update per datagram of feedback.
     ///
     /// # Errors
-    /// The caller's: the flow is not open, or that cannot be true.
+    /// The caller's: the flow is not open, or the feedback is implausible.
     pub fn update(&self, flow: FlowId, update: Update) -> Result<(), Error> {
         self.control.update(flow, update)
     }
 
-    /// [`update`](Self::update) for several flows at once, as [`bulk_request`](Self::bulk_request).
+    /// Same as [`update`](Self::update) for several flows at once, as [`bulk_request`](Self::bulk_request).
     ///
     /// # Errors
     /// Each as [`update`](Self::update).
@@ -202,7 +200,7 @@ impl CongestionManager {
         self.control.bulk_update(updates)
     }
 
-    /// What is known of a flow's path, with the flow's own share of its rate (`cm_query`).
+    /// State of a flow's path, with the flow's own share of its rate (`cm_query`).
     ///
     /// # Errors
     /// The caller's: the flow is not open.
@@ -210,7 +208,7 @@ impl CongestionManager {
         self.control.query(flow)
     }
 
-    /// [`query`](Self::query) for several flows at once.
+    /// Same as [`query`](Self::query) for several flows at once.
     ///
     /// # Errors
     /// Each as [`query`](Self::query).
@@ -218,8 +216,9 @@ impl CongestionManager {
         self.control.bulk_query(flows)
     }
 
-    /// Wants to hear when the flow's rate has fallen to less than `down` of what was told last, or risen to more than
-    /// `up` times that (`cm_thresh`): `thresh(flow, 0.8, 1.25)`. Without thresholds a flow hears of no changes.
+    /// Sets rate thresholds: an [`Event::Changed`] is sent when the flow's rate falls below `down` times the last one
+    /// reported, or rises above `up` times that (`cm_thresh`), such as `thresh(flow, 0.8, 1.25)`. Without thresholds
+    /// there are no such events.
     ///
     /// # Errors
     /// The caller's: the flow is not open, or `down` is not from 0 to 1 or `up` less than 1.
@@ -227,7 +226,7 @@ impl CongestionManager {
         self.control.thresh(flow, down, up)
     }
 
-    /// Gives the flow a macroflow of its own: it shares nothing with others to its destination any more.
+    /// Moves the flow into a macroflow of its own: it no longer shares state with other flows to its destination.
     ///
     /// # Errors
     /// The caller's: the flow is not open.
@@ -235,7 +234,7 @@ impl CongestionManager {
         self.control.split(flow)
     }
 
-    /// Lets the flow share the macroflow of `with`, to whatever destination: for hosts behind one bottleneck.
+    /// Moves the flow into the macroflow of `with`, whatever its destination: for hosts behind one bottleneck.
     ///
     /// # Errors
     /// The caller's: one of them is not open, or they belong to different users.
@@ -243,8 +242,7 @@ impl CongestionManager {
         self.control.merge(flow, with)
     }
 
-    /// The flow's share beside others of its macroflow where that is [scheduled](Self::set_scheduler) by weight; 1
-    /// unless given.
+    /// Sets the flow's weight in a macroflow [scheduled](Self::set_scheduler) by weight; default 1.
     ///
     /// # Errors
     /// The caller's: the flow is not open, or the weight is zero.
@@ -252,7 +250,7 @@ impl CongestionManager {
         self.control.set_weight(flow, weight)
     }
 
-    /// How grants are shared out among the flows of this flow's macroflow.
+    /// Sets how grants are scheduled among the flows of this flow's macroflow.
     ///
     /// # Errors
     /// The caller's: the flow is not open.
@@ -260,7 +258,7 @@ impl CongestionManager {
         self.control.set_scheduler(flow, scheduling)
     }
 
-    /// The congestion controller of this flow's macroflow.
+    /// Sets the congestion controller of this flow's macroflow.
     ///
     /// # Errors
     /// The caller's: the flow is not open.
@@ -268,39 +266,39 @@ impl CongestionManager {
         self.control.set_controller(flow, kind)
     }
 
-    /// What has happened, oldest first. To be called until it gives `None` when the descriptor is readable.
+    /// Returns the next event, oldest first. When the descriptor is readable, poll until `None`.
     #[must_use]
     pub fn poll_event(&self) -> Option<Event> {
         self.control.poll_event()
     }
 
-    /// Sleeps until there may be an event, but not beyond `deadline`; `true` if there may be one.
+    /// Sleeps until there may be an event, at most until `deadline`; `true` if there may be one.
     ///
-    /// It does not hear of sockets. An application with one has [`wait_with`](Self::wait_with), one with many a `poll` of
-    /// its own, in which this manager's descriptor takes its place: for that it has to be rung and silenced all the time,
-    /// where who waits here is woken only when he sleeps.
+    /// It does not watch sockets: with one socket use [`wait_with`](Self::wait_with), with many a `poll` that includes
+    /// this manager's descriptor. That costs more: the descriptor is then signalled for every event, here only while a
+    /// thread sleeps.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         self.control.sleep(&mut |own| poll::readable(own, None, deadline))
     }
 
-    /// Sleeps until there may be an event or `other`, such as a socket, is readable, but not beyond `deadline`; `false` if
-    /// it came to that.
+    /// Sleeps until there may be an event or `other`, such as a socket, is readable, at most until `deadline`; `false`
+    /// if neither happened.
     pub fn wait_with(&self, other: &impl AsFd, deadline: Option<Instant>) -> bool {
         self.control.sleep(&mut |own| poll::readable(own, Some(other.as_fd()), deadline))
     }
 
-    /// The descriptor, which rings while somebody waits, and from [`show`](Self::show) on.
+    /// Descriptor, signalled while a thread waits, and always after [`show`](Self::show).
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.control.descriptor()
     }
 
-    /// The descriptor is given away: it rings by itself from now on.
+    /// Notes that the descriptor was handed out: it is signalled for every event from now on.
     pub(super) fn show(&self) {
         self.control.show();
     }
 }
 
-/// Readable while there may be an event: the one control descriptor for `select`, `poll` and `epoll`.
+/// Readable while there may be an event: one descriptor for `select`, `poll` and `epoll`.
 impl AsFd for CongestionManager {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.control.show();

@@ -1,4 +1,4 @@
-//! Sleeping on descriptors, in the engine's time.
+//! Waiting for descriptors, on the engine's clock.
 
 use std::os::fd::BorrowedFd;
 
@@ -6,20 +6,20 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use timeous_core::{Duration, Instant};
 use timeous_engine::clock;
 
-/// What ended a sleep.
+/// Reason for the end of a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// Time.
+    /// Deadline.
     No,
-    /// The manager's descriptor, maybe others as well.
+    /// Manager's descriptor readable, perhaps others as well.
     ByManager,
-    /// Another descriptor.
+    /// Other descriptor readable.
     ByOther,
 }
 
-/// Sleeps until the descriptor of a manager or another one is readable, but not beyond `deadline`.
+/// Sleeps until the manager's descriptor or another one is readable, at most until `deadline`.
 pub(super) fn readable(manager: BorrowedFd<'_>, other: Option<BorrowedFd<'_>>, deadline: Option<Instant>) -> Woken {
-    // Twice the manager's, if there is no other: poll() does not mind.
+    // Without another one the manager's is listed twice, which poll() permits.
     let other = other.unwrap_or(manager);
     let mut polled = [PollFd::from_borrowed_fd(manager, PollFlags::IN), PollFd::from_borrowed_fd(other, PollFlags::IN)];
     loop {
@@ -29,7 +29,7 @@ pub(super) fn readable(manager: BorrowedFd<'_>, other: Option<BorrowedFd<'_>>, d
             Ok(_) if polled[0].revents().is_empty() => return Woken::ByOther,
             Ok(_) => return Woken::ByManager,
             Err(rustix::io::Errno::INTR) => {}
-            // What cannot be waited for is looked at.
+            // After an error, assume that there is an event.
             Err(_) => return Woken::ByManager,
         }
     }

@@ -1,4 +1,4 @@
-//! The Congestion Manager in the daemon of this host.
+//! Client of the Congestion Manager in the host's daemon.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,14 +15,14 @@ use super::event::Event;
 use super::flow::FlowId;
 use super::poll::Woken;
 
-/// A client of the daemon.
+/// Client of the daemon.
 pub(super) struct Remote {
     client: Mutex<Client>,
-    /// The client's, to be polled without its lock.
+    /// Duplicate of the client's descriptor, to wait for without the lock.
     descriptor: OwnedFd,
-    /// How many sleep by it.
+    /// Number of threads that sleep on it.
     sleepers: AtomicU32,
-    /// It was given away, and has to ring by itself.
+    /// Whether it was handed to the application, and must ring for every event.
     shown: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ fn scheduler_name(scheduling: Scheduling) -> &'static str {
 
 impl Control for Remote {
     fn open_flow(&self, spec: FlowSpec) -> Result<FlowId, Error> {
-        // Whose flow it is the daemon knows from the kernel, and nobody can tell it anything else.
+        // The daemon takes the flow's user from the kernel: a client cannot claim another.
         let FlowSpec { destination, mtu, weight, local, remote, .. } = spec;
         let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
         let open = OpenFlow { addr: destination.addr, dscp: destination.dscp, mtu, weight, local, remote };
@@ -149,7 +149,7 @@ impl Control for Remote {
     fn poll_event(&self) -> Option<Event> {
         loop {
             let mut client = self.client();
-            // While somebody sleeps by the descriptor, it has to go on ringing.
+            // While a thread sleeps on the descriptor, it has to keep ringing.
             let rings = self.shown.load(Ordering::SeqCst) || self.sleepers.load(Ordering::SeqCst) > 0;
             return Some(match if rings { client.poll_event() } else { client.poll_awake() }? {
                 Told::Granted(flow) => Event::Granted(name(flow)),
@@ -158,7 +158,7 @@ impl Control for Remote {
                 Told::Room => Event::Room,
                 Told::Disconnected(_) => Event::Disconnected,
                 Told::Reconnected => Event::Reconnected,
-                // Only streams have callers, and this client listens for none.
+                // Only streams have callers, and this client does not listen.
                 Told::Incoming { .. } => continue,
             });
         }

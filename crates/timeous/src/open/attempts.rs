@@ -1,4 +1,4 @@
-//! Calling a host by its name: all of its addresses are tried, by turns of family (RFC 8305).
+//! Call of a host by name: races its addresses, alternating between address families (RFC 8305).
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -11,26 +11,26 @@ use timeous_engine::{CloseReason, Status, Stream, Waker, clock};
 use crate::error::{Culprit, Error};
 use crate::options::Options;
 
-/// Connection Attempt Delay: time from one attempt to the next, unless it fails before (RFC 8305 §5 recommends 250 ms).
+/// Connection Attempt Delay: time between attempts, unless one fails before (RFC 8305 §5 recommends 250 ms).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// What ends a call before it is answered.
+/// Cancellation of a call in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Cancel<'a> {
     pub(crate) wanted: &'a AtomicBool,
-    /// Rings when that has changed.
+    /// Rings when `wanted` has changed.
     pub(crate) waker: &'a Waker,
 }
 
-/// A call that is not answered yet.
+/// A call without an answer yet.
 struct Attempt {
     remote: SocketAddr,
     stream: Stream,
     until: Instant,
 }
 
-/// Looks the host up, has its addresses called, and waits for the first answer. The other calls end with it.
-/// `None`: it was cancelled.
+/// Resolves the host, calls its addresses, and returns the first stream that is answered; the other calls end. `None`:
+/// cancelled.
 pub(super) fn call(
     (host, port): (&str, u16),
     options: &Options,
@@ -45,7 +45,8 @@ pub(super) fn call(
     race(addresses, options.timeout, cancel, connect).map_err(|tried| Error::all(host, tried))
 }
 
-/// The addresses in the resolver's order (RFC 6724), but one of each family in turn (RFC 8305 §4); each once.
+/// Orders addresses as the resolver does (RFC 6724), but alternating between families (RFC 8305 §4), without
+/// duplicates.
 fn interleaved(addresses: impl Iterator<Item = SocketAddr>) -> VecDeque<SocketAddr> {
     let mut rest: Vec<SocketAddr> = addresses.collect();
     let mut turns = VecDeque::new();
@@ -58,7 +59,7 @@ fn interleaved(addresses: impl Iterator<Item = SocketAddr>) -> VecDeque<SocketAd
     turns
 }
 
-/// The first stream that opens, or `None` if it was cancelled; else what became of each attempt.
+/// Returns the first stream that opens, `None` if cancelled, or else the error of each attempt.
 fn race(
     mut addresses: VecDeque<SocketAddr>,
     timeout: Duration,
@@ -80,7 +81,7 @@ fn race(
                     attempts.push(Attempt { remote, stream, until: now + timeout });
                     next = now + ATTEMPT_DELAY;
                 }
-                // Another address does not mend it.
+                // Another address would fail as well.
                 Err(error) if error.culprit() == Culprit::Caller => return Err(vec![(remote, error)]),
                 Err(error) => failed.push((remote, error)),
             }
@@ -109,7 +110,7 @@ impl Attempt {
     fn outcome(&self, now: Instant, timeout: Duration) -> Option<Result<(), Error>> {
         let remote = self.remote;
         match self.stream.status() {
-            // One that has said all and closed has data to be read.
+            // A peer that has already closed may have sent data.
             Status::Open | Status::Closed(CloseReason::Peer) => Some(Ok(())),
             Status::Connecting if now < self.until => None,
             Status::Connecting | Status::Closed(CloseReason::Timeout) => {
@@ -120,14 +121,14 @@ impl Attempt {
     }
 }
 
-/// Sleeps until something is known of an attempt, but not beyond `deadline`.
+/// Sleeps until an attempt's state changes, at most until `deadline`.
 fn wait(attempts: &[Attempt], cancel: Option<Cancel<'_>>, deadline: Instant) {
     const NANOS: u64 = 1_000_000_000;
     let left = deadline.saturating_since(clock::now()).as_nanos();
     let timeout = Timespec { tv_sec: (left / NANOS) as i64, tv_nsec: (left % NANOS) as i64 };
     let wakers = || attempts.iter().map(|attempt| attempt.stream.waker()).chain(cancel.map(|cancel| cancel.waker));
     let mut fds: Vec<PollFd<'_>> = wakers().map(|waker| PollFd::new(waker, PollFlags::IN)).collect();
-    // Interrupted or not, all are looked at.
+    // Interrupted or not, all attempts are checked.
     let _ = rustix::event::poll(&mut fds, Some(&timeout));
     wakers().for_each(|waker| {
         waker.clear();

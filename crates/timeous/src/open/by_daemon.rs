@@ -1,4 +1,4 @@
-//! A stream that the daemon runs: the same handshake, the ring and all else between two processes.
+//! Opening of a stream that the daemon runs, with the ring shared between two processes.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::options::{Encapsulation, Options, PolicyName, Role};
 use crate::uri::Uri;
 
-/// Calls, or waits to be called, until the stream is open.
+/// Calls, or waits for a caller, until the stream is open.
 pub(super) fn open(client: &mut Client, uri: &Uri, cancel: Option<Cancel<'_>>) -> Result<Option<Stream>, Error> {
     let options = &uri.options;
     match &uri.role {
@@ -25,10 +25,10 @@ pub(super) fn open(client: &mut Client, uri: &Uri, cancel: Option<Cancel<'_>>) -
     }
 }
 
-/// A caller that does not finish its handshake is no caller: the next one is waited for.
+/// Waits for a caller; one that does not finish its handshake is ignored.
 fn be_called(client: &mut Client, local: SocketAddr, options: &Options) -> Result<Stream, Error> {
     loop {
-        // It stays there with the stream, and tells other callers that it is busy.
+        // The listener stays open with the stream, to tell other callers that it is busy.
         let (listener, _) = client.listen_with_room(local, spec(options), Some(1))?;
         if let Some(stream) = first_caller(client, options)? {
             return Ok(stream);
@@ -37,14 +37,14 @@ fn be_called(client: &mut Client, local: SocketAddr, options: &Options) -> Resul
     }
 }
 
-/// A caller; `None` if it has left again.
+/// Waits for the next caller; `None` if it did not finish its handshake.
 fn first_caller(client: &mut Client, options: &Options) -> Result<Option<Stream>, Error> {
     loop {
         match client.poll_event() {
             Some(Event::Incoming { ring, socket, .. }) => {
                 let mut stream = Stream::remote(ring, socket)?;
                 return match handshake(&mut stream, Some(clock::now() + options.timeout)) {
-                    // One that has said all by now has data to be read.
+                    // A caller that has already closed may have sent data.
                     Ok(()) | Err(Some(CloseReason::Peer)) => Ok(Some(stream)),
                     Err(_) => Ok(None),
                 };

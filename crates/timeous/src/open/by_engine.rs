@@ -1,4 +1,4 @@
-//! A stream that this process runs.
+//! Opening of a stream that this process runs.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::options::{Encapsulation, Options, Role, TransportName};
 use crate::uri::Uri;
 
-/// Calls, or waits to be called, until the stream is open; then with the listener, which tells other callers that it is
-/// busy.
+/// Calls, or waits for a caller, until the stream is open; a listening end also returns the listener, which tells other
+/// callers that it is busy.
 pub(super) fn open(
     engine: &Engine,
     uri: &Uri,
@@ -34,7 +34,7 @@ pub(super) fn open(
     }
 }
 
-/// Waits for as many callers; `None`: any number.
+/// Listens for up to `room` callers; `None`: any number.
 pub(super) fn listen(
     engine: &Engine,
     local: SocketAddr,
@@ -44,20 +44,20 @@ pub(super) fn listen(
     engine.listen_with_room(local, config(options), room)
 }
 
-/// With `transport=auto`, a peer that is silent for so long is asked whether it is there.
+/// With `transport=auto`, silence after which the peer is probed.
 const ALIVE: Duration = Duration::from_millis(400);
 
-/// A caller that does not finish its handshake is no caller: the next one is waited for.
+/// Waits for a caller; one that does not finish its handshake is ignored.
 fn be_called(mut listener: Listener, options: &Options) -> Result<(Stream, Listener), Error> {
     loop {
         let Some(mut stream) = listener.accept(None) else { return Err(EngineError::Stopped.into()) };
         let patience = match options.transport {
-            // One whose answers do not pass will be back by TCP.
+            // A caller that does not get our answers will come back over TCP.
             TransportName::Auto => options.timeout.min(ALIVE * 2),
             TransportName::Dccp | TransportName::Tcp => options.timeout,
         };
         match handshake(&mut stream, Some(clock::now() + patience)) {
-            // One that has said all by now has data to be read.
+            // A caller that has already closed may have sent data.
             Ok(()) | Err(Some(CloseReason::Peer)) => return Ok((stream, listener)),
             Err(_) => listener.set_room(Some(1)),
         }
@@ -69,14 +69,14 @@ fn config(options: &Options) -> StreamConfig {
     let dccp = DccpConfig {
         mps: options.mtu,
         connect_timeout: options.timeout,
-        // A peer that has nothing to say is asked in time for either end to move.
+        // A silent peer is probed early enough for either end to migrate.
         keep_alive: match options.transport {
-            // That UDP passes no more is to be known soon.
+            // A path that blocks UDP must be detected soon.
             TransportName::Auto if options.keep_alive.is_none() => Some(ALIVE),
             _ => options.asks_after(),
         },
         silence: options.timeout / 2,
-        // A listener that ends may be gone before its caller could answer a CloseReq; a Close needs no more of it.
+        // An ending listener may be gone before its caller could answer a CloseReq; a Close needs no answer.
         server_holds_timewait: true,
         msl: TIMEWAIT / 2,
         parity: options.parity(),
@@ -90,9 +90,9 @@ fn config(options: &Options) -> StreamConfig {
         longest: options.max_payload(),
         connect_timeout: options.timeout,
         silence: options.timeout,
-        // What has no deadline is never taken back.
+        // ADUs without deadlines are never withdrawn.
         into_retransmissions: options.has_deadlines(),
-        // Where nobody asks for one the kernel's own decides alone.
+        // Without an explicit one, only the kernel's controller acts.
         controller: options.controller,
     };
     StreamConfig {
@@ -108,7 +108,7 @@ fn config(options: &Options) -> StreamConfig {
         dccp_port: options.dccp_port,
         slots: options.slots.next_power_of_two(),
         choice: Arc::new(move || choice.choice()),
-        // TCP repairs by itself.
+        // TCP retransmits by itself.
         repair: (options.repairs() && options.transport != TransportName::Tcp).then_some(REPAIRED),
     }
 }

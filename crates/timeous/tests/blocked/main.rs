@@ -53,7 +53,7 @@ fn uri(text: &str) -> Uri {
     text.parse().unwrap()
 }
 
-/// What is opened to a listener that may not be there yet.
+/// Opens a stream, repeating while the listener is not there yet.
 fn patiently<T>(open: impl Fn() -> Result<T, Error>) -> T {
     loop {
         match open() {

@@ -1,4 +1,4 @@
-//! How much an application changes to use the Congestion Manager: the paper's vat took less than a hundred lines (§3.6).
+//! Lines that an application changes to use the Congestion Manager: the paper's vat took less than a hundred (§3.6).
 
 use similar::{ChangeTag, TextDiff};
 

@@ -1,5 +1,5 @@
-//! What every stream promises, over the simulator and over real sockets: each case is written once, and played on both
-//! stages with the same assertions. Where time is virtual, the exact ones are made besides.
+//! Guarantees of every stream, over the simulator and over real sockets: each case is written once, and runs on both
+//! stages with the same assertions, plus exact ones in virtual time.
 
 mod cases;
 mod scene;

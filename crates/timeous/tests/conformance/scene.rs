@@ -1,4 +1,4 @@
-//! What a case is played in: a path, the options of the stream, who asks for what.
+//! Setting of a test case: path, stream options, requested service.
 
 use timeous::Options;
 use timeous::core::{Duration, Rate};
@@ -13,15 +13,15 @@ pub(crate) struct Scene {
     pub(crate) forward: LinkConfig,
     pub(crate) back: LinkConfig,
     pub(crate) options: Options,
-    /// Whether somebody listens at all.
+    /// Whether there is a listener.
     pub(crate) listens: bool,
-    /// What the caller asks for first; the listener offers that of the options.
+    /// Service Code that the caller requests; the listener offers that of the options.
     pub(crate) asks_for: [u8; 4],
 }
 
 impl Scene {
-    /// A path of so many kbit/s, 20 ms long each way, that queues for 100 ms; what is not sent within `latency` is
-    /// given up.
+    /// A path of `kbps` kbit/s, with a one-way delay of 20 ms and a queue of 100 ms; ADUs not sent within `latency` are
+    /// dropped.
     pub(crate) fn new(kbps: u64, latency: Duration) -> Self {
         let link = LinkConfig {
             capacity: Capacity::Fixed(Rate::from_kbps(kbps)),
@@ -33,14 +33,14 @@ impl Scene {
         Self { forward: link.clone(), back: link, asks_for: options.service, options, listens: true }
     }
 
-    /// Loses packets: this share on the way there, and as many acknowledgements.
+    /// Sets the loss rate in both directions.
     pub(crate) fn lossy(mut self, p: f64) -> Self {
         self.forward.loss = Loss::Bernoulli { p };
         self.back.loss = Loss::Bernoulli { p };
         self
     }
 
-    /// Gives up on a silent peer after so long.
+    /// Sets the timeout for a silent peer.
     pub(crate) fn patient_for(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout;
         self

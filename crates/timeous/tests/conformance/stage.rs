@@ -8,12 +8,12 @@ use timeous_engine::Producer;
 
 use crate::scene::Scene;
 
-/// Longer than anything takes that is going to happen; only a case that fails waits so long.
+/// Time limit of a case, longer than any success takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How finely one looks.
+/// Interval between checks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Why an ADU was not taken.
+/// Reason why an ADU was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Full,
@@ -21,7 +21,7 @@ pub(crate) enum Refusal {
     Closed,
 }
 
-/// What is known where time is virtual: when each ADU was handed over, when each copy of it left, when it came.
+/// Times of an ADU, known in virtual time: queued, each copy sent, arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) offered: Instant,
@@ -49,16 +49,16 @@ pub(crate) trait Stage: Sized {
     /// Lets time pass.
     fn pass(&mut self, time: Duration);
 
-    /// The fates told so far; none is told twice.
+    /// Fates reported so far, each once.
     fn fates(&mut self) -> &BTreeMap<u64, Fate>;
 
-    /// What has come so far, in its order.
+    /// Data received so far, in order.
     fn received(&mut self) -> &[Vec<u8>];
 
-    /// Where the sender's end stands.
+    /// State of the sender's end.
     fn sending(&mut self) -> Status;
 
-    /// Where the receiver's end stands.
+    /// State of the receiver's end.
     fn receiving(&mut self) -> Status;
 
     /// The sender has sent all it had.
@@ -70,7 +70,7 @@ pub(crate) trait Stage: Sized {
     /// The receiver is gone.
     fn drop_receiver(&mut self);
 
-    /// Nothing passes in either direction any more.
+    /// Drops all packets in both directions from now on.
     fn cut(&mut self);
 
     /// Where time is virtual, all that is known of each ADU.

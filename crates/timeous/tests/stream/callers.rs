@@ -25,7 +25,7 @@ fn call(port: u16, transport: &str) -> Result<Sender, Error> {
     Sender::open(&uri(&format!("timeous://127.0.0.1:{port}?latency=9s&transport={transport}")))
 }
 
-/// Waits until the stream has ended; how.
+/// Waits until the stream has ended; returns the reason.
 fn end_of(sender: Sender) -> Error {
     let end = clock::now() + PATIENCE;
     while !matches!(sender.status(), Status::Closed(_)) {
@@ -35,7 +35,7 @@ fn end_of(sender: Sender) -> Error {
     sender.finish().unwrap_err()
 }
 
-/// What a caller is told, in opening or as the end of its stream.
+/// Error that a refused caller gets, when opening or at the end of its stream.
 fn refusal(called: Result<Sender, Error>) -> Error {
     called.map_or_else(|error| error, end_of)
 }

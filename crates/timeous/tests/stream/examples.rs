@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What an example prints. They are built with the tests.
+/// Output of an example. Examples are built with the tests.
 fn output(name: &str) -> String {
     let here = std::env::current_exe().unwrap();
     let examples: PathBuf = here.ancestors().nth(2).unwrap().join("examples");

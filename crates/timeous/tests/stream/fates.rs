@@ -120,7 +120,7 @@ fn what_was_pulled_back_and_rewritten_leaves_as_it_is_now() {
             rewritten += 1;
         }
         pulled.release();
-        // Nothing is sent afterwards that would wake the engine as well.
+        // No later send wakes the engine instead.
         sender.notify();
         fates(&mut sender);
     }

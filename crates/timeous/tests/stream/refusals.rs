@@ -1,4 +1,4 @@
-//! What a sender refuses, and that nothing else suffers from it.
+//! ADUs, URIs and callers that are refused, without effect on others.
 
 use timeous::core::{Duration, Fate};
 use timeous::{Error, Hints, Receiver, SendError, Sender, clock};
@@ -97,7 +97,7 @@ fn another_service_is_refused() {
         }
     };
     assert!(error.to_string().contains("reset by the peer"), "{error}");
-    // Who was refused is no caller: the listener waits on, for one of its own.
+    // A refused caller does not count: the listener keeps waiting for one of its own service.
     let sender = Sender::open(&uri(&format!("timeous://127.0.0.1:{port}?service=GAME"))).unwrap();
     listening.join().unwrap();
     drop(sender);

@@ -50,7 +50,7 @@ pub(crate) fn pause(time: Duration) {
     timeous::Waker::new().unwrap().wait(Some(time));
 }
 
-/// What is opened to a listener that may not be there yet.
+/// Opens a stream, repeating while the listener is not there yet.
 pub(crate) fn patiently<T>(open: impl Fn() -> Result<T, Error>) -> T {
     let end = clock::now() + PATIENCE;
     loop {

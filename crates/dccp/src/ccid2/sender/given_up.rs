@@ -1,6 +1,6 @@
-//! What timeouts took for lost. A packet's number is its own, so that an acknowledgement of one that comes after all tells a round
-//! trip, and that the timeout was for nothing (as RFC 4015 does with time stamps): without it a path whose round trips have become
-//! longer than the timeout while nothing was sent would never be measured again.
+//! Packets that timeouts declared lost. A late acknowledgement of one gives a round-trip sample (packet numbers are
+//! unique), and proves the timeout spurious (as RFC 4015 does with timestamps): otherwise a path whose RTT grew beyond
+//! the timeout while idle would never be measured again.
 
 use std::collections::VecDeque;
 
@@ -9,32 +9,32 @@ use timeous_core::Instant;
 use crate::ack_vector::Report;
 use crate::seq::Seq;
 
-/// So many are remembered: what is older was lost.
+/// Maximum number of packets remembered, the newest.
 const MOST: usize = 64;
 
-/// A packet whose fate was open.
+/// A packet that was in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub(super) seq: Seq,
     pub(super) at: Instant,
-    /// What the Congestion Manager was told of it.
+    /// Size reported to the Congestion Manager.
     pub(super) bytes: u64,
 }
 
-/// What came of it after all.
+/// Late arrivals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Late {
     pub(crate) bytes: u64,
-    /// Whether the packet is among it that the timeout had waited for: it was for nothing.
+    /// Whether the packet that the timeout waited for is among them: the timeout was spurious.
     pub(crate) is_spurious: bool,
 }
 
-/// The latest of them.
+/// The newest packets declared lost, and whether a timeout waited for each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GivenUp(VecDeque<(Open, bool)>);
 
 impl GivenUp {
-    /// A timeout took it for lost; whether it had waited for this one.
+    /// Adds a packet that a timeout declared lost; `is_oldest`: the timeout waited for it.
     pub(super) fn add(&mut self, open: Open, is_oldest: bool) {
         if self.0.len() == MOST {
             self.0.pop_front();
@@ -42,7 +42,7 @@ impl GivenUp {
         self.0.push_back((open, is_oldest));
     }
 
-    /// What the report tells to have arrived is forgotten. When `ack` was sent, if it is among that.
+    /// Removes the packets that the report acknowledges. Returns the send time of `ack`, if it is one of them.
     pub(super) fn came(&mut self, ack: Seq, report: &Report, late: &mut Late) -> Option<Instant> {
         let mut sent_at = None;
         self.0.retain(|&(Open { seq, at, bytes }, is_oldest)| {

@@ -107,7 +107,7 @@ fn what_comes_before_a_pause_is_told_by_the_timer() {
     receiver.on_timeout(due);
     assert!(receiver.is_due());
     tell(&mut receiver, due);
-    // Nothing more: it is silent, and the next packet is answered at once.
+    // No more data: the receiver is silent, and answers the next packet at once.
     receiver.on_timeout(due + RTT * 2);
     assert!(!receiver.is_due() && receiver.poll_timeout().is_none());
     assert!(arrive_at(&mut receiver, at(900), 2, 1));

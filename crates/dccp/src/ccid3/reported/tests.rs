@@ -119,7 +119,7 @@ fn what_was_told_before_need_not_be_repeated() {
     let further = reported.take(&against(&log, 119), &heard(0, &further), false).unwrap();
     assert!(further.new_loss_event && further.p > whole.p, "{further:?}");
     assert_eq!(reported.0.len(), 4);
-    // Who tells only the newest to begin with is taken by that.
+    // A receiver that first reports only its newest interval is judged by that alone.
     let alone = Reported::default().take(&against(&log, 99), &heard(0, &[interval(19, 1, 20)]), false).unwrap();
     assert!((alone.p - 0.05).abs() < 1e-9);
 }

@@ -1,4 +1,4 @@
-//! A block of data: what it gets in parity, and when, by the losses seen and by what time is left.
+//! Parity blocks: size, timing and amount of parity for data that were sent, by loss rate and deadlines.
 
 use timeous_core::{AduMeta, Duration, FrameId, Instant, PathState, Priority};
 
@@ -8,19 +8,19 @@ use super::stake::is_referred_to;
 use crate::options::PARITY_MAP;
 use crate::seq::Seq;
 
-/// As many packets make a block at most.
+/// Maximum number of data packets in a block.
 const MOST_DATA: usize = 160;
-/// The numbers of a block are so close together that the option names them all.
+/// Maximum span of a block in sequence numbers: the Parity option lists all of them.
 const MOST_SPAN: u64 = PARITY_MAP as u64 * 8;
-/// As many packets of parity for a block at most.
+/// Maximum number of parity packets for a block.
 const MOST_PARITY: usize = 64;
-/// A block should fail no more often than that.
+/// Target failure probability of a block.
 const RESIDUAL: f64 = 1e-3;
-/// What nothing is worth more than, less often.
+/// Target failure probability of a block with data of the highest priority.
 const RESIDUAL_OF_HIGHEST: f64 = 1e-4;
-/// The time that a packet needs besides the path.
+/// Time reserved for a packet's processing, besides the path's delay.
 const MARGIN: Duration = Duration::from_millis(5);
-/// Blocks of data without a deadline stay open for so long at most, and others as well.
+/// Maximum time that a block stays open, with or without deadlines.
 const LONGEST: Duration = Duration::from_millis(200);
 
 /// Data that were sent and wait for their parity.
@@ -28,20 +28,20 @@ const LONGEST: Duration = Duration::from_millis(200);
 pub(crate) struct Block {
     pub(super) id: BlockId,
     pub(super) seqs: Vec<Seq>,
-    /// Each with its length before it.
+    /// Payloads, each preceded by its length.
     pub(super) shards: Vec<Vec<u8>>,
-    /// The parity should leave by then, at the end of a frame.
+    /// Time at which the block closes, if that is the end of a frame.
     due: Instant,
-    /// And cannot wait for that any longer then.
+    /// Time at which the block closes at the latest, within a frame or not.
     latest: Instant,
-    /// And must not leave after.
+    /// Deadline of the data, after which parity is useless.
     pub(super) deadline: Instant,
     priority: Priority,
     pub(super) newest: AduMeta,
-    /// The frame of the newest, and how many there are.
+    /// Frame of the newest ADU, and number of frames.
     frame: FrameId,
     frames: usize,
-    /// How many of its data could not be sent again.
+    /// Number of ADUs without time for a retransmission.
     exposed: usize,
 }
 
@@ -67,7 +67,7 @@ impl Block {
         self.seqs.len() < MOST_DATA && self.seqs.first().is_none_or(|&first| seq.distance_from(first) < MOST_SPAN)
     }
 
-    /// Data leave that take so long on their way.
+    /// Adds sent data, whose one-way delay is estimated as `way`.
     pub(super) fn add(
         &mut self,
         now: Instant,
@@ -83,7 +83,7 @@ impl Block {
         self.frames += usize::from(meta.frame == FrameId::NONE || meta.frame != self.frame);
         self.frame = meta.frame;
         let deadline = meta.deadline.unwrap_or(Instant::FAR_FUTURE);
-        // About what the parity itself takes to leave.
+        // Estimated transmission time of the parity itself.
         let parity = path.rate.time_for((1 + self.seqs.len() as u64 / 4) * payload.len() as u64);
         let varies = path.srtt.unwrap_or(Duration::ZERO) / 8 + path.rttvar;
         let left = deadline.saturating_since(now).saturating_sub(parity + MARGIN);
@@ -94,34 +94,34 @@ impl Block {
         self.exposed += usize::from(!path.has_second_chance(now, deadline));
     }
 
-    /// Whether its parity is to be made now; `goes_on`: what it has next may belong to the same frame.
+    /// Whether the block is to be closed now; `goes_on`: the next data may belong to the same frame.
     pub(super) fn is_due(&self, now: Instant, goes_on: bool) -> bool {
         now >= self.latest || now >= self.due && !goes_on
     }
 
-    /// Whether all of its parity is a share of its data of at most `spare`: then it need not grow.
+    /// Whether the block's parity fits into spare capacity of `spare` per data packet: then it need not grow.
     pub(super) fn fits(&self, spare: f64, path: &PathState, burst: f64) -> bool {
         self.needed(f64::from(path.loss_ppm) / 1e6, burst) as f64 <= self.seqs.len() as f64 * spare
     }
 
-    /// Whether a frame ends where one leaves of `meta`.
+    /// Whether an ADU with this `meta` begins another frame.
     pub(super) fn ends_before(&self, meta: &AduMeta) -> bool {
         meta.frame == FrameId::NONE || meta.frame != self.frame
     }
 
-    /// When it is to be looked at again.
+    /// Time of the next check.
     pub(super) fn watch(&self, now: Instant) -> Instant {
         if now < self.due { self.due } else { self.latest }
     }
 
-    /// How many packets of parity it gets that are worth more than as many of what is fresh, where so many packets will be of no
-    /// use without it; and how many in all.
+    /// Returns the number of urgent parity packets, each worth more than a fresh packet, and the number in all.
+    /// `to_follow`: packets still to come that a failed block makes useless.
     pub(super) fn parity(&self, loss: f64, burst: f64, (to_follow, price): (f64, f64)) -> (usize, usize) {
         let count = self.seqs.len();
-        // If it fails, so many are lost: a few more than in the mean.
+        // A block that fails lost a few packets more than the mean.
         let losses = count as f64 * loss + 1.0;
         let stake = to_follow + count as f64 * spoilt(self.frames.max(1), losses, is_referred_to(&self.newest));
-        // What can be sent again fails only if that is lost as well.
+        // Data with time for a retransmission are lost only if that is lost, too.
         let exposed = self.exposed as f64 / count.max(1) as f64;
         let urgent = worth(count, loss * (exposed + (1.0 - exposed) * loss), burst, (stake, price));
         (urgent, self.needed(loss, burst).max(urgent))
@@ -133,15 +133,15 @@ impl Block {
     }
 }
 
-/// What share of so many frames so many losses make useless: those that they hit or, where each refers to the one before, all
-/// from the first of these on.
+/// Share of `frames` that `losses` make useless: those hit or, in a chain of references, also all after the first one
+/// hit.
 fn spoilt(frames: usize, losses: f64, is_chain: bool) -> f64 {
     let frame = 1.0 / frames as f64;
     if is_chain { frame.max(losses / (losses + 1.0)) } else { 1.0 - (1.0 - frame).powf(losses) }
 }
 
-/// The number of parity packets at which what they cost and what a block costs that fails, as often as it does, is least: a
-/// block that fails costs `stake`.
+/// Number of parity packets that minimizes the expected cost: their price, plus `stake` times the probability that the
+/// block fails.
 fn worth(data: usize, loss: f64, burst: f64, (stake, price): (f64, f64)) -> usize {
     if loss <= 0.0 {
         return 0;
@@ -159,8 +159,8 @@ fn worth(data: usize, loss: f64, burst: f64, (stake, price): (f64, f64)) -> usiz
     best.1
 }
 
-/// How many of the packets in a row are lost, with which probability, where losses come `burst` at a time (Gilbert): after one that
-/// arrived, and after one that was lost. The last place stands for all beyond.
+/// Distribution of the number of losses in a sequence of packets, with losses in bursts (Gilbert model), split by the
+/// last packet's fate. The last element holds all greater numbers.
 struct Lost {
     arrived: [f64; MOST_PARITY + 2],
     lost: [f64; MOST_PARITY + 2],
@@ -170,7 +170,7 @@ struct Lost {
 
 impl Lost {
     fn new(loss: f64, burst: f64) -> Self {
-        // Without any bursts one in 1 − loss follows the other.
+        // Without burstiness a loss follows a loss with probability `loss`, so the mean burst is 1 / (1 − loss).
         let leaves = 1.0 / burst.clamp(1.0 / (1.0 - loss), 8.0);
         let (mut arrived, mut lost) = ([0.0; MOST_PARITY + 2], [0.0; MOST_PARITY + 2]);
         (arrived[0], lost[0]) = (1.0 - loss, loss);
@@ -194,22 +194,22 @@ impl Lost {
     }
 }
 
-/// The least number of parity packets so that of all together more than that are lost in a share of `residual` of the blocks
-/// only, where each is lost with probability `loss`. Losses that come `burst` at a time take as many more.
+/// Minimum number of parity packets for a failure probability of at most `residual`, with independent losses of
+/// probability `loss`; multiplied by the mean burst length.
 fn parity(data: usize, loss: f64, burst: f64, residual: f64) -> usize {
     if loss <= 0.0 {
         return 0;
     }
     let loss = loss.min(0.5);
     let fits = |count: usize| fails(data + count, count, loss) <= residual;
-    // With fewer than are lost in the mean half of the blocks would fail.
+    // With fewer than the mean number of losses, half of the blocks would fail.
     let mean = (data as f64 * loss) as usize;
     let least = (mean.max(1)..MOST_PARITY).find(|&count| fits(count)).unwrap_or(MOST_PARITY);
     let most = MOST_PARITY.min(data.max(1) * 2);
     ((least as f64 * burst.clamp(1.0, 4.0)).round() as usize).clamp(1, most.max(least).min(MOST_PARITY))
 }
 
-/// The probability that more than `spare` of `all` are lost.
+/// Probability that more than `spare` of `all` packets are lost.
 fn fails(all: usize, spare: usize, loss: f64) -> f64 {
     let mut exactly = (1.0 - loss).powi(all as i32);
     let mut within = exactly;

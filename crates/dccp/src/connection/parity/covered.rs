@@ -1,35 +1,35 @@
-//! What parity makes of losses, as its sender can tell.
+//! The sender's view of parity blocks: which lost data the peer can rebuild.
 //!
-//! The peer rebuilds a block as soon as it has as many packets of it and of its parity as there are data. Which of them arrived,
-//! acknowledgements say: so what was lost and rebuilt has come, and what was lost is not told before nothing can bring it.
+//! The peer rebuilds a block once it has as many of its data and parity packets as the block has data. By the
+//! acknowledgements, rebuilt data count as arrived, and lost data as lost only when nothing can rebuild them any more.
 
 use std::collections::BTreeMap;
 
 use crate::seq::Seq;
 
-/// The peer keeps what came for so many packets: parity that leaves later is not reckoned with.
+/// Packets for which the peer keeps received data: parity sent later than that is assumed useless.
 const KEPT: u64 = 768;
-/// As many blocks are remembered.
+/// Maximum number of blocks remembered.
 const MOST: usize = 64;
 
-/// A block, by a name that is not used again.
+/// Unique name of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BlockId(u64);
 
-/// What became of data that were lost.
+/// Fate of lost data that a block covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) token: u64,
     pub(crate) seq: Seq,
-    /// Rebuilt, and so delivered; else nothing brings it any more.
+    /// Whether they were rebuilt, and so delivered; otherwise they are lost for good.
     pub(crate) came: bool,
 }
 
-/// Blocks of which a fate is open.
+/// Blocks whose outcome is open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Covered {
     blocks: BTreeMap<BlockId, Open>,
-    /// Which block a packet that is under way belongs to.
+    /// Block of each packet in flight, by sequence number.
     under_way: BTreeMap<u64, BlockId>,
     begun: u64,
 }
@@ -37,16 +37,16 @@ pub(crate) struct Covered {
 #[derive(Clone, Debug)]
 struct Open {
     first: Seq,
-    /// How many packets with data it has.
+    /// Number of data packets in the block.
     data: usize,
-    /// Of data and parity.
+    /// Data and parity packets that arrived.
     arrived: usize,
     under_way: usize,
-    /// Parity that may still leave; `None`: as long as the block grows.
+    /// Parity packets still to be sent; `None` while the block is open.
     unsent: Option<usize>,
-    /// Data that are lost, as far as is known.
+    /// Data known to be lost.
     lost: Vec<(Seq, u64)>,
-    /// Those of them that were told as lost. They may come again, and then the peer rebuilds others.
+    /// Lost data that were reported as lost. Their retransmission may arrive, and then complete the block.
     told: Vec<(Seq, u64)>,
 }
 
@@ -61,7 +61,7 @@ impl Open {
 }
 
 impl Covered {
-    /// A block that begins with the packet `first`.
+    /// Begins a block with the packet `first`.
     pub(super) fn begin(&mut self, first: Seq) -> BlockId {
         let id = BlockId(self.begun);
         self.begun += 1;
@@ -70,7 +70,7 @@ impl Covered {
         id
     }
 
-    /// Data leave as `seq`.
+    /// Adds a data packet sent as `seq`.
     pub(super) fn add_data(&mut self, id: BlockId, seq: Seq) {
         if let Some(block) = self.blocks.get_mut(&id) {
             block.data += 1;
@@ -79,7 +79,7 @@ impl Covered {
         }
     }
 
-    /// The block is whole, and has so much parity to leave.
+    /// Closes the block, with `parity` packets to be sent.
     pub(super) fn end(&mut self, id: BlockId, parity: usize) -> Vec<Verdict> {
         if let Some(block) = self.blocks.get_mut(&id) {
             block.unsent = Some(parity);
@@ -87,7 +87,7 @@ impl Covered {
         self.judge(id)
     }
 
-    /// A packet of its parity leaves as `seq`, or never does.
+    /// Notes that a parity packet left as `seq`, or was skipped.
     pub(super) fn parity_left(&mut self, id: BlockId, seq: Option<Seq>) -> Vec<Verdict> {
         if let Some(block) = self.blocks.get_mut(&id) {
             block.unsent = block.unsent.map(|unsent| unsent.saturating_sub(1));
@@ -99,13 +99,13 @@ impl Covered {
         self.judge(id)
     }
 
-    /// What is left of its parity does not leave.
+    /// Drops the block's unsent parity.
     pub(super) fn parity_given_up(&mut self, id: BlockId) -> Vec<Verdict> {
         self.end(id, 0)
     }
 
-    /// The packet `seq` arrived, or is lost: then with the data of `token`, if it carries any that nobody refused. `None`: no block
-    /// has to do with it. Else what is known by that of data that were lost, its own among them.
+    /// Notes that the packet `seq` arrived or was lost, with the data of `token` if it carries any whose fate is open.
+    /// Returns the fates that follow, its own included; `None` if no block covers the packet.
     pub(crate) fn decide(&mut self, seq: Seq, arrived: bool, token: Option<u64>) -> Option<Vec<Verdict>> {
         let id = self.under_way.remove(&seq.value())?;
         let block = self.blocks.get_mut(&id)?;
@@ -117,7 +117,7 @@ impl Covered {
         Some(self.judge(id))
     }
 
-    /// Data of this token came as `seq`, sent again. If they are of a block, the peer has so much more of it.
+    /// Notes that a retransmission of `token` arrived as `seq`: the peer has one more packet of its block.
     pub(crate) fn came_again(&mut self, seq: Seq, token: u64) -> Vec<Verdict> {
         let is_it = |&(_, lost): &(Seq, u64)| lost == token;
         let found = self.blocks.iter_mut().find_map(|(&id, block)| {
@@ -155,12 +155,12 @@ impl Covered {
         verdicts
     }
 
-    /// How many packets of parity more would have to come for the block to be rebuilt, as far as is known.
+    /// Parity packets missing for the block to be rebuilt, if everything in flight arrives.
     pub(super) fn lacks(&self, id: BlockId) -> usize {
         self.blocks.get(&id).map_or(0, |block| block.data.saturating_sub(block.arrived + block.under_way))
     }
 
-    /// Nothing can come any more: what is lost is lost.
+    /// Gives up all blocks: reports what is lost as lost.
     pub(crate) fn give_up(&mut self) -> Vec<Verdict> {
         self.under_way.clear();
         let lost = std::mem::take(&mut self.blocks).into_values().flat_map(|block| block.lost);

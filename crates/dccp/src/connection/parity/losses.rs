@@ -1,21 +1,21 @@
-//! What share of the data was lost of late, and how many packets at a time.
+//! Estimators of the loss rate and the mean burst length.
 
 use timeous_cm::Loss;
 
 use crate::ccid2::PacketFate;
 use crate::seq::Seq;
 
-/// What each further packet leaves of those before: so many count as five hundred do.
+/// Decay per packet: the window is about 500 packets.
 const MEMORY: f64 = 1.0 - 1.0 / 500.0;
-/// Of fewer packets nothing is concluded for certain.
+/// Minimum number of packets for an estimate of its own.
 const LEAST: f64 = 50.0;
 
-/// Losses of late.
+/// Loss statistics of this connection's data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Losses {
     packets: f64,
     lost: f64,
-    /// The last that was lost, and how many were in a row.
+    /// Last lost packet, and length of its burst.
     newest: Option<Seq>,
     run: f64,
     mean_run: f64,
@@ -28,7 +28,7 @@ impl Default for Losses {
 }
 
 impl Losses {
-    /// What became of packets. What a timeout takes for lost is often only late to be heard of, and tells of no share.
+    /// Notes the fates of packets. Losses declared by a timeout are often spurious and are not counted.
     pub(crate) fn note(&mut self, fates: &[PacketFate], lost_by: Loss) {
         for fate in fates {
             match *fate {
@@ -58,12 +58,12 @@ impl Losses {
         self.newest = Some(seq);
     }
 
-    /// The same, or what `others` say where that is more and this is little to go by.
+    /// Loss rate in parts per million; with few packets so far, at least `others`.
     pub(crate) fn ppm_or(&self, others: u32) -> u32 {
         if self.packets < LEAST { self.ppm().max(others) } else { self.ppm() }
     }
 
-    /// How many of a million should be reckoned with: what was lost and one standard deviation more.
+    /// Loss rate in parts per million, with one standard deviation added.
     fn ppm(&self) -> u32 {
         if self.lost < 0.5 {
             return 0;
@@ -71,7 +71,7 @@ impl Losses {
         ((self.lost + self.lost.sqrt()) / self.packets.max(LEAST) * 1e6).min(1e6) as u32
     }
 
-    /// How many are lost at a time.
+    /// Mean number of consecutive losses.
     pub(crate) fn burst(&self) -> f64 {
         self.mean_run
     }

@@ -1,26 +1,27 @@
-//! Which data a packet of parity is for.
+//! The Parity option: identifies the data that a parity packet covers.
 
 use crate::options::{Opt, PARITY_MAP as MAP};
 use crate::seq::Seq;
 
-/// Type and length, and all else that the option says.
+/// Size of the option without its map: type, length and the other fields.
 const BEFORE_MAP: usize = 6;
 
-/// What the option Parity says, by value.
+/// Contents of the Parity option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParityName {
-    /// The newest packet of the block was sent so many numbers before.
+    /// Distance in sequence numbers to the newest data packet of the block.
     pub(super) back: u16,
-    /// Which of the block's parity packets this is.
+    /// Index of this parity packet in its block.
     pub(super) index: u8,
-    /// How many there are.
+    /// Number of parity packets of the block.
     pub(super) of: u8,
-    /// Which numbers belong to the block, the newest in the lowest bit of the first byte.
+    /// Bit map of the block's sequence numbers; the newest is the lowest bit of the first byte.
     map: [u8; MAP],
 }
 
 impl ParityName {
-    /// For the block of these numbers, oldest first, whose newest was sent `back` numbers ago.
+    /// Describes the block of `seqs`, oldest first, whose newest was sent `back` numbers ago; `None` if it spans too
+    /// much.
     pub(super) fn of(seqs: &[Seq], back: u16, (index, of): (u8, u8)) -> Option<Self> {
         let newest = *seqs.last()?;
         let mut map = [0; MAP];
@@ -31,26 +32,26 @@ impl ParityName {
         Some(Self { back, index, of, map })
     }
 
-    /// What the option says; `None` if that cannot be.
+    /// Checks the fields of a received option; `None` if they are inconsistent.
     pub(crate) fn read(back: u16, index: u8, of: u8, map: &[u8]) -> Option<Self> {
         let mut whole = [0; MAP];
         whole.get_mut(..map.len())?.copy_from_slice(map);
         (whole[0] & 1 == 1 && index < of).then_some(Self { back, index, of, map: whole })
     }
 
-    /// The option, and how many bytes it takes.
+    /// Returns the option and its size in bytes.
     pub(super) fn option(&self) -> (Opt<'_>, usize) {
         let len = self.map.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         let option = Opt::Parity { back: self.back, index: self.index, of: self.of, map: &self.map[..len] };
         (option, BEFORE_MAP + len)
     }
 
-    /// Whether both are for one block whose newest packet is the same.
+    /// Whether both describe the same block, given the same newest packet.
     pub(super) fn is_same_block(&self, other: &Self) -> bool {
         (self.map, self.of) == (other.map, other.of)
     }
 
-    /// The numbers of the block, oldest first.
+    /// Returns the sequence numbers of the block, oldest first.
     pub(super) fn block(&self, newest: Seq) -> impl Iterator<Item = Seq> + use<> {
         let map = self.map;
         let is_in = move |bit: &usize| map[bit / 8] >> (bit % 8) & 1 == 1;

@@ -1,18 +1,18 @@
-//! Lost data rebuilt from what arrived and from parity: in a bounded room, with bounded work, from a peer that may lie.
+//! Rebuilding of lost data from received data and parity, with bounded memory and work, even for a hostile peer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::name::ParityName;
 use crate::seq::Seq;
 
-/// As many packets of data are kept.
+/// Maximum number of data packets kept.
 const MOST_DATA: usize = 1024;
-/// As many of parity.
+/// Maximum number of parity packets kept.
 const MOST_PARITY: usize = 256;
-/// For as many blocks: each packet that comes is looked for in all of them.
+/// Maximum number of incomplete blocks; every received packet is looked up in each of them.
 const MOST_BLOCKS: usize = 16;
 
-/// What arrived of late, and the parity that has not served yet.
+/// Recently received data, and parity of incomplete blocks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rebuild {
     data: BTreeMap<u64, Vec<u8>>,
@@ -20,13 +20,13 @@ pub(crate) struct Rebuild {
     blocks: VecDeque<Block>,
 }
 
-/// A block that lacks data, and the parity that came for it.
+/// A block with missing data, and its received parity.
 #[derive(Clone, Debug)]
 struct Block {
     newest: Seq,
     name: ParityName,
     missing: BTreeSet<u64>,
-    /// By which of them it is: none twice.
+    /// Parity packets by index, without duplicates.
     parity: BTreeMap<u8, Vec<u8>>,
 }
 
@@ -41,7 +41,7 @@ impl Block {
 }
 
 impl Rebuild {
-    /// Data that were sent first as `seq` arrived.
+    /// Keeps received data that were first sent as `seq`.
     pub(super) fn keep(&mut self, seq: Seq, payload: &[u8]) {
         for block in &mut self.blocks {
             block.missing.remove(&seq.value());
@@ -56,7 +56,7 @@ impl Rebuild {
         }
     }
 
-    /// Parity arrived for the block whose newest packet is `newest`.
+    /// Adds a parity packet for the block whose newest packet is `newest`.
     pub(super) fn add_parity(&mut self, newest: Seq, name: ParityName, shard: &[u8]) {
         if let Some(block) = self.blocks.iter_mut().find(|block| block.is_of(newest, &name)) {
             block.parity.entry(name.index).or_insert_with(|| shard.to_vec());
@@ -75,11 +75,11 @@ impl Rebuild {
         }
     }
 
-    /// What can be rebuilt now, by the numbers under which it was sent first.
+    /// Rebuilds all blocks that are complete enough; returns the data by original sequence number.
     pub(super) fn rebuild(&mut self) -> Vec<(Seq, Vec<u8>)> {
         let mut rebuilt = Vec::new();
         while let Some(at) = self.blocks.iter().position(Block::is_over) {
-            // It serves now, or never will.
+            // Decoded once, whether that succeeds or not.
             let Some(block) = self.blocks.remove(at).filter(|block| !block.missing.is_empty()) else { continue };
             for (seq, payload) in self.decode(&block).into_iter().flatten() {
                 self.keep(seq, &payload);
@@ -89,7 +89,7 @@ impl Rebuild {
         rebuilt
     }
 
-    /// The missing data of a block; `None` if the parity is not what it says, or what came first is kept no longer.
+    /// Decodes the missing data of a block; `None` if parity is inconsistent or received data are no longer kept.
     fn decode(&self, block: &Block) -> Option<Vec<(Seq, Vec<u8>)>> {
         let seqs: Vec<Seq> = block.name.block(block.newest).collect();
         let len = block.parity.values().next()?.len();
@@ -107,7 +107,7 @@ impl Rebuild {
     }
 }
 
-/// A payload as the shard of a block whose shards have `len` bytes.
+/// Encodes a payload as a shard of `len` bytes: length, payload, zeros.
 pub(super) fn padded(payload: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut shard = Vec::with_capacity(len);
     shard.extend_from_slice(&u16::try_from(payload.len()).ok()?.to_be_bytes());
@@ -118,7 +118,7 @@ pub(super) fn padded(payload: &[u8], len: usize) -> Option<Vec<u8>> {
     })
 }
 
-/// The payload in a shard; `None` if there is none.
+/// Returns the payload in a shard; `None` if its length field is wrong.
 fn unpadded(shard: &[u8]) -> Option<Vec<u8>> {
     let (len, rest) = shard.split_first_chunk::<2>()?;
     Some(rest.get(..usize::from(u16::from_be_bytes(*len)))?.to_vec())

@@ -1,35 +1,35 @@
-//! What a path could carry beside what is sent.
+//! Estimator of the path's spare capacity beside the stream.
 
 use timeous_core::{AduMeta, Duration, FrameId, Instant, PathState, Rate};
 
-/// What a path delivered at its best counts for so long, and up to twice.
+/// Time for which the best delivery rate is remembered, at least; at most twice that.
 const REMEMBERED: Duration = Duration::from_secs(3);
-/// As much of it as can be relied on.
+/// Share of the best delivery rate considered reliable.
 const RELIED: f64 = 0.85;
-/// What is handed over at a time, and how often, is averaged over so many times.
+/// Window of the averages, in frames.
 const MEMORY: f64 = 16.0;
-/// A pause of so many usual ones says nothing of the rate: what came in it was not sent.
+/// Gap between frames, relative to the mean, from which it counts as a pause of the source and not as its rate.
 const PAUSE: f64 = 1.5;
-/// So many of them in a row are no pauses.
+/// Consecutive pauses after which the longer gap is the new rate.
 const MOST_PAUSES: u32 = 16;
-/// Where parity has room, the path's queue is gone in the time of so many frames.
+/// Maximum queue for parity, in frame intervals.
 const FRAMES: f64 = 2.0;
 
-/// The rate of the stream as far as it is sent, and the most that the path was seen to carry of late.
+/// Rate of the stream, and the best delivery rate of the path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spare {
     newest: Option<Together>,
-    /// Bytes at a time, and seconds from one time to the next.
+    /// Mean bytes per frame, and mean seconds between frames.
     bytes: f64,
     gap: f64,
     pauses: u32,
     best: [Rate; 2],
     since: Instant,
-    /// Whether the rate follows from what a receiver reports.
+    /// Whether the rate follows from receiver reports (CCID 3 and 4).
     by_rate: bool,
 }
 
-/// What was handed over together: a frame, or what was at one instant.
+/// ADUs queued together: a frame, or all ADUs of one instant.
 #[derive(Clone, Copy, Debug)]
 struct Together {
     frame: FrameId,
@@ -44,7 +44,7 @@ impl Together {
 }
 
 impl Spare {
-    /// An ADU left for the first time, in so many bytes.
+    /// Notes an ADU's first transmission, in `bytes` bytes.
     pub(crate) fn note(&mut self, meta: &AduMeta, bytes: u64) {
         if let Some(newest) = self.newest.as_mut().filter(|newest| newest.has(meta)) {
             newest.bytes += bytes as f64;
@@ -61,7 +61,7 @@ impl Spare {
         }
     }
 
-    /// What the path delivers now, and whether its rate follows from what the receiver reports.
+    /// Notes the path's delivery rate, and whether its rate follows from receiver reports.
     pub(super) fn look(&mut self, now: Instant, path: &PathState, by_rate: bool) {
         self.by_rate = by_rate;
         if now.saturating_since(self.since) >= REMEMBERED {
@@ -72,31 +72,30 @@ impl Spare {
         }
     }
 
-    /// The most that it delivered of late; what may be sent, if that is not known.
+    /// Best recent delivery rate; the allowed rate if it is unknown.
     fn best(&self, path: &PathState) -> Rate {
         let best = self.best[0].max(self.best[1]);
         if best == Rate::ZERO { path.rate } else { best }
     }
 
-    /// How long a packet that leaves now is under way: what is under way beyond a smallest round trip's worth waits before it,
-    /// which smoothed round trips say later.
+    /// Estimated one-way delay of a packet sent now. Data in flight beyond one minimum RTT wait in the queue, which the
+    /// smoothed RTT shows only later.
     pub(super) fn way(&self, path: &PathState) -> Duration {
         let Some(least) = path.min_rtt else { return path.one_way() };
         let queued = self.best(path).time_for(path.outstanding).saturating_sub(least);
         path.one_way().max(least / 2 + queued)
     }
 
-    /// Whether there is any. A rate by reports may be twice what came of a stream that has less to send (RFC 5348 §4.3), whatever the
-    /// path carries: what is too much waits in the path's queue, and what is fresh behind it. So no more may wait there than goes in
-    /// the time of two frames: one is the stream's own, where it uses the path. A window says so itself.
+    /// Whether there may be spare capacity. A rate by reports may be twice the receive rate of a stream with less to
+    /// send (RFC 5348 §4.3), whatever the path carries: the excess would queue. So the queue must be below two frame
+    /// intervals, one of which is the stream's own. A congestion window limits itself.
     pub(super) fn is_any(&self, path: &PathState) -> bool {
         let waits = path.latest_rtt.or(path.srtt).zip(path.min_rtt).map(|(now, least)| now.saturating_sub(least));
         !self.by_rate || waits.is_none_or(|waits| waits.as_secs_f64() <= self.gap * FRAMES)
     }
 
-    /// How much parity the path carries for each packet of the stream. What the source hands over counts, and not what is sent of
-    /// it: where a group is given up that would be little, and parity would take the place of the next one. Nothing, where others
-    /// fill the path's queue.
+    /// Spare capacity in parity packets per data packet; zero if other flows fill the queue. The stream's rate is
+    /// measured as offered, not as sent: a dropped group would free capacity that the next group needs.
     pub(super) fn share(&self, path: &PathState) -> f64 {
         if path.contended || !self.is_any(path) || self.bytes == 0.0 || self.gap == 0.0 {
             return 0.0;

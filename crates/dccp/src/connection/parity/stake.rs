@@ -1,38 +1,37 @@
-//! What a loss costs besides what is lost, and what parity takes of the rate.
+//! Cost model of parity: what a lost packet makes useless, and what parity takes from the rate.
 
 use timeous_core::{AduMeta, Duration, FrameId, Instant, Priority};
 
-/// A group is thought to have so many packets before one was seen.
+/// Assumed packets in a group of frames before one has been seen.
 const UNKNOWN: f64 = 50.0;
-/// Where the path is idle before the next group, or nothing is known of that, a packet of parity that goes before what is fresh
-/// costs so many. All that comes behind it comes later by its time, and the backlog of a stream that offers x times what fits
-/// grows, for each packet of it, by only 1 − 1/x of that: at the end of a group x / (x − 1) packets are too late, three at half
-/// as much again as fits, and two at twice as much.
+/// Price of an urgent parity packet, in packets, if the path is idle before each group or that is unknown. Everything
+/// behind it is delayed; with x times the capacity offered, x / (x − 1) packets at the end of a group become late:
+/// three at 1.5 times, two at twice the capacity.
 const DEAR: f64 = 3.0;
-/// Where it is not, it takes the place of one, and a half more: a frame that lacks its last packet lacks all.
+/// Price if groups queue: it displaces one packet, and half of another, as a frame that lacks one packet is useless.
 const CHEAP: f64 = 1.5;
-/// What waits for so long has others before it.
+/// Queueing time from which a group counts as having waited.
 const WAITED: Duration = Duration::from_millis(5);
-/// Frames form a chain where so many refer to the one before, of so many.
+/// Share of frames that refer to the previous one from which frames form a chain; and the window of that average.
 const CHAINED: f64 = 0.9;
 const FRAMES: f64 = 16.0;
-/// The overhead is that of so many packets.
+/// Window of the overhead average, in packets.
 const MEMORY: f64 = 100.0;
 
-/// What nothing is likely to refer to has a lower priority.
+/// Whether other frames may refer to it: frames without dependents have a lower priority.
 pub(super) fn is_referred_to(meta: &AduMeta) -> bool {
     meta.frame != FrameId::NONE && meta.priority >= Priority::NORMAL
 }
 
-/// How many packets a group of frames has that refer to each other, of what leaves.
+/// Statistics of groups of frames that refer to each other, as sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Groups {
     frame: FrameId,
     since: f64,
     mean: f64,
-    /// Which share of the groups waited before they began.
+    /// Share of groups that waited before their first packet left.
     waited: f64,
-    /// Which share of the frames refers to the one that left before.
+    /// Share of frames that refer to the previously sent frame.
     chained: f64,
 }
 
@@ -43,7 +42,7 @@ impl Default for Groups {
 }
 
 impl Groups {
-    /// An ADU leaves for the first time.
+    /// Notes an ADU's first transmission.
     pub(crate) fn left(&mut self, now: Instant, meta: &AduMeta) {
         let begins = meta.references.is_empty() && (meta.frame != self.frame || meta.frame == FrameId::NONE);
         if begins && self.since > 0.0 {
@@ -59,32 +58,32 @@ impl Groups {
         self.since += 1.0;
     }
 
-    /// How many packets are to follow that refer to what leaves now, and would be of use with it: half of them, since what
-    /// follows has losses of its own.
+    /// Expected packets still to come that depend on the one sent now: half of the rest of the group, since later
+    /// packets have losses of their own.
     pub(super) fn to_follow(self) -> f64 {
         (self.mean - self.since).max(0.0) / 2.0
     }
 
-    /// What a packet of parity costs that goes before what is fresh, in packets. `is_full`: the path carries no more than the stream,
-    /// and is the stream's alone. Where frames do not refer to the one before, as in layers, less hangs on a block than is
-    /// thought: then, too, it costs more.
+    /// Price of an urgent parity packet, in packets. `is_full`: the path has no capacity beside the stream, and no
+    /// other flow. Where frames do not form a chain, as with layers, less depends on a block than assumed, so the price
+    /// is higher.
     pub(super) fn price(self, is_full: bool) -> f64 {
         if is_full && self.chained >= CHAINED { DEAR + (CHEAP - DEAR) * self.waited } else { DEAR }
     }
 }
 
-/// How much parity goes along with what is sent, for each packet of it.
+/// Urgent parity packets per data packet, averaged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Overhead(f64);
 
 impl Overhead {
-    /// So many packets got so many of parity that go before what is fresh.
+    /// Notes a block of `packets` data packets with `parity` urgent parity packets.
     pub(crate) fn note(&mut self, packets: usize, parity: usize) {
         let gain = (packets as f64 / MEMORY).min(1.0);
         self.0 += (parity as f64 / packets.max(1) as f64 - self.0) * gain;
     }
 
-    /// What of a rate is left for what is fresh.
+    /// Returns the share of a rate that is left for fresh data.
     pub(super) fn rest(self, bps: u64) -> u64 {
         (bps as f64 / (1.0 + self.0)) as u64
     }

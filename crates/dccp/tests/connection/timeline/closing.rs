@@ -100,7 +100,7 @@ fn close_and_closereq_are_repeated_and_given_up() {
         assert_eq!(times, [0, 400, 1_200, 2_800, 6_000, 12_400, 25_200, 30_000]);
         assert!(seen[..7].iter().all(|seen| seen.header.packet_type() == packet));
         assert_eq!(seen[7].reset().0, 2);
-        // Who answered may be gone, and his Reset lost; that data are missing would be another matter.
+        // The peer may be gone and its Reset lost: no error. Missing data would be one.
         assert_eq!(line.events, closed(CloseReason::Local));
     }
 }

@@ -75,7 +75,7 @@ fn feedback_doubles_the_rate_and_a_loss_event_ends_that() {
     let mut sent = line.take();
     for _ in 0..5 {
         line.pass(MS * 100);
-        // What was sent a round trip ago has come; the intervals reach back to the first packet.
+        // All but the last round trip's packets have arrived; the intervals reach back to the first packet.
         let newest = sent.last().unwrap().seq();
         let all = (newest - ISS + 1) as u32;
         feedback(&mut line, newest, sent.len() as u32 * 10_000, 0, &[interval(all, 0, 0)], &[]);

@@ -1,24 +1,24 @@
-//! Whether an encoder followed its link: in time, with nothing late, without a queue.
+//! Evaluation of an encoder that follows its link: response time, late frames, queue.
 
 use timeous::core::{Duration, Instant, Rate};
 
 use super::records::{Frame, Sample};
 
-/// What the link does, by the clock on the wall.
+/// Course of the link, in wall-clock time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
-    /// Its rate, and a third of it.
+    /// Full and reduced rate (a third).
     pub(super) full: Rate,
     pub(super) low: Rate,
     pub(super) begins: Instant,
     pub(super) falls: Instant,
     pub(super) returns: Instant,
     pub(super) ends: Instant,
-    /// From the encoder to playout.
+    /// Latency from the encoder to playout.
     pub(super) latency: Duration,
 }
 
-/// A promise, and what became of it.
+/// A promise and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Verdict {
     pub(super) what: &'static str,
@@ -27,14 +27,14 @@ pub(super) struct Verdict {
     pub(super) holds: bool,
 }
 
-/// An encoder has to follow within so long.
+/// Maximum response time of the encoder.
 const FOLLOWS: Duration = Duration::from_secs(2);
-/// Over so long the encoded rate is taken.
+/// Averaging window of the encoded rate.
 const WINDOW: Duration = Duration::from_secs(1);
-/// The rate before a change is the mean of so long.
+/// Averaging window of the rate before a change.
 const BEFORE: Duration = Duration::from_secs(5);
 
-/// The rate that came out of the encoder in the last second, at each frame.
+/// Rate encoded in the last second, at each frame.
 pub(super) fn encoded(frames: &[Frame]) -> Vec<(Instant, Rate)> {
     let (mut first, mut bytes) = (0, 0);
     let mut rates = Vec::with_capacity(frames.len());
@@ -49,7 +49,7 @@ pub(super) fn encoded(frames: &[Frame]) -> Vec<(Instant, Rate)> {
     rates
 }
 
-/// Holds what was seen against what was promised.
+/// Compares the measurements with the promises.
 pub(super) fn judge(course: &Course, samples: &[Sample], frames: &[Frame]) -> Vec<Verdict> {
     let frames: Vec<Frame> = frames
         .iter()
@@ -87,7 +87,7 @@ fn follows(what: &'static str, after: Option<Duration>, to: String) -> Verdict {
     Verdict { what, found, bound: format!("within {FOLLOWS:?}"), holds: after.is_some_and(|after| after <= FOLLOWS) }
 }
 
-/// The queue beside `Max_Th`, which all but one sample in twenty stay within.
+/// Queue relative to `Max_Th`; 95 % of the samples must be below it.
 fn queue(course: &Course, samples: &[Sample]) -> Verdict {
     let seen = samples.iter().filter(|sample| sample.at >= course.begins && sample.at < course.ends);
     let mut shares: Vec<f64> = seen.filter_map(|sample| Some(sample.queued as f64 / sample.max? as f64)).collect();
@@ -110,7 +110,7 @@ fn mean(samples: &[Sample], from: Instant, to: Instant) -> Rate {
     Rate::from_bps(rates.iter().sum::<u64>() / (rates.len() as u64).max(1))
 }
 
-/// How long after `from`, and before `to`, the bitrate is first like this.
+/// Time from `from` to the first matching bitrate, before `to`.
 fn first(samples: &[Sample], from: Instant, to: Instant, like: impl Fn(Rate) -> bool) -> Option<Duration> {
     let found = samples.iter().find(|sample| sample.at >= from && sample.at < to && like(sample.asked))?;
     Some(found.at - from)

@@ -1,31 +1,31 @@
-//! What the two ends wrote down: statistics each tenth of a second, packets, frames.
+//! Records of both ends: statistics each tenth of a second, packets, frames.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use timeous::core::{Duration, Instant, Rate};
 
-/// The sender at one moment.
+/// State of the sender at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample {
-    /// By the clock on the wall.
+    /// Wall-clock time.
     pub(super) at: Instant,
-    /// The bitrate that the encoder was asked for.
+    /// Bitrate requested from the encoder.
     pub(super) asked: Rate,
-    /// What waited, in bytes.
+    /// Queued bytes.
     pub(super) queued: u64,
-    /// `Max_Th` then, once it was known.
+    /// `Max_Th` at that time, if known.
     pub(super) max: Option<u64>,
 }
 
 /// A frame at both ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Frame {
-    /// When it came out of the encoder.
+    /// Time at which the encoder produced it.
     pub(super) captured: Instant,
-    /// Its packets' bytes.
+    /// Bytes of its packets.
     pub(super) bytes: u64,
-    /// When its last packet came, if all did.
+    /// Arrival time of its last packet, if all arrived.
     pub(super) completed: Option<Instant>,
     /// Whether it was shown.
     pub(super) shown: bool,
@@ -40,7 +40,7 @@ struct StatsRow {
     byte_snd_buf_max_th: Option<u64>,
 }
 
-/// Reads the statistics of `timeous send`. What is before the stream's rate is known is left out.
+/// Parses the statistics of `timeous send`; lines before the stream's rate is known are left out.
 pub(super) fn read_samples(text: &str) -> Result<Vec<Sample>, String> {
     let rows = text.lines().map(|line| serde_json::from_str::<StatsRow>(line).map_err(|error| error.to_string()));
     let sample = |row: StatsRow| {
@@ -68,7 +68,7 @@ struct ReceivedRow {
     completed: Option<u64>,
 }
 
-/// Reads the sender's packets and the receiver's frames: all frames that were encoded, in order.
+/// Parses the sender's packets and the receiver's frames; returns all encoded frames, in order.
 pub(super) fn read_frames(sent: &str, received: &str) -> Result<Vec<Frame>, String> {
     let mut frames: BTreeMap<u32, Frame> = BTreeMap::new();
     for row in csv::Reader::from_reader(sent.as_bytes()).deserialize() {

@@ -1,4 +1,4 @@
-//! Small made-up runs, judged.
+//! Tests of the evaluation, on small artificial runs.
 
 use super::*;
 

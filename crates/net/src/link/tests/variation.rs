@@ -1,4 +1,4 @@
-//! What befalls packets under way: their order, their number, their delay.
+//! Impairments in flight: reordering, duplication, delay variation.
 
 use super::*;
 

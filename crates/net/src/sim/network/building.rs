@@ -1,4 +1,4 @@
-//! How a network is put together.
+//! Construction of a network.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use crate::sim::packet::Packet;
 use crate::sim::topology::{LinkId, NodeId};
 
 impl<H: Host> Network<H> {
-    /// A host at `address`. It is asked for packets when the network runs next.
+    /// Adds a host at `address`. It is first polled when the network runs next.
     ///
     /// # Panics
     /// If another host has that address.
@@ -25,13 +25,13 @@ impl<H: Host> Network<H> {
         node
     }
 
-    /// A router: it passes on what comes in, at once.
+    /// Adds a router, which forwards packets without delay.
     pub fn add_router(&mut self) -> NodeId {
         self.routes_are_old = true;
         self.topology.add_router()
     }
 
-    /// One link each way between two nodes: from `a` to `b`, and from `b` to `a`.
+    /// Adds one link each way between two nodes: from `a` to `b`, and from `b` to `a`.
     ///
     /// # Panics
     /// If a node is not of this network.
@@ -39,7 +39,7 @@ impl<H: Host> Network<H> {
         (self.add_link(a, b, forward), self.add_link(b, a, back))
     }
 
-    /// A link that leads one way.
+    /// Adds a one-way link.
     ///
     /// # Panics
     /// If a node is not of this network.
@@ -49,7 +49,7 @@ impl<H: Host> Network<H> {
         self.place_link(from, to, delay, link)
     }
 
-    /// A link that leads one way, with a queue of another kind; see [`Link::with_discipline`].
+    /// Adds a one-way link with another queue discipline; see [`Link::with_discipline`].
     ///
     /// # Panics
     /// If a node is not of this network.
@@ -76,7 +76,7 @@ impl<H: Host> Network<H> {
         id
     }
 
-    /// The generator of the next link to be made.
+    /// Random generator of the next link.
     fn link_rng(&self) -> Rng {
         let mut of_number = Rng::from_seed(self.links.len() as u64);
         Rng::from_seed(self.seed ^ of_number.next_u64())
@@ -87,7 +87,8 @@ impl<H: Host> Network<H> {
         self.agenda.add()
     }
 
-    /// From now on packets for the host `destination` leave the node `at` by this link, whatever the shortest path is.
+    /// Sets a static route: packets for the host `destination` leave the node `at` by this link, regardless of the
+    /// shortest path.
     ///
     /// # Panics
     /// If the link does not begin at `at`, or `destination` is no host.

@@ -1,4 +1,4 @@
-//! What is written down of a run, if it is asked for. None of it changes the run.
+//! Recording of a run: journeys, samples, captures. Recording does not affect the run.
 
 use std::io::Write;
 
@@ -12,25 +12,24 @@ use crate::sim::sampler::Sample;
 use crate::sim::topology::LinkId;
 
 impl<H: Host> Network<H> {
-    /// From now on, writes down where each packet goes.
+    /// Starts recording the journey of each packet.
     pub fn record_journeys(&mut self) {
         self.recorder.record_journeys();
         self.links.iter_mut().for_each(|line| line.link.keep_drops());
     }
 
-    /// What was written down since [`record_journeys`](Self::record_journeys), in the order of time. Of a packet that
-    /// a queue takes in and drops later, a link tells when it is next looked at; the step is then put in its place.
+    /// Steps since [`record_journeys`](Self::record_journeys), in order of time. A link reports a packet dropped on the
+    /// way out of its queue when it is next processed; the step is then inserted at its time.
     pub fn journeys(&self) -> &[Step] {
         self.recorder.journeys()
     }
 
-    /// The same, which is then forgotten here.
+    /// Returns the recorded steps and removes them.
     pub fn take_journeys(&mut self) -> Vec<Step> {
         self.recorder.take_journeys()
     }
 
-    /// From now on, looks at a link every so often: after one interval for the first time, and at each moment after
-    /// all that happens at it.
+    /// Starts sampling a link at this interval: first after one interval, and each time after all events at that time.
     ///
     /// # Panics
     /// If the interval is zero.
@@ -40,31 +39,29 @@ impl<H: Host> Network<H> {
         self.sample_due = self.recorder.next_sample();
     }
 
-    /// What was seen since [`sample_link`](Self::sample_link).
+    /// Samples since [`sample_link`](Self::sample_link).
     pub fn samples(&self, link: LinkId) -> &[Sample] {
         self.recorder.samples(link)
     }
 
-    /// From now on, writes each packet as it enters the link and as it leaves it to a pcapng file. The zero of virtual
-    /// time is written as 1970-01-01, so that the same run gives the same bytes everywhere.
+    /// Starts capturing packets that enter and leave the link into a pcapng file. Virtual time zero is written as
+    /// 1970-01-01, so that the same run gives the same bytes.
     ///
     /// # Errors
-    /// If the beginning of the file cannot be written. Later errors are told by
-    /// [`finish_captures`](Self::finish_captures).
+    /// If the file header cannot be written. Later errors are reported by [`finish_captures`](Self::finish_captures).
     pub fn capture(&mut self, link: LinkId, writer: impl Write + Send + 'static) -> Result<(), CaptureError> {
         self.recorder.capture(link, Box::new(writer))
     }
 
-    /// Ends all captures and writes out what is buffered.
+    /// Ends all captures and flushes their buffers.
     ///
     /// # Errors
-    /// If anything could not be written since they began, or is no IP packet: it is too long, or its two ends are of
-    /// different families.
+    /// If a write has failed since they began, or a packet was too long for IP or had ends of different families.
     pub fn finish_captures(&mut self) -> Result<(), CaptureError> {
         self.recorder.finish_captures()
     }
 
-    /// Takes all samples due before `at`; those due at it too, if nothing more happens then.
+    /// Takes all samples due before `at`; if `inclusive`, also those due at it.
     pub(super) fn sample_until(&mut self, at: Instant, inclusive: bool) {
         while self.sample_due < at || (inclusive && self.sample_due == at) {
             let due = self.sample_due;

@@ -1,4 +1,4 @@
-//! A destination of a buffered socket: its flow, and what waits for it.
+//! A destination of a buffered socket: its flow and its send queue.
 
 use std::collections::VecDeque;
 
@@ -10,29 +10,29 @@ use super::super::feedback::Feedback;
 use super::super::flow::FlowId;
 use super::super::manager::CongestionManager;
 
-/// So many grants are asked for at once: a window's worth on most paths.
+/// Maximum number of grants requested at once: a window's worth on most paths.
 const REQUESTS: usize = 64;
-/// What was not believed is told again after this long.
+/// Delay before a refused update is repeated.
 const TELL_AGAIN: Duration = Duration::from_millis(20);
-/// So often, and then no more.
+/// Maximum number of consecutive repeats.
 const TELLINGS: u32 = 50;
 
-/// What waits for one destination.
+/// State of one destination.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
-    /// None while a daemon is gone.
+    /// `None` while the daemon is gone.
     pub(super) flow: Option<FlowId>,
     queue: VecDeque<Box<[u8]>>,
     bytes: usize,
-    /// Grants that were asked for and have not come.
+    /// Grants requested and not received yet.
     asked: usize,
-    /// Lengths of datagrams that left, and of which the manager does not know yet.
+    /// Lengths of datagrams sent without a grant, not reported to the manager yet.
     untold: VecDeque<u64>,
-    /// Bytes that are not under way any more, which the daemon did not believe, and when it is told again.
+    /// Bytes in an update that the daemon refused as implausible, and the time of the repeat.
     disbelieved: Option<(Instant, u64)>,
-    /// So often in a row.
+    /// Consecutive refusals.
     disbeliefs: u32,
-    /// If the socket keeps account of what is acknowledged.
+    /// Set if the socket tracks acknowledgements.
     pub(super) feedback: Option<Feedback>,
 }
 
@@ -41,12 +41,12 @@ impl Peer {
         Self { feedback, ..Self::default() }
     }
 
-    /// How many datagrams wait.
+    /// Number of datagrams queued.
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Takes a datagram, unless there is no room for it.
+    /// Queues a datagram, if there is room.
     pub(super) fn queue(&mut self, datagram: &[u8], capacity: usize) -> bool {
         let has_room = self.queue.is_empty() || self.bytes + datagram.len() <= capacity;
         if has_room {
@@ -56,7 +56,7 @@ impl Peer {
         has_room
     }
 
-    /// Asks for a grant for each datagram that waits, within bounds, and tells what is still to be told.
+    /// Requests a grant for each queued datagram, up to a limit, and reports what was sent without a grant.
     pub(super) fn ask(&mut self, cm: &CongestionManager) -> Result<(), Error> {
         let Some(flow) = self.flow else { return Ok(()) };
         while let Some(&bytes) = self.untold.front() {
@@ -71,7 +71,7 @@ impl Peer {
         Ok(())
     }
 
-    /// A grant came; the datagram that may leave.
+    /// Handles a grant: returns the datagram to send.
     pub(super) fn granted(&mut self) -> Option<Box<[u8]>> {
         (self.asked, self.disbeliefs) = (self.asked.saturating_sub(1), 0);
         let datagram = self.queue.pop_front()?;
@@ -79,13 +79,13 @@ impl Peer {
         Some(datagram)
     }
 
-    /// A datagram left on a grant that had lapsed, or of which the manager could not be told.
+    /// Notes a datagram that was sent on an expired grant, or could not be reported.
     pub(super) fn left_unasked(&mut self, bytes: u64) {
         self.untold.push_back(bytes);
     }
 
-    /// The daemon did not believe that so many bytes are not under way any more: it had not known (for long
-    /// enough) that they had left. If they stayed under way for it, the window would never open again.
+    /// Notes that the daemon refused an update of `bytes`, as it did not know (for long enough) that they were sent. If
+    /// they stayed in flight for it, the window would never open again.
     pub(super) fn was_disbelieved(&mut self, now: Instant, bytes: u64) {
         let before = self.disbelieved.map_or(0, |(_, bytes)| bytes);
         self.disbeliefs += 1;
@@ -95,35 +95,35 @@ impl Peer {
         self.disbelieved = Some((now + TELL_AGAIN, before + bytes));
     }
 
-    /// Tells again what was not believed, if it is time.
+    /// Repeats a refused update, if it is time.
     pub(super) fn tell_again(&mut self, now: Instant, cm: &CongestionManager) {
         if let (Some(flow), Some((at, acked))) = (self.flow, self.disbelieved)
             && at <= now
         {
             self.disbelieved = None;
-            // Nobody is left to be told if that fails.
+            // A failure cannot be handled any further here.
             let _ = cm.update(flow, Update { acked, ..Update::default() });
         }
     }
 
-    /// When [`BufferedSocket::drive`](super::BufferedSocket::drive) is due.
+    /// Time at which [`BufferedSocket::drive`](super::BufferedSocket::drive) is due.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let silence = self.feedback.as_ref().and_then(Feedback::poll_timeout);
         silence.into_iter().chain(self.disbelieved.map(|(at, _)| at)).min()
     }
 
-    /// So many of its requests were refused: fewer are made until there are grants again.
+    /// Notes that requests were refused: fewer are made until grants arrive again.
     pub(super) fn was_refused(&mut self, requests: usize) {
         self.asked = self.asked.saturating_sub(requests);
     }
 
-    /// It could not leave after all.
+    /// Puts a datagram back that could not be sent.
     pub(super) fn put_back(&mut self, datagram: Box<[u8]>) {
         self.bytes += datagram.len();
         self.queue.push_front(datagram);
     }
 
-    /// The daemon is gone, and what was asked of it.
+    /// Resets the state after the daemon is gone.
     pub(super) fn lose_flow(&mut self) {
         (self.flow, self.asked) = (None, 0);
         self.untold.clear();

@@ -1,4 +1,4 @@
-//! One descriptor for a socket and its manager.
+//! One descriptor for a socket and its manager's events.
 
 use std::io;
 use std::net::UdpSocket;
@@ -8,7 +8,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::super::manager::CongestionManager;
 
-/// An epoll descriptor: readable when either is, or when the socket has room again for what it refused.
+/// Epoll descriptor: readable when either is, or when a full socket has room again.
 #[derive(Debug)]
 pub(super) struct Readiness {
     epoll: OwnedFd,
@@ -23,18 +23,18 @@ impl Readiness {
         Ok(Self { epoll, for_room: false })
     }
 
-    /// Whether the socket is waited for to have room again.
+    /// Whether it waits for room in the socket.
     pub(super) fn waits_for_room(&self) -> bool {
         self.for_room
     }
 
-    /// The socket was full.
+    /// Starts waiting for room in a full socket.
     pub(super) fn wait_for_room(&mut self, socket: &UdpSocket) -> io::Result<()> {
         self.for_room = true;
         Ok(epoll::modify(&self.epoll, socket, EventData::new_u64(0), EventFlags::IN | EventFlags::OUT)?)
     }
 
-    /// Whether the socket was full, and is worth another try.
+    /// Stops waiting for room; returns whether it did wait, so that sending is worth another try.
     pub(super) fn stop_waiting_for_room(&mut self, socket: &UdpSocket) -> io::Result<bool> {
         if self.for_room {
             epoll::modify(&self.epoll, socket, EventData::new_u64(0), EventFlags::IN)?;

@@ -1,45 +1,45 @@
-//! An acknowledgement, and how it looks in a datagram.
+//! Acknowledgements and their wire format.
 
 use timeous_core::Duration;
 
 use super::error::FeedbackError;
 
-/// So many runs are told at most: the newest. What is older was told by acknowledgements before.
+/// Maximum number of runs in an acknowledgement, the newest; earlier acknowledgements contained older ones.
 pub const MAX_RUNS: usize = 64;
 
-/// The first byte of every acknowledgement, so that an application can tell it from packets of its own.
+/// First byte of every acknowledgement, which tells it from an application's own packets.
 const MAGIC: u8 = 0xA5;
-/// Magic, how many runs, marks, delay, newest.
+/// Size of the header: magic, number of runs, marks, delay, newest.
 const HEADER: usize = 1 + 1 + 4 + 4 + 8;
-/// Missing and there.
+/// Size of a run: packets missing and received.
 const RUN: usize = 4 + 4;
 
-/// Packets in a row, told from newer to older.
+/// Consecutive packets, listed from newer to older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// So many did not come, just below what was told of before.
+    /// Missing packets, right below the previous run.
     pub missing: u32,
-    /// So many came, just below those.
+    /// Received packets, right below those.
     pub there: u32,
 }
 
-/// Which packets came: what a receiver tells.
+/// State of the receiver: which packets have arrived.
 ///
-/// It tells its state, not what is new, so that one that is lost is made good by the next.
+/// It is cumulative, so that the next acknowledgement makes up for a lost one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// The newest packet that came.
+    /// Newest packet received.
     pub newest: u64,
-    /// For how long the receiver has known of it.
+    /// Time since the newest packet was received.
     pub delay: Duration,
-    /// How many packets came with a mark for congestion (ECN-CE, RFC 3168) so far, counted modulo 2³².
+    /// Packets received with an ECN-CE mark (RFC 3168) so far, modulo 2³².
     pub marked: u32,
-    /// What came, from `newest` down. The first run has nothing missing.
+    /// Runs of packets, from `newest` downwards. The first run has none missing.
     pub runs: Vec<Run>,
 }
 
 impl Ack {
-    /// As a datagram.
+    /// Encodes the acknowledgement as a datagram.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let runs = &self.runs[..self.runs.len().min(MAX_RUNS)];
@@ -55,10 +55,10 @@ impl Ack {
         bytes
     }
 
-    /// Reads a datagram.
+    /// Decodes a datagram.
     ///
     /// # Errors
-    /// [`FeedbackError::Malformed`]: it is no acknowledgement, or tells of packets before the first.
+    /// [`FeedbackError::Malformed`]: not an acknowledgement, or about packets before the first.
     pub fn decode(datagram: &[u8]) -> Result<Self, FeedbackError> {
         Self::read(datagram).ok_or(FeedbackError::Malformed { len: datagram.len() })
     }
@@ -94,7 +94,7 @@ impl Ack {
             && told - 1 <= self.newest
     }
 
-    /// What came, from newer to older, each as its oldest and its newest packet.
+    /// Received ranges, from newer to older, each as oldest and newest packet.
     pub(super) fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut above = self.newest + 1;
         self.runs.iter().map(move |run| {

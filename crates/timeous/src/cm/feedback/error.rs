@@ -1,20 +1,20 @@
-//! Why an acknowledgement is not believed.
+//! Reasons to reject an acknowledgement.
 
-/// Why feedback is not believed. It is the peer's fault, or somebody's who pretends to be the peer; nothing has changed.
+/// Reason to reject feedback: the peer's fault, or of an attacker that pretends to be the peer. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeedbackError {
-    /// The datagram is no acknowledgement.
+    /// The datagram is not an acknowledgement.
     #[error("a datagram of {len} bytes is no acknowledgement: is it the application's own?")]
     Malformed {
         /// Its length.
         len: usize,
     },
-    /// It acknowledges what was not sent.
+    /// It acknowledges a packet that was never sent.
     #[error("packet {number} is acknowledged and only {sent} were sent: ignore whoever says so")]
     NotSent {
-        /// The packet.
+        /// Number of the packet.
         number: u64,
-        /// How many there are.
+        /// Number of packets sent.
         sent: u64,
     },
 }

@@ -1,47 +1,45 @@
-//! The receiver's half: which packets came, and when to say so.
+//! The receiver's half: record of received packets, and acknowledgement scheduling.
 
 use timeous_core::{Duration, Instant};
 
 use super::ack::{Ack, MAX_RUNS, Run};
 
-/// An acknowledgement waits for this many packets unless it was told otherwise: every other one (RFC 1122 §4.2.3.2).
+/// Default number of packets per acknowledgement (RFC 1122 §4.2.3.2).
 const PACKETS: u32 = 2;
-/// Nor does it wait for longer than this: shorter than TCP's, since a loss should be heard of while something can be
-/// done.
+/// Default acknowledgement delay: shorter than TCP's, so that the sender can still respond to a loss.
 const DELAY: Duration = Duration::from_millis(20);
-/// No sender gets so far in this world.
+/// Greatest valid packet number; no sender gets that far.
 const LAST: u64 = u64::MAX / 2;
 
-/// Notes which packets came, and says when an acknowledgement is due.
+/// Records received packets, and schedules acknowledgements.
 ///
-/// What comes twice counts once. A gap, and what fills one, is told of at once (RFC 5681 §4.2).
+/// Duplicates count once. A gap, and a packet that fills one, are acknowledged at once (RFC 5681 §4.2).
 #[derive(Clone, Debug)]
 pub struct Acks {
     every: u32,
     delay: Duration,
-    /// What came, oldest first: ranges with gaps between them, each as its oldest and its newest packet.
+    /// Received ranges, oldest first, each as oldest and newest packet.
     ranges: Vec<(u64, u64)>,
-    /// Below this it is not noted any more what came.
+    /// Packets below this number are no longer recorded.
     floor: u64,
-    /// When the newest of them came.
+    /// Arrival time of the newest packet.
     newest_at: Instant,
     marked: u32,
-    /// Packets that no acknowledgement has told of yet, and since when.
+    /// Packets not acknowledged yet, and arrival time of the first of them.
     untold: u32,
     untold_since: Instant,
     at_once: bool,
 }
 
 impl Default for Acks {
-    /// For every other packet, or after 20 ms.
+    /// An acknowledgement for every other packet, or after 20 ms.
     fn default() -> Self {
         Self::every(PACKETS, DELAY)
     }
 }
 
 impl Acks {
-    /// Acknowledges when `packets` have come, or one has waited for `delay`. Even with long ones a gap is told of at
-    /// once.
+    /// Acknowledges after `packets` packets, or `delay` after the first; gaps at once in any case.
     #[must_use]
     pub fn every(packets: u32, delay: Duration) -> Self {
         Self {
@@ -57,8 +55,8 @@ impl Acks {
         }
     }
 
-    /// A packet came. `false` if it had come before, or so long ago that nobody knows any more: an application that
-    /// minds passes it over.
+    /// Notes a received packet. Returns `false` for a duplicate, or for a packet too old to know: an application may
+    /// want to ignore it.
     pub fn received(&mut self, now: Instant, number: u64) -> bool {
         if number > LAST {
             return false;
@@ -73,12 +71,12 @@ impl Acks {
             self.untold_since = now;
         }
         self.untold = self.untold.saturating_add(1);
-        // What comes again was not known to have come: its acknowledgement was lost.
+        // A duplicate means that its acknowledgement was lost.
         self.at_once |= !is_next;
         is_new
     }
 
-    /// A packet came that a router had marked (ECN-CE): told of at once.
+    /// Notes a packet received with an ECN-CE mark, which is acknowledged at once.
     pub fn received_marked(&mut self, now: Instant, number: u64) -> bool {
         self.marked = self.marked.wrapping_add(1);
         let is_new = self.received(now, number);
@@ -86,13 +84,13 @@ impl Acks {
         is_new
     }
 
-    /// The acknowledgement that is due, if one is.
+    /// Returns the acknowledgement that is due, if any.
     pub fn poll_ack(&mut self, now: Instant) -> Option<Ack> {
         let due = self.poll_timeout()?;
         (due <= now).then(|| self.acknowledge(now)).flatten()
     }
 
-    /// When the next acknowledgement is due, if no other packet comes; [`Instant::ZERO`] if at once.
+    /// Time at which the next acknowledgement is due; [`Instant::ZERO`] if at once.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.at_once || self.untold >= self.every {
@@ -101,16 +99,15 @@ impl Acks {
         (self.untold > 0).then(|| self.untold_since + self.delay)
     }
 
-    /// An acknowledgement whether it is due or not: for an application that tells on packets of its own. `None` if
-    /// nothing came so far.
+    /// Returns an acknowledgement, due or not: for an application that piggybacks it. `None` before the first packet.
     pub fn acknowledge(&mut self, now: Instant) -> Option<Ack> {
         let newest = self.newest()?;
         let mut above = newest + 1;
-        // A gap that no number holds was made by somebody who means no good: nothing is told of what is below it.
+        // A gap too large for its field was made by an attacker: nothing below it is reported.
         let runs = self.ranges.iter().rev().map_while(|&(oldest, newest)| {
             let missing = u32::try_from(above - 1 - newest).ok()?;
             let there = newest - oldest + 1;
-            // What does not fit is old.
+            // The rest of a run that does not fit is old.
             above = oldest.max(newest.saturating_sub(u64::from(u32::MAX) - 1));
             Some(Run { missing, there: u32::try_from(there).unwrap_or(u32::MAX) })
         });
@@ -123,12 +120,12 @@ impl Acks {
         self.ranges.last().map(|&(_, newest)| newest)
     }
 
-    /// Notes that `number` came; `false` if that was known.
+    /// Records `number`; `false` if it was recorded before.
     fn insert(&mut self, number: u64) -> bool {
         if number < self.floor {
             return false;
         }
-        // Above the last range that begins at or below it.
+        // Index after the last range that begins at or below it.
         let place = self.ranges.partition_point(|&(oldest, _)| oldest <= number);
         if place.checked_sub(1).is_some_and(|before| self.ranges[before].1 >= number) {
             return false;
@@ -142,7 +139,7 @@ impl Acks {
             (None, false) => self.ranges.insert(place, (number, number)),
         }
         if self.ranges.len() > MAX_RUNS {
-            // What is so old was told of, or is lost.
+            // Older packets were acknowledged, or are lost.
             self.floor = self.ranges.remove(0).1 + 1;
         }
         true

@@ -1,4 +1,4 @@
-//! The sender's half: what is under way, what arrived, what is lost, and how long a round trip takes.
+//! The sender's half: packets in flight, acknowledgements, loss detection, round-trip time.
 
 use std::collections::VecDeque;
 
@@ -8,9 +8,9 @@ use timeous_core::{Duration, Instant};
 use super::ack::Ack;
 use super::error::FeedbackError;
 
-/// A packet is lost when so much newer ones have arrived (RFC 9002 §6.1.1): less is reordering.
+/// Packet reordering threshold (RFC 9002 §6.1.1): newer arrivals after which a packet is lost.
 const REORDERING: u64 = 3;
-/// The timeout doubles so many times at most (RFC 6298 §5.5 bounds it at 60 s or more).
+/// Maximum number of times that the timeout doubles (RFC 6298 §5.5 bounds it at 60 s or more).
 const MAX_BACKOFF: u32 = 6;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,17 +26,17 @@ struct Sent {
 /// [`CongestionManager::update`](crate::cm::CongestionManager::update).
 #[derive(Clone, Debug)]
 pub struct Feedback {
-    /// What was sent from packet `first` on; `None` where it is known what became of it.
+    /// Packets from number `first`; `None` where the fate is known.
     under_way: VecDeque<Option<Sent>>,
     first: u64,
     outstanding: u64,
-    /// Just above the newest packet that arrived.
+    /// Number after the newest packet acknowledged.
     arrived: u64,
     rtt: RttEstimator,
-    /// For how long the receiver may wait with an acknowledgement on purpose.
+    /// Maximum intentional delay of the receiver's acknowledgements.
     ack_delay: Duration,
     marked: u32,
-    /// When it was last known that packets arrive.
+    /// Time of the last new acknowledgement.
     heard_at: Instant,
     backoff: u32,
 }
@@ -49,8 +49,8 @@ impl Default for Feedback {
 }
 
 impl Feedback {
-    /// For a receiver that may wait for `ack_delay` before it acknowledges: no timeout before that. Some 200 ms more
-    /// than a round trip are waited for in any case.
+    /// Creates the sender's half for a receiver that may delay acknowledgements by `ack_delay`, which is added to the
+    /// timeout. The timeout has a margin of some 200 ms in any case.
     #[must_use]
     pub fn with_ack_delay(ack_delay: Duration) -> Self {
         Self {
@@ -66,13 +66,13 @@ impl Feedback {
         }
     }
 
-    /// The number that the next packet gets: they count from 0.
+    /// Number of the next packet, counted from 0.
     #[must_use]
     pub fn next_number(&self) -> u64 {
         self.first + self.under_way.len() as u64
     }
 
-    /// A packet of `bytes`, as the manager was told of it, leaves now. Its number, which it has to bear.
+    /// Notes a packet of `bytes`, as reported to the manager, that leaves now. Returns the number to put into it.
     pub fn sent(&mut self, now: Instant, bytes: u64) -> u64 {
         let number = self.next_number();
         self.under_way.push_back(Some(Sent { at: now, bytes }));
@@ -80,10 +80,10 @@ impl Feedback {
         number
     }
 
-    /// An acknowledgement came. What the manager is to be told, if it says anything new.
+    /// Processes an acknowledgement. Returns the update for the manager, if it contains news.
     ///
     /// # Errors
-    /// [`FeedbackError::NotSent`]: it acknowledges a packet that was not sent. Nothing has changed.
+    /// [`FeedbackError::NotSent`]: it acknowledges a packet that was never sent. Nothing has changed.
     pub fn acked(&mut self, now: Instant, ack: &Ack) -> Result<Option<Update>, FeedbackError> {
         let sent = self.next_number();
         if ack.newest >= sent {
@@ -109,15 +109,15 @@ impl Feedback {
         Ok((acked > 0 || lost > 0 || loss.is_some()).then_some(update))
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing is heard until then.
+    /// Time at which [`handle_timeout`](Self::handle_timeout) is due, unless an acknowledgement arrives before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let oldest = self.under_way.iter().flatten().next()?;
         Some(oldest.at.max(self.heard_at) + self.timeout())
     }
 
-    /// Time has passed. If nothing was heard for too long, everything under way is lost, and the manager is to be told
-    /// so (RFC 6298 §5). What is acknowledged after that is not counted any more.
+    /// Handles a timeout: everything in flight is lost, as the returned update tells the manager (RFC 6298 §5). Later
+    /// acknowledgements for it are ignored.
     pub fn handle_timeout(&mut self, now: Instant) -> Option<Update> {
         if self.poll_timeout()? > now {
             return None;
@@ -129,27 +129,27 @@ impl Feedback {
         Some(Update { lost, loss: Some((Loss::Persistent, last)), ..Update::default() })
     }
 
-    /// Forgets what is under way, as the manager does when a daemon is gone: call it when a flow is opened again. The
-    /// numbers go on.
+    /// Forgets the packets in flight, as the manager does when a daemon is gone: to be called when a flow is reopened.
+    /// Numbers continue.
     pub fn forget(&mut self) {
         self.first = self.next_number();
         self.under_way.clear();
         self.outstanding = 0;
     }
 
-    /// Bytes under way.
+    /// Bytes in flight.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.outstanding
     }
 
-    /// The round-trip times that were measured.
+    /// Round-trip time estimator.
     #[must_use]
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }
 
-    /// How long silence is borne.
+    /// Current retransmission timeout, with backoff.
     fn timeout(&self) -> Duration {
         (self.rtt.timeout() + self.ack_delay) * (1 << self.backoff)
     }
@@ -159,7 +159,7 @@ impl Feedback {
         self.under_way.get(place)?.map(|sent| sent.at)
     }
 
-    /// Takes what the acknowledgement tells of from what is under way: so many bytes.
+    /// Removes the acknowledged packets; returns their bytes.
     fn take_arrived(&mut self, ack: &Ack) -> u64 {
         let mut bytes = 0;
         for (oldest, newest) in ack.ranges().take_while(|&(_, newest)| newest >= self.first) {
@@ -170,7 +170,7 @@ impl Feedback {
         bytes
     }
 
-    /// Takes what is lost from what is under way: so many bytes, and when the newest of them was sent.
+    /// Removes lost packets; returns their bytes and the send time of the newest.
     fn take_lost(&mut self) -> (u64, Option<Instant>) {
         let below = self.arrived.saturating_sub(REORDERING).saturating_sub(self.first) as usize;
         let places = ..below.min(self.under_way.len());
@@ -183,7 +183,7 @@ impl Feedback {
         (bytes, last)
     }
 
-    /// Forgets the oldest packets, as far as it is known what became of them.
+    /// Removes the oldest packets whose fate is known.
     fn settle(&mut self) {
         while let Some(None) = self.under_way.front() {
             self.under_way.pop_front();
@@ -191,8 +191,7 @@ impl Feedback {
         }
     }
 
-    /// A round trip of the newest packet. What the receiver says that it waited is believed as far as it leaves a
-    /// round trip that was seen (RFC 9002 §5.3).
+    /// Takes a round-trip sample. The receiver's delay is subtracted as far as the minimum RTT remains (RFC 9002 §5.3).
     fn sample(&mut self, rtt: Duration, delay: Duration) -> Duration {
         let least = self.rtt.min().unwrap_or(rtt);
         let rtt = rtt.saturating_sub(delay).max(least.min(rtt));

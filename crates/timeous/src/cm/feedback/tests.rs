@@ -12,7 +12,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What a receiver to which these packets came at 0 would say.
+/// Acknowledgement of a receiver that got these packets at time 0.
 fn ack_of(numbers: &[u64]) -> Ack {
     let mut acks = Acks::default();
     for &number in numbers {
