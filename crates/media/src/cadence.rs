@@ -1,24 +1,24 @@
-//! Capture times of a source that says nothing of time: when it hands frames over, smoothed by its own rhythm.
+//! Capture times for a source without timestamps: smooths the arrival times of its frames with a phase-locked loop.
 
 use timeous_core::{Duration, Instant};
 
-/// Part of a frame's deviation by which the next one's time is corrected, and the interval: a loop of second order,
-/// critically damped (gain²/4), that follows a changed rate within some thirty frames.
+/// Loop gains, for phase and interval: a second-order loop, critically damped (gain²/4), that follows a new frame rate
+/// within about thirty frames.
 const GAIN: f64 = 0.1;
 const INTERVAL_GAIN: f64 = GAIN * GAIN / 4.0;
-/// Farthest that a smoothed time is from the frame's arrival: what a pipe and a scheduler add, and no more.
+/// Largest difference of a smoothed time from the arrival; above the jitter of a pipe and the scheduler.
 const MOST_SMOOTHING: Duration = Duration::from_millis(20);
-/// A frame that is so many intervals late begins a new rhythm: the source has paused.
+/// Intervals after which a late frame restarts the loop: the source has paused.
 const PAUSE_INTERVALS: u64 = 3;
-/// Frames over which the interval of a new rhythm is their mean.
+/// Frames at the start of a loop whose mean gives the interval.
 const ACQUISITION: u32 = 16;
-/// Frames in a row that are farther from their arrival than is smoothed: the rhythm is another one.
+/// Consecutive frames off by more than the smoothing bound before the loop restarts.
 const UNLOCKED: u32 = 5;
-/// Bounds of the interval: a thousand frames a second, and one in two seconds.
+/// Bounds of the frame interval: 1000 frames per second and 0.5 frames per second.
 const LEAST_INTERVAL: Duration = Duration::from_millis(1);
 const MOST_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Smooths the times at which frames come.
+/// Smooths the arrival times of frames.
 ///
 /// ```
 /// use timeous_core::{Duration, Instant};
@@ -34,21 +34,21 @@ const MOST_INTERVAL: Duration = Duration::from_secs(2);
 pub struct Cadence {
     last: Option<Instant>,
     interval: Duration,
-    /// Beginning of this rhythm, frames of it, and consecutive frames that did not fit.
+    /// Start of the loop; then its frames, and consecutive frames beyond the smoothing bound.
     began: Instant,
     frames: u32,
     misfits: u32,
 }
 
 impl Cadence {
-    /// When the source handed a frame over that came at `now`, of which the stream declares that it lasts for so long.
-    /// Times rise strictly, and are never farther than 20 ms from the arrival.
+    /// Returns the smoothed time of a frame that arrived at `now`; `declared` is its duration by the stream. Times are
+    /// strictly increasing, and within 20 ms of the arrival.
     pub fn frame(&mut self, now: Instant, declared: Duration) -> Instant {
         let Some(last) = self.last else { return self.begin(now, declared) };
         let expected = last + self.interval;
         let error = now.as_nanos() as f64 - expected.as_nanos() as f64;
         if now > expected + self.interval * PAUSE_INTERVALS || now < last.saturating_sub(MOST_SMOOTHING) {
-            // One pause after another is the rhythm itself.
+            // After two pauses in a row, the pause is the interval.
             let interval = if self.frames == 0 { now.saturating_since(last) } else { self.interval };
             return self.begin(now.max(last + Duration::from_nanos(1)), interval);
         }
@@ -71,7 +71,7 @@ impl Cadence {
         at
     }
 
-    /// From one frame to the next, of late.
+    /// Current estimate of the frame interval.
     pub fn interval(&self) -> Duration {
         self.interval
     }
@@ -98,7 +98,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// The capture times of frames that come each `interval`, up to 8 ms late.
+    /// Smoothed and true times of frames sent every `interval`, up to 8 ms late.
     fn run(cadence: &mut Cadence, from: Instant, interval: Duration, frames: u64) -> Vec<(Instant, Instant)> {
         let mut rng = Rng::from_seed(1);
         (0..frames)

@@ -1,4 +1,4 @@
-//! A media clock as seen from here: timestamps to local instants, by the least delay of many, never of one.
+//! Maps RTP timestamps to local time, by the smallest delay of several frames (one outlier moves nothing).
 
 use std::collections::VecDeque;
 
@@ -6,45 +6,46 @@ use timeous_core::{Duration, Instant};
 
 use crate::rtp::RTP_CLOCK_HZ;
 
-/// Frames that must agree before the clock is moved: one wrong timestamp, or one packet that was lucky, moves nothing.
+/// Frames that must agree before the clock moves, against wrong timestamps and outliers.
 const AGREEING: usize = 3;
-/// Time over which frames must have been late before a path counts as longer for good: a burst after a standstill is
-/// shorter, and two seconds are the most that a viewer is to wait.
+/// Time for which frames must be late before the path delay counts as increased; longer than a burst after an outage,
+/// and two seconds are the most that a viewer should wait.
 const LONGER_AFTER: Duration = Duration::from_secs(1);
-/// Window of the least offset that drift is told by: longer than the queues of a few keyframes last.
+/// Window for the minimum offset that drift is derived from; longer than the queues of a few keyframes.
 const DRIFT_WINDOW: Duration = Duration::from_secs(10);
-/// Resolution of that window.
+/// Resolution of the drift window.
 const BUCKET: Duration = Duration::from_millis(250);
-/// Fastest drift that is followed, in parts per million: twice what bad crystals and wrong frame rates (29.97 for 30) have.
+/// Fastest drift that is followed, in parts per million: twice that of bad crystals or wrong frame rates (29.97 for
+/// 30).
 const MOST_DRIFT_PPM: u64 = 2_000;
-/// Offsets farther from the clock than this are another clock: the source was set, or has begun anew.
+/// Offset error, in nanoseconds, beyond which the source's clock was stepped or restarted.
 const STEP: i128 = 2_000_000_000;
-/// Frames whose offsets agree within this are of the same clock after a step.
+/// Largest difference, in nanoseconds, between offsets of the same clock after a step.
 const SAME_CLOCK: i128 = 200_000_000;
 
-/// Change of a media clock, reported once.
+/// Change of the media clock, reported once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockChange {
-    /// The source's clock was set, by so many seconds ahead (or back, if negative).
+    /// The source's clock was stepped, by this many seconds forward (negative: back).
     Stepped(i64),
-    /// The path, or the source's own delay, has become longer by this much.
+    /// The delay of the path, or of the source, has increased by this much.
     Longer(Duration),
-    /// The path has become shorter by this much.
+    /// The delay of the path has decreased by this much.
     Shorter(Duration),
 }
 
-/// A frame's offset: local arrival less media time, in nanoseconds.
+/// Offset of a frame: local arrival time minus media time, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Instant,
     offset: i128,
 }
 
-/// Maps media time to local time.
+/// Mapping from media time to local time.
 ///
-/// `arrival − timestamp` of a frame is a constant plus its delay: the least of it is the source's clock, the shortest
-/// way included. The mapping follows downwards what three frames agree on; upwards slow drift at once and a path that
-/// stays longer by more than the `tolerance` within about a second; and a clock that was set after three frames.
+/// `arrival − timestamp` is a constant plus the frame's delay; the clock is its minimum. Three agreeing frames lower
+/// it, slow drift raises it gradually; a path longer by more than the `tolerance` raises it after about a second; a
+/// stepped source clock counts after three frames (later times: after a second, too).
 ///
 /// ```
 /// use timeous_core::{Duration, Instant};
@@ -58,21 +59,21 @@ struct Sample {
 /// ```
 #[derive(Clone, Debug)]
 pub struct MediaClock {
-    /// Increase of the delay above which a longer path is followed after a second.
+    /// Increase of the path delay that is ignored; a larger one is followed after a second.
     tolerance: Duration,
     base: Option<i128>,
-    /// The latest offsets.
+    /// Latest offsets.
     latest: VecDeque<Sample>,
-    /// Least offsets of the drift window, by bucket.
+    /// Minimum offsets of the drift window, by bucket.
     least: VecDeque<Sample>,
-    /// Run of frames above the tolerance.
+    /// Consecutive frames later than the tolerance.
     above: Option<Above>,
-    /// Run of offsets beyond a step.
+    /// Consecutive offsets beyond a step.
     stepped: VecDeque<i128>,
     crept_at: Instant,
 }
 
-/// A run of frames that were later than tolerated.
+/// Run of frames later than the tolerance.
 #[derive(Clone, Copy, Debug)]
 struct Above {
     since: Instant,
@@ -81,7 +82,7 @@ struct Above {
 }
 
 impl MediaClock {
-    /// A clock that knows nothing yet.
+    /// Creates a clock without a mapping yet.
     pub fn new(tolerance: Duration) -> Self {
         Self {
             tolerance,
@@ -99,8 +100,8 @@ impl MediaClock {
         self.tolerance = tolerance;
     }
 
-    /// A frame stamped `ticks` began to arrive. It is `prompt` if it did not wait for others before it left: only then
-    /// does a late one tell of a longer path.
+    /// Handles the first packet of a frame with timestamp `ticks`. `prompt`: the frame was not queued at its sender, so
+    /// that a late one means a longer path.
     pub fn observe(&mut self, ticks: i64, now: Instant, prompt: bool) -> Option<ClockChange> {
         let sample = Sample { at: now, offset: i128::from(now.as_nanos()) - nanos(ticks) };
         let Some(base) = self.base else {
@@ -119,19 +120,19 @@ impl MediaClock {
         down
     }
 
-    /// The local instant at which a frame with this timestamp arrives if nothing holds it up; before any frame, zero.
+    /// Local arrival time of a frame with this timestamp and no extra delay; zero before the first frame.
     pub fn instant(&self, ticks: i64) -> Instant {
         let at = self.base.unwrap_or(0) + nanos(ticks);
         Instant::from_nanos(u64::try_from(at.max(0)).unwrap_or(u64::MAX))
     }
 
-    /// The timestamp of a frame that arrives at this instant if nothing holds it up.
+    /// Timestamp of a frame that arrives at this instant with no extra delay.
     pub fn ticks_of(&self, at: Instant) -> Option<i64> {
         let nanos = i128::from(at.as_nanos()) - self.base?;
         i64::try_from(nanos * i128::from(RTP_CLOCK_HZ) / 1_000_000_000).ok()
     }
 
-    /// Least delay of the last second's prompt frames, beyond this clock's own.
+    /// Extra delay of the fastest prompt frames of the last second, against this clock.
     pub fn excess(&self, now: Instant) -> Option<Duration> {
         let base = self.base?;
         let recent = self.least.iter().filter(|bucket| now.saturating_since(bucket.at) <= LONGER_AFTER + BUCKET);
@@ -149,8 +150,8 @@ impl MediaClock {
         self.remember(sample);
     }
 
-    /// A frame of what may be another clock. Later ones count only over some time: a path that stood still for long
-    /// delivers frames that are as late, and then is as fast as before.
+    /// Handles a frame beyond a step. Later offsets count only after a second: after an outage, frames arrive just as
+    /// late for a short time.
     fn step(&mut self, base: i128, sample: Sample, prompt: bool) -> Option<ClockChange> {
         if self.stepped.back().is_some_and(|last| (sample.offset - last).abs() > SAME_CLOCK) {
             self.stepped.clear();
@@ -168,7 +169,7 @@ impl MediaClock {
         Some(ClockChange::Stepped(((base - sample.offset) / 1_000_000_000) as i64))
     }
 
-    /// The least that three frames agree on.
+    /// Lowers the clock to the largest of the last three offsets.
     fn lower(&mut self, base: i128, sample: Sample) -> Option<ClockChange> {
         self.latest.push_back(sample);
         if self.latest.len() > AGREEING {
@@ -195,7 +196,7 @@ impl MediaClock {
         Some(ClockChange::Longer(Duration::from_nanos(u64::try_from(least - base).unwrap_or(u64::MAX))))
     }
 
-    /// Counts a frame that is later than tolerated; once there are enough of them, how late they are at the least.
+    /// Counts a frame later than the tolerance; returns the minimum offset of the run once it is long enough.
     fn raise_is_due(&mut self, sample: Sample, prompt: bool) -> Option<i128> {
         if !prompt {
             return None;
@@ -207,7 +208,7 @@ impl MediaClock {
         (lasts && above.frames >= AGREEING).then_some(above.least)
     }
 
-    /// Follows slow drift: towards the least offset of the window, no faster than crystals drift.
+    /// Follows slow drift towards the minimum offset of the window, at most as fast as crystals drift.
     fn creep(&mut self, sample: Sample) {
         self.remember(sample);
         let passed = sample.at.saturating_since(self.crept_at);
@@ -249,7 +250,7 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    /// The clock's reading less the true capture time, in milliseconds, for a frame at `frame`.
+    /// Clock error against the true capture time, in milliseconds, for a frame at `frame`.
     fn lag(clock: &MediaClock, ticks: i64, capture: u64) -> i64 {
         (clock.instant(ticks).as_nanos() as i64 - capture as i64) / MS as i64
     }

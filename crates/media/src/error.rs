@@ -1,88 +1,88 @@
-//! What can go wrong with media, by whose fault.
+//! Errors of this crate: unusable input, invalid packetizer settings, refused RTP packets.
 
-/// The input is not what it should be.
+/// Error in the H.264 input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MediaError {
-    /// It does not begin with a start code.
+    /// The input does not begin with a start code.
     #[error(
         "the input is not a raw H.264 (Annex B) stream: it begins with {found:02x?} in place of a start code; \
          convert it first, such as by `ffmpeg -i FILE -c:v copy -an -f h264 OUT.h264`"
     )]
     NotAnnexB {
-        /// The first bytes.
+        /// First bytes of the input.
         found: Vec<u8>,
     },
-    /// It ended, or went on long enough, without a picture that can be understood.
+    /// The input ended, or went on for long, without a picture that could be parsed.
     #[error("no H.264 picture was found in {bytes} bytes of input: is it H.264, and does it contain SPS, PPS and IDR?")]
     NoPicture {
-        /// How much was read.
+        /// Bytes read.
         bytes: u64,
     },
 }
 
-/// The caller asked for a packetizer that cannot be.
+/// Invalid packetizer configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketizeError {
     /// The packet size is out of range.
     #[error("an RTP packet of {mtu} bytes is out of range: choose {min} to {max}")]
     Mtu {
-        /// What was asked for.
+        /// Packet size requested, in bytes.
         mtu: usize,
-        /// The smallest.
+        /// Smallest packet size.
         min: usize,
-        /// The largest.
+        /// Largest packet size.
         max: usize,
     },
-    /// A payload type has seven bits.
+    /// The payload type is outside 96 to 127.
     #[error("RTP payload type {0} is out of range: choose 96 to 127")]
     PayloadType(u8),
 }
 
-/// A packet that is not taken. It leaves no trace but a counter.
+/// Reason for which a packet was refused. The stream goes on without it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RtpError {
-    /// It is not RTP.
+    /// The packet is not RTP.
     #[error("not an RTP packet: {0}")]
     NotRtp(String),
-    /// It has another payload type than agreed.
+    /// The packet has another payload type than agreed.
     #[error("RTP payload type {found} where {expected} was agreed")]
     PayloadType {
-        /// What it has.
+        /// Payload type of the packet.
         found: u8,
-        /// What it should have.
+        /// Payload type agreed.
         expected: u8,
     },
-    /// Its payload type is that of another kind of media (RFC 3551 §6).
+    /// The payload type is a static one, of another format (RFC 3551 §6).
     #[error("RTP payload type {0} is not video of a dynamic payload type: name it with pt=, or give an SDP file")]
     NotDynamic(u8),
-    /// It is from another source than the first one that was heard.
+    /// The packet is from another source (SSRC) than the one being played.
     #[error("RTP source {found:#010x}, while {expected:#010x} is being played")]
     Source {
-        /// Its source.
+        /// SSRC of the packet.
         found: u32,
-        /// The one that is being played.
+        /// SSRC being played.
         expected: u32,
     },
-    /// Its payload breaks RFC 6184.
+    /// The payload violates RFC 6184.
     #[error("H.264 payload breaks RFC 6184 §{section}: {what}")]
     Payload {
-        /// The section that it breaks.
+        /// Section of RFC 6184 that is violated.
         section: &'static str,
-        /// How.
+        /// Description of the violation.
         what: &'static str,
     },
-    /// Its sequence number is far from all others. A second one beside it is taken for the sender's restart.
+    /// The sequence number is far from all others. A second such packet in sequence counts as a restart of the sender.
     #[error("RTP sequence number {found} is far from the {expected} that was expected")]
     SequenceJump {
-        /// What it has.
+        /// Sequence number of the packet.
         found: u16,
-        /// The one after the highest so far.
+        /// Sequence number after the highest so far.
         expected: u16,
     },
 }
 
 impl RtpError {
-    /// Name of the error's kind, the same whatever the packet held.
+    /// Name of the error's kind, independent of the packet's contents.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NotRtp(_) => "not RTP",

@@ -1,19 +1,19 @@
-//! Frames: what each one is, what it depends on, what it is worth, and when it is due.
+//! Coded frames: type, references, priority, and capture and send times.
 
 use timeous_core::{Duration, FrameId, Priority, References};
 
 use crate::rtp::RTP_CLOCK_HZ;
 
-/// What a frame is predicted from.
+/// Frame type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameKind {
-    /// Nothing, and nothing after it looks behind it: decoding can begin here.
+    /// Intra-coded, and no later frame refers to an earlier one: decoding can start here.
     Idr,
-    /// Nothing, but frames after it may look behind it.
+    /// Intra-coded, but later frames may refer to earlier ones.
     I,
-    /// Frames that are shown before it.
+    /// Predicted from frames with earlier display times.
     P,
-    /// Frames that are shown before and after it.
+    /// Predicted from frames with earlier and later display times.
     B,
 }
 
@@ -28,7 +28,7 @@ impl std::fmt::Display for FrameKind {
     }
 }
 
-/// Frames a second, as a fraction.
+/// Frame rate, as a fraction.
 ///
 /// ```
 /// use timeous_media::FrameRate;
@@ -44,33 +44,33 @@ pub struct FrameRate {
 }
 
 impl FrameRate {
-    /// What is taken where neither the caller nor the stream says anything: 25 frames a second, as ffmpeg does.
+    /// Frame rate if neither the caller nor the stream gives one: 25 frames per second, as in ffmpeg.
     pub const DEFAULT: Self = Self { frames: 25, seconds: 1 };
 
-    /// `frames` in `seconds`; `None` outside of one to a thousand frames a second.
+    /// Frame rate of `frames` per `seconds`; `None` outside of 1 to 1000 frames per second.
     pub fn new(frames: u32, seconds: u32) -> Option<Self> {
         let sensible = seconds > 0 && frames >= seconds && u64::from(frames) <= 1000 * u64::from(seconds);
         sensible.then_some(Self { frames, seconds })
     }
 
-    /// When the frame with this number, counted from zero, is due.
+    /// Time of the frame with this number, counted from zero.
     pub fn time_of(self, frame: u64) -> Duration {
         let nanos = u128::from(frame) * 1_000_000_000 * u128::from(self.seconds) / u128::from(self.frames);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The same in ticks of the RTP clock, without its wrap-around.
+    /// Time of a frame in RTP ticks, without wrap-around.
     pub fn ticks_of(self, frame: u64) -> u64 {
         let ticks = u128::from(frame) * u128::from(RTP_CLOCK_HZ) * u128::from(self.seconds);
         u64::try_from(ticks / u128::from(self.frames)).unwrap_or(u64::MAX)
     }
 
-    /// Frames a second.
+    /// Frames per second.
     pub fn per_second(self) -> f64 {
         f64::from(self.frames) / f64::from(self.seconds)
     }
 
-    /// From one frame to the next.
+    /// Time from one frame to the next.
     pub fn interval(self) -> Duration {
         self.time_of(1)
     }
@@ -86,77 +86,74 @@ impl std::fmt::Display for FrameRate {
     }
 }
 
-/// Picture that decoding can begin at.
+/// Picture at which decoding can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryPoint {
-    /// Reference frames after it until pictures are right; 0: at once. With gradual intra refresh, they become right
-    /// part by part.
+    /// Reference frames until pictures are correct (`recovery_frame_cnt`); 0 if at once. Above 0 with gradual intra
+    /// refresh.
     pub recovery: u32,
 }
 
-/// Coded frame (one picture, or the two fields of one), with what a sender must know of it.
+/// Coded frame (one picture, or the two fields of one) with its metadata for sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its place in decoding order, which is the order of transmission.
+    /// Position in decoding order, which is the order of transmission.
     pub index: u32,
-    /// What it is predicted from.
+    /// Frame type.
     pub kind: FrameKind,
-    /// Whether other frames refer to it (`nal_ref_idc`).
+    /// Whether it is a reference frame (`nal_ref_idc`).
     pub reference: bool,
-    /// H.264's own number of it, which counts reference frames since the last IDR frame.
+    /// `frame_num` of H.264, which counts reference frames since the last IDR frame.
     pub frame_num: u32,
-    /// Whether decoding can begin with it: an IDR picture, a recovery point or, in a stream without either, an I
-    /// picture.
+    /// Set if decoding can start here: an IDR picture, a recovery point or, in a stream without either, an I picture.
     pub entry: Option<EntryPoint>,
     /// Reference frames since the last entry point.
     pub gop_position: u32,
-    /// Its place in the order in which frames are shown.
+    /// Position in display order.
     pub display_index: u64,
-    /// Most frames by which pictures of the stream are shown later than they are decoded, as the SPS says
-    /// (`max_num_reorder_frames`); zero where it does not.
+    /// Largest delay from decoding to display, in frames, by the SPS (`max_num_reorder_frames`); zero if absent.
     pub reorder: u32,
-    /// When it is seen by the camera, counted from the beginning: its time on the screen, and what a latency counts
-    /// from.
+    /// Capture time since the start of the stream; equals its display time, and the latency counts from it.
     pub capture: Duration,
-    /// When an encoder can hand it over at the earliest, sending evenly: not before it, and whatever is sent before
-    /// it, was captured. B frames are handed over later than they are captured, since they wait for a later frame.
+    /// Earliest time at which an encoder can send it: when this frame and all frames sent before it are captured. For B
+    /// frames it is later than the capture, since they wait for a later frame.
     pub handover: Duration,
-    /// Time to the next frame, by the frame rate in force.
+    /// Time to the next frame, by the current frame rate.
     pub duration: Duration,
-    /// `capture` in ticks of the RTP clock. No two frames have the same.
+    /// `capture` in RTP ticks; unique to the frame.
     pub rtp_ticks: u64,
-    /// Frames without which it is useless, by its reference lists. Frames that these refer to themselves are left out.
+    /// Frames that it refers to directly, by its reference lists. References of those frames are not repeated.
     pub references: References,
-    /// What it is worth beside others.
+    /// Priority.
     pub priority: Priority,
-    /// Its NAL units, parameter sets included, without start codes.
+    /// NAL units without start codes, parameter sets included.
     pub nals: Vec<Vec<u8>>,
 }
 
-/// Part of a frame that can leave before the rest of it is there.
+/// Part of a frame that can be sent before the rest is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FramePart {
-    /// The frame as far as it has been seen, with the NAL units of this part only.
+    /// The frame as known so far, with the NAL units of this part only.
     pub frame: Frame,
-    /// It is the frame's first part.
+    /// Whether this is the frame's first part.
     pub first: bool,
-    /// It is the frame's last part. It may hold no NAL units, where the end became known later than what is in it, and
-    /// a frame that was taken for whole too early has a second last part. A frame that is left out has none.
+    /// Whether this is the frame's last part. It may have no NAL units, if the end is recognised only later; and a
+    /// frame ended too early by a pause has a second last part. A frame that is dropped as too large has none.
     pub last: bool,
 }
 
 impl Frame {
-    /// The name that its ADUs know it by.
+    /// Frame id in the metadata of its ADUs.
     pub fn id(&self) -> FrameId {
         name(self.index)
     }
 
-    /// Its size in bytes, without start codes.
+    /// Size in bytes, without start codes.
     pub fn size(&self) -> usize {
         self.nals.iter().map(Vec::len).sum()
     }
 
-    /// It as a byte stream (Annex B).
+    /// The frame as a byte stream (Annex B).
     pub fn annexb(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size() + 4 * self.nals.len());
         crate::h264::annexb::write(self.nals.iter().map(Vec::as_slice), &mut out);
@@ -164,7 +161,7 @@ impl Frame {
     }
 }
 
-/// Frames are counted from zero, which as a name would be that of no frame.
+/// Frame id for an index; counted from one, since zero stands for no frame.
 pub(crate) fn name(index: u32) -> FrameId {
     FrameId(index.wrapping_add(1).max(1))
 }

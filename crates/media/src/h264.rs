@@ -1,4 +1,4 @@
-//! H.264: its byte stream, its access units, what slice headers tell, and its RTP payloads (RFC 6184).
+//! H.264: byte stream, access units, slice headers, reference buffer, and RTP payloads (RFC 6184).
 
 pub(crate) mod access_unit;
 pub mod annexb;

@@ -1,11 +1,12 @@
-//! H.264 video as application data units, and back: byte stream → frames → RTP → frames that can be shown in time.
+//! H.264 over RTP for unreliable transports: splits a byte stream into frames and RTP packets; reassembles them in
+//! time.
 //!
-//! Sending: [`FrameReader`] cuts an Annex B stream into [`Frame`]s and says what each depends on; [`Packetizer`] makes
-//! RTP packets (RFC 6184) of them, each with the [`AduMeta`](timeous_core::AduMeta) that late choice works on.
-//! Receiving: [`Playout`] puts packets together again and gives out what is whole, decodable and in time.
-//! [`Mp4Writer`](mp4::Mp4Writer) keeps what came for a browser.
+//! Sending: [`FrameReader`] splits an Annex B stream into [`Frame`]s and finds their references; [`Packetizer`] turns
+//! them into RTP packets (RFC 6184), each with the [`AduMeta`](timeous_core::AduMeta) that late choice works on.
+//! Receiving: [`Playout`] (jitter buffer) reassembles packets and releases frames that are complete, decodable and in
+//! time. [`Mp4Writer`](mp4::Mp4Writer) records them as MP4.
 //!
-//! Everything is sans-IO: bytes and instants come in, bytes come out.
+//! The crate is sans-IO: callers pass in bytes and instants, and poll for output.
 //!
 //! ```
 //! use timeous_media::{FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig};

@@ -1,4 +1,4 @@
-//! Fragmented MP4 (ISO/IEC 14496-12 §8.8): a recording that plays up to its last whole fragment, whenever it breaks off.
+//! MP4 writer: fragmented MP4 (ISO/IEC 14496-12 §8.8), playable up to the last whole fragment if it is cut off.
 
 mod boxes;
 mod error;
@@ -10,23 +10,23 @@ use self::samples::{Coded, SampleFormat};
 use crate::playout::PlayoutFrame;
 use crate::rtp::RTP_CLOCK_HZ;
 
-/// Longest fragment, in ticks: one second of media is lost at most when the process is killed.
+/// Longest fragment, in ticks; at most one second of media is lost if the process is killed.
 const FRAGMENT_TICKS: i64 = RTP_CLOCK_HZ as i64;
 
-/// Largest fragment, in bytes of media, unless a single frame is larger: bounds the memory of the writer.
+/// Largest fragment, in bytes of media, unless a single frame is larger; bounds the writer's memory.
 const FRAGMENT_BYTES: usize = 1 << 20;
 
-/// Latest presentation time, in ticks since the beginning of the file: 99 years. What lies behind it is damaged, and would
-/// leave no room for the frames after it.
+/// Latest presentation time, in ticks since the start of the file: 99 years. A later one is a damaged timestamp, and
+/// would leave no room for the frames after it.
 const LAST_TICK: i64 = 1 << 48;
 
-/// Writes frames, as they come, into a fragmented MP4 file.
+/// Writer of frames into a fragmented MP4 file.
 ///
-/// The file begins with the first frame that a decoder can begin with. A fragment ends at each such frame, and at the
-/// latest after a second or a megabyte of media. Bytes are only appended, so that a file that was cut off anywhere plays up
-/// to its last whole fragment.
+/// The file starts with the first entry point. A fragment ends before each entry point, and at the latest after a
+/// second or a megabyte of media. Bytes are only appended, so that a truncated file plays up to its last whole
+/// fragment.
 ///
-/// Each frame is decoded and shown at its own time; where frames are missing, the one before the gap lasts longer.
+/// Each frame keeps its own times; the frame before a gap lasts until the next one.
 ///
 /// ```
 /// # use timeous_media::{FrameReader, Packetizer, PacketizerConfig, Playout, PlayoutConfig, mp4::Mp4Writer};
@@ -56,40 +56,40 @@ const LAST_TICK: i64 = 1 << 48;
 #[derive(Debug, Default)]
 pub struct Mp4Writer {
     format: SampleFormat,
-    /// When the file begins, if that was asked for.
+    /// Start time of the file, if the caller gave one.
     origin: Option<i64>,
-    /// Time of the caller at which the file's time is zero; `None` before the first frame.
+    /// Caller's time that is zero in the file; `None` before the first frame.
     zero: Option<i64>,
     fragment: Fragment,
-    /// Earliest decoding time of the next frame, so that decoding times increase, on the file's clock.
+    /// Earliest decoding time of the next frame on the file's clock: decoding times must increase.
     earliest: i64,
-    /// Usual time from a frame to the next: the duration of the last frame of all.
+    /// Typical frame interval; the duration of the last frame.
     interval: Option<i64>,
     out: Vec<u8>,
     frames: u64,
 }
 
 impl Mp4Writer {
-    /// A writer whose file begins with the first frame.
+    /// Creates a writer whose file starts with the first frame.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A writer whose file begins at this time ([`PlayoutFrame::ticks`]), from which on the first frame is shown: files of
-    /// several receivers then show the same at the same time.
+    /// Creates a writer whose file starts at this time ([`PlayoutFrame::ticks`]), the first frame shown from there on:
+    /// files of several receivers are then in sync.
     pub fn from_origin(ticks: i64) -> Self {
         Self { origin: Some(ticks), ..Self::default() }
     }
 
-    /// Adds a frame. Whatever is wrong with it, frames before and after it are kept.
+    /// Adds a frame. An invalid one does not affect the others.
     ///
     /// # Errors
-    /// [`Mp4Error`] if this frame cannot be part of the file.
+    /// [`Mp4Error`] if the frame cannot be stored.
     pub fn push(&mut self, frame: &PlayoutFrame) -> Result<(), Mp4Error> {
         self.push_annexb(&frame.annexb, frame.ticks, frame.decode_ticks, frame.is_entry, frame.reference)
     }
 
-    /// Adds a frame given as a byte stream, with its fields as [`PlayoutFrame`] explains them.
+    /// Adds a frame as a byte stream; the arguments are the fields of [`PlayoutFrame`].
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -116,12 +116,12 @@ impl Mp4Writer {
         Ok(())
     }
 
-    /// Takes the bytes to append to the file now.
+    /// Returns the bytes to append to the file now.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// Ends the last fragment, which [`take`](Self::take) then gives out. More frames may follow.
+    /// Ends the last fragment, for [`take`](Self::take) to return. More frames may follow.
     pub fn finish(&mut self) {
         let Some((first, last)) = self.fragment.span() else { return };
         let fallback = self.interval.unwrap_or(i64::from(RTP_CLOCK_HZ) / 25);
@@ -130,12 +130,12 @@ impl Mp4Writer {
         self.end_fragment(last + interval.max(1));
     }
 
-    /// Frames taken so far.
+    /// Frames added so far.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// The caller's time at which the file's time is zero, and decoding and presentation time in the file.
+    /// Caller's time that is zero in the file; decoding and presentation time in the file.
     fn times(&self, ticks: i64, decode_ticks: i64) -> Result<(i64, i64, i64), Mp4Error> {
         let since = |ticks: i64, zero: i64| ticks.checked_sub(zero).ok_or(Mp4Error::Time);
         let (zero, decode, shown) = match (self.zero, self.origin) {
@@ -147,7 +147,7 @@ impl Mp4Writer {
         is_possible.then_some((zero, decode, shown)).ok_or(Mp4Error::Time)
     }
 
-    /// Whether the fragment ends before a frame.
+    /// Whether the fragment must end before this frame.
     fn ends_before(&self, decode: i64, size: usize, is_entry: bool) -> bool {
         let Some((first, _)) = self.fragment.span() else { return false };
         is_entry || decode - first >= FRAGMENT_TICKS || self.fragment.bytes() + size > FRAGMENT_BYTES

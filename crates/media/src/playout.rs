@@ -1,12 +1,11 @@
-//! Playout: from RTP packets to frames that are whole, decodable and in time.
+//! Playout (jitter buffer): turns RTP packets into complete frames that can be decoded and shown in time.
 //!
-//! A frame is *whole* when no sequence number is missing from its beginning to its end. It is *decodable* when,
-//! besides, the frames that it refers to were given out, or a decoder can begin with it. It is *in time* when it is
-//! whole before its playout instant: its capture time by the sender's clock, as well as that can be told from arrivals,
-//! plus the latency.
+//! A frame is *whole* when none of its packets is missing. It is *decodable* when, besides, its reference frames were
+//! released, or it is an entry point. It is *in time* when it is whole before its playout instant: capture time by the
+//! sender's clock, as estimated from arrivals, plus the latency.
 //!
-//! Frames are settled in decoding order, each as soon as nothing before it can come any more, or must be waited for no
-//! longer since a frame that is here is due. [`Release`] says when they are given out.
+//! Frames are settled in decoding order: each as soon as all earlier packets have come, or once the deadline of a
+//! buffered frame ends the wait for them. [`Release`] says when they are released.
 
 mod buffer;
 mod chain;
@@ -44,9 +43,9 @@ use crate::h264::slice::SliceHeader;
 use crate::rtp::sequence::{Place, Sequence};
 use crate::rtp::{FrameDescriptor, RTP_CLOCK_HZ};
 
-/// A capture time farther than this before the frame's arrival is a wrong timestamp, and the arrival counts.
+/// Longest plausible delay from capture to arrival; beyond it, the timestamp is wrong and the arrival time counts.
 const MOST_DELAY: Duration = Duration::from_secs(2);
-/// Same bound in ticks: a timestamp farther than this from its arrival is wrong.
+/// Same bound on the timestamp's error, in RTP ticks.
 const LARGEST_ERROR: i64 = 2 * RTP_CLOCK_HZ as i64;
 
 /// Plays one RTP stream. Sans-IO: feed packets and time, poll frames and reports.
@@ -62,33 +61,33 @@ pub struct Playout {
     sequence: Sequence,
     clock: MediaClock,
     markers: Markers,
-    /// Whether descriptors come: then capture times are those of a clock that is never set.
+    /// Whether packets carry frame descriptors; capture times then come from a clock that is never stepped.
     is_described: bool,
-    /// Capture time less timestamp of the last frame whose descriptor came, in ticks.
+    /// Capture time minus RTP timestamp of the last frame whose descriptor came, in ticks.
     capture_offset: i64,
     buffer: Buffer,
     stragglers: Stragglers,
-    /// The sequence number after the last that was settled.
+    /// Sequence number after the last settled one.
     expected: Option<u64>,
     chain: Chain,
     told: ToldReferences,
-    /// Frames that were missing before the last restart.
+    /// Missing frames, counted before the last restart.
     missing_before: u64,
-    /// As of the last frame settled.
+    /// Parameter sets received, as of the last settled frame.
     sets: ParameterSets,
     outlet: Outlet,
-    /// Nothing can be decoded before the next entry point.
+    /// Whether decoding is blocked until the next entry point.
     wants_entry: bool,
     reports: VecDeque<FrameReport>,
     events: VecDeque<PlayoutEvent>,
     stats: PacketStats,
-    /// The latest instant that was told.
+    /// Latest instant passed in by the caller.
     now: Instant,
     is_finished: bool,
 }
 
 impl Playout {
-    /// A playout.
+    /// Creates a playout.
     pub fn new(config: PlayoutConfig) -> Self {
         Self {
             config,
@@ -115,7 +114,7 @@ impl Playout {
         }
     }
 
-    /// Changes the latency, as the ends agree on it.
+    /// Changes the latency, once both ends have agreed on it.
     pub fn set_latency(&mut self, latency: Duration) {
         self.config.latency = latency;
         self.clock.set_tolerance(latency / 2);
@@ -126,15 +125,15 @@ impl Playout {
         self.config.latency
     }
 
-    /// Takes parameter sets that came otherwise, as in an SDP (RFC 6184 §8.1, `sprop-parameter-sets`).
+    /// Adds parameter sets received out of band, such as in SDP (RFC 6184 §8.1, `sprop-parameter-sets`).
     pub fn add_parameter_sets<'a>(&mut self, nals: impl IntoIterator<Item = &'a [u8]>) {
         nals.into_iter().for_each(|nal| self.sets.take(nal));
     }
 
-    /// Takes a packet that arrived at `now`.
+    /// Handles a packet that arrived at `now`.
     ///
     /// # Errors
-    /// [`RtpError`] for one that is refused. The stream goes on without it.
+    /// [`RtpError`] if the packet is refused. The stream goes on without it.
     pub fn handle_packet(&mut self, now: Instant, rtp: &[u8]) -> Result<(), RtpError> {
         self.now = now.max(self.now);
         let result = self.take(now, rtp);
@@ -143,13 +142,13 @@ impl Playout {
         result
     }
 
-    /// Lets time pass.
+    /// Advances time to `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now.max(self.now);
         self.settle(now);
     }
 
-    /// Next instant at which [`handle_timeout`](Self::handle_timeout) is due, if anything waits.
+    /// Next instant at which [`handle_timeout`](Self::handle_timeout) is due, if a timer is pending.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let due = self.buffer.earliest().map(|ticks| self.due(ticks));
         let head = self.buffer.first_waiting().map(|ticks| self.due(ticks));
@@ -162,7 +161,7 @@ impl Playout {
         [due, head, quiet, released, self.stragglers.next_expiry()].into_iter().flatten().min()
     }
 
-    /// The next frame to decode, in decoding order, if its time has come.
+    /// Returns the next frame to decode, in decoding order, once its release time has come.
     pub fn poll_frame(&mut self) -> Option<PlayoutFrame> {
         let due = self.outlet.front().map(|frame| self.released_at(frame))?;
         let mut frame = if due <= self.now || self.is_finished { self.outlet.pop()? } else { return None };
@@ -170,12 +169,12 @@ impl Playout {
         Some(frame)
     }
 
-    /// The next report. Frames that came late are reported after others.
+    /// Returns the next frame report. Late frames are reported after later ones.
     pub fn poll_report(&mut self) -> Option<FrameReport> {
         self.reports.pop_front()
     }
 
-    /// The next that there is to tell of the stream.
+    /// Returns the next stream event.
     pub fn poll_event(&mut self) -> Option<PlayoutEvent> {
         self.events.pop_front()
     }
@@ -185,34 +184,34 @@ impl Playout {
         self.wants_entry
     }
 
-    /// Whether frames wait for their release.
+    /// Whether decodable frames wait for their release.
     pub fn holds_frames(&self) -> bool {
         self.outlet.front().is_some()
     }
 
-    /// The source that is being played.
+    /// Synchronisation source (SSRC) being played.
     pub fn ssrc(&self) -> Option<u32> {
         self.ingress.ssrc()
     }
 
-    /// By how much the promptest frames of the last second came later than the clock has it; `None` if none came that
-    /// had not waited at their sender.
+    /// Extra delay of the fastest unqueued frames of the last second, against the clock estimate; `None` if every frame
+    /// had been queued at its sender.
     pub fn excess(&self, now: Instant) -> Option<Duration> {
         self.clock.excess(now)
     }
 
-    /// Counts of packets so far.
+    /// Packet statistics so far.
     pub fn stats(&self) -> PacketStats {
         PacketStats { frames_missing: self.missing_before + self.told.missing(), ..self.stats }
     }
 
-    /// Nothing more comes: settles all that waits, and gives it out, without waiting for its instant.
+    /// Ends the stream: settles all buffered frames and releases them at once.
     pub fn finish(&mut self) {
         self.settle_all();
         self.is_finished = true;
     }
 
-    /// The stream goes on with another sender, or with the same one anew: on one timeline.
+    /// Continues with another sender, or with the same one restarted, on the same output timeline.
     pub fn begin_anew(&mut self) {
         self.settle_all();
         self.ingress = Ingress::new(self.config.payload_type, self.config.ssrc);
@@ -225,7 +224,7 @@ impl Playout {
         self.stragglers.drain(|report| reports.push_back(report));
     }
 
-    /// Capture instant by the local clock: never after the arrival, and not by a wrong timestamp.
+    /// Capture instant by the local clock: at most the arrival, and the arrival itself if the timestamp is implausible.
     fn captured_at(&self, ticks: i64, offset: i64, arrival: Instant) -> Instant {
         let at = self.clock.instant(ticks + offset).min(arrival);
         let is_wrong = !self.is_described && arrival.saturating_since(at) > MOST_DELAY;
@@ -236,7 +235,7 @@ impl Playout {
         captured_at + self.config.latency
     }
 
-    /// The playout instant of a frame of which something has come.
+    /// Playout instant of a frame of which at least one packet came.
     fn playout_at(&self, ticks: i64, parts: &Parts) -> Instant {
         self.playout_of(self.captured_at(ticks, self.offset_of(parts), parts.first_arrival()))
     }
@@ -245,7 +244,7 @@ impl Playout {
         parts.descriptor().map_or(self.capture_offset, |descriptor| descriptor.capture_offset.into())
     }
 
-    /// Until when what is missing of a frame in the buffer, or before it, is waited for.
+    /// Deadline until which the missing packets of a buffered frame, or those before it, are waited for.
     fn due(&self, ticks: i64) -> Instant {
         let Some(parts) = self.buffer.get(ticks) else { return Instant::ZERO };
         match self.config.release {
@@ -273,7 +272,7 @@ impl Playout {
                 self.settle_all();
                 self.restart();
                 for (at, rtp) in kept {
-                    // They were read before they were kept; a number out of order is refused by itself.
+                    // Kept packets parsed on arrival; any that is out of order is refused separately.
                     if let Ok(packet) = RtpPacket::parse(&rtp)
                         && let Ok(payload) = Payload::parse(packet.payload())
                     {
@@ -320,7 +319,7 @@ impl Playout {
             if passed {
                 self.stats.lost = self.stats.lost.saturating_sub(1);
             } else {
-                // The rest of a frame that was settled without it.
+                // The packet belongs to a frame that was settled as incomplete.
                 self.buffer.mark_settled(seq);
             }
             let playout_at = self.playout_of(self.captured_at(ticks, self.capture_offset, now));
@@ -336,7 +335,7 @@ impl Playout {
         }
     }
 
-    /// A frame begins to arrive.
+    /// Feeds the first packet of a new frame to the clock estimate.
     fn observe(&mut self, ticks: i64, piece: &Piece, now: Instant) {
         let descriptor = piece.descriptor.as_ref();
         self.capture_offset = descriptor.map_or(self.capture_offset, |descriptor| descriptor.capture_offset.into());
@@ -348,18 +347,19 @@ impl Playout {
         if matches!(change, Some(ClockChange::Stepped(_))) {
             self.outlet.begin_anew();
         } else {
-            // Frames that had waited for the connection came first, and are older than they looked.
+            // The clock estimate moved forward: earlier frames were captured earlier than it said, as they had been
+            // queued.
             self.outlet.bring_forward(before.saturating_since(self.clock.instant(capture)));
         }
         self.events.extend(change.map(PlayoutEvent::Clock));
     }
 
-    /// The sender has started anew: what waited is settled, and nothing is known of what comes.
+    /// Restarts after a sender's restart: buffered frames are settled already, and all state of the stream is reset.
     fn restart(&mut self) {
         self.stats.restarts += 1;
         self.stragglers = Stragglers::default();
         self.buffer = Buffer::default();
-        // It may be the same encoder behind another sender: its pictures tell.
+        // The same encoder may continue behind a new sender; the picture numbers tell.
         self.chain.hole();
         self.missing_before += self.told.missing();
         self.told = ToldReferences::default();
@@ -383,7 +383,7 @@ impl Playout {
         self.stragglers.expire(now, |report| reports.push_back(report));
     }
 
-    /// Settles the first frame in decoding order if its time has come (without `now`, it has). Gives whether it had.
+    /// Settles the first frame in decoding order if it is ready (always, without `now`). Returns whether it did.
     fn settle_head(&mut self, now: Option<Instant>) -> bool {
         let Some(ticks) = self.head() else { return false };
         let Some((first, last)) = self.buffer.get(ticks).map(|parts| (parts.first(), parts.last())) else {
@@ -392,7 +392,7 @@ impl Playout {
         let joined = self.expected.is_some_and(|expected| expected >= first);
         let whole = self.is_whole(ticks, joined, now);
         let due = |at: Option<i64>| now.zip(at).is_none_or(|(now, at)| now >= self.due(at));
-        // What came before the very first entry point is of no use to it.
+        // If the first buffered frame is an entry point, packets from before it are of no use.
         let begins = self.expected.is_none() && self.buffer.get(ticks).is_some_and(Parts::is_entry);
         let ready = due(Some(ticks)) || whole && (joined || begins || due(self.buffer.earliest()));
         if !ready {
@@ -410,7 +410,7 @@ impl Playout {
         true
     }
 
-    /// The first frame in decoding order that is not settled.
+    /// First frame in decoding order that is not settled.
     fn head(&mut self) -> Option<i64> {
         let mut passed = Vec::new();
         let head = self.buffer.head(|first, last| passed.push((first, last)));
@@ -420,7 +420,7 @@ impl Playout {
         head
     }
 
-    /// Settles these sequence numbers; nothing before them is waited for any more.
+    /// Marks these sequence numbers, and all before them, as settled.
     fn pass(&mut self, first: u64, last: u64) {
         match self.expected {
             Some(expected) if expected >= first => {}
@@ -433,7 +433,7 @@ impl Playout {
         self.expected = self.expected.max(Some(last + 1));
     }
 
-    /// Without `now`, no more packets come.
+    /// Whether the frame is complete. Without `now`, no more packets come.
     fn is_whole(&self, ticks: i64, joined: bool, now: Option<Instant>) -> bool {
         let Some(parts) = self.buffer.get(ticks) else { return false };
         let quiet = || match self.markers.ends_by_quiet(parts) {
@@ -443,7 +443,7 @@ impl Playout {
         parts.is_whole(joined, self.markers.end(parts) || self.buffer.begins_at(parts.last() + 1) || quiet())
     }
 
-    /// Frames that are due while one before them is still waited for cannot be shown any more.
+    /// Gives up frames that became due while an earlier one was still awaited: they cannot be shown any more.
     fn give_up_blocked(&mut self, now: Instant) {
         let Some(head) = self.head() else { return };
         while let Some(ticks) = self.buffer.earliest_but(head) {
@@ -463,7 +463,7 @@ impl Playout {
         }
     }
 
-    /// Something is missing before the next frame.
+    /// Notes a gap in decoding order before the next frame.
     fn break_off(&mut self) {
         self.chain.hole();
     }
@@ -475,7 +475,7 @@ impl Playout {
         }
         let kind = self.kind_of(&parts);
         let playout_at = self.playout_at(ticks, &parts);
-        // A frame of which nothing came in time may still become whole, and is then late and not lost.
+        // If the rest of the frame still comes, it is reported as late, not lost.
         let until = playout_at.max(parts.last_arrival) + self.config.latency;
         let reports = &mut self.reports;
         let straggler = Straggler { kind, parts: parts.strip(), playout_at, until };
@@ -508,12 +508,12 @@ impl Playout {
         if fate == FrameFate::Decodable {
             self.give_out(ticks, kind, header, nals, parts);
         }
-        // What nothing refers to is missed by nothing.
+        // A lost non-reference picture leaves later frames decodable.
         self.wants_entry |= fate != FrameFate::Decodable && header.is_reference();
         self.report(ticks, Some(kind), fate, Some(completed_at), parts);
     }
 
-    /// By what the sender says of the frame or, where it says nothing, by what its slices say.
+    /// Whether the frame can be decoded: by its descriptor, or else by its slice headers.
     fn decode(&mut self, ticks: i64, picture: &Picture, descriptor: Option<&FrameDescriptor>) -> bool {
         match descriptor {
             Some(descriptor) => self.told.decode(descriptor),
@@ -521,7 +521,7 @@ impl Playout {
         }
     }
 
-    /// Two ticks of the VUI's clock make a frame, and so do two counts (H.264 §E.2.1, §8.2.1).
+    /// Frame rate by the VUI: two clock ticks, and two picture order counts, per frame (H.264 §E.2.1, §8.2.1).
     fn declared_pace(&self, header: &SliceHeader) -> Option<Pace> {
         let timing = self.sets.of(header.pps_id)?.0.vui_parameters.as_ref()?.timing_info.as_ref()?;
         let ticks = i64::from(timing.num_units_in_tick) * i64::from(RTP_CLOCK_HZ);
@@ -531,7 +531,7 @@ impl Playout {
     fn give_out(&mut self, ticks: i64, kind: FrameKind, header: &SliceHeader, nals: Vec<Vec<u8>>, parts: &Parts) {
         let offset = self.offset_of(parts);
         let captured_at = self.captured_at(ticks, offset, parts.first_arrival());
-        // A wrong timestamp would be a hole in a recording: such a frame is where its arrival puts it.
+        // A wrong timestamp would leave a gap in a recording, so such a frame is placed by its arrival.
         let (presentation, capture) = match self.clock.ticks_of(captured_at) {
             Some(by_arrival) if (by_arrival - ticks - offset).abs() > LARGEST_ERROR => (by_arrival, by_arrival),
             _ => (ticks, ticks + offset),
@@ -553,7 +553,7 @@ impl Playout {
         self.events.extend(format.map(PlayoutEvent::Format));
     }
 
-    /// Kind of an incomplete frame, if it can be told.
+    /// Type of an incomplete frame, if its packets tell.
     fn kind_of(&self, parts: &Parts) -> Option<FrameKind> {
         if parts.is_idr() {
             return Some(FrameKind::Idr);

@@ -1,4 +1,4 @@
-//! RTP: packets out of frames, what travels beside them, and the numbers of what comes (RFC 3550).
+//! RTP (RFC 3550): packetizing, sequence numbers, frame descriptors, RTCP and SDP.
 
 pub mod control;
 pub(crate) mod descriptor;
@@ -8,5 +8,5 @@ pub(crate) mod sequence;
 
 pub use descriptor::{Distances, FrameDescriptor};
 
-/// The RTP clock of video, in ticks a second (RFC 6184 §8.2.1).
+/// RTP clock rate of video, in ticks per second (RFC 6184 §8.2.1).
 pub const RTP_CLOCK_HZ: u32 = 90_000;

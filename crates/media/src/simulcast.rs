@@ -1,4 +1,4 @@
-//! Several encodings of the same pictures, of which one is sent: where the stream goes over from one to another.
+//! Simulcast: selects one of several encodings of the same pictures, and switches between them at keyframes.
 
 use std::collections::VecDeque;
 
@@ -6,37 +6,37 @@ use timeous_core::{FrameId, Instant, References};
 
 use crate::frame::Frame;
 
-/// Chooses the frames that are sent, of encodings that come side by side.
+/// Selects the frames to send from parallel encodings of the same pictures.
 ///
-/// An encoding begins with a frame that stands for itself (IDR), and goes on without a gap: so all that is sent can be
-/// decoded. Up, the encoding before is sent until then. Down, it is left out at once, since the path does not carry it. No
-/// picture is sent twice, nor one before another that was sent. What is known of a frame's time goes along with it.
+/// An encoding starts at an IDR frame and continues without a gap, so that all frames sent can be decoded. Switching
+/// up, the old encoding is sent until then; switching down, it stops at once, since the path cannot carry it. No
+/// picture is sent twice or out of order. Times are passed along with the frames.
 #[derive(Clone, Debug)]
 pub struct Simulcast<T = Instant> {
     wanted: usize,
-    /// The one that is being sent.
+    /// Encoding being sent.
     sent: Option<usize>,
-    /// Until which picture.
+    /// Latest picture sent.
     until: Option<u64>,
-    /// The latest picture of each.
+    /// Latest picture of each encoding.
     seen: Vec<Option<u64>>,
-    /// The last frame, while a higher encoding is waited for that may begin with the same picture.
+    /// Last frame, held back while a higher encoding may start with the same picture.
     held: Option<Coming<T>>,
     ready: VecDeque<Coming<T>>,
 }
 
-/// A frame, and what is known of its time.
+/// A frame and its time.
 type Coming<T> = (Box<Frame>, T);
 
 impl<T> Simulcast<T> {
-    /// Of so many encodings, the first one is wanted.
+    /// Creates a selector for this many encodings; the first one is selected.
     #[must_use]
     pub fn new(encodings: usize) -> Self {
         let seen = vec![None; encodings.max(1)];
         Self { wanted: 0, sent: None, until: None, seen, held: None, ready: VecDeque::new() }
     }
 
-    /// This one is wanted from now on, counted from zero; those of lower rates come first.
+    /// Selects an encoding, counted from zero in order of increasing rate.
     pub fn want(&mut self, encoding: usize) {
         self.wanted = encoding.min(self.seen.len() - 1);
         self.sent = self.sent.filter(|sent| *sent <= self.wanted);
@@ -47,19 +47,19 @@ impl<T> Simulcast<T> {
         }
     }
 
-    /// Which one is wanted, and has not begun yet: it begins with its next IDR frame.
+    /// Selected encoding if it is not being sent yet; it starts with its next IDR frame.
     #[must_use]
     pub fn waits_for(&self) -> Option<usize> {
         Some(self.wanted).filter(|wanted| self.sent != Some(*wanted))
     }
 
-    /// Which one is being sent; `None` before the first one has begun, and before a lower one has.
+    /// Encoding being sent; `None` until the selected one starts, at the beginning and after switching down.
     #[must_use]
     pub const fn sent(&self) -> Option<usize> {
         self.sent
     }
 
-    /// A frame of an encoding came; there are no more encodings than was said.
+    /// Handles the next frame of an encoding; `encoding` is below the number given to `new`.
     pub fn push(&mut self, encoding: usize, frame: Box<Frame>, captured: T) {
         let (picture, begins) = (frame.display_index, frame.entry.is_some_and(|entry| entry.recovery == 0));
         let encoding = encoding.min(self.seen.len() - 1);
@@ -82,13 +82,13 @@ impl<T> Simulcast<T> {
         self.release();
         let coming = (frame, captured);
         match waited_for {
-            // It may begin with this very picture, of which encodings do not come at one instant.
+            // It may start with this very picture; encodings of a picture do not arrive at the same time.
             Some(higher) if higher != encoding && self.seen[higher] < Some(picture) => self.held = Some(coming),
             _ => self.send(encoding, coming),
         }
     }
 
-    /// The next frame to be sent, and what its time is. It has a name that none of another encoding has.
+    /// Returns the next frame to send, and its time. Frame ids are unique across encodings.
     pub fn poll(&mut self) -> Option<(Box<Frame>, T)> {
         self.ready.pop_front()
     }
@@ -106,7 +106,7 @@ impl<T> Simulcast<T> {
         frame.index = name(frame.index);
         let mut references = References::NONE;
         for reference in frame.references.iter() {
-            // Names are counted from one.
+            // Frame ids are counted from one.
             let _as_many_as_before = references.push(FrameId(name(reference.0 - 1) + 1));
         }
         frame.references = references;
@@ -120,7 +120,7 @@ mod tests {
     use crate::frame::{EntryPoint, FrameKind};
     use crate::h264::reader::FrameReader;
 
-    /// The first frames of the clip.
+    /// First frames of the test clip.
     fn frames() -> Vec<Frame> {
         let mut reader = FrameReader::new(None);
         let clip = include_bytes!("../../../assets/clip.h264");
@@ -128,8 +128,8 @@ mod tests {
         std::iter::from_fn(|| reader.next_frame()).collect()
     }
 
-    /// Which encoding is sent of each picture; `want` says which is wanted from a picture on, and `keys` makes a frame stand
-    /// for itself.
+    /// Encoding sent for each picture; `want` gives the picture from which each encoding is selected, and `keys` turns
+    /// frames into IDR frames.
     fn run(want: &[(u64, usize)], keys: impl Fn(u64, usize) -> bool) -> Vec<Option<usize>> {
         let mut simulcast = Simulcast::new(3);
         let template = frames().swap_remove(1);

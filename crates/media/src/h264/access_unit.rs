@@ -1,4 +1,4 @@
-//! Grouping NAL units into frames, and frames into the parts that can leave at once (H.264 §7.4.1.2.3–4).
+//! Groups NAL units into frames, and frames into parts that can be sent at once (H.264 §7.4.1.2.3–4).
 
 use std::collections::VecDeque;
 
@@ -7,58 +7,58 @@ use super::parameters::{ParameterSets, nal_type, type_of};
 use super::sei::{RecoveryPoint, recovery_point};
 use super::slice::{SliceError, SliceHeader, is_slice};
 
-/// Most NAL units of a frame: more than the macroblocks of any level's largest picture (36 864 below level 6, table
-/// A-1), so that empty ones do not pile up.
+/// Most NAL units of a frame; above the macroblocks of the largest picture (36 864 below level 6, table A-1), to bound
+/// the number of empty ones.
 const MAX_NALS: usize = 1 << 16;
 
-/// What has become known of the stream, in decoding order.
+/// Parsing event, in decoding order.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A frame begins, with its first slice.
+    /// Start of a frame, with its first slice.
     Begin(SliceHeader, Option<RecoveryPoint>),
-    /// The second field of the frame begins, with its first slice.
+    /// Start of the frame's second field, with its first slice.
     Field(SliceHeader),
-    /// Another slice.
+    /// Further slice.
     Slice(SliceHeader),
-    /// NAL units of the frame can leave.
+    /// NAL units of the frame that can be sent.
     Part { nals: Vec<Vec<u8>>, last: bool },
-    /// The frame is over.
+    /// End of the frame.
     End { complete: bool },
 }
 
-/// Frame that NAL units are being added to.
+/// Frame being assembled.
 #[derive(Debug)]
 struct Open {
-    /// The first slice of the picture or, of two fields, of the one under way.
+    /// First slice of the picture or, for two fields, of the current field.
     picture: SliceHeader,
-    /// Both fields have begun.
+    /// Whether both fields have begun.
     paired: bool,
-    /// The picture is over: what comes is its other field or another frame.
+    /// Whether the picture has ended; the second field or another frame follows.
     over: bool,
-    /// NAL units that have not left.
+    /// NAL units not sent yet.
     pending: Vec<Vec<u8>>,
     bytes: usize,
     nals: usize,
     slices: usize,
-    /// Its last part has left.
+    /// Whether the last part was emitted.
     last_given: bool,
-    /// It is too large and left out.
+    /// Whether the frame is too large and dropped.
     spoiled: bool,
 }
 
-/// Groups NAL units, as they come, into frames.
+/// Groups NAL units into frames as they arrive.
 #[derive(Debug)]
 pub(crate) struct AccessUnits {
     pub(crate) sets: ParameterSets,
     pub(crate) left_out: LeftOut,
     limit: usize,
-    /// NAL units that stand before the next slice.
+    /// NAL units before the next slice.
     held: Vec<Vec<u8>>,
     held_bytes: usize,
-    /// In one of them.
+    /// Recovery point in one of the held NAL units.
     recovery: Option<RecoveryPoint>,
     open: Option<Open>,
-    /// Of the frame before.
+    /// Number of slices of the previous frame.
     slices_before: Option<usize>,
     events: VecDeque<Event>,
 }
@@ -78,7 +78,7 @@ impl AccessUnits {
         }
     }
 
-    /// Takes the next NAL unit in decoding order. Returns whether it could be understood, as far as that is tried.
+    /// Adds the next NAL unit in decoding order. Returns `false` for a slice whose header cannot be read.
     pub(crate) fn push(&mut self, nal: Vec<u8>) -> bool {
         let kind = type_of(nal[0]);
         match kind {
@@ -106,8 +106,8 @@ impl AccessUnits {
         true
     }
 
-    /// Looks at the beginning of a NAL unit that is under way: it may tell that what was before it is whole. Returns
-    /// whether it need not be looked at again.
+    /// Inspects the start of an incomplete NAL unit, which may end the previous slice or picture. Returns whether it
+    /// need not be inspected again.
     pub(crate) fn peek(&mut self, head: &[u8]) -> bool {
         let Some(kind) = head.first().map(|&header| type_of(header)) else { return false };
         match kind {
@@ -122,7 +122,7 @@ impl AccessUnits {
         true
     }
 
-    /// A NAL unit was larger than the limit, and began like this.
+    /// Handles a NAL unit above the size limit, given its start.
     pub(crate) fn too_large(&mut self, head: &[u8]) {
         if is_slice(head)
             && let Ok(header) = SliceHeader::read(head, &self.sets)
@@ -135,8 +135,8 @@ impl AccessUnits {
         }
     }
 
-    /// The source has paused: all that is here leaves. If there are as many slices as in the frame before, they are
-    /// taken for all.
+    /// Emits all pending NAL units, as the source has paused. With as many slices as the previous frame had, the frame
+    /// counts as complete.
     pub(crate) fn flush(&mut self) {
         let Some(open) = &mut self.open else { return };
         let last = self.slices_before.is_none_or(|before| open.slices >= before);
@@ -147,7 +147,7 @@ impl AccessUnits {
         }
     }
 
-    /// An access unit has ended, and with it the frame, unless that is a field whose other one may follow.
+    /// Ends the access unit and its frame; after a single field, the frame waits for its second field.
     pub(crate) fn end_picture(&mut self) {
         let Some(open) = &mut self.open else { return };
         open.over = true;
@@ -156,7 +156,7 @@ impl AccessUnits {
         }
     }
 
-    /// Nothing more comes.
+    /// Ends the stream, and with it the last frame.
     pub(crate) fn finish(&mut self) {
         self.end_frame();
     }
@@ -173,7 +173,7 @@ impl AccessUnits {
                     SliceError::NoParameterSets => self.left_out.slices_without_parameter_sets += 1,
                     SliceError::Malformed => self.left_out.malformed_slices += 1,
                 }
-                // Its prefix goes with it.
+                // Its prefix NAL unit is dropped with it.
                 while self.held.pop_if(|held| type_of(held[0]) == nal_type::PREFIX).is_some() {}
                 return false;
             }
@@ -187,7 +187,7 @@ impl AccessUnits {
         true
     }
 
-    /// A slice begins.
+    /// Handles the start of a slice.
     fn slice(&mut self, header: SliceHeader) {
         self.make_way(&header);
         let recovery = self.recovery.take();
@@ -219,7 +219,7 @@ impl AccessUnits {
         }
     }
 
-    /// A slice of this picture follows: what is here before it leaves.
+    /// Emits pending NAL units before the next slice, or ends the frame if the slice belongs to another.
     fn make_way(&mut self, header: &SliceHeader) {
         let Some(open) = &mut self.open else { return };
         let same = !open.over && is_of_picture(&open.picture, header);
@@ -261,7 +261,7 @@ impl AccessUnits {
         }
     }
 
-    /// The frame is too large: what has not left of it is left out.
+    /// Drops the rest of a frame that is too large.
     fn spoil(&mut self) {
         let Some(open) = &mut self.open else { return };
         open.pending.clear();

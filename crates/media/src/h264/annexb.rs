@@ -1,16 +1,16 @@
-//! The byte stream format of H.264 Annex B: cutting it into NAL units, and writing them again.
+//! Annex B byte stream of H.264: splits it into NAL units, and writes it.
 
 use std::collections::VecDeque;
 
 use crate::error::MediaError;
 
-/// Four bytes, as before the first NAL unit of an access unit (H.264 B.1.2).
+/// Four-byte start code, as before the first NAL unit of an access unit (H.264 B.1.2).
 pub const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
-/// The largest NAL unit taken unless told otherwise, in bytes: far above what any level needs for one slice.
+/// Default size limit of a NAL unit, in bytes; far above a slice of any level.
 pub const DEFAULT_NAL_LIMIT: usize = 4 << 20;
 
-/// Cuts a byte stream into NAL units, in whatever chunks it comes.
+/// Splits a byte stream into NAL units; chunks may end anywhere.
 ///
 /// ```
 /// use timeous_media::annexb::NalSplitter;
@@ -27,7 +27,7 @@ pub const DEFAULT_NAL_LIMIT: usize = 4 << 20;
 pub struct NalSplitter {
     limit: usize,
     started: bool,
-    /// Zero bytes seen and not yet known to be part of a NAL unit or of a start code.
+    /// Zero bytes that may belong to the NAL unit or to a start code.
     zeros: usize,
     current: Vec<u8>,
     state: State,
@@ -37,22 +37,22 @@ pub struct NalSplitter {
     bytes: u64,
 }
 
-/// What the bytes that come next belong to.
+/// Parser state: where the next bytes belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The NAL unit under way.
+    /// Current NAL unit.
     Within,
-    /// A start code: the NAL unit was taken for whole.
+    /// A start code is expected: the NAL unit was ended by a pause.
     Taken,
-    /// Nothing: what comes is left out up to the next start code.
+    /// Bytes are skipped up to the next start code.
     Skipping,
 }
 
-/// What was cut out of the stream.
+/// Unit split from the stream.
 #[derive(Debug)]
 pub(crate) enum Unit {
     Nal(Vec<u8>),
-    /// The beginning of one that is larger than the limit.
+    /// Start of a NAL unit above the size limit.
     TooLarge(Vec<u8>),
 }
 
@@ -63,7 +63,7 @@ impl Default for NalSplitter {
 }
 
 impl NalSplitter {
-    /// A splitter that takes NAL units of at most `limit` bytes and leaves out larger ones.
+    /// Creates a splitter that drops NAL units larger than `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -78,10 +78,10 @@ impl NalSplitter {
         }
     }
 
-    /// Takes the next bytes of the stream.
+    /// Adds the next bytes of the stream.
     ///
     /// # Errors
-    /// [`MediaError::NotAnnexB`] if it does not begin with a start code, which cannot be recovered from.
+    /// [`MediaError::NotAnnexB`] if the stream does not begin with a start code; this cannot be recovered from.
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), MediaError> {
         for &byte in chunk {
             self.bytes += 1;
@@ -95,9 +95,9 @@ impl NalSplitter {
         Ok(())
     }
 
-    /// Takes the NAL unit under way for whole: the source has paused behind it.
+    /// Treats the current NAL unit as complete, since the source has paused.
     ///
-    /// If what comes next is no start code, it was not whole: that is counted, and the rest of it left out.
+    /// If no start code follows, it was incomplete: it is counted as torn, and the rest is dropped.
     pub fn flush(&mut self) {
         if self.state == State::Within && !self.current.is_empty() {
             self.ready.push_back(Unit::Nal(std::mem::take(&mut self.current)));
@@ -105,11 +105,11 @@ impl NalSplitter {
         }
     }
 
-    /// The stream has ended: what is left is the last NAL unit. Gives whether the end is visibly torn, which it is
-    /// inside of a start code; a cut within a NAL unit cannot be seen here.
+    /// Ends the stream; the rest is the last NAL unit. Returns whether the stream ends right after a start code; a cut
+    /// within a NAL unit cannot be detected.
     ///
     /// # Errors
-    /// [`MediaError::NoPicture`] if there was not a single start code.
+    /// [`MediaError::NoPicture`] if there was no start code at all.
     pub fn finish(&mut self) -> Result<bool, MediaError> {
         if !self.started {
             return Err(MediaError::NoPicture { bytes: self.bytes });
@@ -119,7 +119,7 @@ impl NalSplitter {
         Ok(torn)
     }
 
-    /// The next NAL unit, header first, without start code and trailing zeros.
+    /// Returns the next NAL unit with its header, without start code and trailing zeros.
     pub fn next_nal(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Unit::Nal(nal) = self.ready.pop_front()? {
@@ -128,17 +128,17 @@ impl NalSplitter {
         }
     }
 
-    /// How many bytes were taken.
+    /// Bytes read.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// NAL units that were left out, since they are larger than the limit.
+    /// NAL units dropped because they exceed the size limit.
     pub fn too_large(&self) -> u64 {
         self.too_large
     }
 
-    /// NAL units that [`flush`](Self::flush) took for whole, and that went on afterwards.
+    /// NAL units that [`flush`](Self::flush) treated as complete but that continued afterwards.
     pub fn torn(&self) -> u64 {
         self.torn
     }
@@ -147,7 +147,7 @@ impl NalSplitter {
         self.ready.pop_front()
     }
 
-    /// The beginning of the NAL unit under way.
+    /// Start of the incomplete NAL unit.
     pub(crate) fn head(&self) -> &[u8] {
         &self.current
     }
@@ -190,7 +190,7 @@ impl NalSplitter {
     }
 }
 
-/// Appends NAL units to `out` as a byte stream, each with a start code of four bytes.
+/// Appends NAL units to `out` as a byte stream, each with a four-byte start code.
 pub fn write<'a>(nals: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     for nal in nals {
         out.extend_from_slice(&START_CODE);
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(splitter.finish(), Ok(true));
     }
 
-    /// A NAL unit as an encoder may write it: no start code within, no zero at its end.
+    /// Valid NAL unit: no start code within, no zero at its end.
     fn nal() -> impl Strategy<Value = Vec<u8>> {
         proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(3), any::<u8>()], 0..40).prop_map(|mut body| {
             body.insert(0, 0x41);

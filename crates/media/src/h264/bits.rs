@@ -1,9 +1,9 @@
-//! Bit reader for parameter sets and slice headers that takes what decoders in the field take.
+//! Lenient bit reader for parameter sets and slice headers: accepts what decoders in the field accept.
 
 use h264_reader::rbsp::{BitRead, BitReader, BitReaderError, Integer, Primitive};
 
-/// Returns the payload of `nal` without its header byte and emulation prevention bytes (H.264 §7.3.1), at most the
-/// first `limit` bytes of the NAL unit. A sequence that must not occur is passed on as it is.
+/// Returns the payload of `nal` without its header byte and emulation prevention bytes (H.264 §7.3.1), of at most the
+/// first `limit` bytes. Illegal byte sequences are kept as they are.
 pub(crate) fn payload_of(nal: &[u8], limit: usize) -> Vec<u8> {
     let body = nal.get(1..nal.len().min(limit)).unwrap_or_default();
     let mut out = Vec::with_capacity(body.len());
@@ -19,10 +19,10 @@ pub(crate) fn payload_of(nal: &[u8], limit: usize) -> Vec<u8> {
     out
 }
 
-/// Reader of a parameter set that ignores what stands behind it, and optional parts on request.
+/// Reader of a parameter set that ignores trailing data and, on request, optional parts.
 pub(crate) struct Lenient<'a> {
     bits: BitReader<&'a [u8]>,
-    /// Flags that are read as zero, by the names that h264-reader gives them.
+    /// Flags read as zero, by their names in h264-reader.
     without: &'static [&'static str],
 }
 
@@ -68,7 +68,7 @@ impl BitRead for Lenient<'_> {
         self.bits.byte_aligned()
     }
 
-    /// The extension of a PPS says nothing that slice headers are read by, and padding looks like one.
+    /// Reports no PPS extension: slice headers do not need it, and padding looks like one.
     fn has_more_rbsp_data(&mut self, _: &'static str) -> Result<bool, BitReaderError> {
         Ok(false)
     }

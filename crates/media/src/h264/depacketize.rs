@@ -1,11 +1,11 @@
-//! RTP payloads into NAL units (RFC 6184 §5.6–§5.8).
+//! RTP depacketizer: extracts NAL units from payloads (RFC 6184 §5.6–§5.8).
 
 use super::parameters::{nal_type, type_of};
 use super::payload::{FU_A, FU_END, FU_START, STAP_A};
 use super::slice::is_slice;
 use crate::error::RtpError;
 
-/// What a checked payload carries.
+/// Type of a valid payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Single,
@@ -14,11 +14,11 @@ enum Shape {
         start: bool,
         end: bool,
     },
-    /// Nothing that a decoder needs: no bytes at all, as keep-alives have, or a type that H.264 leaves to applications.
+    /// Payload without data for a decoder: empty (keep-alive), or of a type left to applications.
     Nothing,
 }
 
-/// A payload that keeps the form of RFC 6184.
+/// RTP payload that was checked against RFC 6184.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     shape: Shape,
@@ -30,7 +30,7 @@ fn broken(section: &'static str, what: &'static str) -> RtpError {
 }
 
 impl Payload {
-    /// Checks `bytes` and takes a copy.
+    /// Checks `bytes` and copies them.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, RtpError> {
         let shape = match bytes.first().map_or(0, |&first| type_of(first)) {
             0 | 30 | 31 => Shape::Nothing,
@@ -45,17 +45,17 @@ impl Payload {
         Ok(Self { shape, bytes: bytes.to_vec() })
     }
 
-    /// How many bytes it holds.
+    /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether an access unit begins with it: what stands before slices, or the slice with the first macroblock.
+    /// Whether it starts an access unit: by a NAL unit that precedes slices, or by the slice with the first macroblock.
     pub(crate) fn starts_access_unit(&self) -> bool {
         match self.shape {
             Shape::Single => starts_with(&self.bytes),
             Shape::Stap => {
-                // A prefix NAL unit stands before each slice: the slice tells.
+                // A prefix NAL unit precedes every slice, so that the slice itself decides.
                 let mut nals = self.whole_nals().skip_while(|nal| type_of(nal[0]) == nal_type::PREFIX);
                 nals.next().is_some_and(starts_with)
             }
@@ -64,7 +64,7 @@ impl Payload {
         }
     }
 
-    /// Whether a part of a coded picture is in it.
+    /// Whether it has part of a coded picture.
     pub(crate) fn has_slice(&self) -> bool {
         match self.shape {
             Shape::Fragment { .. } => is_slice(&[self.bytes[1]]),
@@ -72,17 +72,17 @@ impl Payload {
         }
     }
 
-    /// Whether a part of a picture or a parameter set is in it.
+    /// Whether it has part of a coded picture, or a parameter set.
     pub(crate) fn is_telling(&self) -> bool {
         self.has_slice() || self.parameter_sets().next().is_some()
     }
 
-    /// The parameter sets that are whole in it.
+    /// Parameter sets that it holds completely.
     pub(crate) fn parameter_sets(&self) -> impl Iterator<Item = &[u8]> {
         self.whole_nals().filter(|nal| matches!(type_of(nal[0]), nal_type::SPS | nal_type::PPS))
     }
 
-    /// The front of the first slice that begins in it.
+    /// Start of the first slice that begins in it.
     pub(crate) fn slice_start(&self) -> Option<Vec<u8>> {
         if let Shape::Fragment { start, .. } = self.shape {
             let header = unfragmented(&self.bytes);
@@ -100,7 +100,7 @@ impl Payload {
         single.into_iter().chain(aggregated(stap))
     }
 
-    /// Whether a part of an IDR picture is in it.
+    /// Whether it has part of an IDR picture.
     pub(crate) fn is_idr(&self) -> bool {
         match self.shape {
             Shape::Fragment { .. } => type_of(self.bytes[1]) == nal_type::IDR,
@@ -113,7 +113,8 @@ fn starts_with(nal: &[u8]) -> bool {
     nal.first().is_some_and(|&header| starts(type_of(header), nal.get(1).copied()))
 }
 
-/// `first_mb_in_slice` is zero exactly if its code is the single bit 1 (H.264 §9.1).
+/// Whether a NAL unit starts an access unit. `first_mb_in_slice` is zero if and only if its code is the bit 1 (H.264
+/// §9.1).
 fn starts(kind: u8, body: Option<u8>) -> bool {
     match kind {
         nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR => body.is_some_and(|byte| byte & 0x80 != 0),
@@ -122,13 +123,13 @@ fn starts(kind: u8, body: Option<u8>) -> bool {
     }
 }
 
-/// What stands behind the last whole NAL unit is passed over.
+/// Checks that a STAP-A has a whole NAL unit; trailing bytes are ignored.
 fn check_aggregate(rest: &[u8]) -> Result<(), RtpError> {
     let whole = aggregated(rest).next();
     whole.map(|_| ()).ok_or(broken("5.7.1", "a STAP-A holds no whole NAL unit"))
 }
 
-/// One that is both the start and the end of a NAL unit is against the letter (§5.8), and can be read all the same.
+/// Checks an FU-A. One with both start and end bit violates §5.8, but is accepted.
 fn check_fragment(bytes: &[u8]) -> Result<Shape, RtpError> {
     let &[_, header, _, ..] = bytes else { return Err(broken("5.8", "an FU-A holds nothing")) };
     if !(1..=23).contains(&type_of(header)) {
@@ -137,12 +138,12 @@ fn check_fragment(bytes: &[u8]) -> Result<Shape, RtpError> {
     Ok(Shape::Fragment { start: header & FU_START != 0, end: header & FU_END != 0 })
 }
 
-/// The header of the NAL unit that an FU-A is part of: F and NRI of its first byte, type of its second.
+/// Header of the NAL unit that an FU-A belongs to: F and NRI of the first byte, type of the second.
 fn unfragmented(bytes: &[u8]) -> u8 {
     (bytes[0] & 0xe0) | type_of(bytes[1])
 }
 
-/// The whole NAL units of a STAP-A that a decoder may need.
+/// Whole NAL units of a STAP-A, without types that no decoder needs.
 fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     let next = move || {
         let (size, after) = rest.split_first_chunk()?;
@@ -154,7 +155,7 @@ fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     nals.filter(|nal| nal.first().is_some_and(|&header| (1..=23).contains(&type_of(header))))
 }
 
-/// The NAL units of a whole access unit's payloads, in sequence, or `None` if fragments do not fit together.
+/// NAL units of all payloads of an access unit, in order; `None` if fragments are inconsistent.
 pub(crate) fn assemble<'a>(payloads: impl Iterator<Item = &'a Payload>) -> Option<Vec<Vec<u8>>> {
     let mut nals: Vec<Vec<u8>> = Vec::new();
     let mut open = false;

@@ -1,4 +1,4 @@
-//! Descriptions of frames for a sender: what each one is, what it depends on, what it is worth, and when it is due.
+//! Frame metadata for a sender, from slice headers: type, references, priority, and times.
 
 use timeous_core::{FrameId, Priority, References};
 
@@ -10,7 +10,7 @@ use super::slice::{SliceHeader, SliceKind};
 use super::timeline::{Timeline, Times};
 use crate::frame::{EntryPoint, Frame, FrameKind, FrameRate, name};
 
-/// The kind of a picture by that of its slices.
+/// Frame type, by the type of its slices.
 pub(crate) fn kind_of(idr: bool, slices: SliceKind) -> FrameKind {
     match slices {
         _ if idr => FrameKind::Idr,
@@ -20,21 +20,21 @@ pub(crate) fn kind_of(idr: bool, slices: SliceKind) -> FrameKind {
     }
 }
 
-/// Reference frame as those know it that refer to it.
+/// Reference frame, as recorded for the frames that refer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     index: u32,
-    /// Frames in the reference buffer that it depends on, directly or not.
+    /// Frames in the reference buffer that it depends on, directly or indirectly.
     ancestors: Vec<u32>,
 }
 
-/// Frame under way.
+/// Frame being described.
 #[derive(Debug)]
 struct Current {
     index: u32,
-    /// Its first slice.
+    /// First slice of the frame.
     first: SliceHeader,
-    /// The first slice of the field under way, or of the picture.
+    /// First slice of the current field, or of the picture.
     field: SliceHeader,
     count: i64,
     recovery: Option<RecoveryPoint>,
@@ -42,7 +42,7 @@ struct Current {
     reference: bool,
     times: Times,
     reorder: u32,
-    /// What its slices so far may refer to.
+    /// Possible references of its slices so far.
     known: Vec<Known>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Describer {
 }
 
 impl Describer {
-    /// A frame begins with this slice.
+    /// Begins a frame with this slice.
     pub(crate) fn begin(
         &mut self,
         header: SliceHeader,
@@ -85,7 +85,7 @@ impl Describer {
         self.slice(&header);
     }
 
-    /// The frame's second field begins with this slice.
+    /// Begins the frame's second field with this slice.
     pub(crate) fn field(&mut self, header: &SliceHeader) {
         self.end_field(true);
         if let Some(current) = &mut self.current {
@@ -95,7 +95,7 @@ impl Describer {
         self.slice(header);
     }
 
-    /// The frame has this slice.
+    /// Adds a slice to the frame.
     pub(crate) fn slice(&mut self, header: &SliceHeader) {
         let Some(current) = &mut self.current else { return };
         current.kind = current.kind.max(header.kind);
@@ -107,7 +107,7 @@ impl Describer {
         }
     }
 
-    /// The frame is over. One that is not `complete` is missing to others.
+    /// Ends the frame. If it is not `complete`, it is missing as a reference.
     pub(crate) fn end(&mut self, complete: bool) {
         self.end_field(complete);
         let Some(current) = self.current.take() else { return };
@@ -125,7 +125,7 @@ impl Describer {
         self.gop_position = self.gop_position.saturating_add(current.reference.into());
     }
 
-    /// The frame under way, as far as it has been seen, with these NAL units.
+    /// Current frame as known so far, with these NAL units.
     pub(crate) fn frame(&self, nals: Vec<Vec<u8>>) -> Option<Frame> {
         let current = self.current.as_ref()?;
         let entry = self.entries.judge(&current.first, current.recovery, current.kind);
@@ -166,7 +166,7 @@ impl Describer {
     }
 }
 
-/// The frames that are referred to and not implied by others, the latest first, as many as can be told.
+/// Direct references, without those implied by others; the latest first, as many as fit.
 fn nearest(known: &[Known]) -> References {
     let implied = |index: u32| known.iter().any(|other| other.ancestors.contains(&index));
     let mut direct: Vec<u32> = known.iter().map(|known| known.index).filter(|&index| !implied(index)).collect();
@@ -180,9 +180,8 @@ fn nearest(known: &[Known]) -> References {
     references
 }
 
-/// Priority of a frame: an entry point at which pictures are right at once is worth most, a frame that nothing refers
-/// to least. In between, a reference frame is worth less the later it comes after an entry point: fewer frames are lost
-/// with the tail than with the head.
+/// Priority of a frame: highest for an entry point with immediate recovery, lowest for a non-reference frame. In
+/// between, it falls with the distance from the entry point, since fewer frames depend on later ones.
 fn worth(entry: Option<EntryPoint>, reference: bool, gop_position: u32) -> Priority {
     match entry {
         Some(EntryPoint { recovery: 0 }) => Priority::HIGHEST,

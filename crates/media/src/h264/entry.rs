@@ -1,28 +1,28 @@
-//! Entry points: the pictures that decoding can begin at.
+//! Entry points: pictures at which decoding can start.
 
 use super::sei::RecoveryPoint;
 use super::slice::{SliceHeader, SliceKind};
 use crate::frame::EntryPoint;
 
-/// Pictures without an IDR picture or a recovery point after which a stream is taken to have none: 5 to 12 seconds,
-/// the keyframe interval that encoders choose by themselves (250 frames) and some more.
+/// Pictures without an IDR picture or recovery point after which a stream counts as having none: 5 to 12 seconds, above
+/// the default keyframe interval of encoders (250 frames).
 const WITHOUT: u64 = 300;
 
 /// Decides which pictures are entry points.
 ///
-/// IDR pictures and those with a recovery point are. In a stream that has neither, I pictures are, as decoders have it;
-/// in one that has them, an I picture may be followed by pictures that refer to what was before it.
+/// IDR pictures and recovery points are entry points. In a stream with neither, I pictures are, as in decoders;
+/// elsewhere, pictures after an I picture may refer to earlier ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EntryPoints {
     pictures: u64,
-    /// The last IDR picture or recovery point. The very first picture does not count, which is one in any stream.
+    /// Last IDR picture or recovery point. The first picture of the stream does not count, as it is one in any stream.
     marked: Option<u64>,
-    /// An I picture has come since.
+    /// Whether an I picture has come since.
     intra: bool,
 }
 
 impl EntryPoints {
-    /// Returns what the next picture is as an entry point. `kind` is the most demanding one of its slices.
+    /// Returns the next picture as an entry point, if it is one. `kind` is the most demanding type of its slices.
     pub(crate) fn judge(
         &self,
         header: &SliceHeader,
@@ -39,7 +39,7 @@ impl EntryPoints {
         (is_plain(header, kind) && self.intra && without).then_some(EntryPoint { recovery: 0 })
     }
 
-    /// The picture has been taken.
+    /// Records a picture.
     pub(crate) fn take(&mut self, header: &SliceHeader, recovery: Option<RecoveryPoint>, kind: SliceKind) {
         if (header.is_idr() || recovery.is_some()) && self.pictures > 0 {
             (self.marked, self.intra) = (Some(self.pictures), false);
@@ -49,7 +49,7 @@ impl EntryPoints {
     }
 }
 
-/// Whether it is an I picture that others refer to.
+/// Whether it is an I picture used for reference, and not IDR.
 pub(crate) fn is_plain(header: &SliceHeader, kind: SliceKind) -> bool {
     kind == SliceKind::I && header.is_reference() && !header.is_idr()
 }

@@ -1,4 +1,4 @@
-//! The parameter sets of a stream: parsed for reading slice headers, raw for giving them on.
+//! Parameter sets (SPS, PPS) of a stream: parsed for reading slice headers, raw for forwarding.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use h264_reader::nal::sps::{PicOrderCntType, SeqParameterSet};
 
 use super::bits::{Lenient, payload_of};
 
-/// NAL unit types (H.264 table 7-1) that this crate tells apart.
+/// NAL unit types (H.264 table 7-1) that this crate distinguishes.
 pub(crate) mod nal_type {
     pub(crate) const UNSPECIFIED_0: u8 = 0;
     pub(crate) const SLICE: u8 = 1;
@@ -23,24 +23,24 @@ pub(crate) mod nal_type {
     pub(crate) const PREFIX: u8 = 14;
     pub(crate) const SUBSET_SPS: u8 = 15;
     pub(crate) const RESERVED_18: u8 = 18;
-    /// The first type that RTP gives a meaning of its own (RFC 6184 §5.2).
+    /// First type that RTP redefines (RFC 6184 §5.2).
     pub(crate) const UNSPECIFIED_24: u8 = 24;
 }
 
-/// The type of a NAL unit by its first byte.
+/// Type of a NAL unit, by its first byte.
 pub(crate) fn type_of(header: u8) -> u8 {
     header & 0x1f
 }
 
-/// How much the NAL unit matters to others (`nal_ref_idc`); zero: nothing refers to it.
+/// `nal_ref_idc` of a NAL unit, by its first byte; zero for a non-reference picture.
 pub(crate) fn ref_idc_of(header: u8) -> u8 {
     (header >> 5) & 3
 }
 
-/// No honest parameter set comes near it: what is larger is ignored, so that the memory is bounded.
+/// Size limit of a parameter set, in bytes, to bound memory; real ones are far smaller.
 const MAX_RAW: usize = 4096;
 
-/// The SPS and PPS seen so far, by their ids.
+/// SPS and PPS seen so far, by their ids.
 #[derive(Default)]
 pub(crate) struct ParameterSets {
     context: Context,
@@ -55,12 +55,12 @@ impl std::fmt::Debug for ParameterSets {
 }
 
 impl ParameterSets {
-    /// Takes `nal` if it is a parameter set that can be understood.
+    /// Stores `nal` if it is a readable parameter set.
     pub(crate) fn take(&mut self, nal: &[u8]) {
         self.try_take(nal);
     }
 
-    /// Takes `nal` if it is a parameter set. Returns `false` for one that cannot be understood.
+    /// Stores `nal` if it is a parameter set. Returns `false` for an unreadable one.
     pub(crate) fn try_take(&mut self, nal: &[u8]) -> bool {
         let kind = nal.first().map(|&header| type_of(header));
         match kind {
@@ -84,37 +84,37 @@ impl ParameterSets {
         }
     }
 
-    /// The sets that a slice with this PPS id is read by.
+    /// Parsed parameter sets for a slice with this PPS id.
     pub(crate) fn of(&self, pps_id: u32) -> Option<(&SeqParameterSet, &PicParameterSet)> {
         let pps = self.context.pps_by_id(PicParamSetId::from_u32(pps_id).ok()?)?;
         Some((self.context.sps_by_id(pps.seq_parameter_set_id)?, pps))
     }
 
-    /// The same, as they came: SPS, then PPS.
+    /// Raw parameter sets for a slice with this PPS id: SPS, then PPS.
     pub(crate) fn raw_of(&self, pps_id: u32) -> Option<[&[u8]; 2]> {
         let (sps, pps) = self.of(pps_id)?;
         Some([self.sps.get(&sps.id().id())?, self.pps.get(&pps.pic_parameter_set_id.id())?])
     }
 
-    /// All sets as they came: each SPS, then each PPS, in the order of their ids.
+    /// All raw sets: each SPS, then each PPS, in order of their ids.
     pub(crate) fn raw(&self) -> impl Iterator<Item = &[u8]> {
         self.sps.values().chain(self.pps.values()).map(Vec::as_slice)
     }
 }
 
-/// Whether a NAL unit is a parameter set, which a decoder that joins a stream needs first.
+/// Whether a NAL unit is a parameter set (SPS or PPS), which a decoder needs first.
 pub fn is_parameter_set(nal: &[u8]) -> bool {
     nal.first().is_some_and(|&header| matches!(type_of(header), nal_type::SPS | nal_type::PPS))
 }
 
-/// Parts of an SPS that it is read without if they are broken, the least needed first.
+/// Parts of an SPS that are skipped if broken, the least needed first.
 const OPTIONAL: [&[&str]; 3] = [&[], &["bitstream_restriction_flag"], &["vui_parameters_present_flag"]];
 
-/// Where `level_idc` stands behind the header byte, and level 6.2, the highest (H.264 §7.3.2.1.1, table A-1).
+/// Position of `level_idc` after the header byte; level 6.2, the highest (H.264 §7.3.2.1.1, table A-1).
 const LEVEL: (usize, u8) = (2, 62);
 
-/// Reads an SPS as it is or, failing that, as of the highest level and without optional parts: h264-reader refuses
-/// pictures larger than the declared level and inconsistent VUI, decoders do not.
+/// Parses an SPS as it is or, failing that, with the highest level and without optional parts: h264-reader refuses
+/// pictures above the declared level and inconsistent VUI, decoders do not.
 fn read_sps(nal: &[u8]) -> Option<SeqParameterSet> {
     let mut payload = payload_of(nal, MAX_RAW);
     let read = |payload: &[u8], without| SeqParameterSet::from_bits(Lenient::new(payload, without)).ok();
@@ -126,7 +126,7 @@ fn read_sps(nal: &[u8]) -> Option<SeqParameterSet> {
     sps.filter(within_the_standard)
 }
 
-/// The ranges that slice headers are read by (H.264 §7.4.2.1.1).
+/// Whether values that slice headers depend on are within range (H.264 §7.4.2.1.1).
 fn within_the_standard(sps: &SeqParameterSet) -> bool {
     let poc = match sps.pic_order_cnt {
         PicOrderCntType::TypeZero { log2_max_pic_order_cnt_lsb_minus4 } => log2_max_pic_order_cnt_lsb_minus4 <= 12,
@@ -139,7 +139,7 @@ fn within_the_standard(sps: &SeqParameterSet) -> bool {
 mod tests {
     use super::*;
 
-    /// Of 64×48 pictures at 25 frames a second, as x264 writes them.
+    /// SPS of 64×48 pictures at 25 frames per second, from x264.
     const SPS: [u8; 21] = [
         0x67, 0x64, 0x00, 0x09, 0xac, 0xb4, 0x23, 0xd8, 0x08, 0x80, 0x00, 0x00, 0x03, 0x00, 0x80, 0x00, 0x00, 0x19,
         0x47, 0x89, 0x13,

@@ -1,19 +1,19 @@
-//! NAL units into RTP payloads: RFC 6184, packetization mode 1 (single NAL units, STAP-A, FU-A).
+//! RTP payloads from NAL units (RFC 6184, packetization mode 1: single NAL units, STAP-A, FU-A).
 
 use super::parameters::type_of;
 
 /// NAL unit types of the payload structures (RFC 6184 §5.2, table 1).
 pub(crate) const STAP_A: u8 = 24;
 pub(crate) const FU_A: u8 = 28;
-/// The bits of an FU header (RFC 6184 §5.8).
+/// Bits of an FU header (RFC 6184 §5.8).
 pub(crate) const FU_START: u8 = 0x80;
 pub(crate) const FU_END: u8 = 0x40;
 /// F and NRI of a NAL unit header (RFC 6184 §5.3).
 const F: u8 = 0x80;
 const NRI: u8 = 0x60;
 
-/// Neighbours that fit into one packet share it, so that parameter sets do not cost a packet each; what fits alone
-/// goes alone; what does not is fragmented.
+/// Packs NAL units into payloads: neighbours that fit share one, so that parameter sets cost no packet of their own;
+/// too large ones are fragmented.
 pub(crate) fn payloads(nals: &[Vec<u8>], room: usize) -> Vec<Vec<u8>> {
     let mut payloads = Vec::new();
     let mut rest = nals;
@@ -31,7 +31,7 @@ pub(crate) fn payloads(nals: &[Vec<u8>], room: usize) -> Vec<Vec<u8>> {
     payloads
 }
 
-/// How many of `nals` fit into one STAP-A; at least one.
+/// Number of `nals` that fit into one STAP-A; at least one.
 fn how_many_together(nals: &[Vec<u8>], room: usize) -> usize {
     let mut size = 1;
     let fit = nals.iter().take_while(|nal| {
@@ -41,7 +41,7 @@ fn how_many_together(nals: &[Vec<u8>], room: usize) -> usize {
     fit.count().max(1)
 }
 
-/// STAP-A (RFC 6184 §5.7.1): its F is set if any is, its NRI is the highest.
+/// Builds a STAP-A (RFC 6184 §5.7.1): F is set if any NAL unit has it, NRI is the highest.
 fn aggregate(nals: &[Vec<u8>]) -> Vec<u8> {
     let f = nals.iter().fold(0, |f, nal| f | (nal[0] & F));
     let nri = nals.iter().map(|nal| nal[0] & NRI).max().unwrap_or(0);
@@ -53,7 +53,7 @@ fn aggregate(nals: &[Vec<u8>]) -> Vec<u8> {
     payload
 }
 
-/// FU-A (RFC 6184 §5.8): the header of the NAL unit is taken apart, and its body spread evenly.
+/// Splits a NAL unit into FU-As of even size (RFC 6184 §5.8).
 fn fragment(nal: &[u8], room: usize, payloads: &mut Vec<Vec<u8>>) {
     let (header, body) = (nal[0], &nal[1..]);
     let most = room - 2;

@@ -1,24 +1,24 @@
-//! A whole coded frame as its NAL units tell: slice headers of one picture or two fields, and its recovery point.
+//! Complete coded frame: slice headers of its picture or two fields, and its recovery point.
 
 use super::parameters::{ParameterSets, nal_type, type_of};
 use super::sei::{RecoveryPoint, recovery_point};
 use super::slice::{SliceHeader, SliceKind, is_slice};
 
-/// Slices with lists of their own that are told apart in a picture.
+/// Most slices with distinct reference lists kept of a picture.
 const MAX_LISTS: usize = 64;
 
 /// Frame, or complementary pair of fields.
 #[derive(Clone, Debug)]
 pub(crate) struct Picture {
-    /// Headers of one picture or of two fields: of slices whose lists are the same, the first.
+    /// Slice headers of one picture or two fields; of slices with equal reference lists, only the first.
     pub(crate) fields: Vec<Vec<SliceHeader>>,
-    /// The most demanding kind among its slices.
+    /// Most demanding type of its slices.
     pub(crate) kind: SliceKind,
     pub(crate) recovery: Option<RecoveryPoint>,
 }
 
 impl Picture {
-    /// Reads the NAL units of one frame. `None` unless all slices can be read and belong to it.
+    /// Reads the NAL units of one frame. `None` unless all slices are readable and belong to it.
     pub(crate) fn read(nals: &[Vec<u8>], sets: &ParameterSets) -> Option<Self> {
         let mut picture = Self { fields: Vec::new(), kind: SliceKind::I, recovery: None };
         for nal in nals {
@@ -31,7 +31,7 @@ impl Picture {
         (!picture.fields.is_empty()).then_some(picture)
     }
 
-    /// Its first slice.
+    /// Header of its first slice.
     pub(crate) fn first(&self) -> &SliceHeader {
         &self.fields[0][0]
     }

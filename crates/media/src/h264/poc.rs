@@ -1,11 +1,11 @@
-//! Picture order count (H.264 §8.2.1): the order in which pictures are shown.
+//! Picture order count (H.264 §8.2.1), which gives the display order.
 
 use super::slice::{PocCycle, PocSyntax, SliceHeader};
 
-/// Bound of counts derived by type 1, whose operands a hostile stream chooses.
+/// Bound on counts of type 1, whose operands a hostile stream may choose.
 const LIMIT: i64 = 1 << 40;
 
-/// State that the count of the next picture is derived from.
+/// State for deriving the next picture order count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PocState {
     prev_msb: i64,
@@ -15,15 +15,15 @@ pub(crate) struct PocState {
 }
 
 impl PocState {
-    /// State of a decoder that begins with this picture, whatever its count is.
+    /// State of a decoder that starts with this picture, whatever its count.
     pub(crate) fn starting_at(header: &SliceHeader) -> Self {
         let prev_lsb = if let PocSyntax::Lsb { lsb, .. } = header.poc { lsb.into() } else { 0 };
         Self { prev_lsb, prev_frame_num: header.frame_num, ..Self::default() }
     }
 
-    /// Returns the count of the picture that follows in decoding order; of a frame, that of its earlier field.
+    /// Returns the count of the next picture in decoding order; for a frame, that of its earlier field.
     ///
-    /// A memory management operation 5 starts the count anew with the picture itself, as an IDR picture does.
+    /// Memory management operation 5 restarts the count with the picture itself, as an IDR picture does.
     pub(crate) fn count(&mut self, header: &SliceHeader) -> i64 {
         match &header.poc {
             PocSyntax::Lsb { lsb, delta_bottom, max_lsb } => {

@@ -1,4 +1,4 @@
-//! Frames out of an Annex B byte stream, whole or part by part.
+//! Frame reader: extracts frames from an Annex B byte stream, whole or part by part.
 
 #[cfg(test)]
 mod tests;
@@ -14,65 +14,65 @@ use super::left_out::LeftOut;
 use crate::error::MediaError;
 use crate::frame::{Frame, FramePart, FrameRate};
 
-/// Frame rate by the VUI's timing information; two of its ticks make a frame (H.264 §E.2.1).
+/// Frame rate by the VUI timing information; two ticks per frame (H.264 §E.2.1).
 pub(crate) fn rate_of(sps: &SeqParameterSet) -> Option<FrameRate> {
     let timing = sps.vui_parameters.as_ref()?.timing_info.as_ref()?;
     FrameRate::new(timing.time_scale, timing.num_units_in_tick.checked_mul(2)?)
 }
 
-/// Frames by which pictures are shown later than they are decoded, by the VUI: no level has more than 16 (H.264 §E.2.1).
+/// Reordering depth in frames, by the VUI; at most 16 at any level (H.264 §E.2.1).
 fn reorder_of(sps: &SeqParameterSet) -> u32 {
     let restrictions = sps.vui_parameters.as_ref().and_then(|vui| vui.bitstream_restrictions.as_ref());
     restrictions.map_or(0, |restrictions| restrictions.max_num_reorder_frames.min(16))
 }
 
-/// How an input ended.
+/// Summary at the end of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// How many frames there were.
+    /// Number of frames.
     pub frames: u64,
-    /// Slices that were left out, since they could not be understood or came before the first parameter sets.
+    /// Slices dropped because they were unreadable or came before the first parameter sets.
     pub unreadable_slices: u64,
-    /// All that was left out.
+    /// Counters of all dropped input.
     pub left_out: LeftOut,
-    /// Whether the input visibly breaks off: inside of a start code, or inside of the last slice's header. What was
-    /// whole before has been used. A break within a slice's data cannot be seen without decoding it.
+    /// Whether the input is visibly truncated: within a start code or the last slice's header. Everything before that
+    /// was used. A cut within slice data cannot be detected without decoding.
     pub truncated: bool,
 }
 
-/// Reads frames out of an Annex B byte stream, from a file or a pipe, in whatever chunks it comes.
+/// Reads frames from an Annex B byte stream, such as a file or pipe; chunks may end anywhere.
 ///
-/// Whole frames come from [`next_frame`](Self::next_frame). A sender that waits for nothing takes
-/// [`next_part`](Self::next_part) instead, and calls [`flush`](Self::flush) when the source pauses.
+/// Whole frames come from [`next_frame`](Self::next_frame). A low-latency sender uses [`next_part`](Self::next_part)
+/// instead, and calls [`flush`](Self::flush) when the source pauses.
 #[derive(Debug)]
 pub struct FrameReader {
     splitter: NalSplitter,
     units: AccessUnits,
     describer: Describer,
-    /// The NAL unit under way need not be looked at again.
+    /// Whether the current NAL unit need not be inspected again.
     peeked: bool,
     last_readable: bool,
     given_rate: Option<FrameRate>,
     rate: Option<FrameRate>,
     parts: VecDeque<FramePart>,
-    /// The frame's first part is still to come.
+    /// Whether the next part is the first of its frame.
     first: bool,
-    /// Parts that [`next_frame`](Self::next_frame) has taken of a frame.
+    /// Parts of a frame that [`next_frame`](Self::next_frame) has collected.
     partial: Option<Frame>,
     frames: u64,
-    /// Of access units that were pushed whole.
+    /// Bytes of access units that were pushed whole.
     bytes: u64,
 }
 
 impl FrameReader {
-    /// A reader of a stream with this frame rate or, without one, with what the stream says of itself, or
+    /// Creates a reader with this frame rate; `None` takes the rate that the stream declares, or
     /// [`FrameRate::DEFAULT`].
     pub fn new(rate: Option<FrameRate>) -> Self {
         Self::with_limit(rate, DEFAULT_NAL_LIMIT)
     }
 
-    /// The same, with a limit to the size of a frame in bytes, which also bounds the memory used. A larger frame is
-    /// left out ([`LeftOut::too_large`]).
+    /// Creates a reader with a limit on the frame size in bytes, which also bounds memory. A larger frame is dropped
+    /// ([`LeftOut::too_large`]).
     pub fn with_limit(rate: Option<FrameRate>, limit: usize) -> Self {
         Self {
             splitter: NalSplitter::new(limit),
@@ -90,7 +90,7 @@ impl FrameReader {
         }
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     ///
     /// # Errors
     /// [`MediaError::NotAnnexB`] if the stream does not begin with a start code.
@@ -100,8 +100,8 @@ impl FrameReader {
         Ok(())
     }
 
-    /// Takes a whole access unit, as RTP delimits it. Its frame is whole then, but for a single field, which waits for
-    /// the other one of its frame in the next access unit.
+    /// Adds a whole access unit, as delimited by RTP, which completes its frame. A single field waits for the second
+    /// one in the next access unit.
     ///
     /// # Errors
     /// [`MediaError::NotAnnexB`] if it does not begin with a start code, [`MediaError::NoPicture`] if it is empty.
@@ -119,10 +119,10 @@ impl FrameReader {
         Ok(())
     }
 
-    /// The source has paused for a moment: the NAL unit under way is taken for whole. If the frame has as many slices
-    /// as the one before it, or is the first, it is taken for whole as well.
+    /// Treats the current NAL unit as complete, since the source has paused. The frame counts as complete, too, if it
+    /// has as many slices as the previous one, or is the first.
     ///
-    /// A further slice of it makes a further part. If the NAL unit goes on after all, its rest is left out
+    /// A further slice of it makes a further part. If the NAL unit continues, its rest is dropped
     /// ([`torn`](Self::torn)).
     pub fn flush(&mut self) {
         self.splitter.flush();
@@ -131,10 +131,10 @@ impl FrameReader {
         self.describe();
     }
 
-    /// The input has ended; the last frame can be read now.
+    /// Ends the input; the last frame can be read now.
     ///
     /// # Errors
-    /// [`MediaError::NoPicture`] if it held nothing that can be decoded.
+    /// [`MediaError::NoPicture`] if the input had nothing to decode.
     pub fn finish(&mut self) -> Result<Ending, MediaError> {
         let torn = if self.bytes > 0 && self.splitter.bytes() == 0 { false } else { self.splitter.finish()? };
         self.group();
@@ -148,7 +148,7 @@ impl FrameReader {
         Ok(Ending { frames: self.frames, unreadable_slices, left_out, truncated: torn || !self.last_readable })
     }
 
-    /// The next frame in decoding order, if it is whole. Do not mix with [`next_part`](Self::next_part).
+    /// Returns the next complete frame in decoding order. Do not mix with [`next_part`](Self::next_part).
     pub fn next_frame(&mut self) -> Option<Frame> {
         loop {
             let FramePart { mut frame, first, last } = self.next_part()?;
@@ -162,24 +162,24 @@ impl FrameReader {
         }
     }
 
-    /// The next part of a frame in decoding order: one slice or several, with what stands before and after them, as
-    /// soon as they are known to be whole.
+    /// Returns the next part of a frame in decoding order: one or more slices with the NAL units around them, as soon
+    /// as they are known to be complete.
     pub fn next_part(&mut self) -> Option<FramePart> {
         self.parts.pop_front()
     }
 
-    /// The frame rate in force.
+    /// Current frame rate.
     pub fn rate(&self) -> FrameRate {
         self.given_rate.or(self.rate).unwrap_or(FrameRate::DEFAULT)
     }
 
-    /// What was left out so far.
+    /// Counters of input dropped so far.
     pub fn left_out(&self) -> LeftOut {
         LeftOut { torn: self.splitter.torn(), ..self.units.left_out }
     }
 
-    /// NAL units that [`flush`](Self::flush) took for whole, and that went on afterwards: the pause that it is called
-    /// after is too short for this source.
+    /// NAL units that [`flush`](Self::flush) treated as complete but that continued: the caller's pause is too short
+    /// for this source.
     pub fn torn(&self) -> u64 {
         self.splitter.torn()
     }

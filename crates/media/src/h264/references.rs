@@ -1,5 +1,5 @@
-//! Reference picture buffer, simulated as far as slice headers tell: which frames a picture may refer to
-//! (H.264 §8.2.4, §8.2.5).
+//! Reference picture buffer, simulated from slice headers: the frames that a picture may refer to (H.264 §8.2.4,
+//! §8.2.5).
 
 mod lists;
 mod stored;
@@ -9,15 +9,15 @@ mod tests;
 use self::stored::{BOTH, BOTTOM, Content, Stored, TOP};
 use super::slice::{MAX_REFERENCE_FRAMES, Marking, SliceHeader};
 
-/// Frames that the slices of a picture may refer to.
+/// Possible references of the slices of a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Referred<T> {
     pub(crate) known: Vec<T>,
-    /// There are others, which are lost or were never seen.
+    /// Whether there are others, lost or never seen.
     pub(crate) missing: bool,
 }
 
-/// Reference picture buffer; `T` is what its user knows of a frame.
+/// Reference picture buffer; `T` is the caller's data for each frame.
 ///
 /// For each coded picture (frame or field) in decoding order: [`begin`](Self::begin), [`referred`](Self::referred) for
 /// each slice, [`end`](Self::end).
@@ -26,11 +26,11 @@ pub(crate) struct ReferenceBuffer<T> {
     stored: Vec<Stored<T>>,
     /// `PrevRefFrameNum` (§7.4.3); `None` before the first picture.
     previous: Option<u32>,
-    /// Count of the last entry point that is no IDR picture: pictures shown from there on do not refer to what is
-    /// older, and those shown before it (leading pictures) may.
+    /// Picture order count of the last non-IDR entry point: pictures displayed from there on do not refer to older
+    /// frames; leading pictures, displayed before it, may.
     entry_poc: Option<i64>,
-    /// Count of the picture that the buffer was begun with, if that was no IDR picture: frames from before it are in a
-    /// decoder's buffer, but not here.
+    /// Picture order count of the first picture, if it was not IDR: a decoder's buffer may hold earlier frames that are
+    /// unknown here.
     blind_before: Option<i64>,
 }
 
@@ -41,17 +41,17 @@ impl<T> Default for ReferenceBuffer<T> {
 }
 
 impl<T: Clone> ReferenceBuffer<T> {
-    /// Buffer of which nothing is known that came before the next picture, whose count is `poc`.
+    /// Buffer for a decoder that starts with the next picture, whose count is `poc`; earlier frames are unknown.
     pub(crate) fn blind_before(poc: i64) -> Self {
         Self { blind_before: Some(poc), ..Self::default() }
     }
 
-    /// `PrevRefFrameNum`: the number of the last reference frame.
+    /// `PrevRefFrameNum`: `frame_num` of the last reference frame.
     pub(crate) fn previous(&self) -> Option<u32> {
         self.previous
     }
 
-    /// What is known of the frames in the buffer.
+    /// Data of the frames in the buffer.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.stored.iter().filter_map(|frame| match &frame.content {
             Content::Here(value) => Some(value),
@@ -59,19 +59,19 @@ impl<T: Clone> ReferenceBuffer<T> {
         })
     }
 
-    /// Whether a picture with this count is shown before the entry point that it follows in decoding order.
+    /// Whether a picture with this count is displayed before the entry point that it follows in decoding order.
     pub(crate) fn is_leading(&self, poc: i64) -> bool {
         self.entry_poc.is_some_and(|entry| poc < entry)
     }
 
-    /// Begins the first field of a frame, or a whole frame. Frames whose numbers are skipped are taken for lost or,
-    /// where the stream may skip them and nothing speaks for a loss, for non-existing (§8.2.5.2).
+    /// Begins a frame or its first field. Skipped frame numbers count as lost frames or, where the SPS allows gaps and
+    /// there was no loss, as non-existing (§8.2.5.2).
     pub(crate) fn begin(&mut self, header: &SliceHeader, loss: bool) {
         self.stored.iter_mut().for_each(|frame| frame.current = false);
         let Some(previous) = self.previous.filter(|_| !header.is_idr()) else { return };
         let max = header.max_frame_num;
         let skipped = (header.frame_num + max - previous % max) % max;
-        // As many as fit push out all others.
+        // A full buffer of skipped frames already displaces all others.
         for back in (1..skipped.min(1 + capacity(header) as u32)).rev() {
             self.slide(header);
             let content = if header.gaps_allowed && !loss { Content::NonExisting } else { Content::Lost };
@@ -89,7 +89,7 @@ impl<T: Clone> ReferenceBuffer<T> {
         }
     }
 
-    /// Returns the frames that a slice of the picture, whose count is `poc`, may refer to.
+    /// Returns the frames that a slice of the current picture, whose count is `poc`, may refer to.
     pub(crate) fn referred(&self, header: &SliceHeader, poc: i64) -> Referred<T> {
         let trust = self.entry_poc.is_some() && !self.is_leading(poc);
         let slots = lists::slots(&self.stored, header, poc);
@@ -111,8 +111,8 @@ impl<T: Clone> ReferenceBuffer<T> {
         referred
     }
 
-    /// Ends the picture: marks it and others as it says (§8.2.5). `value` is `None` for a picture that is missing to
-    /// those that refer to it.
+    /// Ends the picture and applies its reference marking (§8.2.5). `value` is `None` for a picture that is missing as
+    /// a reference.
     pub(crate) fn end(&mut self, header: &SliceHeader, poc: i64, value: Option<T>) {
         let old = self.is_leading(poc);
         if header.is_idr() {
@@ -150,7 +150,7 @@ impl<T: Clone> ReferenceBuffer<T> {
         }
         self.previous = Some(picture.frame_num);
         if let Some(first) = self.stored.iter_mut().find(|frame| frame.current) {
-            // Its first field is here already.
+            // Its first field is in the buffer already.
             first.fields |= picture.fields;
             first.poc = first.poc.into_iter().chain(picture.poc).min();
             first.content = picture.content;
@@ -158,26 +158,26 @@ impl<T: Clone> ReferenceBuffer<T> {
         } else {
             self.stored.push(picture);
         }
-        // Sliding window; decoders drop the oldest also where a stream keeps more than it says.
+        // Sliding window; decoders drop the oldest frame even if the stream's marking keeps too many.
         while self.stored.len() > capacity(header) {
             let oldest = self.oldest(header).unwrap_or(0);
             self.stored.remove(oldest);
         }
     }
 
-    /// Decoding may begin at the picture that has just ended, an entry point and no IDR picture: what is older is not
-    /// referred to any more, but by leading pictures.
+    /// Makes the picture that just ended, a non-IDR entry point, the start of decoding: only leading pictures may still
+    /// refer to older frames.
     pub(crate) fn enter(&mut self, poc: i64) {
         self.stored.iter_mut().for_each(|frame| frame.old = !frame.current);
         self.entry_poc = Some(poc);
     }
 
-    /// The frame that was taken last is missing after all.
+    /// Marks the last frame as lost.
     pub(crate) fn lose_current(&mut self) {
         self.stored.iter_mut().filter(|frame| frame.current).for_each(|frame| frame.content = Content::Lost);
     }
 
-    /// Sliding window (§8.2.5.3) before a frame is added.
+    /// Sliding window (§8.2.5.3), before a frame is added.
     fn slide(&mut self, header: &SliceHeader) {
         while self.stored.len() >= capacity(header) {
             let Some(oldest) = self.oldest(header) else { return };
@@ -185,13 +185,13 @@ impl<T: Clone> ReferenceBuffer<T> {
         }
     }
 
-    /// The short-term reference with the lowest number.
+    /// Short-term reference with the lowest `frame_num`.
     fn oldest(&self, header: &SliceHeader) -> Option<usize> {
         let short = self.stored.iter().enumerate().filter(|(_, frame)| frame.long_term.is_none() && !frame.current);
         short.min_by_key(|(_, frame)| frame.frame_num_wrap(header)).map(|(at, _)| at)
     }
 
-    /// Memory management operation (§8.2.5.4).
+    /// Applies a memory management operation (§8.2.5.4).
     fn mark(&mut self, header: &SliceHeader, marking: Marking, picture: &mut Stored<T>) {
         match marking {
             Marking::ForgetShort { difference_of_pic_nums } => {
@@ -224,7 +224,7 @@ impl<T: Clone> ReferenceBuffer<T> {
         }
     }
 
-    /// The short-term reference that a memory management operation names, and its fields that are meant.
+    /// Short-term reference that a memory management operation names, and its affected fields.
     fn short(&self, header: &SliceHeader, difference: u32) -> Option<(usize, u8)> {
         let number = i64::from(header.frame_num);
         let current = if header.bottom_field.is_some() { 2 * number + 1 } else { number };
@@ -245,13 +245,13 @@ impl<T: Clone> ReferenceBuffer<T> {
     }
 }
 
-/// Frames that the buffer holds.
+/// Capacity of the buffer, in frames.
 fn capacity(header: &SliceHeader) -> usize {
     header.max_references.clamp(1, MAX_REFERENCE_FRAMES) as usize
 }
 
-/// Splits a picture number into that of the frame and the fields that are meant: fields of the same parity as the
-/// current one have odd numbers (§8.2.4.1).
+/// Splits a picture number into frame number and affected fields: fields of the current parity have odd numbers
+/// (§8.2.4.1).
 fn named(header: &SliceHeader, number: i64) -> (i64, u8) {
     let Some(bottom) = header.bottom_field else { return (number, BOTH) };
     let same = number.rem_euclid(2) == 1;

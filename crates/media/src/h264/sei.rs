@@ -1,4 +1,4 @@
-//! Supplemental enhancement information (H.264 annex D): recovery points.
+//! SEI messages (supplemental enhancement information, H.264 annex D): recovery points.
 
 use h264_reader::rbsp::{BitRead, BitReader};
 
@@ -7,15 +7,15 @@ use super::bits::payload_of;
 /// Payload type of a recovery point message (§D.1.1).
 const RECOVERY_POINT: u32 = 6;
 
-/// Bytes of an SEI NAL unit that messages are looked for in.
+/// Bytes of an SEI NAL unit that are searched for messages.
 const MAX_SEI: usize = 64 << 10;
 
-/// Recovery point (§D.2.8): a decoder may begin with the picture that it stands before.
+/// Recovery point (§D.2.8): a decoder may start with the picture that follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecoveryPoint {
-    /// `recovery_frame_cnt`: reference frames until pictures are right.
+    /// `recovery_frame_cnt`: reference frames until pictures are correct.
     pub(crate) frames: u32,
-    /// Pictures that are shown before it, and refer to what was before, were coded after something else.
+    /// `broken_link_flag`: references of leading pictures were cut off by an editor of the stream.
     pub(crate) broken_link: bool,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct RecoveryPoint {
 pub(crate) fn recovery_point(nal: &[u8]) -> Option<RecoveryPoint> {
     let payload = payload_of(nal, MAX_SEI);
     let mut rest = payload.as_slice();
-    // What is left in the end are the trailing bits.
+    // The rest are trailing bits.
     while rest.len() > 2 {
         let kind = sum(&mut rest)?;
         let size = usize::try_from(sum(&mut rest)?).ok()?;
@@ -40,7 +40,7 @@ pub(crate) fn recovery_point(nal: &[u8]) -> Option<RecoveryPoint> {
     None
 }
 
-/// Reads a number that is written as a sum of bytes, of which only the last is not 255 (§7.3.2.3.1).
+/// Reads a number coded as a sum of bytes, of which only the last is not 255 (§7.3.2.3.1).
 fn sum(rest: &mut &[u8]) -> Option<u32> {
     let mut total = 0u32;
     loop {

@@ -1,7 +1,7 @@
-//! The front part of a slice header (H.264 §7.3.3): which picture a slice belongs to, and what it does to others.
+//! Slice header parser (H.264 §7.3.3), up to the reference marking: picture identity, reference lists, marking.
 //!
-//! h264-reader reads the whole header, but adds up fields of a hostile one without a check; and only the part up to
-//! the reference marking is needed here. So its bit reader and parameter sets are used, and this part is read anew.
+//! h264-reader parses the whole header, but has unchecked arithmetic on hostile fields; so only its bit reader and
+//! parameter sets are used.
 
 use h264_reader::nal::sps::{FrameMbsFlags, PicOrderCntType};
 use h264_reader::nal::{pps::PicParameterSet, sps::ChromaFormat, sps::SeqParameterSet};
@@ -10,17 +10,17 @@ use h264_reader::rbsp::{BitRead, BitReader, BitReaderError};
 use super::bits::payload_of;
 use super::parameters::{ParameterSets, nal_type, ref_idc_of, type_of};
 
-/// Bytes of a slice that its header is looked for in: weights of 64 references come to 700 bytes at most.
+/// Bytes of a slice in which its header is parsed; weights of 64 references take at most 700 bytes.
 pub(crate) const PREFIX: usize = 1024;
 
-/// Most list modifications and memory management operations that are read of a slice; a field has 32 references and a
-/// list of as many entries (§7.4.3.1), so that more of them break the standard.
+/// Most list modifications and memory management operations of a slice; a field has 32 references and lists of as many
+/// entries (§7.4.3.1), so that more of them violate the standard.
 const MAX_COMMANDS: usize = 66;
 
-/// Most frames that may be kept for reference (§A.3.1).
+/// Most reference frames (§A.3.1).
 pub(crate) const MAX_REFERENCE_FRAMES: u32 = 16;
 
-/// What a slice predicts from, the most demanding last.
+/// Slice type, in order of increasing dependence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SliceKind {
     I,
@@ -28,7 +28,7 @@ pub(crate) enum SliceKind {
     B,
 }
 
-/// Syntax elements of which the picture order count is made (§8.2.1).
+/// Syntax elements for the picture order count (§8.2.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PocSyntax {
     /// Type 0.
@@ -39,7 +39,7 @@ pub(crate) enum PocSyntax {
     DecodingOrder,
 }
 
-/// What the SPS says for picture order count type 1.
+/// Parameters of the SPS for picture order count type 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PocCycle {
     pub(crate) offset_for_non_ref_pic: i32,
@@ -47,34 +47,34 @@ pub(crate) struct PocCycle {
     pub(crate) offsets_for_ref_frame: Vec<i32>,
 }
 
-/// Entry of a list modification (§7.4.3.1).
+/// Reference list modification (§7.4.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Modification {
-    /// The short-term reference whose number is that much lower (or higher) than the last one.
+    /// Short-term reference with a number lower (`Add`: higher) than the last one by this much.
     Subtract(u32),
     Add(u32),
-    /// The long-term reference with this number.
+    /// Long-term reference with this number.
     LongTerm(u32),
 }
 
-/// Memory management operation (§7.4.3.3), by its number.
+/// Memory management operation (§7.4.3.3), with its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marking {
-    /// 1: a short-term reference is not used any more.
+    /// 1: marks a short-term reference as unused.
     ForgetShort { difference_of_pic_nums: u32 },
-    /// 2: a long-term reference is not used any more.
+    /// 2: marks a long-term reference as unused.
     ForgetLong { long_term_pic_num: u32 },
-    /// 3: a short-term reference becomes a long-term one.
+    /// 3: turns a short-term reference into a long-term one.
     MakeLong { difference_of_pic_nums: u32, long_term_frame_idx: u32 },
-    /// 4: only so many long-term references are kept.
+    /// 4: limits the number of long-term references.
     LimitLong { frames: u32 },
-    /// 5: all references are forgotten and numbers start anew (§8.2.5.4.6).
+    /// 5: drops all references and restarts numbering (§8.2.5.4.6).
     Reset,
-    /// 6: the picture itself becomes a long-term reference.
+    /// 6: makes the current picture a long-term reference.
     BecomeLong { long_term_frame_idx: u32 },
 }
 
-/// List of references of a slice: its length, and how it differs from the initial one.
+/// Reference list of a slice: its length, and modifications of the initial list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct List {
     /// `num_ref_idx_active`: 1 to 32.
@@ -82,7 +82,7 @@ pub(crate) struct List {
     pub(crate) modifications: Vec<Modification>,
 }
 
-/// The front part of a slice header.
+/// Slice header, up to the reference marking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SliceHeader {
     pub(crate) kind: SliceKind,
@@ -92,33 +92,33 @@ pub(crate) struct SliceHeader {
     pub(crate) gaps_allowed: bool,
     /// `max_num_ref_frames` of the SPS, at most 16.
     pub(crate) max_references: u32,
-    /// `Some` for a field picture: whether it is the bottom one.
+    /// For a field picture: whether it is the bottom field.
     pub(crate) bottom_field: Option<bool>,
-    /// `Some` for an IDR picture.
+    /// Set for an IDR picture.
     pub(crate) idr_pic_id: Option<u32>,
     pub(crate) poc: PocSyntax,
     pub(crate) redundant: bool,
     pub(crate) ref_idc: u8,
-    /// As many as the slice has lists: none for I, one for P, two for B.
+    /// Reference lists: none for I slices, one for P, two for B.
     pub(crate) lists: Vec<List>,
-    /// `None`: sliding window (§8.2.5.3).
+    /// Memory management operations; `None` for the sliding window (§8.2.5.3).
     pub(crate) markings: Option<Vec<Marking>>,
-    /// Of an IDR picture: it is a long-term reference.
+    /// Whether an IDR picture is a long-term reference.
     pub(crate) idr_long_term: bool,
 }
 
-/// Whether a slice header stands in `nal`.
+/// Whether `nal` has a slice header.
 pub(crate) fn is_slice(nal: &[u8]) -> bool {
     let kind = nal.first().map(|&header| type_of(header));
     matches!(kind, Some(nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR))
 }
 
-/// The header cannot be read.
+/// Reason for which a slice header is unreadable.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SliceError {
-    /// It refers to parameter sets that are not known.
+    /// Its parameter sets are unknown.
     NoParameterSets,
-    /// It breaks the syntax, or ends early.
+    /// It is malformed or truncated.
     Malformed,
 }
 
@@ -129,17 +129,17 @@ impl From<BitReaderError> for SliceError {
 }
 
 impl SliceHeader {
-    /// Whether anything may refer to the picture.
+    /// Whether the picture is used for reference.
     pub(crate) fn is_reference(&self) -> bool {
         self.ref_idc != 0
     }
 
-    /// Whether it is an IDR picture.
+    /// Whether the picture is IDR.
     pub(crate) fn is_idr(&self) -> bool {
         self.idr_pic_id.is_some()
     }
 
-    /// Whether all references are forgotten with it and numbers start anew (memory management operation 5).
+    /// Whether the picture drops all references and restarts numbering (memory management operation 5).
     pub(crate) fn resets(&self) -> bool {
         self.markings.as_ref().is_some_and(|markings| markings.contains(&Marking::Reset))
     }
@@ -154,15 +154,15 @@ impl SliceHeader {
             || self.idr_pic_id != next.idr_pic_id
     }
 
-    /// Whether `next`, the picture after it, is the other field of its frame (§3.30). Parity and number tell; a
-    /// reference field and one that is none are one frame to decoders as well.
+    /// Whether `next`, the following picture, is the second field of the same frame (§3.30), by parity and number; as
+    /// in decoders, one of them may be a non-reference field.
     pub(crate) fn pairs_with(&self, next: &Self) -> bool {
         let opposite = self.bottom_field.zip(next.bottom_field).is_some_and(|(first, second)| first != second);
         let idr = !next.is_idr() || self.idr_pic_id == next.idr_pic_id;
         opposite && self.frame_num == next.frame_num && idr && !self.resets() && !next.resets()
     }
 
-    /// Reads the header of `nal` if it is a slice, or a data partition A, and can be read.
+    /// Reads the header of `nal` if it is a readable slice or data partition A.
     pub(crate) fn read_if_slice(nal: &[u8], sets: &ParameterSets) -> Option<Self> {
         if is_slice(nal) { Self::read(nal, sets).ok() } else { None }
     }

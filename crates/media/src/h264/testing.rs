@@ -1,4 +1,4 @@
-//! Hand-made parameter sets and slices, for what encoders at hand do not write.
+//! Hand-made parameter sets and slices for tests, with features that common encoders do not use.
 
 /// Bits of a NAL unit.
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl Bits {
         self.ue(if value > 0 { 2 * value as u32 - 1 } else { 2 * value.unsigned_abs() })
     }
 
-    /// With trailing bits and emulation prevention.
+    /// The NAL unit with trailing bits and emulation prevention.
     fn nal(&mut self, header: u8) -> Vec<u8> {
         self.u(1, 1);
         let mut nal = vec![header];
@@ -43,7 +43,7 @@ impl Bits {
 const NUMBER_BITS: u32 = 4;
 const COUNT_BITS: u32 = 8;
 
-/// Baseline SPS of 64×64 pictures with these many reference frames, and `offsets` for order count type 1.
+/// Baseline SPS of 64×64 pictures with this many reference frames, and `offsets` for order count type 1.
 pub(crate) fn sps(references: u32, fields: bool, gaps: bool, offsets: Option<&[i32]>) -> Vec<u8> {
     let mut bits = Bits::default();
     bits.u(8, 77).u(8, 0).u(8, 30).ue(0).ue(NUMBER_BITS - 4);
@@ -65,26 +65,26 @@ pub(crate) fn sps(references: u32, fields: bool, gaps: bool, offsets: Option<&[i
     bits.u(1, 1).u(1, 0).u(1, 0).nal(0x67)
 }
 
-/// PPS whose lists have these many entries by default.
+/// PPS with these default list lengths.
 pub(crate) fn pps(active: u32) -> Vec<u8> {
     let mut bits = Bits::default();
     bits.ue(0).ue(0).u(2, 0).ue(0).ue(active - 1).ue(active - 1).u(3, 0).se(0).se(0).se(0).u(3, 0).nal(0x68)
 }
 
-/// Slice to be made.
+/// Slice to build.
 #[derive(Clone, Debug)]
 pub(crate) struct Slice {
     pub(crate) idr: bool,
     pub(crate) ref_idc: u8,
-    /// P, B or I.
+    /// Slice type: P, B or I.
     pub(crate) kind: char,
     pub(crate) first_mb: u32,
     pub(crate) frame_num: u32,
     /// `pic_order_cnt_lsb`; `None` for order count type 1.
     pub(crate) count: Option<u32>,
-    /// `Some` where the SPS allows fields: whether it is one, and whether the bottom one.
+    /// For an SPS that allows fields: whether this is a field, and whether the bottom one.
     pub(crate) field: Option<Option<bool>>,
-    /// Length of its lists, if it says so itself.
+    /// Length of its lists, if given explicitly.
     pub(crate) active: Option<u32>,
     /// Modifications of its first list: `modification_of_pic_nums_idc` and operand.
     pub(crate) modifications: Vec<(u32, u32)>,
@@ -93,7 +93,7 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// Reference slice of a frame.
+    /// Slice of a reference frame.
     pub(crate) fn new(kind: char, frame_num: u32, count: u32) -> Self {
         Self {
             idr: false,
@@ -113,7 +113,7 @@ impl Slice {
         Self { idr: true, ..Self::new('I', 0, 0) }
     }
 
-    /// Slice that nothing refers to.
+    /// Slice of a non-reference frame.
     pub(crate) fn discardable(kind: char, frame_num: u32, count: u32) -> Self {
         Self { ref_idc: 0, ..Self::new(kind, frame_num, count) }
     }

@@ -1,4 +1,4 @@
-//! Times of frames: place in display order by picture order counts, capture time by frame rates that may change.
+//! Frame times: display order from picture order counts, capture times from frame rates that may change.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use super::slice::{PocSyntax, SliceHeader};
 use crate::frame::FrameRate;
 use crate::rtp::RTP_CLOCK_HZ;
 
-/// Most places by which a picture may be shown before or after its turn: a decoder holds at most 16 frames (H.264
-/// §A.3.1). A larger distance is none.
+/// Largest difference between display and decoding order, in frames: a decoder holds at most 16 frames (H.264 §A.3.1).
+/// A larger one is a jump of the counts.
 const MAX_REORDER: u64 = 32;
 
-/// RTP timestamps that are remembered as taken: more than frames that are shown before their turn.
+/// RTP timestamps remembered as used; above the number of frames displayed out of order.
 const MAX_TAKEN: usize = 256;
 
-/// When a frame is shown and handed over.
+/// Display and send times of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) display_index: u64,
@@ -25,11 +25,11 @@ pub(crate) struct Times {
     pub(crate) rtp_ticks: u64,
 }
 
-/// Stretch of the stream with one frame rate.
+/// Section of the stream with one frame rate.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     rate: FrameRate,
-    /// Its first place in display order, and what has passed until then.
+    /// Position of its first frame in display order, and time until then.
     place: u64,
     time: Duration,
     ticks: u64,
@@ -51,14 +51,14 @@ impl Stretch {
     }
 }
 
-/// Gives each frame of a stream its times.
+/// Assigns times to the frames of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     order: DisplayOrder,
     stretch: Option<Stretch>,
     handover: Option<Duration>,
     taken: BTreeSet<u64>,
-    /// All timestamps up to this one count as taken.
+    /// Timestamp up to which all count as used.
     taken_up_to: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ impl Timeline {
         Times { display_index: place, capture, handover, duration, rtp_ticks }
     }
 
-    /// The first timestamp from `ticks` on that no frame has; it is taken then.
+    /// Returns the first unused timestamp from `ticks` on, and marks it as used.
     fn free(&mut self, ticks: u64) -> u64 {
         let mut free = self.taken_up_to.map_or(ticks, |taken| ticks.max(taken + 1));
         while !self.taken.insert(free) {
@@ -95,18 +95,18 @@ impl Timeline {
     }
 }
 
-/// Turns picture order counts into places in display order.
+/// Converts picture order counts to positions in display order.
 ///
-/// All frames from an IDR frame on are shown after all frames before it, so that its place is known; the others stand
-/// at their count's distance from it.
+/// All frames after an IDR frame are displayed after all frames before it, which fixes its position; other frames
+/// follow at the distance of their count.
 #[derive(Debug, Default)]
 struct DisplayOrder {
     first: u64,
     first_count: i64,
-    /// The place after the last that is taken.
+    /// Position after the last one used.
     next: u64,
     begun: bool,
-    /// Most encoders count fields, two a frame; one odd count tells that this one counts frames.
+    /// Whether the count advances by one per frame, known by an odd count; most encoders count two per frame.
     counts_frames: bool,
 }
 
@@ -129,7 +129,7 @@ impl DisplayOrder {
         let frames = if self.counts_frames { distance } else { distance / 2 };
         let place = self.first.saturating_add_signed(frames);
         if place.abs_diff(self.next) > MAX_REORDER {
-            // The counts have jumped: this one is where the next ones count from.
+            // The counts have jumped; continue counting from this frame.
             (self.first, self.first_count) = (self.next, count);
             return self.next;
         }

@@ -1,4 +1,4 @@
-//! Boxes of a fragmented file: `ftyp` and `moov` at its beginning, `moof` and `mdat` for each fragment.
+//! MP4 boxes: `ftyp` and `moov` at the start of the file, `moof` and `mdat` for each fragment.
 
 use std::num::NonZeroU32;
 
@@ -19,38 +19,38 @@ const TRACK: u32 = 1;
 /// Size of the header of an `mdat` box, in bytes.
 const MDAT_HEADER: usize = 8;
 
-/// A frame of a fragment.
+/// Frame in a fragment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     /// Decoding time on the file's clock.
     pub(super) decode: i64,
-    /// From decoding to presentation.
+    /// Time from decoding to presentation, in ticks.
     pub(super) offset: i32,
-    /// In bytes.
+    /// Size in bytes.
     pub(super) size: usize,
-    /// Whether a decoder can begin with it.
+    /// Whether a decoder can start with it.
     pub(super) is_entry: bool,
-    /// Whether later frames refer to it.
+    /// Whether it is a reference frame.
     pub(super) is_reference: bool,
 }
 
-/// The fragment that is being filled.
+/// Fragment being filled.
 #[derive(Debug, Default)]
 pub(super) struct Fragment {
     samples: Vec<Sample>,
     data: Vec<u8>,
-    /// Fragments written before it.
+    /// Number of fragments written before.
     sequence: u32,
 }
 
 impl Fragment {
-    /// Adds a frame. Decoding times increase.
+    /// Adds a frame. Decoding times must increase.
     pub(super) fn push(&mut self, sample: Sample, data: &[u8]) {
         self.samples.push(sample);
         self.data.extend_from_slice(data);
     }
 
-    /// Decoding times of the first and of the last frame.
+    /// Decoding times of the first and last frame.
     pub(super) fn span(&self) -> Option<(i64, i64)> {
         Some((self.samples.first()?.decode, self.samples.last()?.decode))
     }
@@ -65,14 +65,14 @@ impl Fragment {
         self.data.len()
     }
 
-    /// Appends the fragment to `out`, and begins a new one at `end`.
+    /// Appends the fragment to `out`, and starts a new one at `end`.
     pub(super) fn write(&mut self, end: i64, out: &mut Vec<u8>) {
         let Some(first) = self.samples.first() else { return };
         self.sequence = self.sequence.wrapping_add(1);
         let ends = self.samples.iter().skip(1).map(|sample| sample.decode).chain([end]);
         let samples: Vec<TrunSample> = self.samples.iter().zip(ends).map(|(sample, end)| sample.entry(end)).collect();
         let mut moof = moof(self.sequence, first.decode, samples);
-        // The offset has a fixed length: the size of the box is known before its value.
+        // The offset has a fixed length, so that the size of the box is known before its value.
         let size = encode(&moof).len() + MDAT_HEADER;
         moof.traf_boxes[0].trun_boxes[0].data_offset = i32::try_from(size).ok();
         out.extend(encode(&moof));
@@ -84,7 +84,7 @@ impl Fragment {
 }
 
 impl Sample {
-    /// Its entry in a `trun` box, if it lasts until `end`. A gap beyond 13 hours is in `tfdt` only.
+    /// Entry of the sample in a `trun` box, lasting until `end`; a gap above 13 hours appears only in `tfdt`.
     fn entry(&self, end: i64) -> TrunSample {
         TrunSample {
             duration: Some(u32::try_from(end - self.decode).unwrap_or(u32::MAX)),
@@ -131,7 +131,7 @@ fn encode(part: &MoofBox) -> Vec<u8> {
     part.encode_to_vec().expect("every field of a fragment is within its range")
 }
 
-/// The beginning of a file with these parameter sets, of which the first SPS is `sps`.
+/// Start of a file with these parameter sets; `sps` is the first SPS.
 pub(super) fn header(
     sps: &SeqParameterSet,
     sps_list: Vec<Vec<u8>>,
@@ -177,10 +177,10 @@ pub(super) fn header(
     Ok(out)
 }
 
-/// The file tells no time of day: its bytes depend on the frames only.
+/// No creation time, so that the file's bytes depend on the frames only.
 const NEVER: Mp4FileTime = Mp4FileTime::from_secs(0);
 
-/// The clock of all times in the file.
+/// Clock rate of all times in the file.
 const TIMESCALE: NonZeroU32 = NonZeroU32::new(RTP_CLOCK_HZ).expect("it is not zero");
 
 fn trak(entry: SampleEntry, [width, height]: [u16; 2]) -> TrakBox {
@@ -247,7 +247,7 @@ fn sample_entry(
     let Some(&[_, profile, compatibility, level, ..]) = sps_list.first().map(Vec::as_slice) else {
         return Err(Mp4Error::NoParameterSets);
     };
-    // ISO/IEC 14496-15 §5.3.3.1.2: only the profiles from High on say this.
+    // Only the High profiles have these fields (ISO/IEC 14496-15 §5.3.3.1.2).
     let high = !matches!(profile, 66 | 77 | 88);
     let chroma = match sps.chroma_info.chroma_format {
         ChromaFormat::Monochrome => 0,

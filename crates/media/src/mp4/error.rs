@@ -1,11 +1,11 @@
-//! Reasons for which a frame cannot be part of an MP4 file.
+//! MP4 errors: reasons for which a frame cannot be stored.
 
 use crate::error::MediaError;
 
-/// Why a frame was not taken. It says nothing about the frames before and after it.
+/// Reason for which a frame was refused. Other frames are not affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mp4Error {
-    /// The frame is not the byte stream that it should be.
+    /// The frame is not a valid byte stream.
     #[error("the frame cannot be read: {0}")]
     Frame(#[from] MediaError),
     /// The frame has no slice.
@@ -14,10 +14,10 @@ pub enum Mp4Error {
     /// The parameter sets that the frame refers to are unknown.
     #[error("the frame's parameter sets are not known")]
     NoParameterSets,
-    /// The file has not begun, since no decoder could begin with this frame.
+    /// The file has not started, and this frame is no entry point.
     #[error("no decoder can begin with the frame: an MP4 file begins with an IDR frame")]
     NoEntry,
-    /// The picture does not fit into the format's fields.
+    /// The picture format cannot be expressed in MP4.
     #[error("the video cannot be expressed as MP4: {0}")]
     Format(String),
     /// The times of the frame are out of range.

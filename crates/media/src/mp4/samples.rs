@@ -1,9 +1,8 @@
-//! Samples of an AVC track (ISO/IEC 14496-15 §5.3): NAL units with lengths, and the parameter sets beside them.
+//! Samples of an AVC track (ISO/IEC 14496-15 §5.3): length-prefixed NAL units, and where the parameter sets go.
 //!
-//! The sample entry is `avc1`, since not all players take `avc3` (Windows, older Safari). `avc1` wants parameter sets in
-//! the sample entry only, but a fragmented file cannot get another entry once it has begun. So sets that change go into
-//! the samples; from then on every entry point carries all of them, since players hand those of the sample entry to the
-//! decoder at each entry point before the sample itself (Chromium), or where the sample has none (FFmpeg's filters).
+//! The sample entry is `avc1`, since some players (Windows, older Safari) refuse `avc3`. It should hold all parameter
+//! sets, but cannot change once a fragmented file has begun, so changed sets go into the samples. From then on every
+//! entry point carries all sets: Chromium feeds those of the sample entry first, FFmpeg where a sample has none.
 
 use super::boxes;
 use super::error::Mp4Error;
@@ -11,19 +10,19 @@ use crate::h264::annexb::NalSplitter;
 use crate::h264::parameters::{ParameterSets, nal_type, type_of};
 use crate::h264::slice::{SliceHeader, is_slice};
 
-/// Most SPSs and PPSs in a sample entry; the field of the SPSs has five bits, and shiguredo_mp4 allows no more PPSs.
+/// Most SPSs or PPSs in a sample entry: SPSs have a five-bit count, and shiguredo_mp4 limits PPSs likewise.
 const MAX_SETS: usize = 31;
 
-/// A frame in the form of the file.
+/// Frame as stored in the file.
 #[derive(Debug)]
 pub(super) struct Coded {
-    /// The sample.
+    /// Sample data.
     pub(super) data: Vec<u8>,
-    /// Bytes with which the file begins, if it begins here.
+    /// Header of the file, if it starts here.
     pub(super) header: Vec<u8>,
 }
 
-/// A frame that can become a sample.
+/// Frame that can become a sample.
 #[derive(Debug)]
 pub(super) struct Readable {
     nals: Vec<Vec<u8>>,
@@ -31,18 +30,18 @@ pub(super) struct Readable {
     header: Vec<u8>,
 }
 
-/// Parameter sets: those of the stream, and those that a player of the file knows.
+/// Parameter sets of the stream, and those that a player of the file has.
 #[derive(Debug, Default)]
 pub(super) struct SampleFormat {
     stream: ParameterSets,
-    /// As of the last sample, in the order of [`ParameterSets::raw`]; `None` before the file has begun.
+    /// Parameter sets as of the last sample, in the order of [`ParameterSets::raw`]; `None` before the file starts.
     known: Option<Vec<Vec<u8>>>,
-    /// Whether any sets stand in samples.
+    /// Whether samples carry parameter sets.
     in_band: bool,
 }
 
 impl SampleFormat {
-    /// Reads a frame. Its parameter sets are remembered, even if it has errors: later frames may rely on them.
+    /// Reads a frame. Its parameter sets are kept even if the frame has errors, as later frames may need them.
     pub(super) fn read(&mut self, annexb: &[u8], is_entry: bool) -> Result<Readable, Mp4Error> {
         let mut splitter = NalSplitter::new(annexb.len());
         splitter.push(annexb)?;
@@ -61,7 +60,7 @@ impl SampleFormat {
         Ok(Readable { nals, is_entry, header })
     }
 
-    /// Makes a sample of a frame, after which a player knows its parameter sets.
+    /// Turns a frame into a sample, and records its parameter sets as known to the player.
     pub(super) fn accept(&mut self, frame: Readable) -> Coded {
         let stream: Vec<Vec<u8>> = self.stream.raw().map(<[u8]>::to_vec).collect();
         let known = match self.known.take() {
@@ -82,13 +81,13 @@ impl SampleFormat {
         Coded { data, header: frame.header }
     }
 
-    /// The beginning of the file, whose first frame refers to this PPS.
+    /// Header of the file, whose first frame refers to this PPS.
     fn header(&self, pps_id: u32) -> Result<Vec<u8>, Mp4Error> {
         let (sps, _) = self.stream.of(pps_id).ok_or(Mp4Error::NoParameterSets)?;
         let main = self.stream.raw_of(pps_id).ok_or(Mp4Error::NoParameterSets)?;
         let all: Vec<Vec<u8>> = self.stream.raw().map(<[u8]>::to_vec).collect();
         let others = all.iter().map(Vec::as_slice).filter(|nal| within_entry(&all) && !main.contains(nal));
-        // Players take the first SPS for the track's.
+        // Players use the first SPS for the track.
         let (sps_list, pps_list): (Vec<_>, Vec<_>) =
             main.into_iter().chain(others).map(<[u8]>::to_vec).partition(|nal| type_of(nal[0]) == nal_type::SPS);
         boxes::header(sps, sps_list, pps_list)

@@ -1,4 +1,4 @@
-//! Packets that wait to become frames: by timestamp, and in order of their sequence numbers.
+//! Reassembly buffer: received packets, by RTP timestamp and in order of their sequence numbers.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use timeous_core::Instant;
 use crate::h264::depacketize::{Payload, assemble};
 use crate::rtp::FrameDescriptor;
 
-/// A packet of a frame. Its payload is let go of when the frame cannot be shown any more.
+/// Packet of a frame. Its payload is dropped once the frame cannot be shown any more.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) payload: Option<Payload>,
@@ -27,7 +27,7 @@ impl Piece {
     }
 }
 
-/// The packets with one timestamp that have come so far. There is at least one.
+/// Packets received so far of one frame (one RTP timestamp); at least one.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     pieces: BTreeMap<u64, Piece>,
@@ -52,27 +52,27 @@ impl Parts {
         self.pieces.len()
     }
 
-    /// When its first packet came.
+    /// Arrival time of its first packet.
     pub(super) fn first_arrival(&self) -> Instant {
         self.first_arrival.unwrap_or(self.last_arrival)
     }
 
-    /// What its sender said of it, if that has come.
+    /// Frame descriptor from the sender, if its packet has come.
     pub(super) fn descriptor(&self) -> Option<&FrameDescriptor> {
         self.descriptor.as_ref()
     }
 
-    /// Whether a decoder can begin with it, as far as one can tell before it is read.
+    /// Whether a decoder can start here, as far as the packets tell before they are decoded.
     pub(super) fn is_entry(&self) -> bool {
         self.descriptor.map_or_else(|| self.is_idr(), |descriptor| descriptor.is_entry)
     }
 
-    /// Whether a marker stands on a packet before the last one.
+    /// Whether a packet before the last one has the marker bit.
     pub(super) fn has_early_marker(&self) -> bool {
         self.pieces.values().rev().skip(1).any(|piece| piece.marker)
     }
 
-    /// Whether it ends with a marker.
+    /// Whether the last packet has the marker bit.
     pub(super) fn ends_marked(&self) -> bool {
         self.pieces.values().next_back().is_some_and(|piece| piece.marker)
     }
@@ -85,7 +85,7 @@ impl Parts {
         self.pieces.last_key_value().map_or(0, |(&seq, _)| seq)
     }
 
-    /// How many packets between its first and its last have not come.
+    /// Number of packets missing between the first and the last.
     pub(super) fn holes(&self) -> u64 {
         self.last() + 1 - self.first() - self.pieces.len() as u64
     }
@@ -94,8 +94,8 @@ impl Parts {
         self.pieces.values().any(|piece| piece.idr)
     }
 
-    /// Whether the frame is here from its beginning, which is known by its content or since it is `joined` to what
-    /// came before it, to its end, which is `ended` by a marker or by what follows.
+    /// Whether the frame is complete. Its start is known by its content or because it follows the previous frame
+    /// (`joined`); its end (`ended`), by a marker or by the next frame.
     pub(super) fn is_whole(&self, joined: bool, ended: bool) -> bool {
         let starts = || self.pieces.values().next().is_some_and(|piece| piece.starts);
         self.holes() == 0 && ended && (joined || starts()) && self.has_slice
@@ -109,7 +109,7 @@ impl Parts {
         assemble(self.payloads())
     }
 
-    /// Lets go of the payloads; what came and what did not stays known.
+    /// Drops the payloads; sequence numbers and sizes stay.
     pub(super) fn strip(mut self) -> Self {
         for piece in self.pieces.values_mut() {
             piece.payload = None;
@@ -118,16 +118,16 @@ impl Parts {
     }
 }
 
-/// What stands at a place in decoding order.
+/// State of a frame in decoding order.
 #[derive(Clone, Copy, Debug)]
 enum Entry {
-    /// A frame, by its timestamp.
+    /// Frame that waits, by its timestamp.
     Waiting(i64),
-    /// A frame that is settled already, by its last sequence number.
+    /// Frame that is settled already, by its last sequence number.
     Settled(u64),
 }
 
-/// All that waits.
+/// Frames that wait, by timestamp and in decoding order.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     frames: BTreeMap<i64, Parts>,
@@ -148,8 +148,8 @@ impl Buffer {
         self.order.insert(parts.first(), Entry::Waiting(ticks));
     }
 
-    /// The first frame in decoding order. Those that were settled before their turn are passed over, their first and
-    /// last sequence numbers given to `passed`.
+    /// Returns the first waiting frame in decoding order. Frames settled out of order before it are removed; `passed`
+    /// gets their first and last sequence numbers.
     pub(super) fn head(&mut self, mut passed: impl FnMut(u64, u64)) -> Option<i64> {
         loop {
             let (&first, &entry) = self.order.first_key_value()?;
@@ -163,7 +163,7 @@ impl Buffer {
         }
     }
 
-    /// The same, where those that were settled are passed over already.
+    /// First waiting frame in decoding order, without removing settled ones.
     pub(super) fn first_waiting(&self) -> Option<i64> {
         self.order.values().find_map(|entry| match entry {
             Entry::Waiting(ticks) => Some(*ticks),
@@ -180,17 +180,17 @@ impl Buffer {
         self.order.contains_key(&seq)
     }
 
-    /// The frame with the earliest timestamp.
+    /// Timestamp of the earliest frame.
     pub(super) fn earliest(&self) -> Option<i64> {
         self.frames.first_key_value().map(|(&ticks, _)| ticks)
     }
 
-    /// The frame with the earliest timestamp but `except`.
+    /// Timestamp of the earliest frame other than `except`.
     pub(super) fn earliest_but(&self, except: i64) -> Option<i64> {
         self.frames.keys().copied().find(|&ticks| ticks != except)
     }
 
-    /// Takes a frame out.
+    /// Removes a frame.
     pub(super) fn remove(&mut self, ticks: i64) -> Option<Parts> {
         let parts = self.frames.remove(&ticks)?;
         self.order.remove(&parts.first());
@@ -199,14 +199,14 @@ impl Buffer {
         Some(parts)
     }
 
-    /// Takes a frame out before its turn; its place stays known.
+    /// Removes a frame out of order; its sequence numbers stay marked as settled.
     pub(super) fn remove_early(&mut self, ticks: i64) -> Option<Parts> {
         let parts = self.remove(ticks)?;
         self.order.insert(parts.first(), Entry::Settled(parts.last()));
         Some(parts)
     }
 
-    /// A packet that belongs to a frame that is settled.
+    /// Marks a packet of a settled frame.
     pub(super) fn mark_settled(&mut self, seq: u64) {
         self.order.insert(seq, Entry::Settled(seq));
     }

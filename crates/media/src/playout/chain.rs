@@ -1,4 +1,4 @@
-//! Chain of decoding: which frames a decoder can decode, given those that it was given before.
+//! Decodability of frames by their slice headers: simulates the decoder's reference buffer.
 
 #[cfg(test)]
 mod tests;
@@ -10,39 +10,39 @@ use crate::h264::poc::PocState;
 use crate::h264::references::ReferenceBuffer;
 use crate::h264::slice::SliceHeader;
 
-/// A distance in RTP ticks and in picture order counts, of the same two frames.
+/// Distance between two frames, in RTP ticks and in picture order counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     pub(super) ticks: i64,
     pub(super) counts: i64,
 }
 
-/// Simulates the decoder's reference buffer: a frame can be decoded if it is an entry point, or if all frames that its
-/// slices may refer to were decoded. Skipped numbers (`frame_num`, H.264 §7.4.3) tell of references that are missing.
+/// Simulates the decoder's reference buffer: a frame can be decoded if it is an entry point, or if all its possible
+/// references were decoded. A gap in `frame_num` (H.264 §7.4.3) tells of missing references.
 ///
-/// Numbers begin anew at IDR pictures, so that after a hole they may be those of another group. They are therefore only
-/// trusted if time on the screen has passed in step with the picture order count, which begins anew with them;
-/// otherwise nothing can be decoded up to the next entry point.
+/// Numbering restarts at IDR pictures, so that after a loss the numbers may belong to another group of pictures. They
+/// are trusted only if RTP time has advanced in step with the picture order count, which restarts with them; otherwise
+/// nothing can be decoded before the next entry point.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chain {
     /// Reference frames and whether they were decoded; `None` while nothing is known of them.
     buffer: Option<ReferenceBuffer<()>>,
     entries: EntryPoints,
-    /// The last picture, as an entry point.
+    /// The last picture as an entry point, if it is one.
     entry: Option<EntryPoint>,
-    /// Pictures that are shown before this count refer to what the stream's editor cut off (`broken_link_flag`).
+    /// Count below which pictures refer to frames that an editor of the stream cut off (`broken_link_flag`).
     broken_before: Option<i64>,
-    /// The last picture, if it was a single field whose other one may follow.
+    /// The last picture, if it was a single field that its second field may follow.
     field: Option<Field>,
     last: Option<Reference>,
     poc: PocState,
-    /// An odd count tells that the encoder counts frames, where most count fields.
+    /// Whether the picture order count advances by one per frame (odd counts) instead of one per field.
     counts_frames: bool,
     pace: Option<Pace>,
     hole: bool,
 }
 
-/// Field that came by itself, as RTP senders may have it that stamp fields apart.
+/// Single field in its own access unit, as from RTP senders that give each field a timestamp.
 #[derive(Clone, Debug)]
 struct Field {
     header: SliceHeader,
@@ -58,18 +58,18 @@ struct Reference {
 }
 
 impl Chain {
-    /// Something is missing between the last frame and the next.
+    /// Notes a loss between the last frame and the next.
     pub(super) fn hole(&mut self) {
         self.hole = true;
     }
 
-    /// The last picture that was asked about, as an entry point.
+    /// The last picture passed to `decode`, as an entry point.
     pub(super) fn entry(&self) -> Option<EntryPoint> {
         self.entry
     }
 
-    /// Whether the frame, next in decoding order, can be decoded; if so, it is taken for decoded. `declared` is the
-    /// pace by the VUI.
+    /// Returns whether the frame, next in decoding order, can be decoded; if so, records it as decoded. `declared` is
+    /// the pace by the VUI.
     pub(super) fn decode(&mut self, picture: &Picture, ticks: i64, declared: Option<Pace>) -> bool {
         let header = picture.first();
         self.entry = self.entries.judge(header, picture.recovery, picture.kind);
@@ -86,7 +86,7 @@ impl Chain {
             Some(buffer) => buffer,
             None if header.is_idr() => ReferenceBuffer::default(),
             None if stands_alone => {
-                // Decoding begins here, with a buffer that may hold more than is known.
+                // Decoding starts here; the decoder's buffer may hold frames unknown to us.
                 self.last = None;
                 poc = PocState::starting_at(header);
                 count = poc.count(header);
@@ -128,24 +128,24 @@ impl Chain {
         decodable
     }
 
-    /// Whether slices of one picture may refer to frames that were not decoded.
+    /// Whether slices of a picture may refer to frames that were not decoded.
     fn misses(&self, buffer: &ReferenceBuffer<()>, slices: &[SliceHeader], count: i64) -> bool {
         let broken = self.broken_before.is_some_and(|before| count < before);
         broken || slices.iter().any(|slice| buffer.referred(slice, count).missing)
     }
 
-    /// Whether the numbers of the picture can be taken for those of the group that is known.
+    /// Whether the picture belongs to the current group of pictures, by its numbers.
     fn follows(&self, header: &SliceHeader, count: i64, ticks: i64, declared: Option<Pace>) -> bool {
         let Some(previous) = self.buffer.as_ref().and_then(ReferenceBuffer::previous) else { return false };
         if header.frame_num == previous {
-            // Each reference frame raises the number.
+            // `frame_num` rises with each reference frame.
             return false;
         }
         if !self.hole {
             return true;
         }
         let (Some(pace), Some(last)) = (self.pace.or(declared), self.last) else { return false };
-        // So much later, the numbers may have been passed through once more.
+        // Beyond this distance `frame_num` may have wrapped around.
         let counts_per_frame = if self.counts_frames { 1 } else { 2 };
         if count - last.count >= counts_per_frame * i64::from(header.max_frame_num) {
             return false;
@@ -153,7 +153,7 @@ impl Chain {
         let (pace_ticks, pace_counts) = (i128::from(pace.ticks), i128::from(pace.counts));
         let expected = i128::from(count - last.count) * pace_ticks;
         let found = i128::from(ticks - last.ticks) * pace_counts;
-        // One count is half of a frame.
+        // Tolerance: one count, half of a frame.
         expected.abs_diff(found) <= pace_ticks.unsigned_abs()
     }
 

@@ -1,27 +1,27 @@
-//! Which packets are those of the stream: payload type and synchronisation source, guessed, and followed when the
-//! source begins anew.
+//! Packet filter of a stream: payload type and synchronisation source (SSRC), learned from the first packets, and
+//! switched when a sender restarts with a new SSRC.
 
 use timeous_core::{Duration, Instant};
 
 use crate::error::RtpError;
 
-/// Packets of a new source in a row before it takes the place of one that has fallen silent (RFC 3550 §A.1).
+/// Consecutive packets of a new source before it replaces one that has fallen silent (RFC 3550 §A.1).
 const PROBATION: usize = 2;
-/// Silence of the old source before another takes over: two sources on one port do not take turns.
+/// Silence of the old source before another replaces it; with two live sources on one port, the first one stays.
 const SILENCE: Duration = Duration::from_millis(100);
-/// Packets that are kept while a new source is on probation: its first keyframe is among them.
+/// Packets kept from a new source on probation, so that its first keyframe is not lost.
 const MOST_KEPT: usize = 512;
-/// Payload types that a codec without a number of its own may have (RFC 3551 §3).
+/// Payload types for dynamic assignment (RFC 3551 §3).
 const DYNAMIC: [std::ops::RangeInclusive<u8>; 2] = [96..=127, 35..=63];
 
 /// Decision about a packet.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// It belongs to the stream.
+    /// The packet belongs to the stream.
     Taken,
-    /// It may be of a source that takes over: it is kept.
+    /// The packet may be of a source that takes over; it is kept.
     Kept,
-    /// Another source has taken over: these packets, in order of arrival, are the first of it.
+    /// A new source has taken over; these are its packets so far, in order of arrival.
     TakenOver(Vec<(Instant, Vec<u8>)>),
 }
 
@@ -30,9 +30,9 @@ pub(super) enum Admission {
 pub(super) struct Ingress {
     payload_type: Option<u8>,
     ssrc: Option<u32>,
-    /// The caller named the source: no other takes over.
+    /// Whether the caller chose the SSRC; no other source takes over then.
     is_fixed: bool,
-    /// Whether the payload type is known, and not merely that of the first packet.
+    /// Whether the payload type is confirmed by a decoded picture or by the caller.
     is_settled: bool,
     candidate: Option<Candidate>,
 }
@@ -51,17 +51,17 @@ impl Ingress {
         Self { payload_type, ssrc, is_fixed: ssrc.is_some(), is_settled: payload_type.is_some(), candidate: None }
     }
 
-    /// A picture has come: its payload type is the stream's.
+    /// Confirms the payload type after a decoded picture.
     pub(super) fn settle(&mut self) {
         self.is_settled = true;
     }
 
-    /// The source that is being played.
+    /// Synchronisation source (SSRC) being played.
     pub(super) fn ssrc(&self) -> Option<u32> {
         self.ssrc
     }
 
-    /// Checks the payload type.
+    /// Checks the packet's payload type.
     pub(super) fn check_type(&self, found: u8) -> Result<(), RtpError> {
         match self.payload_type {
             Some(expected) if expected != found && self.is_settled => Err(RtpError::PayloadType { found, expected }),
@@ -70,8 +70,8 @@ impl Ingress {
         }
     }
 
-    /// A packet of the right type, whose payload can be read.
-    /// `is_telling`: a part of a picture or a parameter set is in it, without which no source begins.
+    /// Decides on a packet with a valid payload type and payload. `is_telling`: the packet has picture data or a
+    /// parameter set, with which a source must begin.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -116,7 +116,7 @@ impl Ingress {
 mod tests {
     use super::*;
 
-    /// Packets come each 50 ms.
+    /// Admits packets sent every 50 ms.
     fn admit(ingress: &mut Ingress, ssrc: u32, number: u16, packet: u64) -> String {
         let now = Instant::ZERO + Duration::from_millis(50) * packet;
         match ingress.admit(now, (96, ssrc, number), true, &[number as u8]) {

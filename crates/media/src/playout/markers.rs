@@ -1,21 +1,21 @@
-//! Where frames end, if their markers tell (RFC 6184 §5.1), and if they do not.
+//! End-of-frame detection: by the RTP marker bit (RFC 6184 §5.1) or, where it is missing or wrong, by silence.
 
 use timeous_core::{Duration, Instant};
 
 use super::buffer::Parts;
 
-/// Where markers do not tell, a frame is taken for whole after so long without another packet: packets of one frame
-/// leave a source together.
+/// Silence after which a frame counts as complete where markers are unusable: a source sends the packets of a frame
+/// together.
 const QUIET: Duration = Duration::from_millis(20);
-/// Frames that ended without a marker before markers are waited for no longer.
+/// Consecutive frames without a marker before silence ends a frame, too.
 const UNMARKED: u32 = 3;
 
-/// Whether markers say where frames end.
+/// Reliability of the sender's marker bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Markers {
-    /// They do, as far as one can tell; so many frames in a row had none.
+    /// Markers have been right so far; number of consecutive frames without one.
     Tell { unmarked: u32 },
-    /// They stand where no frame ends.
+    /// Markers stand inside frames, too.
     Lie,
 }
 
@@ -26,26 +26,26 @@ impl Default for Markers {
 }
 
 impl Markers {
-    /// Learns from a frame that goes on: a marker before its end is a lie.
+    /// Learns from a frame still arriving: a marker before its last packet is wrong.
     pub(super) fn growing(&mut self, parts: &Parts) {
         if parts.has_early_marker() {
             *self = Self::Lie;
         }
     }
 
-    /// Learns from a frame that was whole.
+    /// Learns from a complete frame.
     pub(super) fn whole(&mut self, parts: &Parts) {
         if let Self::Tell { unmarked } = self {
             *unmarked = if parts.ends_marked() { 0 } else { *unmarked + 1 };
         }
     }
 
-    /// Whether the frame ends with a marker that can be believed.
+    /// Whether the frame ends with a trusted marker.
     pub(super) fn end(&self, parts: &Parts) -> bool {
         matches!(self, Self::Tell { .. }) && parts.ends_marked()
     }
 
-    /// Where markers do not tell: when a frame has ended if nothing more comes.
+    /// Instant at which silence ends the frame, where markers are unusable.
     pub(super) fn ends_by_quiet(&self, parts: &Parts) -> Option<Instant> {
         let silent = match *self {
             Self::Lie => true,

@@ -1,4 +1,4 @@
-//! Frames on their way out: with the parameter sets that the decoder lacks, on one timeline.
+//! Output queue of the playout: adds the parameter sets that the decoder lacks and maps times to one timeline.
 
 use std::collections::VecDeque;
 
@@ -15,13 +15,13 @@ use crate::h264::slice::SliceHeader;
 /// A frame that can be decoded.
 pub(super) struct Decoded<'a> {
     pub(super) nals: Vec<Vec<u8>>,
-    /// Of its first slice.
+    /// Header of its first slice.
     pub(super) header: &'a SliceHeader,
     pub(super) kind: FrameKind,
     pub(super) is_entry: bool,
 }
 
-/// Its times: in ticks of its source's clock, and here.
+/// Times of a frame: in ticks of its source's clock, and by the local clock.
 pub(super) struct Times {
     pub(super) presentation: i64,
     pub(super) capture: i64,
@@ -32,10 +32,10 @@ pub(super) struct Times {
     pub(super) playout_at: Instant,
 }
 
-/// Frames that wait to be given out.
+/// Queue of frames to release.
 #[derive(Debug, Default)]
 pub(super) struct Outlet {
-    /// What the decoder knows.
+    /// Parameter sets that the decoder has been given.
     given: ParameterSets,
     format: Option<PictureFormat>,
     timeline: Timeline,
@@ -43,12 +43,12 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    /// The source's clock is another one from the next frame on.
+    /// Begins a new source clock with the next frame.
     pub(super) fn begin_anew(&mut self) {
         self.timeline.begin_anew();
     }
 
-    /// The clock was put forward: what waits was captured earlier than thought, by so much.
+    /// Moves the capture times of queued frames back by `by`, after a correction of the clock estimate.
     pub(super) fn bring_forward(&mut self, by: Duration) {
         for frame in self.frames.iter_mut().filter(|_| !by.is_zero()) {
             frame.captured_at = frame.captured_at.saturating_sub(by);
@@ -56,17 +56,17 @@ impl Outlet {
         }
     }
 
-    /// The next frame.
+    /// Next frame to release.
     pub(super) fn front(&self) -> Option<&PlayoutFrame> {
         self.frames.front()
     }
 
-    /// Takes the next frame.
+    /// Removes and returns the next frame.
     pub(super) fn pop(&mut self) -> Option<PlayoutFrame> {
         self.frames.pop_front()
     }
 
-    /// Adds a frame, whose parameter sets are among `sets`; what pictures are like, if that is new.
+    /// Queues a frame, whose parameter sets are among `sets`. Returns the picture format if it has changed.
     pub(super) fn give(
         &mut self,
         frame: &Decoded<'_>,
@@ -94,15 +94,15 @@ impl Outlet {
         Some(*self.format.insert(format))
     }
 
-    /// The frame as a byte stream, with the parameter sets that the decoder has not been given yet: they came with a
-    /// frame that was not given out.
+    /// Frame as a byte stream (Annex B), with the parameter sets that the decoder lacks because they came with a frame
+    /// that was never released.
     fn with_sets(&mut self, frame: &Decoded<'_>, sets: &ParameterSets) -> Vec<u8> {
         frame.nals.iter().for_each(|nal| self.given.take(nal));
         let pps_id = frame.header.pps_id;
         let needed = sets.raw_of(pps_id).filter(|needed| self.given.raw_of(pps_id) != Some(*needed));
         let needed: Vec<Vec<u8>> = needed.into_iter().flatten().map(<[u8]>::to_vec).collect();
         needed.iter().for_each(|nal| self.given.take(nal));
-        // A delimiter stays in front (H.264 §7.4.1.2.3).
+        // An access unit delimiter stays first (H.264 §7.4.1.2.3).
         let delimiters = usize::from(frame.nals.first().is_some_and(|nal| type_of(nal[0]) == nal_type::AUD));
         let (before, behind) = frame.nals.split_at(delimiters);
         let nals = before.iter().chain(&needed).chain(behind);

@@ -1,41 +1,41 @@
-//! What is told of each frame: its fate.
+//! Frame reports: whether each frame was decodable, late, incomplete or unreadable.
 
 use timeous_core::Instant;
 
 use crate::frame::FrameKind;
 
-/// What became of a frame.
+/// Outcome for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameFate {
-    /// It was given out in time.
+    /// Released in time.
     Decodable,
     /// Packets of it never came.
     Incomplete,
-    /// It became whole, but too late.
+    /// Complete, but after its playout instant.
     Late,
-    /// It was whole in time, but what it refers to was not.
+    /// Complete in time, but a reference frame was not decoded.
     ReferenceMissing,
-    /// It was whole, but it is nothing that could be understood.
+    /// Complete, but its H.264 headers could not be parsed.
     Unreadable,
 }
 
-/// The fate of a frame of which at least one packet came.
+/// Report on a frame of which at least one packet came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameReport {
-    /// Its RTP timestamp.
+    /// RTP timestamp.
     pub rtp_timestamp: u32,
-    /// The same without wrap-around.
+    /// RTP timestamp without wrap-around.
     pub ticks: i64,
-    /// What it is predicted from, if the packet that tells came in time.
+    /// Frame type, if the packet that tells it came in time.
     pub kind: Option<FrameKind>,
-    /// What became of it.
+    /// Outcome.
     pub fate: FrameFate,
-    /// When it became whole, if it did.
+    /// Arrival of the packet that completed it, if it was completed.
     pub completed_at: Option<Instant>,
-    /// When it was, or would have been, to be shown.
+    /// Playout instant, whether or not it was shown.
     pub playout_at: Instant,
-    /// How many packets of it came.
+    /// Packets received.
     pub packets: usize,
-    /// How many bytes of payload came.
+    /// Payload bytes received.
     pub bytes: usize,
 }

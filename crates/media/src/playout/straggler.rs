@@ -1,4 +1,4 @@
-//! Frames that have missed their instant, and may still become whole: late ones are told from lost ones.
+//! Frames past their playout instant: waits for their remaining packets, to tell late frames from lost ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use super::buffer::{Parts, Piece};
 use super::report::{FrameFate, FrameReport};
 use crate::frame::FrameKind;
 
-/// How many frames are waited for.
+/// Most frames waited for.
 const MAX_WAITING: usize = 64;
-/// A frame with more packets is not waited for.
+/// Most packets of a frame waited for.
 const MAX_PACKETS: usize = 1024;
-/// How many frames that were reported are remembered.
+/// Reported frames that are remembered, to ignore their late packets.
 const MAX_REPORTED: usize = 256;
 
-/// A frame that has missed its instant, and is waited for `until` then.
+/// Incomplete frame past its playout instant, waited for until `until`.
 #[derive(Debug)]
 pub(super) struct Straggler {
     pub(super) kind: Option<FrameKind>,
@@ -24,7 +24,7 @@ pub(super) struct Straggler {
     pub(super) until: Instant,
 }
 
-/// A packet that came after its turn. If nothing of its frame has come before, it is waited for `until` then.
+/// Packet of a frame that was settled before. If it is the frame's first packet, the rest is waited for until `until`.
 #[derive(Debug)]
 pub(super) struct Late {
     pub(super) seq: u64,
@@ -35,7 +35,7 @@ pub(super) struct Late {
     pub(super) until: Instant,
 }
 
-/// What has missed its instant.
+/// Frames past their playout instant, and those reported already.
 #[derive(Debug, Default)]
 pub(super) struct Stragglers {
     waiting: BTreeMap<i64, Straggler>,
@@ -43,7 +43,7 @@ pub(super) struct Stragglers {
 }
 
 impl Stragglers {
-    /// A frame has missed its instant.
+    /// Adds a frame that missed its playout instant.
     pub(super) fn wait_for(&mut self, ticks: i64, straggler: Straggler, mut report: impl FnMut(FrameReport)) {
         if straggler.parts.len() > MAX_PACKETS {
             report(self.close(ticks, straggler, FrameFate::Incomplete));
@@ -58,7 +58,7 @@ impl Stragglers {
         }
     }
 
-    /// A packet came after its turn.
+    /// Adds a packet that came after its frame was settled.
     pub(super) fn insert(&mut self, late: Late, mut report: impl FnMut(FrameReport)) {
         let Late { seq, ticks, piece, arrival, playout_at, until } = late;
         if self.reported.contains(&ticks) {
@@ -79,7 +79,7 @@ impl Stragglers {
         }
     }
 
-    /// A frame was reported: what else comes of it is no news.
+    /// Notes that a frame was reported; its later packets are ignored.
     pub(super) fn settled(&mut self, ticks: i64) {
         self.reported.insert(ticks);
         if self.reported.len() > MAX_REPORTED {
@@ -87,12 +87,12 @@ impl Stragglers {
         }
     }
 
-    /// Whether the frame has missed its instant or was reported.
+    /// Whether the frame is waited for or was reported.
     pub(super) fn know(&self, ticks: i64) -> bool {
         self.waiting.contains_key(&ticks) || self.reported.contains(&ticks)
     }
 
-    /// Gives up those whose time is over.
+    /// Reports the frames whose waiting time is over.
     pub(super) fn expire(&mut self, now: Instant, mut report: impl FnMut(FrameReport)) {
         let over: Vec<i64> = self.waiting.iter().filter(|(_, s)| s.until <= now).map(|(&ticks, _)| ticks).collect();
         for ticks in over {
@@ -102,7 +102,7 @@ impl Stragglers {
         }
     }
 
-    /// Gives up all.
+    /// Reports all frames that are waited for.
     pub(super) fn drain(&mut self, report: impl FnMut(FrameReport)) {
         self.expire(Instant::FAR_FUTURE, report);
     }

@@ -1,16 +1,16 @@
-//! One timeline for all that is given out, over steps of the source's clock and its restarts.
+//! Output timeline: continues over steps of the source's clock and over restarts.
 
 use timeous_core::Instant;
 
 use crate::rtp::RTP_CLOCK_HZ;
 
-/// Turns timestamps of a source into timestamps of the output: the same but for a shift, which is found anew by the
-/// time that passed here whenever the source's clock is another one.
+/// Maps a source's timestamps to the output by adding a shift. After a change of the source's clock, the shift is
+/// recomputed from the local time that passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timeline {
     shift: i64,
     last: Option<Last>,
-    /// The source's clock is another one since the last frame.
+    /// Whether the source's clock has changed since the last frame.
     is_new: bool,
 }
 
@@ -21,12 +21,12 @@ struct Last {
 }
 
 impl Timeline {
-    /// The source's clock is another one from the next frame on.
+    /// Begins a new source clock with the next frame.
     pub(super) fn begin_anew(&mut self) {
         self.is_new = true;
     }
 
-    /// Presentation and decoding times of the next frame, by those of its source, to be played at this instant.
+    /// Output presentation and decoding times of the next frame, by its source times and playout instant.
     pub(super) fn place(&mut self, presentation: i64, capture: i64, playout_at: Instant) -> (i64, i64) {
         if let Some(last) = self.last.filter(|_| self.is_new) {
             let passed = ticks_between(last.played, playout_at).max(1);

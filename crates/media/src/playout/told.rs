@@ -1,19 +1,19 @@
-//! Decodability of frames by their descriptors.
+//! Decodability of frames by the sender's frame descriptors.
 
 use std::collections::BTreeSet;
 
 use crate::rtp::FrameDescriptor;
 
-/// Frames that are remembered as decoded: more than any distance back that a descriptor tells.
+/// Decoded frames that are remembered; above the largest distance in a descriptor.
 const REMEMBERED: u64 = 512;
 
-/// Follows descriptors: a frame can be decoded if a decoder can begin with it, or if all frames that it refers to were
+/// Tracks references by descriptors: a frame can be decoded if it is an entry point, or if all its references were
 /// decoded.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ToldReferences {
     /// The number of the last frame seen, extended to 64 bits.
     last: Option<u64>,
-    /// Frames of which nothing whole came, between others.
+    /// Missing frames, counted by gaps in the frame numbers.
     missing: u64,
     decoded: BTreeSet<u64>,
     /// Whether all frames since the last entry point were decoded.
@@ -21,7 +21,7 @@ pub(super) struct ToldReferences {
 }
 
 impl ToldReferences {
-    /// Whether the frame, next in decoding order, can be decoded; if so, it is taken for decoded.
+    /// Returns whether the frame, next in decoding order, can be decoded; if so, records it as decoded.
     pub(super) fn decode(&mut self, descriptor: &FrameDescriptor) -> bool {
         let number = self.place(descriptor.frame);
         let follows = self.last.is_some_and(|last| number == last + 1);
@@ -48,12 +48,12 @@ impl ToldReferences {
         true
     }
 
-    /// Frames between others of which nothing whole came.
+    /// Missing frames, by gaps in the frame numbers.
     pub(super) fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// A frame that was seen whole cannot be shown after all.
+    /// Records a frame that is complete but too late to be decoded.
     pub(super) fn skip(&mut self, descriptor: &FrameDescriptor) {
         let number = self.place(descriptor.frame);
         self.missing += self.last.map_or(0, |last| number.saturating_sub(last + 1));
@@ -61,7 +61,7 @@ impl ToldReferences {
         self.is_unbroken = false;
     }
 
-    /// The number without its wrap-around, nearest to the last one.
+    /// Frame number extended to 64 bits, nearest to the last one.
     fn place(&self, frame: u16) -> u64 {
         let Some(last) = self.last else { return (1 << 32) | u64::from(frame) };
         last.saturating_add_signed(i64::from(frame.wrapping_sub(last as u16) as i16))
@@ -89,7 +89,7 @@ mod tests {
         assert!(!told.decode(&frame(65_534, &[1])), "nothing to begin with");
         assert!(told.decode(&entry(65_535)));
         assert!(told.decode(&frame(0, &[1])));
-        // Frame 1, which nothing refers to, is lost.
+        // Frame 1, a non-reference frame, is lost.
         assert!(told.decode(&frame(2, &[2])));
         assert!(!told.decode(&frame(4, &[1, 2])), "frame 3 is missing");
         assert!(!told.decode(&frame(5, &[1])));

@@ -1,42 +1,42 @@
-//! Configuration of a playout, and its output: frames, counts, events.
+//! Playout configuration, released frames, packet statistics and events.
 
 use timeous_core::{Duration, Instant};
 
 use crate::clock::ClockChange;
 use crate::frame::{FrameKind, FrameRate};
 
-/// Release policy: when frames are given out.
+/// Release policy: when frames are released to the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Release {
-    /// At a constant delay after their capture: the latency, on top of the shortest way.
+    /// At a constant delay after capture: the latency plus the shortest network delay.
     #[default]
     Constant,
-    /// As soon as they can be decoded, if that is within the latency.
+    /// As soon as they can be decoded, within the latency.
     Immediate,
-    /// As soon as they are whole, whenever that is; the latency is how long packets out of order are waited for. For a
-    /// source that is sent on, where nothing is too late yet.
+    /// As soon as they are complete, without a deadline; the latency bounds the wait for reordered packets. For a local
+    /// source that is to be sent on.
     AsTheyCome,
 }
 
 /// Configuration of a playout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlayoutConfig {
-    /// From capture to screen, on top of the shortest time that a packet is under way.
+    /// Delay from capture to display, on top of the shortest network delay.
     pub latency: Duration,
     /// Release policy.
     pub release: Release,
-    /// The payload type to play; without one, the first that carries H.264.
+    /// Payload type to play; `None` takes the first that carries H.264.
     pub payload_type: Option<u8>,
-    /// The source to play; without one, the first that is heard, and after it whichever takes its place.
+    /// Synchronisation source (SSRC) to play; `None` takes the first one, and later the one that replaces it.
     pub ssrc: Option<u32>,
-    /// Bound on waiting payload, in bytes; a frame beyond it is given up.
+    /// Bound on buffered payload, in bytes; beyond it, the oldest frames are settled as they are.
     pub buffer_bytes: usize,
-    /// Bound on waiting packets.
+    /// Bound on buffered packets.
     pub buffer_packets: usize,
 }
 
 impl PlayoutConfig {
-    /// With this latency, at a constant delay; any payload type and source; 16 MB in 16384 packets.
+    /// Constant delay with this latency; any payload type and source; a buffer of 16 MiB and 16384 packets.
     pub fn new(latency: Duration) -> Self {
         Self {
             latency,
@@ -48,35 +48,34 @@ impl PlayoutConfig {
         }
     }
 
-    /// Same configuration with another release policy.
+    /// Returns the configuration with another release policy.
     #[must_use]
     pub fn released(self, release: Release) -> Self {
         Self { release, ..self }
     }
 }
 
-/// A frame to decode.
+/// Frame to decode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlayoutFrame {
-    /// NAL units as a byte stream (Annex B), with parameter sets that the decoder has not had yet.
+    /// NAL units as a byte stream (Annex B), with the parameter sets that the decoder lacks.
     pub annexb: Vec<u8>,
     /// RTP timestamp.
     pub rtp_timestamp: u32,
-    /// Presentation time in 90 kHz ticks, without wrap-around: on one timeline over steps of the source's clock
-    /// and restarts of the source.
+    /// Presentation time in 90 kHz ticks, without wrap-around, continuous over steps of the source's clock and
+    /// restarts.
     pub ticks: i64,
-    /// Decoding time in the same unit, for containers: each frame's is above that of the frame before it.
+    /// Decoding time in the same unit, for containers; strictly increasing.
     pub decode_ticks: i64,
-    /// Whether a decoder can begin with it.
+    /// Whether a decoder can start with it.
     pub is_entry: bool,
-    /// What it is predicted from.
+    /// Frame type.
     pub kind: FrameKind,
-    /// Whether later frames refer to it.
+    /// Whether it is a reference frame.
     pub reference: bool,
-    /// Capture instant by the local clock, the shortest way included.
+    /// Capture instant by the local clock, plus the shortest network delay.
     pub captured_at: Instant,
-    /// Presentation instant by the local clock: after the capture for pictures that are shown in another order
-    /// than they are decoded.
+    /// Presentation instant by the local clock; later than the capture where display order differs from decoding order.
     pub presented_at: Instant,
     /// Arrival of its first packet.
     pub arrived_at: Instant,
@@ -86,35 +85,35 @@ pub struct PlayoutFrame {
     pub playout_at: Instant,
 }
 
-/// Counts of packets.
+/// Packet statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PacketStats {
-    /// Taken, late ones included.
+    /// Packets accepted, late ones included.
     pub received: u64,
     /// Duplicates.
     pub duplicate: u64,
-    /// Lost: waited for no longer.
+    /// Lost packets: no longer waited for.
     pub lost: u64,
-    /// Late: arrived when they were waited for no longer.
+    /// Late packets: arrived after they were given up.
     pub late: u64,
     /// Refused with an [`RtpError`](crate::RtpError).
     pub refused: u64,
-    /// Not packets, but frames of which nothing whole came, by the numbers of those that did.
+    /// Missing frames (not packets), by gaps in the numbers of the frames received.
     pub frames_missing: u64,
-    /// Not packets, but times that the sender started anew.
+    /// Restarts of the sender.
     pub restarts: u64,
 }
 
 /// Picture format of a stream, by its parameter sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PictureFormat {
-    /// The codec's name in SDP.
+    /// Codec name in SDP.
     pub codec: &'static str,
     /// Picture width in pixels.
     pub width: u32,
     /// Picture height in pixels.
     pub height: u32,
-    /// The frame rate that the stream declares.
+    /// Frame rate that the stream declares.
     pub rate: Option<FrameRate>,
 }
 
@@ -125,13 +124,13 @@ impl std::fmt::Display for PictureFormat {
     }
 }
 
-/// Notable event in a stream, for people.
+/// Notable event in a stream, for log messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlayoutEvent {
-    /// Pictures of this kind begin.
+    /// The picture format has changed.
     Format(PictureFormat),
-    /// The clock of the source, or the path, has changed.
+    /// The source's clock, or the path, has changed.
     Clock(ClockChange),
-    /// The source has begun anew, with this synchronisation source.
+    /// The source restarted, with this synchronisation source (SSRC).
     Restarted(u32),
 }

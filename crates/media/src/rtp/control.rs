@@ -1,6 +1,6 @@
-//! RTCP: what the two ends of a media stream tell each other beside the media (RFC 3550 §6, RFC 4585, RFC 5506).
+//! RTCP messages between the two ends of a stream: clock, latency, keyframe requests (RFC 3550 §6, RFC 4585, RFC 5506).
 //!
-//! Packets travel on the stream's own connection, told from RTP by their second byte (RFC 5761 §4).
+//! They share the connection with RTP, and differ in the second byte (RFC 5761 §4).
 
 use rtcp_types::{
     App, Packet, PayloadFeedback, Pli, RtcpPacketParserExt as _, RtcpPacketWriter, RtcpPacketWriterExt as _,
@@ -8,48 +8,48 @@ use rtcp_types::{
 };
 use timeous_core::Duration;
 
-/// Name of our APP packets (RFC 3550 §6.7).
+/// Name of Timeous's APP packets (RFC 3550 §6.7).
 const NAME: &[u8; 4] = b"TMUS";
-/// Their subtype: the ends' terms.
+/// Subtype of APP packets with latency and excess.
 const TERMS: u8 = 1;
-/// Latency, excess, both 32 bits of microseconds.
+/// Length of that data: latency and excess, 32 bits each, in microseconds.
 const TERMS_LEN: usize = 8;
-/// An excess that is not known.
+/// Value for an unknown excess.
 const UNKNOWN: u32 = u32::MAX;
 
-/// A message between the ends.
+/// RTCP message between the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Sender report: one instant on the sender's wall clock (NTP format) and on the media clock.
+    /// Sender report: one instant on the sender's wall clock (NTP format) and on its media clock.
     SenderClock {
-        /// Synchronisation source of the sender.
+        /// Synchronisation source (SSRC) of the sender.
         ssrc: u32,
-        /// The wall clock, seconds since 1900 and their fraction, 32 bits each.
+        /// Wall clock: seconds since 1900 and their fraction, 32 bits each.
         ntp: u64,
-        /// The media clock.
+        /// RTP timestamp of the same instant.
         timestamp: u32,
     },
-    /// Terms of an end: latency wanted, delay seen.
+    /// Latency that an end wants, and extra delay that it measured.
     Terms {
-        /// The latency that this end wants: the larger of both counts.
+        /// Latency that this end wants; the larger one of both ends applies.
         latency: Duration,
-        /// From a receiver: by how much the promptest frames of the last second came later than its clock has it.
+        /// From a receiver: extra delay of the fastest frames of the last second, against its clock.
         excess: Option<Duration>,
     },
-    /// The receiver can decode nothing before the next entry point (picture loss indication, RFC 4585 §6.3.1).
+    /// Keyframe request: nothing can be decoded before the next entry point (picture loss indication, RFC 4585 §6.3.1).
     KeyframeWanted {
-        /// Synchronisation source that is wanted.
+        /// Synchronisation source (SSRC) of the video.
         ssrc: u32,
     },
 }
 
-/// Whether these bytes are RTCP and not RTP, where both share a port (RFC 5761 §4).
+/// Whether a packet is RTCP and not RTP, where both share a port (RFC 5761 §4).
 pub fn is_control(packet: &[u8]) -> bool {
     packet.len() >= 8 && packet[0] >> 6 == 2 && (192..=223).contains(&packet[1])
 }
 
 impl Control {
-    /// Writes an RTCP packet.
+    /// Writes the message as an RTCP packet.
     pub fn write(&self) -> Vec<u8> {
         match *self {
             Self::SenderClock { ssrc, ntp, timestamp } => {
@@ -66,7 +66,7 @@ impl Control {
         }
     }
 
-    /// The messages in a packet, compound or not; what else there is in it is passed over.
+    /// Reads the messages of a packet, compound or not; others are ignored.
     pub fn read(packet: &[u8]) -> Vec<Self> {
         let Ok(compound) = rtcp_types::Compound::parse(packet) else { return Vec::new() };
         compound.filter_map(|part| part.ok().and_then(|part| Self::of(&part))).collect()
@@ -79,7 +79,7 @@ impl Control {
                 ntp: report.ntp_timestamp(),
                 timestamp: report.rtp_timestamp(),
             }),
-            // A library that reads padding longer than its packet panics; none of ours is padded.
+            // rtcp-types panics on padding longer than the packet; Timeous's packets have none.
             Packet::App(app) if app.padding().is_none() && app.name() == *NAME && app.subtype() == TERMS => {
                 let (latency, rest) = app.data().split_first_chunk::<4>()?;
                 let excess = u32::from_be_bytes(*rest.first_chunk()?);
@@ -96,7 +96,7 @@ impl Control {
     }
 }
 
-/// All that these builders are given is within their ranges.
+/// All fields passed to these builders are within their ranges.
 fn written(builder: impl RtcpPacketWriter) -> Vec<u8> {
     let mut packet = vec![0; builder.calculate_size().expect("its fields are in range")];
     builder.write_into(&mut packet).expect("it has the room that it asked for");
@@ -125,7 +125,7 @@ mod tests {
         assert!(!is_control(&[0x80, 0xe0, 0, 1, 0, 0, 0, 0]), "RTP of payload type 96 with its marker");
     }
 
-    /// Found by the fuzz target `media_control`: the padding, 83 bytes, is longer than the packet.
+    /// Input found by the fuzz target `media_control`: padding of 83 bytes, longer than the packet.
     #[test]
     fn padding_that_is_longer_than_its_packet_is_no_message() {
         assert_eq!(Control::read(b"\xa1\xcc\0\x02\0\0\0\0TMUS"), []);

@@ -1,15 +1,15 @@
-//! The frame descriptor: what a sender knows of a frame and a receiver cannot know after a loss, in an RTP header
-//! extension (RFC 8285) of the frame's first packet.
+//! Frame descriptor: RTP header extension (RFC 8285) on a frame's first packet, with its number and references, which a
+//! receiver could not derive after a loss.
 
-/// RFC 8285 §4.2: extensions with headers of one byte.
+/// Profile of one-byte header extensions (RFC 8285 §4.2).
 const ONE_BYTE_HEADERS: u16 = 0xBEDE;
-/// Our identifier among them, which an SDP would name.
+/// Identifier of our extension element, as an SDP would declare it.
 const IDENTIFIER: u8 = 1;
-/// Frame number, capture offset, flags.
+/// Fixed bytes: frame number, capture offset, flags.
 const FIXED: usize = 6;
-/// The most references.
+/// Largest number of references.
 const MOST_REFERENCES: usize = timeous_core::References::MAX;
-/// Flags: a decoder can begin with the frame; it waited for others before it was handed over; its references are told.
+/// Flags: the frame is an entry point; other packets were queued when it was sent; references follow.
 const ENTRY: u8 = 0x80;
 const QUEUED: u8 = 0x40;
 const COUNT: u8 = 0x07;
@@ -23,18 +23,17 @@ const COUNT: u8 = 0x07;
 pub struct FrameDescriptor {
     /// Frame number in decoding order, modulo 2^16.
     pub frame: u16,
-    /// Capture time less RTP timestamp, in 90 kHz ticks: not zero for pictures that are shown in another order than
-    /// they are captured.
+    /// Capture time minus RTP timestamp, in 90 kHz ticks; not zero where display order differs from capture order.
     pub capture_offset: i32,
-    /// Whether a decoder can begin with it.
+    /// Whether a decoder can start with it.
     pub is_entry: bool,
-    /// Whether other packets of the stream were queued at the hand-over: its delay is not the path's then.
+    /// Whether other packets of the stream were queued when it was sent; its delay is then not that of the path.
     pub is_queued: bool,
-    /// Distances to the referenced frames, in frames; zero for one that is too far back.
+    /// Distances to the reference frames, in frames; zero for one that is too far back.
     pub references: Distances,
 }
 
-/// Distances to the frames that another one refers to, in frames of decoding order.
+/// Distances to a frame's references, in frames of decoding order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Distances {
     back: [u8; MOST_REFERENCES],
@@ -42,7 +41,7 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// Adds one; `false` if there is no room.
+    /// Adds a distance; returns `false` if there is no room.
     pub fn push(&mut self, frames_back: u32) -> bool {
         let Some(slot) = self.back.get_mut(usize::from(self.len)) else { return false };
         *slot = u8::try_from(frames_back).unwrap_or(0);
@@ -50,19 +49,19 @@ impl Distances {
         true
     }
 
-    /// Each of them.
+    /// Iterates over the distances.
     pub fn iter(&self) -> impl Iterator<Item = u8> + '_ {
         self.back[..usize::from(self.len)].iter().copied()
     }
 }
 
 impl FrameDescriptor {
-    /// The largest header extension, its own header included, in bytes.
+    /// Largest header extension in bytes, with its own header.
     pub const MAX_LEN: usize = 4 + (1 + FIXED + MOST_REFERENCES).next_multiple_of(4);
-    /// The farthest that a capture time can be from its timestamp, in ticks (93 seconds).
+    /// Largest difference of capture time and timestamp, in ticks (93 seconds).
     pub const MAX_OFFSET: i32 = (1 << 23) - 1;
 
-    /// The profile and the bytes of the header extension.
+    /// Writes it as the profile and bytes of the header extension.
     pub(crate) fn write(&self) -> (u16, Vec<u8>) {
         let len = FIXED + usize::from(self.references.len);
         let mut bytes = vec![IDENTIFIER << 4 | (len - 1) as u8];
@@ -76,7 +75,7 @@ impl FrameDescriptor {
         (ONE_BYTE_HEADERS, bytes)
     }
 
-    /// Reads it from a header extension, if it is there: other elements are passed over (RFC 8285 §4.2).
+    /// Reads it from a header extension, if present; other elements are skipped (RFC 8285 §4.2).
     pub(crate) fn read(profile: u16, mut bytes: &[u8]) -> Option<Self> {
         if profile != ONE_BYTE_HEADERS {
             return None;

@@ -1,4 +1,4 @@
-//! Frames into RTP packets: RFC 6184, packetization mode 1 (single NAL units, STAP-A, FU-A).
+//! Packetizer: splits frames into RTP packets (RFC 6184, packetization mode 1: single NAL units, STAP-A, FU-A).
 
 use rtp_types::RtpPacketBuilder;
 use timeous_core::{AduMeta, AduSeq, Duration, SubStream};
@@ -8,37 +8,36 @@ use crate::frame::Frame;
 use crate::h264::payload::payloads;
 use crate::rtp::descriptor::{Distances, FrameDescriptor};
 
-/// The fixed header of RTP (RFC 3550 §5.1).
+/// Length of the fixed RTP header (RFC 3550 §5.1).
 const RTP_HEADER: usize = 12;
 
-/// How RTP packets are made.
+/// Configuration of a packetizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketizerConfig {
     /// RTP payload type, 96 to 127.
     pub payload_type: u8,
-    /// Synchronisation source; random per session (RFC 3550 §8).
+    /// Synchronisation source (SSRC); random per session (RFC 3550 §8).
     pub ssrc: u32,
-    /// The first sequence number; random (RFC 3550 §5.1).
+    /// First sequence number; random (RFC 3550 §5.1).
     pub first_sequence: u16,
-    /// The timestamp at the stream's beginning; random (RFC 3550 §5.1).
+    /// RTP timestamp at the start of the stream; random (RFC 3550 §5.1).
     pub first_timestamp: u32,
-    /// The largest RTP packet, header included, in bytes.
+    /// Largest RTP packet, header included, in bytes.
     pub mtu: usize,
-    /// The sub-stream that its ADUs belong to.
+    /// Sub-stream of the ADUs.
     pub substream: SubStream,
-    /// Whether a [`FrameDescriptor`] travels with each frame, which a receiver of Timeous understands and any other
-    /// passes over (RFC 8285 §4.2).
+    /// Whether each frame carries a [`FrameDescriptor`]; receivers other than Timeous ignore it (RFC 8285 §4.2).
     pub descriptors: bool,
 }
 
-/// Times of a frame on its sender's RTP clock, counted from the stream's beginning.
+/// Times of a frame on the sender's RTP clock, counted from the start of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Stamp {
     /// Presentation time in ticks, unique to the frame.
     pub presentation: u64,
     /// Capture time in ticks.
     pub capture: u64,
-    /// Whether other packets were queued at that instant.
+    /// Whether other packets were queued when the frame was sent.
     pub is_queued: bool,
 }
 
@@ -56,20 +55,20 @@ impl Default for PacketizerConfig {
     }
 }
 
-/// An RTP packet as an ADU.
+/// RTP packet with its metadata, as an application data unit (ADU).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaAdu {
-    /// What late choice may know of it. `enqueued` and `deadline` are left to the sender, who has a clock.
+    /// Metadata for late choice. The sender, which has a clock, sets `enqueued` and `deadline`.
     pub meta: AduMeta,
-    /// When its frame was captured, counted from the stream's beginning: its deadline counts from here.
+    /// Capture time of its frame since the start of the stream; the deadline counts from here.
     pub capture: Duration,
-    /// When it can be handed over at the earliest, counted from the same beginning.
+    /// Earliest send time since the start of the stream.
     pub handover: Duration,
-    /// The packet.
+    /// The RTP packet.
     pub rtp: Vec<u8>,
 }
 
-/// Makes RTP packets of frames.
+/// Turns frames into RTP packets.
 #[derive(Clone, Debug)]
 pub struct Packetizer {
     config: PacketizerConfig,
@@ -79,10 +78,10 @@ pub struct Packetizer {
 
 impl Packetizer {
     const MIN_MTU: usize = 64;
-    /// What fits into a UDP datagram over IPv4, and the 16-bit sizes of a STAP-A.
+    /// Largest payload of a UDP datagram over IPv4, which also fits the 16-bit sizes of a STAP-A.
     const MAX_MTU: usize = 65_507;
 
-    /// A packetizer.
+    /// Creates a packetizer.
     ///
     /// # Errors
     /// [`PacketizeError`] if the packet size or the payload type is out of range.
@@ -97,24 +96,24 @@ impl Packetizer {
         Ok(Self { config, sequence: config.first_sequence, adu: 0 })
     }
 
-    /// The synchronisation source of its packets.
+    /// Synchronisation source (SSRC) of its packets.
     pub fn ssrc(&self) -> u32 {
         self.config.ssrc
     }
 
-    /// The RTP timestamp of so many ticks after the stream's beginning.
+    /// RTP timestamp at `ticks` after the start of the stream.
     pub fn timestamp(&self, ticks: u64) -> u32 {
         self.config.first_timestamp.wrapping_add(ticks as u32)
     }
 
-    /// The packets of `frame`, the last one with the marker bit (RFC 6184 §5.1).
+    /// Packets of `frame`; the last one has the marker bit (RFC 6184 §5.1).
     pub fn packetize(&mut self, frame: &Frame) -> Vec<MediaAdu> {
         let stamp = Stamp { presentation: frame.rtp_ticks, capture: frame.rtp_ticks, is_queued: false };
         self.packetize_part(frame, (true, true), &stamp)
     }
 
-    /// The packets of a part of `frame`, which is its first one, its last one, both or neither: slices may leave before
-    /// the picture is whole.
+    /// Packets of a part of `frame`; the flags tell whether it is the `(first, last)` part. Slices may thus be sent
+    /// before the frame is complete.
     pub fn packetize_part(&mut self, frame: &Frame, (first, last): (bool, bool), stamp: &Stamp) -> Vec<MediaAdu> {
         let descriptor = (first && self.config.descriptors).then(|| describe(frame, stamp));
         let room = self.config.mtu - RTP_HEADER;

@@ -1,4 +1,4 @@
-//! Session descriptions of H.264 as RTP: SDP (RFC 8866) with the parameters of RFC 6184 §8.2.1, written and read.
+//! SDP (RFC 8866) for H.264 over RTP, with the parameters of RFC 6184 §8.2.1: reads and writes it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,22 +12,22 @@ use sdp_types::{Connection, Media, MediaType, Origin, Session, TransportProto};
 use super::RTP_CLOCK_HZ;
 use crate::h264::parameters::{nal_type, type_of};
 
-/// The parameter that carries SPS and PPS in base64 (RFC 6184 §8.1).
+/// Parameter with SPS and PPS in base64 (RFC 6184 §8.1).
 const SPROP: &str = "sprop-parameter-sets";
 
-/// Base64 as RFC 6184 has it; padding that some encoders leave out is not missed.
+/// Base64 of RFC 6184; padding is optional, as some encoders leave it out.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Reason for which a session description cannot be used.
+/// Reason for which an SDP cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SdpError {
     /// The text breaks the syntax.
     #[error("this is not an SDP: {0}")]
     Syntax(String),
-    /// There is no line `m=video`.
+    /// There is no `m=video` line.
     #[error("the SDP has no video (no line m=video)")]
     NoVideo,
     /// The port of the video is zero.
@@ -36,24 +36,24 @@ pub enum SdpError {
     /// The video is not carried as plain RTP.
     #[error("the SDP's video comes as {0}, which is not supported: use RTP/AVP")]
     Transport(String),
-    /// The connection address is none.
+    /// The connection address is not an IP address.
     #[error("the SDP's connection address '{0}' is not an IP address")]
     Address(String),
     /// The codec is not H.264.
     #[error("codec {0} is not supported yet: use H264")]
     Codec(String),
-    /// There is no `a=rtpmap` that says what a payload type is.
+    /// The payload type has no `a=rtpmap`.
     #[error("the SDP does not say which codec payload type {0} is (no line a=rtpmap:{0} …)")]
     UnknownPayloadType(String),
-    /// The RTP clock is not that of video.
+    /// The RTP clock rate is not 90 kHz.
     #[error("the SDP's RTP clock has {0} ticks a second, where H264 has 90000")]
     Clock(u32),
-    /// NAL units come interleaved (RFC 6184 §6.4).
+    /// The NAL units are interleaved (RFC 6184 §6.4).
     #[error("packetization-mode={0} is not supported: use 0 or 1")]
     PacketizationMode(String),
 }
 
-/// Description of an H.264 stream as RTP.
+/// Description of an H.264 stream over RTP.
 ///
 /// ```
 /// use timeous_media::SessionDescription;
@@ -65,26 +65,26 @@ pub enum SdpError {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionDescription {
-    /// Address that the stream is sent to, a multicast group too.
+    /// Destination address, unicast or multicast.
     pub address: Option<IpAddr>,
     /// Time to live of multicast packets (IPv4).
     pub ttl: Option<u8>,
-    /// UDP port that the stream is sent to.
+    /// Destination UDP port.
     pub port: u16,
     /// RTP payload type.
     pub payload_type: u8,
-    /// Codec name, as the description spells it.
+    /// Codec name, as spelled in the SDP.
     pub codec: String,
-    /// RTP clock rate, in ticks a second.
+    /// RTP clock rate, in ticks per second.
     pub clock_rate: u32,
-    /// Parameters of the codec (`a=fmtp`) by name in lower case, but for the parameter sets.
+    /// Codec parameters (`a=fmtp`) by lower-case name, without the parameter sets.
     pub parameters: BTreeMap<String, String>,
-    /// SPS and PPS as NAL units, without start codes; none if the stream alone carries them.
+    /// SPS and PPS as NAL units, without start codes; empty if only the stream carries them.
     pub parameter_sets: Vec<Vec<u8>>,
 }
 
 impl SessionDescription {
-    /// Describes a stream to this address as [`Packetizer`](crate::Packetizer) makes it (packetization mode 1).
+    /// Describes a stream of [`Packetizer`](crate::Packetizer) to this address (packetization mode 1).
     pub fn h264(to: SocketAddr, payload_type: u8, parameter_sets: Vec<Vec<u8>>) -> Self {
         let mut parameters = BTreeMap::from([("packetization-mode".to_owned(), "1".to_owned())]);
         let sps = parameter_sets.iter().find(|nal| nal.first().is_some_and(|&first| type_of(first) == nal_type::SPS));
@@ -93,7 +93,7 @@ impl SessionDescription {
         }
         Self {
             address: Some(to.ip()),
-            // Multicast over IPv4 must say it (RFC 8866 §5.7); one hop is what a socket does by itself.
+            // Required for multicast over IPv4 (RFC 8866 §5.7); one hop is the default of sockets.
             ttl: (to.ip().is_ipv4() && to.ip().is_multicast()).then_some(1),
             port: to.port(),
             payload_type,
@@ -104,10 +104,10 @@ impl SessionDescription {
         }
     }
 
-    /// Reads the first video of a description.
+    /// Parses a description and returns its first video.
     ///
     /// # Errors
-    /// [`SdpError`] if there is none, or none that can be received.
+    /// [`SdpError`] if it has no video, or none that can be received.
     pub fn parse(text: &str) -> Result<Self, SdpError> {
         let session =
             Session::parse(relevant(text)?.as_bytes()).map_err(|error| SdpError::Syntax(error.to_string()))?;
@@ -136,7 +136,7 @@ impl SessionDescription {
         })
     }
 
-    /// Writes the description. `version` grows with each change (RFC 8866 §5.2).
+    /// Writes the description; `version` must grow with each change (RFC 8866 §5.2).
     pub fn write(&self, version: u64) -> String {
         let host: IpAddr = match self.address {
             Some(IpAddr::V6(_)) => Ipv6Addr::LOCALHOST.into(),
@@ -164,9 +164,9 @@ impl SessionDescription {
     }
 }
 
-/// The lines that matter: of the session, and of its first video. Whatever else there is, right or wrong, does no harm.
+/// Relevant lines of the session and its first video; all others are ignored, valid or not.
 fn relevant(text: &str) -> Result<String, SdpError> {
-    // ffmpeg prints a heading before it.
+    // ffmpeg prints a heading before the SDP.
     let mut lines = text.lines().map(str::trim).skip_while(|line| !line.starts_with("v=")).peekable();
     if lines.peek().is_none() {
         return Err(SdpError::Syntax("it has no line v=0".to_owned()));
@@ -187,7 +187,7 @@ fn relevant(text: &str) -> Result<String, SdpError> {
     if videos == 0 { Err(SdpError::NoVideo) } else { Ok(out) }
 }
 
-/// The first payload type that is H.264.
+/// First payload type that is H.264.
 fn codec(media: &Media) -> Result<RtpMap, SdpError> {
     let mut refused = None;
     for format in media.fmt.split_whitespace() {
@@ -208,7 +208,7 @@ fn codec(media: &Media) -> Result<RtpMap, SdpError> {
     Err(refused.unwrap_or_else(|| SdpError::UnknownPayloadType(media.fmt.clone())))
 }
 
-/// Video that needs no `a=rtpmap` (RFC 3551 table 5).
+/// Video formats that need no `a=rtpmap` (RFC 3551 table 5).
 fn static_payload_type(format: &str) -> Option<RtpMap> {
     let (payload_type, name) = match format {
         "25" => (25, "CelB"),
@@ -232,7 +232,7 @@ fn address(connection: Option<&Connection>) -> Result<(Option<IpAddr>, Option<u8
     }
 }
 
-/// Parameters of the codec, and the parameter sets among them. A set that is not base64 is left out: streams carry them too.
+/// Codec parameters, and the parameter sets among them. Invalid base64 is skipped, as streams carry the sets, too.
 fn parameters(media: &Media, payload_type: u8) -> (BTreeMap<String, String>, Vec<Vec<u8>>) {
     let (mut parameters, mut sets) = (BTreeMap::new(), Vec::new());
     for fmtp in media.attributes_typed::<Fmtp>().flatten().filter(|fmtp| fmtp.fmt == payload_type) {
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As ffmpeg prints it for `-f rtp`.
+    /// SDP as ffmpeg prints it for `-f rtp`.
     const FFMPEG: &str = "SDP:\nv=0\no=- 0 0 IN IP4 127.0.0.1\ns=No Name\nc=IN IP4 127.0.0.1\nt=0 0\n\
         a=tool:libavformat 59.27.100\nm=video 5004 RTP/AVP 96\nb=AS:400\na=rtpmap:96 H264/90000\n\
         a=fmtp:96 packetization-mode=1; sprop-parameter-sets=Z0LAFdoFB+hAAAADAEAAAAyDxYuS,aM4PyA==; \
@@ -352,7 +352,7 @@ mod tests {
             lines in proptest::collection::vec((0usize..14, ".{0,30}"), 0..12),
         ) {
             let _ = SessionDescription::parse(&text);
-            // Lines of a description, each cut somewhere and with nonsense behind.
+            // Lines of a valid description, cut at random and followed by random text.
             let known: Vec<&str> = FFMPEG.lines().skip(1).collect();
             let line = |(at, tail): &(usize, String)| {
                 let line = known[at % known.len()];

@@ -1,27 +1,26 @@
-//! Sequence numbers and timestamps without their wrap-around, and what was seen already.
+//! RTP sequence numbers and timestamps: extension to 64 bits, duplicate and restart detection.
 
 use std::collections::BTreeSet;
 
-/// A packet may be this far behind the newest and still be told from a duplicate.
+/// Largest reordering in packets, behind the newest, for which duplicates are recognised.
 const MAX_MISORDER: u64 = 8192;
-/// It may be this far ahead: a sender that gives up much leaves large gaps. What is left of the 16-bit circle tells
-/// a restart.
+/// Largest gap ahead: senders that drop much leave large gaps. Numbers beyond it indicate a restart.
 const MAX_AHEAD: u64 = 24_000;
 
-/// What a packet is by its sequence number.
+/// Class of a packet by its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// New, with its number extended to 64 bits and its timestamp to a signed 64.
+    /// New packet; number extended to 64 bits, timestamp to signed 64.
     New { seq: u64, ticks: i64 },
-    /// Seen before.
+    /// Received before.
     Duplicate,
     /// Far from all others; to be ignored.
     Stray,
-    /// The second one in a row far from all others: the sender has started anew (RFC 3550 §A.1).
+    /// Second consecutive packet far from all others: the sender has restarted (RFC 3550 §A.1).
     Restart,
 }
 
-/// The numbers of one source.
+/// Sequence number state of one source.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sequence {
     newest: Option<(u64, i64)>,
@@ -30,10 +29,10 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// Places a packet.
+    /// Classifies a packet.
     pub(crate) fn place(&mut self, number: u16, timestamp: u32) -> Place {
         let Some((highest, newest_ticks)) = self.newest else {
-            // Above zero, so that packets from before the first one have room.
+            // Offset from zero, so that packets before the first one still have numbers.
             let seq = (1 << 32) | u64::from(number);
             let ticks = i64::from(timestamp);
             self.newest = Some((seq, ticks));
@@ -66,7 +65,7 @@ impl Sequence {
         Place::New { seq, ticks }
     }
 
-    /// The number after the newest.
+    /// Sequence number after the newest.
     pub(crate) fn next(&self) -> u16 {
         self.newest.map_or(0, |(seq, _)| (seq as u16).wrapping_add(1))
     }

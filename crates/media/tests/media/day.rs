@@ -1,4 +1,4 @@
-//! A camera for a day, in virtual time: drift, clocks that are set, pauses, restarts, and a path that wanders.
+//! A camera stream over 24 hours of virtual time: clock drift and steps, pauses, restarts, varying path delay.
 
 use timeous_core::{Duration, Instant, Rng};
 use timeous_media::{
@@ -10,27 +10,27 @@ use crate::support::frames;
 const LATENCY: Duration = Duration::from_millis(300);
 const FRAME: Duration = Duration::from_millis(200);
 const HOUR: Duration = Duration::from_secs(3_600);
-/// A minute of each hour in which the source stands still for so long.
+/// Pause of the source, in one minute of each hour.
 const PAUSE: Duration = Duration::from_secs(20);
-/// The shortest way, and how much longer it becomes and back within ten minutes.
+/// Shortest path delay, and its increase and decrease within ten minutes.
 const SHORTEST: Duration = Duration::from_millis(20);
 const WANDER: Duration = Duration::from_millis(200);
 
-/// A source whose clock is wrong in several ways.
+/// Source with clock errors.
 struct Camera {
-    /// Deviation of its clock, in parts per million.
+    /// Clock drift, in parts per million.
     ppm: i64,
-    /// How much its clock is set each hour, in seconds.
+    /// Clock step each hour, in seconds.
     step: i64,
     descriptors: bool,
 }
 
-/// What became of a day's frames.
+/// Results of a day.
 #[derive(Debug, Default)]
 struct Day {
     frames: u64,
     given_out: u64,
-    /// From capture to release, less the shortest way and the latency, at the least and at most.
+    /// Smallest and largest delay from capture to release, less the shortest path delay and the latency.
     least: Option<i64>,
     most: Option<i64>,
     steps: u64,
@@ -42,7 +42,7 @@ fn millis(time: Duration) -> i64 {
     time.as_millis() as i64
 }
 
-/// How long a packet that leaves at `at` is under way.
+/// Path delay of a packet sent at `at`.
 fn way(at: Instant, rng: &mut Rng) -> Duration {
     let minutes = at.as_nanos() as f64 / 60e9;
     let wander = (1.0 - (minutes / 10.0 * std::f64::consts::TAU).cos()) / 2.0;
@@ -89,7 +89,7 @@ impl Camera {
     }
 }
 
-/// A keyframe and what hangs on it, in frames that fit into a packet or a few.
+/// A keyframe and frames that depend on it, each of one or a few packets.
 fn small_group() -> Vec<&'static Frame> {
     let all = frames();
     let key = all[0].index as usize;
@@ -125,7 +125,7 @@ impl Day {
     }
 }
 
-/// A day with this clock loses no frame, and the delay stays at the latency, on top of the way as it is.
+/// Checks that a day with this clock loses no frame, and that the delay stays at path delay plus latency.
 #[track_caller]
 fn a_day(ppm: i64, step: i64, descriptors: bool, hours: u64) {
     let day = Camera { ppm, step, descriptors }.run(hours);

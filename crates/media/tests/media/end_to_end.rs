@@ -1,4 +1,4 @@
-//! Media end to end: the clip of the demo through packets and back, held to what ffmpeg says.
+//! End to end: the demo clip through packetizer, network model and playout, compared with ffmpeg's decoding.
 
 use timeous_core::{Duration, FrameId, Instant, Priority, Rng};
 use timeous_media::{
@@ -118,7 +118,7 @@ fn an_undisturbed_stream_is_given_out_frame_by_frame() {
             assert_eq!(frame.completed_at, Instant::ZERO + frames[before].handover);
             before += 1;
         }
-        // The very first frame is held, since a packet before it could still come; all others leave at once.
+        // The first frame is held, since an earlier packet could still arrive; all others are released at once.
         assert!(before == 0 || before >= frame_of(&adu), "frame {} waits", frame_of(&adu));
     }
     assert_eq!(before, 540);
@@ -152,7 +152,7 @@ fn the_end_of_the_input_is_told() {
     let whole = frames();
     assert!(read[..read.len() - 1].iter().eq(&whole[..read.len() - 1]), "what was whole is used");
 
-    // Torn inside of a start code.
+    // Truncated within a start code.
     let second = whole[0].annexb().len();
     let mut reader = FrameReader::new(None);
     reader.push(&clip[..find_frame_start(&clip, second - 8) + 4]).unwrap();
@@ -187,7 +187,7 @@ fn chunks_of_any_size_give_the_same_frames() {
     assert!(all(&mut || 1) == whole);
 }
 
-/// Sends what `keep` keeps over a perfect network.
+/// Sends the ADUs that `keep` accepts over a perfect network.
 fn play(keep: impl Fn(&MediaAdu) -> bool) -> Played {
     let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(200)));
     let mut played = Played::default();
@@ -239,8 +239,8 @@ fn after_a_lost_p_frame_nothing_is_decodable_until_the_next_idr() {
     }
 }
 
-/// What ffmpeg makes of the same: without the P frame it shows other pictures up to the next IDR frame, and the right
-/// ones from there, so that the model is neither stricter nor laxer than need be.
+/// Compares with ffmpeg: without the P frame it shows wrong pictures up to the next IDR frame and right ones from
+/// there, so that the model is neither too strict nor too lax.
 #[test]
 fn ffmpeg_agrees_that_a_lost_p_frame_is_missed() {
     let name = "ffmpeg_agrees_that_a_lost_p_frame_is_missed";
@@ -248,7 +248,7 @@ fn ffmpeg_agrees_that_a_lost_p_frame_is_missed() {
     let frames = frames();
     let lost = (195..540).find(|&i| frames[i].kind == FrameKind::P).unwrap();
     let next_idr = (lost..540).find(|&i| frames[i].kind == FrameKind::Idr).unwrap();
-    // Without "-xerror" it would conceal; its complaint is no matter here.
+    // Without "-xerror" ffmpeg conceals errors; its messages do not matter here.
     let group: Vec<u8> =
         frames[181..next_idr].iter().filter(|f| f.index as usize != lost).flat_map(|f| f.annexb()).collect();
     assert_eq!(frames[181].kind, FrameKind::Idr);
@@ -257,14 +257,15 @@ fn ffmpeg_agrees_that_a_lost_p_frame_is_missed() {
     assert!(right <= lost - 181, "{right} right pictures of the {} before the lost frame", lost - 181);
 }
 
-/// A lost IDR frame starts a group with the same numbers again: the right number alone proves nothing.
+/// A lost IDR frame restarts numbering: a matching `frame_num` alone proves nothing.
 #[test]
 fn the_same_frame_num_in_another_group_is_not_taken_for_the_next() {
     let frames = frames();
     let idrs: Vec<usize> = (0..540).filter(|&i| frames[i].kind == FrameKind::Idr).collect();
     for pair in idrs.windows(2).skip(1) {
         let (first, second) = (pair[0], pair[1]);
-        // After a few frames of the first group, all is lost up to the very frame of the next that has the next number.
+        // Loses all packets from a few frames into the first group up to the frame of the next group with the expected
+        // number.
         let cut = first + 7;
         let number = frames[..=cut].iter().rev().find(|f| f.reference).unwrap().frame_num + 1;
         let Some(same) = (second..540).find(|&i| frames[i].reference && frames[i].frame_num == number) else {
@@ -332,7 +333,7 @@ fn a_frame_that_becomes_whole_after_its_instant_is_late() {
     assert!(playout.stats().late > 0);
 }
 
-/// A sender that was connected late sends at once what it has kept.
+/// A sender that connects late sends its queued frames at once.
 #[test]
 fn frames_that_had_waited_for_the_connection_are_given_out_at_their_own_times() {
     let frames = &frames()[..40];
@@ -345,7 +346,7 @@ fn frames_that_had_waited_for_the_connection_are_given_out_at_their_own_times() 
         playout.handle_packet(now, &adu.rtp).unwrap();
         played.take(&mut playout);
         if frame_of(&adu) == 20 {
-            // The last six of 30 a second are not 200 ms old.
+            // At 30 frames per second, the last six are less than 200 ms old.
             let count = played.frames.len();
             assert!((12..=15).contains(&count), "{count} of 20 are given out");
         }
@@ -355,7 +356,7 @@ fn frames_that_had_waited_for_the_connection_are_given_out_at_their_own_times() 
     assert_eq!(played.frames.len(), 40);
 }
 
-/// As behind a plain queue that grows: by and by all of a frame comes after its instant.
+/// Delay of a growing queue: in the end, all packets of a frame come after its playout instant.
 #[test]
 fn frames_that_fall_ever_further_behind_are_late_and_not_lost() {
     let frames = &frames()[..90];
@@ -380,11 +381,11 @@ fn playout_misses(played: &Played, index: usize) -> bool {
     played.report_of(ticks).is_none()
 }
 
-/// Packets of a frame that come after its instant are not a frame of their own, whatever their sequence numbers.
+/// Packets of a frame after its playout instant are not a frame of their own, whatever their sequence numbers.
 #[test]
 fn the_tail_of_a_late_frame_is_no_frame() {
     let frames = frames();
-    // Less than a B frame waits for the P frame that it looks ahead to.
+    // Shorter than the time for which a B frame waits for its later P frame.
     let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(90)));
     let mut played = Played::default();
     for adu in adus(&frames[..60]) {
@@ -404,7 +405,7 @@ fn the_tail_of_a_late_frame_is_no_frame() {
     }
 }
 
-/// Two far away packets in a row are a restart, and so are the next two that are back.
+/// Two consecutive packets far from all others are a restart, and so are the next two at the old numbers.
 #[test]
 fn all_lives_of_a_sender_are_on_one_timeline() {
     let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(150)));
@@ -428,7 +429,7 @@ fn all_lives_of_a_sender_are_on_one_timeline() {
     assert!(played.is_sorted_by(|a, b| a.decode_ticks < b.decode_ticks));
 }
 
-/// Found by fuzzing: what was kept of a new source was due already, and a packet of it that was refused left it undone.
+/// Found by fuzzing: kept packets of a new source were due already, but a refused one left them unprocessed.
 #[test]
 fn what_is_due_is_done_even_if_a_packet_is_refused() {
     let ms = |millis| Instant::ZERO + Duration::from_millis(millis);
@@ -439,7 +440,7 @@ fn what_is_due_is_done_even_if_a_packet_is_refused() {
         frames()[..4].iter().flat_map(|frame| packetizer.packetize(frame)).map(|adu| adu.rtp).collect::<Vec<_>>()
     };
     playout.handle_packet(ms(0), &packets(1, 0)[0]).unwrap();
-    // The new source's packets are far apart, so that the last of them are strays.
+    // Packets of the new source are far apart, so that the last ones are out of sequence.
     let [first, far] = [packets(2, 0), packets(2, 40_000)];
     playout.handle_packet(ms(100), &far[0]).unwrap();
     playout.handle_packet(ms(300), &first[0]).unwrap();
@@ -471,6 +472,6 @@ fn a_sender_that_starts_anew_is_followed() {
         count += drain(&mut playout).len();
     }
     assert_eq!((refused, playout.stats().restarts), (1, 1));
-    // The first packet of the new stream is the price: with it the parameter sets, which are known already.
+    // The first packet of the new stream is lost, and with it parameter sets that are known already.
     assert_eq!(count, 240);
 }

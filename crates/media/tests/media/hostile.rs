@@ -1,4 +1,4 @@
-//! Whatever comes in, media answers with a typed error or with frames: never with a panic, and within its memory.
+//! Hostile input: every input yields a typed error or frames, without panics and within bounded memory.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -9,20 +9,20 @@ use timeous_media::{FrameReader, Playout, PlayoutConfig};
 
 use crate::support::{Played, adus, clip, drain, frames, let_time_pass, stream};
 
-/// The first packets of the clip, made once.
+/// First packets of the clip, built once.
 fn packets() -> &'static [Vec<u8>] {
     static PACKETS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     PACKETS.get_or_init(|| adus(&frames()[..70]).into_iter().map(|adu| adu.rtp).collect())
 }
 
-/// What a hostile sender does next.
+/// Action of a hostile sender.
 #[derive(Clone, Debug)]
 enum Act {
-    /// Sends a packet of the clip, some of its bytes changed.
+    /// Sends a packet of the clip with some bytes changed.
     Genuine { which: prop::sample::Index, changes: Vec<(prop::sample::Index, u8)> },
-    /// Sends a packet with a sound header and anything in it.
+    /// Sends a packet with a valid RTP header and arbitrary payload.
     Made { number: u16, timestamp: u32, marker: bool, payload: Vec<u8> },
-    /// Sends rubbish.
+    /// Sends random bytes.
     Rubbish(Vec<u8>),
     /// Waits.
     Wait(u32),
@@ -71,7 +71,7 @@ fn made(number: u16, timestamp: u32, marker: bool, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Plays a hostile sender's acts; what is given out must be a byte stream.
+/// Plays a hostile sender's actions; all output must be a valid byte stream.
 fn play(acts: &[Act], config: PlayoutConfig) {
     let mut playout = Playout::new(config);
     let mut played = Played::default();
@@ -129,7 +129,7 @@ proptest! {
         let clip = CLIP.get_or_init(|| clip()[..60_000].to_vec());
         let mut clip = clip[..1 + end.index(clip.len())].to_vec();
         for (place, value) in changes {
-            // Parameter sets and slice headers are hit as often as slice data.
+            // Damage parameter sets and slice headers as often as slice data.
             let near = place.index(clip.len());
             let place = if value % 2 == 0 { near.min(near % 900) } else { near };
             clip[place] = value;

@@ -1,4 +1,4 @@
-//! Media from the outside: the clip through packets and back, hostile input, and files for browsers.
+//! Integration tests of the media crate: loss, clock errors, hostile input, MP4 files.
 
 mod day;
 mod end_to_end;

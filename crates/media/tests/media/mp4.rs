@@ -1,4 +1,4 @@
-//! The MP4 file of what was received: what ffmpeg and a walk through its boxes find in it.
+//! MP4 recordings: checked by ffmpeg and by a parser of their boxes.
 
 use proptest::prelude::*;
 use timeous_core::{Duration, Instant};
@@ -8,7 +8,7 @@ use timeous_media::{FrameKind, FrameReader, Playout, PlayoutConfig, PlayoutFrame
 use crate::mp4_boxes::{Boxes, Sound};
 use crate::support::{adus, drain, frame_of, frames, run_tool};
 
-/// What a receiver gives out of the clip if the frames in `lost` do not come.
+/// Frames that a receiver releases if the frames in `lost` are lost.
 fn received(lost: impl Fn(usize) -> bool) -> Vec<PlayoutFrame> {
     let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(200)));
     let mut out = Vec::new();
@@ -35,7 +35,7 @@ fn file_of(frames: &[PlayoutFrame], origin: Option<i64>) -> Vec<u8> {
     file
 }
 
-/// A frame of the video that ffmpeg's encoder makes of a test picture, as a receiver gives it out.
+/// Frames of a test picture encoded by ffmpeg, as a receiver releases them.
 fn encoded(test: &str, size: &str, options: &[&str], first_ticks: i64) -> Option<Vec<PlayoutFrame>> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("in.h264");
@@ -63,7 +63,7 @@ fn encoded(test: &str, size: &str, options: &[&str], first_ticks: i64) -> Option
     Some(frames.iter().zip(decode).map(frame).collect())
 }
 
-/// Whatever a test does not set.
+/// Default values of a received frame.
 fn received_frame() -> PlayoutFrame {
     PlayoutFrame {
         annexb: Vec::new(),
@@ -81,7 +81,7 @@ fn received_frame() -> PlayoutFrame {
     }
 }
 
-/// Decodes a file with ffmpeg, which must have nothing to say; the number of pictures.
+/// Number of pictures that ffmpeg decodes from a file; it must report no error.
 fn decoded(test: &str, file: &[u8]) -> Option<usize> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out.mp4");
@@ -92,7 +92,7 @@ fn decoded(test: &str, file: &[u8]) -> Option<usize> {
     Some(lines.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).count())
 }
 
-/// Times on the screen in ticks, decoding times, and whether a decoder can begin there, in decoding order.
+/// Presentation time, decoding time (in ticks) and entry point flag of each frame, in decoding order.
 fn packets_of(test: &str, file: &[u8]) -> Option<Vec<(i64, i64, bool)>> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out.mp4");
@@ -153,7 +153,7 @@ fn a_missing_beginning_is_filled_by_the_first_frame() {
 fn a_file_that_breaks_off_plays_to_within_a_second_of_media() {
     const TEST: &str = "a_file_that_breaks_off_plays_to_within_a_second_of_media";
     let mut frames = received(|_| false);
-    // One entry point only: fragments end by time.
+    // With a single entry point, fragments end by time.
     frames.iter_mut().skip(1).for_each(|frame| frame.is_entry = false);
     let mut writer = Mp4Writer::new();
     let mut file = Vec::new();
@@ -163,7 +163,7 @@ fn a_file_that_breaks_off_plays_to_within_a_second_of_media() {
         let sound = Boxes::walk(&file).sound();
         assert!(sound.incomplete == 0, "what is written is whole");
         let written = sound.samples.last().map_or(0, |sample| sample.decode);
-        // B frames make decoding times jump by four frames.
+        // B frames make decoding times jump by up to four frames.
         let behind = frame.decode_ticks - written;
         assert!(behind <= 90_000 + 4 * 3_000, "after {count} frames the file is {behind} ticks behind");
     }
@@ -212,7 +212,7 @@ fn parameter_sets_that_change_keep_playing() {
     let second = encoded(TEST, "640x360", &baseline, 180_000).unwrap();
     let third = encoded(TEST, "320x240", &high, 360_000).unwrap();
     let mut frames = [first, second, third].concat();
-    // As senders do that tell their sets once, the rest of each part has none.
+    // As from senders that send parameter sets once, the rest of each part has none.
     let mut seen: Vec<Vec<u8>> = Vec::new();
     for frame in &mut frames {
         let nals = nals_of(&frame.annexb);
@@ -227,8 +227,8 @@ fn parameter_sets_that_change_keep_playing() {
     let Some(pictures) = decoded(TEST, &file) else { return };
     assert_eq!(pictures, 150);
     assert_eq!(rewritten(TEST, &file), Some(150));
-    // The second entry point of the second part has no sets of its own in the stream. Who seeks there has those of the
-    // sample entry in the decoder, and needs the others in the sample.
+    // The second entry point of the second part has no sets of its own in the stream. After a seek to it, the decoder
+    // has the sets of the sample entry, and needs the others from the sample.
     let sound = Boxes::walk(&file).sound();
     for (index, sample) in sound.samples.iter().enumerate().filter(|(_, sample)| sample.is_entry) {
         let in_band = sample.nal_types.starts_with(&[7, 8]);
@@ -236,7 +236,7 @@ fn parameter_sets_that_change_keep_playing() {
     }
 }
 
-/// The pictures of a file whose samples are turned into a byte stream before they are decoded, as Chromium does: each
+/// Number of pictures in a file whose samples are converted to a byte stream before decoding, as in Chromium: each
 /// entry point gets the sets of the sample entry unless it has its own.
 fn rewritten(test: &str, file: &[u8]) -> Option<usize> {
     let dir = tempfile::tempdir().unwrap();
@@ -298,7 +298,7 @@ fn without_an_entry_point_there_is_no_file() {
     assert_eq!((writer.take(), writer.frames()), (Vec::new(), 0));
 }
 
-/// What may happen to a frame on its way to the writer.
+/// Damage to a frame on its way to the writer.
 #[derive(Clone, Debug)]
 enum Mishap {
     None,
@@ -338,7 +338,7 @@ proptest! {
                 Mishap::Dropped => continue,
                 Mishap::Times(shown, decode) => (frame.ticks, frame.decode_ticks) = (*shown, *decode),
                 Mishap::Bytes(changes) => changes.iter().for_each(|(at, byte)| {
-                    // Most of what matters stands at the beginning.
+                    // Most headers are at the start.
                     let at = at.index(frame.annexb.len().min(60));
                     frame.annexb[at] = *byte;
                 }),

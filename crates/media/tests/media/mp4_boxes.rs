@@ -1,20 +1,20 @@
-//! A walk through the boxes of a fragmented MP4 file (ISO/IEC 14496-12), which fails where one is not sound.
+//! Parser of the boxes of a fragmented MP4 file (ISO/IEC 14496-12), which panics on invalid ones.
 
-/// A box at the top of a file.
+/// Top-level box of a file.
 struct Top<'a> {
     kind: [u8; 4],
-    /// Where it ends in the file.
+    /// End offset in the file.
     end: usize,
     body: &'a [u8],
 }
 
-/// The whole boxes of a file, and how many bytes of a box that is not whole follow.
+/// Whole boxes of a file, and the length of an incomplete box after them.
 pub(crate) struct Boxes<'a> {
     boxes: Vec<Top<'a>>,
     incomplete: usize,
 }
 
-/// A frame in a file.
+/// Frame in a file.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub(crate) decode: i64,
@@ -23,7 +23,7 @@ pub(crate) struct Sample {
     pub(crate) nal_types: Vec<u8>,
 }
 
-/// A file in which everything fits together.
+/// Contents of a valid file.
 #[derive(Debug)]
 pub(crate) struct Sound {
     pub(crate) samples: Vec<Sample>,
@@ -34,7 +34,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-/// Boxes one after the other; the bytes behind the last whole one.
+/// Splits consecutive boxes; returns the length of the incomplete rest, too.
 fn split(bytes: &[u8]) -> (Vec<Top<'_>>, usize) {
     let (mut boxes, mut at) = (Vec::new(), 0);
     while bytes.len() - at >= 8 {
@@ -50,7 +50,7 @@ fn split(bytes: &[u8]) -> (Vec<Top<'_>>, usize) {
     (boxes, bytes.len() - at)
 }
 
-/// The body of the box at this path.
+/// Body of the box at this path.
 fn find<'a>(body: &'a [u8], path: &[&[u8; 4]]) -> &'a [u8] {
     let Some((first, rest)) = path.split_first() else { return body };
     let (boxes, left) = split(body);
@@ -65,12 +65,12 @@ impl<'a> Boxes<'a> {
         Self { boxes, incomplete }
     }
 
-    /// Where the file may be cut between two boxes.
+    /// Offsets at which the file may be cut between two boxes.
     pub(crate) fn boundaries(&self) -> Vec<usize> {
         [0].into_iter().chain(self.boxes.iter().map(|found| found.end)).collect()
     }
 
-    /// Checks everything that a player relies on, and gives the frames of all whole fragments.
+    /// Checks all that players rely on; returns the frames of all whole fragments.
     pub(crate) fn sound(&self) -> Sound {
         let kinds: Vec<&[u8; 4]> = self.boxes.iter().map(|found| &found.kind).collect();
         let head: &[&[u8; 4]] = &[b"ftyp", b"moov"];
@@ -78,7 +78,7 @@ impl<'a> Boxes<'a> {
         if let Some(moov) = self.boxes.get(1) {
             find(moov.body, &[b"mvex", b"trex"]);
             let stsd = find(moov.body, &[b"trak", b"mdia", b"minf", b"stbl", b"stsd"]);
-            // Behind the entry's fixed fields (ISO/IEC 14496-12 §12.1.3) stands its configuration.
+            // The configuration follows the fixed fields of the entry (ISO/IEC 14496-12 §12.1.3).
             assert_eq!(&stsd[12..16], b"avc1");
             assert_eq!(find(&stsd[8 + 8 + 78..], &[b"avcC"])[0], 1);
         }
@@ -95,7 +95,7 @@ impl<'a> Boxes<'a> {
     }
 }
 
-/// The frames of a fragment.
+/// Frames of a fragment.
 fn fragment(moof: &[u8], mdat: &[u8]) -> Vec<Sample> {
     let tfhd = find(moof, &[b"traf", b"tfhd"]);
     assert_eq!(u32_at(tfhd, 0) & 0x2_0000, 0x2_0000, "offsets count from the moof");

@@ -1,5 +1,5 @@
-//! A thousand damaged streams from end to end: reader, packets, a lossy path, playout, recording. Nothing panics, and each
-//! recording is a sound file that ffmpeg can open.
+//! A thousand damaged streams through reader, packetizer, lossy path, playout and recording: nothing panics, and each
+//! recording is a valid file that ffmpeg opens.
 
 use std::process::Command;
 
@@ -19,7 +19,7 @@ const STREAMS: [&[u8]; 8] = [
     include_bytes!("../streams/slices.h264"),
     include_bytes!("../streams/sps-trailing.h264"),
 ];
-/// Streams; each hundredth recording is given to ffmpeg.
+/// Number of streams; every `JUDGED`-th recording goes to ffmpeg.
 const COUNT: u64 = 1_000;
 const JUDGED: u64 = 100;
 
@@ -47,7 +47,7 @@ fn mutate(stream: &[u8], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// The recording of a stream that is read in chunks, sent slice by slice, and loses packets.
+/// Recording of a stream that is read in chunks, sent slice by slice, and loses packets.
 fn record(stream: &[u8], rng: &mut Rng) -> (Vec<u8>, u64) {
     let mut reader = FrameReader::new(None);
     let descriptors = rng.chance(0.5);
@@ -118,7 +118,7 @@ fn a_thousand_damaged_streams_leave_recordings_that_open() {
     assert!(recorded > COUNT * 9 / 10, "only {recorded} had anything to record");
 }
 
-/// ffmpeg reads the file to its end, whatever it says of the damaged pictures.
+/// Checks that ffmpeg reads the file to its end, whatever it reports on the damaged pictures.
 fn opens(seed: u64, file: &[u8]) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("damaged.mp4");

@@ -1,4 +1,4 @@
-//! Streams of the field: what a reader makes of them.
+//! Frame reader on streams of real encoders: frame types, references and times.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ fn entry_points_are_worth_most_and_have_no_references() {
     }
 }
 
-/// What a frame refers to is sent before it, and nothing refers to what nothing may refer to.
+/// References precede the frame, and none is a non-reference frame.
 #[test]
 fn references_are_reference_frames_before_the_frame() {
     for name in ["open-gop", "open-gop-strict", "pyramid", "ref4", "slices", "mbaff", "intra-refresh-b"] {
@@ -126,7 +126,7 @@ fn parts_make_the_same_frames_in_any_chunks() {
     }
 }
 
-/// A live source: each NAL unit is written, and then nothing for a moment.
+/// Live source: each NAL unit is followed by a pause.
 #[test]
 fn with_pauses_each_frame_leaves_without_the_next_one() {
     let frames = read(&stream("slices"), None);

@@ -1,4 +1,4 @@
-//! Streams of the field: what can be decoded after losses, and ffmpeg as the judge of that.
+//! Decodability after losses, on streams of real encoders, compared with ffmpeg's decoding.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use timeous_media::{Frame, Packetizer, PacketizerConfig, Playout, PlayoutConfig}
 
 use crate::support::*;
 
-/// Plays the frames that are kept over a perfect network.
+/// Plays the frames that `keep` accepts over a perfect network.
 fn play(frames: &[Frame], keep: impl Fn(usize) -> bool) -> Played {
     let mut packetizer = Packetizer::new(PacketizerConfig::default()).unwrap();
     let mut playout = Playout::new(PlayoutConfig::new(Duration::from_millis(400)));
@@ -27,17 +27,17 @@ fn play(frames: &[Frame], keep: impl Fn(usize) -> bool) -> Played {
     played
 }
 
-/// Which of `frames` were given out, by their places.
+/// Indices of the `frames` that were released.
 fn given(frames: &[Frame], played: &Played) -> Vec<usize> {
     let place = |ticks: i64| frames.iter().position(|frame| frame.rtp_ticks as i64 == ticks).unwrap();
     played.frames.iter().map(|frame| place(frame.ticks)).collect()
 }
 
-/// What ffmpeg says that a decoder says which misses a reference.
+/// Messages by which ffmpeg reports a missing reference.
 const MISSING: [&str; 4] = ["eference picture missing", "concealing", "Missing reference", "gap"];
 
-/// ffmpeg decodes what was given out to the pictures of the whole stream, and misses no reference. Returns how many
-/// pictures it shows.
+/// Checks that ffmpeg decodes the released frames to the same pictures as in the whole stream, without a missing
+/// reference. Returns the number of pictures shown.
 fn must_be_right(test: &str, truth: Option<&Pictures>, frames: &[Frame], played: &Played) -> usize {
     let Some(truth) = truth else { return played.frames.len() };
     assert_eq!(truth.complaint, "");
@@ -48,7 +48,7 @@ fn must_be_right(test: &str, truth: Option<&Pictures>, frames: &[Frame], played:
     order.sort_by_key(|&place| frames[place].rtp_ticks);
     let mut shown = given(frames, played);
     shown.sort_by_key(|&place| frames[place].rtp_ticks);
-    // Around losses, ffmpeg may take a picture to be out of order and not show it; what it shows is right.
+    // After losses, ffmpeg may drop a picture as out of order; the pictures shown must be right.
     let expected: BTreeSet<&String> =
         shown.iter().map(|place| &truth.hashes[order.iter().position(|other| other == place).unwrap()]).collect();
     let found = decoded.hashes.iter().filter(|hash| expected.contains(hash)).count();
@@ -92,7 +92,7 @@ fn what_is_called_decodable_after_losses_is_right() {
     }
 }
 
-/// After one second without anything, pictures come back at the next entry point.
+/// After an outage of one second, pictures resume at the next entry point.
 #[test]
 fn after_an_outage_the_next_entry_point_is_shown() {
     for name in ALL.into_iter().filter(|&name| name != "prefix-nal").chain(["intra-refresh", "intra-refresh-b"]) {
@@ -113,7 +113,7 @@ fn after_an_outage_the_next_entry_point_is_shown() {
     }
 }
 
-/// The same stream without its recovery points, as some broadcasts are: I pictures are where decoding can begin.
+/// The same stream without recovery points, like some broadcasts: decoding can start at I pictures.
 #[test]
 fn in_a_stream_without_recovery_points_i_pictures_bring_the_picture_back() {
     let name = "open-gop";

@@ -1,4 +1,4 @@
-//! The clip, a network without a socket, and ffmpeg as the judge.
+//! Test support: the clip, a network model without sockets, and ffmpeg as reference decoder.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -16,7 +16,7 @@ pub(crate) fn clip() -> Vec<u8> {
     std::fs::read(CLIP_PATH).expect("assets/clip.h264 is part of the repository")
 }
 
-/// The frames of the clip, read once.
+/// Frames of the clip, read once.
 pub(crate) fn frames() -> &'static [Frame] {
     static FRAMES: OnceLock<Vec<Frame>> = OnceLock::new();
     FRAMES.get_or_init(|| {
@@ -28,13 +28,13 @@ pub(crate) fn frames() -> &'static [Frame] {
     })
 }
 
-/// A stream of `tests/streams`.
+/// Stream from `tests/streams`.
 pub(crate) fn stream(name: &str) -> Vec<u8> {
     let path = format!("{}/tests/streams/{name}.h264", env!("CARGO_MANIFEST_DIR"));
     std::fs::read(path).expect("it is part of the repository")
 }
 
-/// The frames of a stream.
+/// Frames of a stream.
 pub(crate) fn read(stream: &[u8], rate: Option<FrameRate>) -> Vec<Frame> {
     let mut reader = FrameReader::new(rate);
     reader.push(stream).unwrap();
@@ -67,12 +67,12 @@ pub(crate) fn kind_letter(kind: FrameKind) -> char {
     }
 }
 
-/// Where the start code at or after `from` begins.
+/// Offset of the first start code at or after `from`.
 pub(crate) fn find_frame_start(stream: &[u8], from: usize) -> usize {
     from + stream[from..].windows(4).position(|window| window == [0, 0, 0, 1]).expect("there is a start code")
 }
 
-/// What came out of a playout.
+/// Output of a playout.
 #[derive(Default)]
 pub(crate) struct Played {
     pub(crate) frames: Vec<PlayoutFrame>,
@@ -89,7 +89,7 @@ impl Played {
         self.reports.iter().find(|report| report.ticks == ticks as i64)
     }
 
-    /// Reports agree with frames, and no frame has two.
+    /// Checks that reports agree with frames, with one report per frame.
     pub(crate) fn check_reports(&self, seed: u64) {
         let decodable: Vec<i64> =
             self.reports.iter().filter(|r| r.fate == FrameFate::Decodable).map(|r| r.ticks).collect();
@@ -110,7 +110,7 @@ impl Played {
         }
     }
 
-    /// ffmpeg has nothing to say about it, and decodes every frame to the picture that it is in the whole clip.
+    /// Checks that ffmpeg reports no error, and decodes every frame to the same picture as in the whole clip.
     pub(crate) fn must_decode_cleanly(&self, test: &str, truth: &Pictures) {
         let stream: Vec<u8> = self.frames.iter().flat_map(|frame| frame.annexb.iter().copied()).collect();
         let Some(decoded) = Pictures::of(test, &stream) else { return };
@@ -125,17 +125,17 @@ impl Played {
     }
 }
 
-/// What ffmpeg makes of a stream.
+/// ffmpeg's decoding of a stream.
 #[derive(Default)]
 pub(crate) struct Pictures {
-    /// A hash of each picture, in the order on the screen.
+    /// Hash of each picture, in display order.
     pub(crate) hashes: Vec<String>,
-    /// What it says of errors.
+    /// Error messages.
     pub(crate) complaint: String,
 }
 
 impl Pictures {
-    /// Of the whole clip; nothing if there is no ffmpeg.
+    /// Pictures of the whole clip; empty without ffmpeg.
     pub(crate) fn of_clip(test: &str) -> &'static Self {
         static PICTURES: OnceLock<Pictures> = OnceLock::new();
         PICTURES.get_or_init(|| {
@@ -145,12 +145,12 @@ impl Pictures {
         })
     }
 
-    /// `None` if there is no ffmpeg.
+    /// Pictures of a stream; `None` without ffmpeg.
     pub(crate) fn of(test: &str, stream: &[u8]) -> Option<Self> {
         Self::by(test, stream, &["-xerror", "-err_detect", "explode"])
     }
 
-    /// The same of a decoder that goes on after errors.
+    /// Pictures from a decoder that continues after errors.
     pub(crate) fn leniently_of(test: &str, stream: &[u8]) -> Option<Self> {
         Self::by(test, stream, &["-flags", "+output_corrupt", "-flags2", "+showall"])
     }
@@ -177,7 +177,7 @@ pub(crate) fn let_time_pass(playout: &mut Playout, now: Instant, played: &mut Pl
     }
 }
 
-/// A network that loses in bursts, delays and duplicates.
+/// Network model with burst loss, delay and duplicates.
 pub(crate) struct Network {
     pub(crate) loss: f64,
     pub(crate) burst: u64,
@@ -238,7 +238,7 @@ fn decode(test: &str, stream: &[u8], options: &[&str]) -> Option<Output> {
     let mut stdin = child.stdin.take().unwrap();
     let stream = stream.to_vec();
     let feeder = std::thread::spawn(move || {
-        // It stops reading at its first error, which is what is asked for.
+        // ffmpeg stops reading at its first error, as requested.
         let _ = stdin.write_all(&stream);
     });
     let output = child.wait_with_output().unwrap();
@@ -246,7 +246,7 @@ fn decode(test: &str, stream: &[u8], options: &[&str]) -> Option<Output> {
     Some(output)
 }
 
-/// The standard output of a tool; `None` if it is not there.
+/// Standard output of a tool; `None` if it is not installed.
 pub(crate) fn run_tool(test: &str, tool: &str, args: &[&str]) -> Option<String> {
     match Command::new(tool).args(args).output() {
         Ok(output) => {
@@ -263,7 +263,7 @@ fn skip<T>(test: &str, tool: &str, error: &std::io::Error) -> Option<T> {
     None
 }
 
-/// The frame that a packet is part of.
+/// Index of the frame that a packet belongs to.
 pub(crate) fn frame_of(adu: &MediaAdu) -> usize {
     frames().iter().position(|frame| frame.id() == adu.meta.frame).expect("every packet is part of a frame")
 }

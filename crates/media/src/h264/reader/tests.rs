@@ -1,4 +1,4 @@
-//! Frames and their parts out of hand-made streams.
+//! Tests of the frame reader: frames and parts of hand-made streams.
 
 use super::*;
 use crate::frame::{FrameKind, name};
@@ -176,7 +176,7 @@ fn a_stream_that_begins_in_the_middle_waits_for_parameter_sets() {
 #[test]
 fn what_is_unreadable_is_left_out_and_counted() {
     let mut nals = [sets(1), vec![Slice::idr().nal()]].concat();
-    // A slice type that does not exist, in a slice with a prefix of its own; types that RTP cannot carry.
+    // An invalid slice type, in a slice with its own prefix; types that RTP cannot carry.
     nals.extend([vec![0x6e, 0x80, 0, 0], vec![0x41, 0b1000_0101, 0xff]]);
     nals.extend([vec![24, 1], vec![31, 2], vec![0, 1]]);
     nals.extend([vec![0x67, 0xff], vec![0x6e, 0x80, 0, 0], Slice::new('P', 1, 2).nal()]);

@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 use super::stored::{BOTH, Content, Stored};
 use crate::h264::slice::{Modification, SliceHeader, SliceKind};
 
-/// Entry of a list: the place of a frame in the buffer, or `None` for one that the buffer does not hold.
+/// List entry: index of a frame in the buffer, or `None` if the buffer does not hold it.
 type Slot = Option<usize>;
 
-/// Returns the entries of all lists of a slice, each once.
+/// Returns the entries of all reference lists of a slice, each once.
 ///
-/// For a field, whose lists alternate between parities, these are all that are marked as used for reference.
+/// Field lists alternate between parities; for these, all fields marked as used for reference are returned.
 pub(super) fn slots<T>(stored: &[Stored<T>], header: &SliceHeader, poc: i64) -> Vec<Slot> {
     let mut slots: Vec<Slot> = Vec::new();
     if header.lists.is_empty() {
@@ -34,20 +34,20 @@ pub(super) fn slots<T>(stored: &[Stored<T>], header: &SliceHeader, poc: i64) -> 
     slots
 }
 
-/// Frames that a frame may refer to: both of their fields are marked.
+/// Frames usable as references of a frame: both fields are marked.
 fn frames<T>(stored: &[Stored<T>], long_term: bool) -> Vec<usize> {
     let is_one = |frame: &Stored<T>| frame.fields == BOTH && frame.long_term.is_some() == long_term;
     (0..stored.len()).filter(|&at| is_one(&stored[at])).collect()
 }
 
-/// Long-term references, the lowest index first.
+/// Long-term references, in order of their index.
 fn long_term<T>(stored: &[Stored<T>]) -> Vec<usize> {
     let mut long = frames(stored, true);
     long.sort_by_key(|&at| stored[at].long_term);
     long
 }
 
-/// Initial list of a P slice: the latest first, then long-term references (§8.2.4.2.1).
+/// Initial list of a P slice: latest first, then long-term references (§8.2.4.2.1).
 fn by_number<T>(stored: &[Stored<T>], header: &SliceHeader) -> Vec<usize> {
     let mut list = frames(stored, false);
     list.sort_by_key(|&at| Reverse(stored[at].frame_num_wrap(header)));
@@ -55,8 +55,8 @@ fn by_number<T>(stored: &[Stored<T>], header: &SliceHeader) -> Vec<usize> {
     list
 }
 
-/// Initial lists of a B slice: the nearest before it on the screen first, then after it; and the other way around
-/// (§8.2.4.2.3). The place of a lost frame on the screen is not known: it is taken for the nearest.
+/// Initial lists of a B slice: nearest earlier frames in display order first, then later ones; and vice versa
+/// (§8.2.4.2.3). A lost frame, whose position is unknown, counts as the nearest.
 fn by_count<T>(stored: &[Stored<T>], poc: i64) -> [Vec<usize>; 2] {
     let is_lost = |at: &usize| stored[*at].poc.is_none();
     let exists = |at: &usize| !matches!(stored[*at].content, Content::NonExisting);
@@ -75,7 +75,7 @@ fn by_count<T>(stored: &[Stored<T>], poc: i64) -> [Vec<usize>; 2] {
     [first, second]
 }
 
-/// Cuts a list to its length and reorders it as the slice says (§8.2.4.3). Places that stay empty are left out.
+/// Truncates and reorders a list as the slice says (§8.2.4.3). Empty entries are dropped.
 fn modified<T>(
     stored: &[Stored<T>],
     header: &SliceHeader,

@@ -1,4 +1,4 @@
-//! Frame in the reference picture buffer.
+//! Frame in the reference picture buffer: its data, marking and order.
 
 use crate::h264::slice::SliceHeader;
 
@@ -7,31 +7,31 @@ pub(super) const TOP: u8 = 1;
 pub(super) const BOTTOM: u8 = 2;
 pub(super) const BOTH: u8 = TOP | BOTTOM;
 
-/// What is known of a reference frame.
+/// Availability of a reference frame, with the caller's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content<T> {
     Here(T),
-    /// Its number was skipped, or it was left out: it may be referred to, and is missing.
+    /// The frame was lost or dropped, but may be referred to.
     Lost,
-    /// Its number was skipped on purpose (`gaps_in_frame_num_value_allowed_flag`): nothing refers to it.
+    /// The number was skipped on purpose (`gaps_in_frame_num_value_allowed_flag`), and is never referred to.
     NonExisting,
 }
 
-/// Frame that is kept for reference.
+/// Frame kept for reference.
 #[derive(Clone, Debug)]
 pub(super) struct Stored<T> {
     pub(super) frame_num: u32,
     /// `LongTermFrameIdx`; `None` for a short-term reference.
     pub(super) long_term: Option<u32>,
-    /// The fields that are marked as used for reference.
+    /// Fields marked as used for reference.
     pub(super) fields: u8,
-    /// Picture order count; unknown of a frame whose number was skipped.
+    /// Picture order count; unknown if the number was skipped.
     pub(super) poc: Option<i64>,
     pub(super) content: Content<T>,
-    /// It stands behind the entry point that decoding is taken to begin at: not before it in time, but of no use from
-    /// there on.
+    /// Whether it is older than the last non-IDR entry point, or a leading picture of it: pictures displayed after the
+    /// entry point do not refer to it.
     pub(super) old: bool,
-    /// It is the frame that is being taken, whose second field may follow.
+    /// Whether it is the current frame, whose second field may follow.
     pub(super) current: bool,
 }
 

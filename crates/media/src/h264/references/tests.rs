@@ -1,4 +1,4 @@
-//! Reference lists and marking by hand-made headers.
+//! Tests of the reference picture buffer: lists and marking, by hand-made headers.
 
 use super::{ReferenceBuffer, Referred};
 use crate::h264::parameters::ParameterSets;
@@ -6,7 +6,7 @@ use crate::h264::poc::PocState;
 use crate::h264::slice::SliceHeader;
 use crate::h264::testing::{Slice, pps, sps};
 
-/// Buffer of a stream, with pictures named by their place.
+/// Buffer of a stream; pictures are identified by their position.
 struct Stream {
     sets: ParameterSets,
     buffer: ReferenceBuffer<u32>,
@@ -25,7 +25,7 @@ impl Stream {
         Self::new(&sps(references, false, false, None), active)
     }
 
-    /// Takes a picture; returns what it may refer to, in order of places.
+    /// Adds a picture; returns its possible references, in order of position.
     fn take(&mut self, slice: &Slice) -> Referred<u32> {
         let header = self.header(slice);
         self.buffer.begin(&header, false);
@@ -119,11 +119,11 @@ fn memory_management_forgets_and_keeps() {
         let expected: Vec<u32> = [0].into_iter().chain(number.max(3) - 2..number).collect();
         assert_eq!(stream.known(&p(number)), expected);
     }
-    // Only the long-term one, by its number.
+    // The long-term reference only, by its number.
     assert_eq!(stream.known(&Slice { active: Some(1), modifications: vec![(2, 0)], ..p(30) }), [0]);
     stream.take(&Slice { markings: vec![vec![2, 0], vec![1, 0]], ..p(31) });
     assert_eq!(stream.known(&p(32)), [29, 31], "the long-term one and the one before are forgotten");
-    // It becomes long-term itself.
+    // The picture becomes a long-term reference itself.
     stream.take(&Slice { markings: vec![vec![4, 2], vec![6, 1]], ..p(33) });
     stream.take(&p(34));
     assert_eq!(stream.known(&p(35)), [32, 33, 34]);
@@ -177,7 +177,7 @@ fn fields_refer_to_all_that_is_marked_but_their_own_frame() {
     assert_eq!(frame(&mut stream, idr, field('P', 0, true)), (vec![], vec![]));
     assert_eq!(frame(&mut stream, field('P', 1, false), field('P', 1, true)), (vec![1], vec![1]));
     assert_eq!(frame(&mut stream, field('P', 2, false), field('P', 2, true)), (vec![1, 3], vec![1, 3]));
-    // Operation 1 takes a field: both of the first frame, and one of the last, which stays for the other.
+    // Operation 1 on fields: both of the first frame, and one of the last, whose other field stays.
     let forget = Slice { markings: vec![vec![1, 5], vec![1, 6], vec![1, 1]], ..field('P', 3, false) };
     assert_eq!(frame(&mut stream, forget, field('P', 3, true)), (vec![1, 3, 5], vec![3, 5]));
 }
@@ -190,7 +190,7 @@ fn order_count_type_1_is_the_cycle_of_the_sps() {
     let mut count = |slice: Slice| poc.count(&SliceHeader::read(&Slice { count: None, ..slice }.nal(), &sets).unwrap());
     assert_eq!(count(Slice::idr()), 0);
     assert_eq!(count(p(1)), 4);
-    // One before it on the screen that nothing refers to: offset −1 from the one before.
+    // A non-reference picture displayed before it: offset −1 from the one before.
     assert_eq!(count(Slice::discardable('P', 2, 0)), 3);
     assert_eq!(count(p(2)), 10);
     assert_eq!(count(p(3)), 14);

@@ -1,10 +1,10 @@
-//! Decodability by hand-made headers.
+//! Tests of decodability by slice headers, with hand-made streams.
 
 use super::*;
 use crate::h264::parameters::ParameterSets;
 use crate::h264::testing::{Slice, pps, sps};
 
-/// RTP ticks of two counts: one frame at 25 frames a second.
+/// RTP ticks per two counts: one frame at 25 frames per second.
 const FRAME: i64 = 3_600;
 
 /// Recovery points with these counts, and one with a broken link.
@@ -28,7 +28,7 @@ impl Receiver {
         Self::new(&sps(references, false, false, None), active)
     }
 
-    /// Whether a frame can be decoded; it is shown at frame `at`.
+    /// Whether a frame, displayed at position `at`, can be decoded.
     fn at(&mut self, at: i64, nals: &[Vec<u8>]) -> bool {
         let picture = Picture::read(nals, &self.sets).unwrap();
         self.chain.decode(&picture, at * FRAME, Some(Pace { ticks: FRAME, counts: 2 }))
@@ -38,7 +38,7 @@ impl Receiver {
         self.at(at, &[Slice::idr().nal()])
     }
 
-    /// P frames whose numbers and places on the screen, counted from `group`, are the same.
+    /// Decodes P frames whose frame number equals their display position, counted from `group`.
     fn ps(&mut self, group: i64, numbers: impl IntoIterator<Item = u32>) -> Vec<bool> {
         numbers.into_iter().map(|number| self.at(group + i64::from(number), &[p(number).nal()])).collect()
     }
@@ -73,12 +73,12 @@ fn the_next_number_of_another_group_is_not_trusted() {
     let mut receiver = Receiver::of_frames(1, 1);
     receiver.idr(0);
     assert_eq!(receiver.ps(0, 1..3), [true; 2]);
-    // The IDR frame at 10 and the two after it are lost.
+    // The IDR frame at 10 and the next two are lost.
     receiver.chain.hole();
     assert_eq!(receiver.ps(10, 3..5), [false; 2]);
 }
 
-/// Numbers have four bits here.
+/// Frame numbers have four bits here.
 #[test]
 fn a_number_that_comes_again_after_a_round_of_all_is_not_trusted() {
     for lost in [14, 15, 16] {
@@ -94,7 +94,7 @@ fn a_number_that_comes_again_after_a_round_of_all_is_not_trusted() {
     assert!(!receiver.at(2, &[Slice::new('P', 1, 4).nal()]), "each reference frame raises the number");
 }
 
-/// Temporal layers: pictures of the lower layer refer to each other only, by list modification.
+/// Temporal layers: pictures of the lower layer refer only to each other, by list modification.
 #[test]
 fn a_lost_reference_of_a_higher_layer_is_no_loss_to_the_lower() {
     let mut receiver = Receiver::of_frames(3, 1);
