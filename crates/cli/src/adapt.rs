@@ -1,4 +1,5 @@
-//! `--adapt`: a live encoder as another process, whose bitrate, or which of whose encodings, follows what the stream advises.
+//! `--adapt`: runs a live encoder as a child process, whose bitrate (or choice of encoding) follows the sender's rate
+//! advice.
 
 mod encodings;
 
@@ -18,61 +19,63 @@ use crate::failure::Failure;
 use crate::source::Due;
 use encodings::{Encodings, names, pipes};
 
-/// How an encoder is driven.
+/// Options for a live encoder.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AdaptArgs {
     /// Encode SOURCE live, at a bitrate that follows the path: x264 (by GStreamer), or a command that encodes
     ///
-    /// With x264, SOURCE is a file, a camera such as /dev/video0, or "test". A command finds SOURCE in $TIMEOUS_SOURCE and
-    /// the bitrate to begin with in $TIMEOUS_BITRATE; it writes raw H.264 to its standard output, and reads lines from its
-    /// standard input: "bitrate N", in bit/s, and "keyframe". The end of its input is its own. The stream has policy=dbat.
+    /// With x264, SOURCE is a file, a camera such as /dev/video0, or "test". A command finds SOURCE in $TIMEOUS_SOURCE
+    /// and the initial bitrate in $TIMEOUS_BITRATE, writes raw H.264 to its standard output, and reads lines from its
+    /// standard input: "bitrate N" (in bit/s) and "keyframe"; it must exit when its input ends. The stream uses
+    /// policy=dbat.
     #[arg(long, value_name = "ENCODER")]
     adapt: Option<String>,
-    /// With --adapt: the bitrate to begin with
+    /// With --adapt: the initial bitrate
     #[arg(long, value_name = "RATE", default_value = "600k", value_parser = parse_rate, requires = "adapt")]
     bitrate: Rate,
-    /// With --adapt: the least bitrate
+    /// With --adapt: the lowest bitrate
     #[arg(long, value_name = "RATE", default_value = "100k", value_parser = parse_rate, requires = "adapt")]
     min_bitrate: Rate,
-    /// With --adapt: the most
+    /// With --adapt: the highest bitrate
     #[arg(long, value_name = "RATE", default_value = "4M", value_parser = parse_rate, requires = "adapt")]
     max_bitrate: Rate,
-    /// With --adapt: encode at each of these rising bitrates, and send the one that the path carries, such as 200k,400k,800k
+    /// With --adapt: encode at each of these increasing bitrates, and send the one that fits the path, such as
+    /// 200k,400k,800k
     ///
-    /// The stream goes up by one where there has been room for a second, and down at once, each time with a frame that
-    /// stands for itself. Neighbours had better not be farther apart than twice. A command finds the bitrates in $TIMEOUS_BITRATES and as many
-    /// files to write to in $TIMEOUS_OUTPUTS; it may read lines "keyframe N", of the Nth of them. So ffmpeg can follow, too.
+    /// The stream goes up by one step after a second with room for it, and down at once, each time at a keyframe. A
+    /// step should at most double the bitrate. A command finds the bitrates in $TIMEOUS_BITRATES and as many output
+    /// files in $TIMEOUS_OUTPUTS; it may read lines "keyframe N" for the Nth one, so that ffmpeg can be used, too.
     #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = parse_rate, requires = "adapt")]
     #[arg(conflicts_with_all = ["bitrate", "min_bitrate", "max_bitrate"])]
     encodings: Vec<Rate>,
 }
 
-/// The encoder that comes along.
+/// Built-in encoder: a Python script that runs GStreamer's x264.
 const X264: &str = include_str!("adapt/x264.py");
-/// Where distributions have the Python that their GStreamer belongs to.
+/// Python of the distribution, which its GStreamer bindings belong to.
 const PYTHON: &str = "/usr/bin/python3";
-/// A frame that stands for itself costs as much as many others: not more often than this.
+/// Minimum interval of keyframe requests, since a keyframe costs as much as many other frames.
 const KEYFRAMES: Duration = Duration::from_millis(500);
 
-/// An encoder at work. It ends with this.
+/// Running encoder, killed when dropped.
 pub(crate) struct Encoder {
     child: Child,
     commands: ChildStdin,
     has: Has,
-    /// When a frame that stands for itself was asked for last, and of which encoding.
+    /// Time and encoding of the last keyframe request.
     keyframe: Option<(Instant, Option<usize>)>,
 }
 
-/// What follows.
+/// Encoder output that follows the advice.
 enum Has {
-    /// One bitrate, within a range.
+    /// One encoding, with a bitrate within a range.
     Bitrate { rate: Rate, range: (Rate, Rate) },
-    /// Several, of which one is sent.
+    /// Several encodings, of which one is sent.
     Encodings(Encodings),
 }
 
 impl AdaptArgs {
-    /// Starts the encoder, if one is asked for; what it encodes comes from its outputs.
+    /// Starts the encoder, if requested; its outputs deliver the encoded video.
     pub(crate) fn start(&self, source: &str) -> Result<Option<(Encoder, Vec<File>)>, Failure> {
         let Some(adapt) = &self.adapt else { return Ok(None) };
         let has = self.has()?;
@@ -87,11 +90,11 @@ impl AdaptArgs {
             command.stdout(Stdio::null());
         }
         let mut child = command.spawn().map_err(no_encoder)?;
-        // Its end is to be seen here.
+        // Close our copies of the pipes' write ends, so that the encoder's end is seen.
         drop(inherited);
         let commands = child.stdin.take().expect("it is piped");
         outputs.extend(child.stdout.take().map(|output| File::from(OwnedFd::from(output))));
-        // An encoder that does not read is not waited for.
+        // Writes must not block on an encoder that does not read.
         fcntl_getfl(&commands)
             .and_then(|flags| fcntl_setfl(&commands, flags | OFlags::NONBLOCK))
             .map_err(|error| no_encoder(error.into()))?;
@@ -110,7 +113,7 @@ impl AdaptArgs {
         Ok(Has::Bitrate { rate: self.bitrate, range: (self.min_bitrate, self.max_bitrate) })
     }
 
-    /// Gives the stream the policy that advises, unless its URI names another: that is a mistake.
+    /// Selects the policy that advises the encoder (dbat); fails if the URI names another.
     pub(crate) fn set_policy(&self, uri: &mut Uri) -> Result<(), Failure> {
         if self.adapt.is_some() {
             if uri.options.policy.is_some_and(|policy| policy != PolicyName::Dbat) {
@@ -121,7 +124,7 @@ impl AdaptArgs {
         Ok(())
     }
 
-    /// Refuses what an encoder cannot follow.
+    /// Fails if `--adapt` is used with a peer that gives no rate advice.
     pub(crate) fn refuse(&self, peer: &str) -> Result<(), Failure> {
         match self.adapt {
             Some(_) => Err(Failure::Usage(format!("--adapt needs a timeous:// URI: {peer} advises nobody"))),
@@ -152,12 +155,12 @@ impl Has {
 }
 
 impl Encoder {
-    /// At which bitrate it is to encode what is sent.
+    /// Bitrate of the encoding to send.
     pub(crate) fn bitrate(&self) -> Rate {
         self.has.rate()
     }
 
-    /// Takes the advice as far as it can; at which bitrate it is to encode now.
+    /// Follows the advice as far as possible; returns the bitrate that is encoded now.
     pub(crate) fn follow(&mut self, advice: &Advice) -> Rate {
         match &mut self.has {
             Has::Bitrate { rate, range: (least, most) } => {
@@ -173,7 +176,7 @@ impl Encoder {
         self.has.rate()
     }
 
-    /// A frame came; what is to be sent now. Those of several encodings get names of their own.
+    /// Handles a frame from the encoder; returns the frames to send. Frame ids are unique across encodings.
     pub(crate) fn pass(&mut self, due: Due) -> Vec<Due> {
         match &mut self.has {
             Has::Bitrate { .. } => vec![due],
@@ -181,7 +184,7 @@ impl Encoder {
         }
     }
 
-    /// Asks for a frame that stands for itself, since one on which others depend does not arrive.
+    /// Requests a keyframe after a reference frame was lost or dropped.
     pub(crate) fn ask_for_keyframe(&mut self, now: Instant) {
         match &self.has {
             Has::Bitrate { .. } => self.ask_for(now, None),
@@ -193,7 +196,7 @@ impl Encoder {
         }
     }
 
-    /// Asks for one if an encoding is waited for. Call it now and then.
+    /// Requests a keyframe if a switch of encodings waits for one. To be called regularly.
     pub(crate) fn look_after(&mut self, now: Instant) {
         if let Has::Encodings(encodings) = &self.has
             && let Some(encoding) = encodings.to_begin(false)
@@ -210,14 +213,14 @@ impl Encoder {
         }
     }
 
-    /// A line that does not fit is left out: the next one says more.
+    /// Writes a line to the encoder; if the pipe is full it is dropped, as later lines supersede it.
     fn tell(&mut self, line: &str) {
         if let Err(error) = self.commands.write_all(line.as_bytes()) {
             tracing::debug!(%error, line, "telling the encoder");
         }
     }
 
-    /// Its own end, if that is why there is nothing to send.
+    /// Replaces the failure by the encoder's exit status, if that is the cause.
     pub(crate) fn explain(&mut self, failure: Failure) -> Failure {
         match self.child.wait() {
             Ok(status) if !status.success() => Failure::Environment(format!("the encoder failed ({status})")),
@@ -228,7 +231,7 @@ impl Encoder {
 
 impl Drop for Encoder {
     fn drop(&mut self) {
-        // Both do nothing to one that has been waited for.
+        // Both fail harmlessly if the process has been waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

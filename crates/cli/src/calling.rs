@@ -1,4 +1,4 @@
-//! A peer that is called: again and again if it does not answer, or answers no more, unless the URI says otherwise.
+//! Outgoing connection: calls the peer, and redials after failures and disconnects unless `reconnect=off`.
 
 use timeous::core::Instant;
 use timeous::{DialEvent, Dialer, Error, Receiver, Sender, Uri};
@@ -6,7 +6,7 @@ use timeous::{DialEvent, Dialer, Error, Receiver, Sender, Uri};
 use crate::failure::Failure;
 use crate::notice::Limited;
 
-/// The calls to one peer.
+/// Calls to one peer.
 pub(crate) struct Calling {
     dialer: Dialer,
     again: bool,
@@ -15,20 +15,20 @@ pub(crate) struct Calling {
 }
 
 impl Calling {
-    /// Begins to call.
+    /// Starts calling.
     pub(crate) fn begin(uri: &Uri) -> Result<Self, Failure> {
         let dialer = Dialer::new(uri.clone())?;
         Ok(Self { dialer, again: uri.options.reconnects(), was_connected: false, failed: Limited::default() })
     }
 
-    /// The connection, when there is one. A call that fails is told of, and made again.
+    /// Returns the connection once there is one. A failed call is reported and repeated.
     pub(crate) fn poll(&mut self) -> Result<Option<(Sender, Receiver)>, Failure> {
         match self.dialer.poll() {
             Some(DialEvent::Connected(sender, receiver)) => {
                 self.was_connected = true;
                 Ok(Some((sender, receiver)))
             }
-            // A name that was never known is misspelt.
+            // A host name that never resolved is taken for a misspelling.
             Some(DialEvent::Failed { error: error @ Error::UnknownHost { .. }, .. }) if !self.was_connected => {
                 Err(error.into())
             }
@@ -41,12 +41,12 @@ impl Calling {
         }
     }
 
-    /// Waits for news of it.
+    /// Waits for progress of the call.
     pub(crate) fn wait(&mut self, deadline: Instant) {
         self.dialer.wait(Some(deadline));
     }
 
-    /// The connection has ended: whether the peer is called again.
+    /// Handles the end of the connection; returns whether the peer is called again.
     pub(crate) fn again(&mut self) -> bool {
         if self.again {
             self.dialer.redial();

@@ -1,4 +1,4 @@
-//! `timeous cm`: what concerns the Congestion Manager of the whole host.
+//! `timeous cm`: commands for the host's Congestion Manager.
 
 mod kernel_tcp;
 
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
-/// What the Congestion Manager of this host does beside our own streams
+/// Applies the host's Congestion Manager to traffic other than Timeous streams
 #[derive(Debug, Args)]
 pub(crate) struct CmArgs {
     #[command(subcommand)]
@@ -18,7 +18,7 @@ enum CmCommand {
     KernelTcp(kernel_tcp::KernelTcpArgs),
 }
 
-/// Runs it.
+/// Runs the command.
 pub(crate) fn run(args: CmArgs) -> Result<(), Failure> {
     match args.command {
         CmCommand::KernelTcp(args) => kernel_tcp::run(&args),

@@ -1,4 +1,4 @@
-//! `timeous daemon`: one Congestion Manager and one engine for all processes of this host.
+//! `timeous daemon`: runs one Congestion Manager and one transport engine for all processes of the host.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -19,59 +19,60 @@ use crate::failure::Failure;
 
 /// Runs the Congestion Manager and the engine for all processes of this host
 ///
-/// Applications find it by its socket and share what is known of each path: flows of one user to one destination are as
-/// aggressive together as one. Users do not share; none of them is trusted, each gets so much and no more. It runs in
-/// the foreground until SIGINT or SIGTERM; applications outlive its restart.
+/// Applications find it by its socket and share what is known of each path: all flows of one user to one destination
+/// together are as aggressive as one. Users share nothing, are not trusted, and have limits each. It runs in the
+/// foreground until SIGINT or SIGTERM; applications survive its restart.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = NOTES)]
 pub(crate) struct DaemonArgs {
-    /// Its socket [default: $TIMEOUS_SOCKET, else /run/timeous/daemon.sock for root, else
+    /// Socket of the daemon [default: $TIMEOUS_SOCKET, else /run/timeous/daemon.sock for root, else
     /// $XDG_RUNTIME_DIR/timeous/daemon.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Who may use it: permissions of the socket, in octal [default: 666 for root, else 600]
+    /// Permissions of the socket, in octal [default: 666 for root, else 600]
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     mode: Option<u32>,
-    /// Remember paths in this file [default: /var/lib/timeous/paths.redb for root, else $XDG_STATE_HOME/timeous/paths.redb]
+    /// Remember paths in this file [default: /var/lib/timeous/paths.redb for root, else
+    /// $XDG_STATE_HOME/timeous/paths.redb]
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
-    /// Remember no paths beyond a restart
+    /// Do not remember paths beyond a restart
     #[arg(long, conflicts_with = "store")]
     no_store: bool,
     /// Serve metrics for Prometheus at this address, such as 127.0.0.1:9511
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// Let others than this host see the metrics
+    /// Serve the metrics to other hosts, too
     #[arg(long, requires = "metrics")]
     metrics_beyond_loopback: bool,
-    /// Write what the Congestion Manager does to this qlog file
+    /// Write the Congestion Manager's events to this qlog file
     #[arg(long, value_name = "FILE")]
     qlog: Option<PathBuf>,
-    /// Share no windows with the kernel's TCP, even where `timeous cm kernel-tcp` has made it a client
+    /// Share no windows with the kernel's TCP, even if `timeous cm kernel-tcp` is loaded
     #[arg(long)]
     no_kernel_tcp: bool,
-    /// Clients of a user
+    /// Maximum clients of a user
     #[arg(long, value_name = "N", default_value_t = Limits::default().clients)]
     max_clients: u32,
-    /// Clients of all users
+    /// Maximum clients of all users
     #[arg(long, value_name = "N", default_value_t = Limits::default().all_clients)]
     max_all_clients: u32,
-    /// Open flows of a user
+    /// Maximum open flows of a user
     #[arg(long, value_name = "N", default_value_t = Limits::default().flows)]
     max_flows: u32,
-    /// Open flows of a client
+    /// Maximum open flows of a client
     #[arg(long, value_name = "N", default_value_t = Limits::default().geometry.flows)]
     max_client_flows: u32,
-    /// Streams of a user, and ports on which it waits for streams
+    /// Maximum streams of a user, including ports that listen for streams
     #[arg(long, value_name = "N", default_value_t = Limits::default().streams)]
     max_streams: u32,
-    /// Memory for the packet rings of a user, such as 256MiB
+    /// Maximum memory for the packet rings of a user, such as 256MiB
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = parse_bytes)]
     max_ring_memory: u64,
-    /// Places in a packet ring
+    /// Maximum slots of a packet ring
     #[arg(long, value_name = "N", default_value_t = Limits::default().slots)]
     max_slots: u32,
-    /// Say more: who comes and goes (-v), and all else (-vv)
+    /// Log more: connecting and leaving clients (-v), or everything (-vv)
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
 }
@@ -132,7 +133,7 @@ fn config(args: DaemonArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// As many descriptors as this process may have: each client and each stream needs some.
+/// Raises the limit of file descriptors to the maximum: each client and each stream needs some.
 fn grow_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -142,7 +143,7 @@ fn grow_descriptors() {
     }
 }
 
-/// The first signal ends the daemon in order, the second at once.
+/// Handles signals: the first one stops the daemon in order, the second one at once.
 fn stop_on_signals(stopper: &Stopper) -> io::Result<()> {
     let (mut end, bell) = UnixStream::pair()?;
     let wanted = Arc::new(AtomicBool::new(false));
@@ -153,7 +154,7 @@ fn stop_on_signals(stopper: &Stopper) -> io::Result<()> {
     }
     let stopper = stopper.clone();
     let wait = move || {
-        // Nothing but a signal is ever written there.
+        // Only the signal handlers write to this socket.
         let _ = end.read(&mut [0]);
         stopper.stop();
     };

@@ -1,4 +1,4 @@
-//! The tool's way to a running daemon.
+//! Client of a running daemon, for `timeous top` and `timeous paths`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use timeous_ipc::{Client, ClientError, ConnectError, Options};
 
 use crate::failure::Failure;
 
-/// A connection to the daemon, made anew if the daemon was.
+/// Connection to the daemon, re-established after its restart.
 pub(crate) struct DaemonLink {
     client: Client,
 }
 
 impl DaemonLink {
-    /// Connects to the daemon at `socket`, or where it usually is.
+    /// Connects to the daemon at `socket`, or at its default path.
     pub(crate) fn connect(socket: Option<PathBuf>) -> Result<Self, Failure> {
         Self::try_connect(socket).map_err(|error| match error {
             ConnectError::Foreign(_) | ConnectError::Refused(_) | ConnectError::NoAnswer => {
@@ -24,7 +24,7 @@ impl DaemonLink {
         })
     }
 
-    /// The same, where it matters why there is no connection.
+    /// Connects to the daemon; the error tells why it failed.
     pub(crate) fn try_connect(socket: Option<PathBuf>) -> Result<Self, ConnectError> {
         let mut options = Options::default();
         if let Some(path) = socket {
@@ -33,17 +33,17 @@ impl DaemonLink {
         Ok(Self { client: Client::connect(options)? })
     }
 
-    /// What there is to see.
+    /// Current state: macroflows, flows and clients.
     pub(crate) fn snapshot<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
         self.document(Client::snapshot)
     }
 
-    /// What is remembered of paths.
+    /// Remembered path characteristics.
     pub(crate) fn paths<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
         self.document(Client::paths)
     }
 
-    /// Forgets paths to one address, or all. Gives how many.
+    /// Deletes the remembered paths to one address, or all. Returns their number.
     pub(crate) fn forget(&mut self, address: Option<IpAddr>) -> Result<u64, Failure> {
         self.client.forget_paths(address).map_err(failed)
     }
@@ -52,7 +52,7 @@ impl DaemonLink {
         &mut self,
         ask: impl FnOnce(&mut Client) -> Result<Vec<u8>, ClientError>,
     ) -> Result<T, Failure> {
-        // A connection that was lost is made anew while events are heard.
+        // Polling events re-establishes a lost connection.
         while self.client.poll_event().is_some() {}
         let json = ask(&mut self.client).map_err(failed)?;
         serde_json::from_slice(&json).map_err(|error| {

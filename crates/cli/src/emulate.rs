@@ -1,4 +1,4 @@
-//! `timeous emulate`: a link with a rate, a delay, a queue and loss, between real programs.
+//! `timeous emulate`: emulates a link (rate, delay, queue, loss) between real programs.
 
 mod link;
 
@@ -23,76 +23,76 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Emulates a link in real time: between two UDP ports (--listen, --to) or two network namespaces (--netns)
 ///
-/// Without options the path has no limits but a queue of 1000 packets; the options without "back" are for the
-/// direction from the clients to the target, or from the left namespace to the right one.
+/// By default the path has no limits but a queue of 1000 packets. Options without "back" apply to the direction from
+/// the clients to the target, or from the left namespace to the right one.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct EmulateArgs {
-    /// Where clients send to, such as 127.0.0.1:7000
+    /// Address that clients send to, such as 127.0.0.1:7000
     #[arg(long, value_name = "ADDR", requires = "to", required_unless_present = "netns", conflicts_with = "netns")]
     listen: Option<SocketAddr>,
-    /// Where it goes, such as 127.0.0.1:6511
+    /// Address that packets are forwarded to, such as 127.0.0.1:6511
     #[arg(long, value_name = "ADDR", requires = "listen")]
     to: Option<SocketAddr>,
-    /// How many clients there may be
+    /// Maximum number of clients
     #[arg(long, value_name = "N", default_value_t = 256, conflicts_with = "netns")]
     max_clients: usize,
-    /// Two network namespaces, made (and removed at the end) if they do not exist; needs root
+    /// Two network namespaces, created (and removed at the end) if they do not exist; needs root
     #[arg(long, value_name = "LEFT,RIGHT", value_parser = parse_pair::<String>)]
     netns: Option<Pair<String>>,
-    /// Their addresses
+    /// Addresses of the two namespaces
     #[arg(long, value_name = "LEFT,RIGHT", value_parser = parse_pair::<Ipv4Interface>, requires = "netns")]
     #[arg(default_value = "10.77.0.1/24,10.77.0.2/24")]
     addresses: Pair<Ipv4Interface>,
-    /// The largest IP packet between them, in bytes
+    /// Largest IP packet between them, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1_500, requires = "netns")]
     mtu: u16,
     #[command(flatten)]
     forward: ForwardArgs,
-    /// Seed of the random losses: the same seed and the same packets give the same losses
+    /// Seed of random losses; the same seed and packets give the same losses
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Write each packet as it entered and as it left to a pcapng file
+    /// Write each packet to a pcapng file, once when it enters and once when it leaves
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
-    /// Stop after this time; otherwise at Ctrl-C
+    /// Stop after this time; otherwise on Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Write the counters of each second, as json or csv
+    /// Write the counters of each second to a file, as json or csv
     #[arg(long, num_args = 2, value_names = ["json|csv", "FILE"])]
     stats: Option<Vec<String>>,
     #[command(flatten)]
     back: BackArgs,
 }
 
-/// Why the emulation cannot begin, or ended.
+/// Reason for which the emulation cannot start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EmulateError {
-    /// The emulator's own reasons.
+    /// Error of the emulator.
     #[error(transparent)]
     Emulator(#[from] EmulatorError),
-    /// A link cannot be as it is described.
+    /// Invalid description of a link.
     #[error(transparent)]
     Link(#[from] LinkArgsError),
-    /// The capture cannot be made.
+    /// The capture file cannot be created.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The caller wants statistics in a form that there is not.
+    /// Unknown format of statistics.
     #[error("{0:?} is no form of statistics: say json or csv")]
     StatsForm(String),
-    /// The statistics cannot be written.
+    /// The statistics file cannot be written.
     #[error("cannot write the statistics to {path}: {source}")]
     Stats {
-        /// Where to.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
-    /// The system refused to pass on signals.
+    /// Signal handlers cannot be registered.
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
 }
 
-/// Two values of one kind, as in `left,right`.
+/// Pair of values, written `left,right`.
 type Pair<T> = [T; 2];
 
 fn parse_pair<T: std::str::FromStr>(text: &str) -> Result<Pair<T>, String>
@@ -112,7 +112,7 @@ pub(crate) fn run(args: EmulateArgs) -> Result<(), EmulateError> {
     let mut emulator = open(args)?;
     let mut report = Report::new();
     let ran = carry(emulator.as_mut(), duration, &stop, &mut report);
-    // Whatever happened, what was seen until then is kept.
+    // Even after an error, everything captured so far is written.
     let flushed = emulator.flush();
     report.finish(emulator.as_ref());
     drop(emulator);
@@ -132,7 +132,7 @@ fn open(args: EmulateArgs) -> Result<Box<dyn Emulator>, EmulateError> {
         eprintln!("{} -> {to}", relay.local_addr());
         return Ok(Box::new(relay));
     }
-    // Otherwise the namespaces would outlive a script that started us and died.
+    // Without this, the namespaces would outlive a script that started us and died.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
     let [left, right] = args.netns.unwrap_or_default();
     let mut config = RouterConfig::new(&left, &right);
@@ -170,7 +170,7 @@ fn carry(
     Ok(())
 }
 
-/// The counters of one direction at one moment, all since the beginning.
+/// Counters of one direction at one time, since the start.
 #[derive(Clone, Debug, Serialize)]
 struct Sample {
     seconds: f64,
@@ -189,7 +189,7 @@ struct Sample {
     in_flight: usize,
     max_queue_packets: usize,
     max_queue_delay_ms: f64,
-    /// Of both directions: packets that no link saw, or that could not be passed on behind it.
+    /// Packets of both directions that no link took, or that could not be forwarded after it.
     strays: u64,
 }
 
@@ -220,20 +220,20 @@ impl Sample {
         }
     }
 
-    /// What the link did to packets beside losing them, where it did.
+    /// Packets that the link marked, duplicated or reordered, for the summary.
     fn oddities(&self) -> String {
         let all = [("marked", self.marks), ("duplicated", self.duplicates), ("reordered", self.reordered)];
         all.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!(", {count} {what}")).collect()
     }
 
-    /// What passed between an earlier sample and this one.
+    /// Mean rate since an earlier sample.
     fn rate_since(&self, earlier: Option<&Self>) -> Rate {
         let (bytes, seconds) = earlier.map_or((0, 0.0), |earlier| (earlier.bytes_out, earlier.seconds));
         Rate::from_bytes_in(self.bytes_out - bytes, Duration::from_secs_f64(self.seconds - seconds))
     }
 }
 
-/// What is shown while it runs, and kept for the end: two samples, one each way, a second.
+/// Samples, one per direction and second: shown while running, kept for the statistics file.
 struct Report {
     samples: Vec<Sample>,
     in_place: bool,
@@ -246,7 +246,7 @@ impl Report {
 
     fn tick(&mut self, emulator: &dyn Emulator) {
         if self.in_place && !self.samples.is_empty() {
-            // Back over the two lines of the second before.
+            // Move the cursor up over the previous two lines.
             eprint!("\x1b[2A");
         }
         let before = self.samples.len().checked_sub(2);
@@ -269,7 +269,7 @@ impl Report {
         }
     }
 
-    /// The summary, on standard output.
+    /// Prints the summary to standard output.
     fn finish(&mut self, emulator: &dyn Emulator) {
         for direction in Direction::ALL {
             let sample = Sample::new(emulator, direction);
@@ -296,7 +296,7 @@ impl Report {
     }
 }
 
-/// Where the samples go in the end.
+/// Statistics file, written at the end.
 #[derive(Debug)]
 struct StatsFile {
     json: bool,

@@ -1,4 +1,4 @@
-//! What went wrong, in words and as an exit code that scripts can use.
+//! Failures of a command: error message and exit code.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,20 +6,20 @@ use std::process::ExitCode;
 use timeous::{Culprit, SendError};
 use timeous_media::{MediaError, PacketizeError};
 
-/// What ended a command. Each kind has an exit code of its own.
+/// Failure of a command; each kind has its own exit code.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line or a URI is wrong: 2.
+    /// Invalid command line or URI: 2.
     Usage(String),
-    /// The input is not what it should be: 3.
+    /// Invalid input: 3.
     Input(String),
-    /// The machine or the network is in the way (a port in use, an unknown host, no right, a full disk): 4.
+    /// Problem of the machine or network (port in use, unknown host, missing permission, full disk): 4.
     Environment(String),
-    /// The other end did not answer, fell silent, or ended the connection: 5.
+    /// The peer did not answer, fell silent, or closed the connection: 5.
     Peer(String),
 }
 
-/// The exit codes, for `--help`.
+/// Exit codes, for `--help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
@@ -29,7 +29,7 @@ Exit codes:
   5  the other end did not answer, fell silent or ended the connection (what had come has been kept)";
 
 impl Failure {
-    /// The exit code.
+    /// Exit code.
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Usage(_) => 2,
@@ -39,7 +39,7 @@ impl Failure {
         })
     }
 
-    /// A file that cannot be used.
+    /// Failure on a file.
     pub(crate) fn file(path: &str, error: &std::io::Error) -> Self {
         Self::Environment(format!("{path}: {error}"))
     }

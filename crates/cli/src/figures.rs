@@ -1,12 +1,12 @@
-//! Figures for people: three digits and a unit.
+//! Number formatting for people: three digits and a unit.
 
 use timeous::core::Duration;
 
-/// `1.50M`, `48.0k`, `999`: with a decimal prefix.
+/// Formats with a decimal prefix: `1.50M`, `48.0k`, `999`.
 pub(crate) fn scaled(value: u64) -> String {
     let mut value = value as f64;
     for prefix in ["", "k", "M", "G", "T"] {
-        // What would round up to four digits goes to the next prefix.
+        // Values that would round to four digits take the next prefix.
         if value < 999.5 {
             return if prefix.is_empty() { format!("{value:.0}") } else { format!("{}{prefix}", three_digits(value)) };
         }
@@ -15,7 +15,7 @@ pub(crate) fn scaled(value: u64) -> String {
     format!("{value:.0}P")
 }
 
-/// `350us`, `40.5ms`, `1.20s`.
+/// Formats microseconds: `350us`, `40.5ms`, `1.20s`.
 pub(crate) fn micros(value: u64) -> String {
     match value as f64 {
         value if value < 999.5 => format!("{value:.0}us"),
@@ -24,12 +24,12 @@ pub(crate) fn micros(value: u64) -> String {
     }
 }
 
-/// `1.25%`.
+/// Formats parts per million as a percentage: `1.25%`.
 pub(crate) fn ppm(value: u32) -> String {
     format!("{}%", three_digits(f64::from(value) / 1e4))
 }
 
-/// `42s`, `3min`, `5h`, `2d`: for ages.
+/// Formats an age: `42s`, `3min`, `5h`, `2d`.
 pub(crate) fn age(age: Duration) -> String {
     match age.as_millis() / 1_000 {
         seconds if seconds < 120 => format!("{seconds}s"),

@@ -1,10 +1,10 @@
-//! What `--help` says of URIs and exit codes.
+//! Closing text of `--help`: URI keys, exit codes, examples.
 
 use timeous::uri::KEYS;
 
 use crate::failure::EXIT_CODES;
 
-/// The text behind the options.
+/// Text after the options.
 pub(crate) fn uri_and_exit_codes() -> String {
     let keys: String = KEYS.iter().map(|(key, meaning)| format!("  {key:8} {meaning}\n")).collect();
     format!(

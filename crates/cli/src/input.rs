@@ -1,4 +1,4 @@
-//! Frames from a SOURCE, read on a thread of their own, each with the moment at which it could be had.
+//! Video input: reads frames from a SOURCE on a thread of its own, with their capture times.
 
 mod captured;
 mod left_out;
@@ -19,29 +19,29 @@ pub(crate) use self::rtp::{RtpSource, Told};
 use crate::failure::Failure;
 use crate::place::Place;
 
-/// Frames that may wait: a file is read no further ahead.
+/// Frames that may wait in the queue; a file is read no further ahead.
 const WAITING: usize = 64;
 
-/// How a source is treated whose kind does not tell.
+/// Timing of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// Pipes, sockets and RTP are live, files are paced.
     ByKind,
-    /// Frames are captured when they come.
+    /// Frames are captured on arrival.
     Live,
-    /// Frames come at the pace that the stream declares.
+    /// Frames are paced by the frame rate of the stream.
     Paced,
 }
 
-/// A source that is being read.
+/// Source being read.
 pub(crate) struct Opened {
     pub(crate) input: Receiver<Input>,
     pub(crate) is_live: bool,
-    /// How many encodings of the same pictures it has.
+    /// Number of parallel encodings.
     pub(crate) encodings: usize,
 }
 
-/// Starts to read.
+/// Starts reading a source.
 pub(crate) fn open(place: &Place, rate: Option<FrameRate>, pace: Pace, rtp: RtpSource) -> Result<Opened, Failure> {
     let (to, input) = sync_channel(WAITING);
     let frames = Frames::new(to, 0);
@@ -99,7 +99,7 @@ fn read(
     is_live
 }
 
-/// Reads H.264 as it comes out of a program, which may make several encodings of the same pictures.
+/// Starts reading the output of an encoder, which may have several parallel encodings.
 pub(crate) fn read_from(encodings: Vec<File>, rate: Option<FrameRate>) -> Opened {
     let (to, input) = sync_channel(WAITING);
     let count = encodings.len();
@@ -110,7 +110,7 @@ pub(crate) fn read_from(encodings: Vec<File>, rate: Option<FrameRate>) -> Opened
     Opened { input, is_live: true, encodings: count }
 }
 
-/// Binds a socket for plain RTP.
+/// Binds a UDP socket for RTP.
 pub(crate) fn bind(local: SocketAddr) -> Result<UdpSocket, Failure> {
     UdpSocket::bind(local).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => Failure::Environment(format!(
@@ -120,7 +120,7 @@ pub(crate) fn bind(local: SocketAddr) -> Result<UdpSocket, Failure> {
     })
 }
 
-/// Where a session is received: at its group, or at all addresses.
+/// Local address to receive a session at: its multicast group, or any address.
 fn listening_at(session: &SessionDescription) -> SocketAddr {
     let any = match session.address {
         Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -129,7 +129,7 @@ fn listening_at(session: &SessionDescription) -> SocketAddr {
     SocketAddr::new(session.address.filter(IpAddr::is_multicast).unwrap_or(any), session.port)
 }
 
-/// Joins the group if the address is one of multicast.
+/// Joins the group if the address is multicast.
 fn join(socket: &UdpSocket, local: SocketAddr) -> Result<(), Failure> {
     let joined = match local {
         SocketAddr::V4(v4) if v4.ip().is_multicast() => {

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: a stream ends in order, and what it has is kept.
+//! Signal handling: Ctrl-C and SIGTERM end a stream in order, and keep what was received.
 
 use std::io;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Whether the user wants to stop. A second signal ends the process at once.
+/// Flag set by the first signal; a second signal ends the process at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens for the signals from now on.
+    /// Registers the signal handlers.
     pub(crate) fn new() -> io::Result<Self> {
         let wanted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -21,7 +21,7 @@ impl Interrupt {
         Ok(Self(wanted))
     }
 
-    /// Whether it has come.
+    /// Whether a signal has come.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Logs of single ADUs and frames, on the wall clock, to be held against a capture.
+//! CSV logs of single ADUs and frames, with wall clock times, for comparison with packet captures.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,8 +11,8 @@ use crate::failure::Failure;
 use crate::notice::tell;
 use crate::source::Due;
 
-/// A CSV file, or nothing where none was asked for. A file that cannot be written any more does not end the stream: that is told at
-/// once, and is an error at the end.
+/// CSV file, or none. If it cannot be written any more, the stream goes on: the error is reported at once, and returned
+/// at the end.
 pub(crate) struct Journal {
     out: Option<BufWriter<File>>,
     path: String,
@@ -21,7 +21,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Begins a journal with these columns.
+    /// Creates a journal with these columns.
     pub(crate) fn new(path: Option<&str>, header: &str) -> Result<Self, Failure> {
         let mut journal = Self {
             out: None,
@@ -37,17 +37,17 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Whether rows are written at all.
+    /// Whether a journal was requested.
     pub(crate) fn is_wanted(&self) -> bool {
         self.out.is_some()
     }
 
-    /// A packet that was handed over at `enqueued`.
+    /// Describes a packet that was queued at `enqueued`.
     pub(crate) fn entry(&self, adu: &MediaAdu, due: &Due, enqueued: Instant, deadline: Option<Instant>) -> Entry {
         Entry::new(adu, due, enqueued, deadline, &|at| (at + self.unix_offset).as_nanos())
     }
 
-    /// Adds a row. It is made only if there is a journal; the function turns instants into Unix nanoseconds.
+    /// Adds a row, built only if there is a journal; the callback converts instants to Unix nanoseconds.
     pub(crate) fn row(&mut self, make: impl FnOnce(&dyn Fn(Instant) -> u64) -> String) {
         let Some(out) = &mut self.out else { return };
         let offset = self.unix_offset;
@@ -56,7 +56,7 @@ impl Journal {
         self.mind(written);
     }
 
-    /// Writes out what waits; fails if some of the rows could not be written.
+    /// Flushes the journal; fails if any row could not be written.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         let written = self.out.as_mut().map_or(Ok(()), Write::flush);
         self.mind(written);
@@ -71,17 +71,17 @@ impl Journal {
     }
 }
 
-/// The columns of a sender's journal.
+/// Columns of a sender's journal.
 pub(crate) const JOURNAL: &str = "rtp_timestamp,rtp_sequence,frame,kind,bytes,captured,enqueued,deadline,fate";
 
-/// A packet in the journal, until its fate is known.
+/// Journal entry of a packet, until its fate is known.
 pub(crate) struct Entry {
-    /// All but the fate.
+    /// Row without the fate.
     pub(crate) row: String,
 }
 
 impl Entry {
-    /// A packet that was handed over at `enqueued`.
+    /// Describes a packet that was queued at `enqueued`.
     fn new(
         adu: &MediaAdu,
         due: &Due,
@@ -102,7 +102,7 @@ fn rtp_numbers(rtp: &[u8]) -> (u16, u32) {
     (u16::from_be_bytes([rtp[2], rtp[3]]), u32::from_be_bytes([rtp[4], rtp[5], rtp[6], rtp[7]]))
 }
 
-/// A fate in a journal.
+/// Name of a fate in a journal.
 pub(crate) fn fate_name(fate: Fate) -> &'static str {
     match fate {
         Fate::Acked => "acked",

@@ -1,4 +1,4 @@
-//! The command line tool: sends and receives what goes stale, and emulates links to try it on.
+//! The `timeous` command line tool: sends and receives live video, emulates links, and runs and inspects the daemon.
 
 mod adapt;
 mod calling;
@@ -32,7 +32,7 @@ use failure::Failure;
 
 /// Sends data that goes stale: in time, or not at all
 ///
-/// The sender keeps the last word on what leaves, up to the instant at which congestion control lets it leave.
+/// The sender may drop or replace data up to the instant at which congestion control lets it leave.
 #[derive(Debug, Parser)]
 #[command(name = "timeous", version, after_help = failure::EXIT_CODES)]
 struct Tool {

@@ -1,4 +1,4 @@
-//! Statistics while a stream runs: a line on a terminal, and JSON or CSV in a file.
+//! Statistics of a running stream: a line on the terminal, and JSON or CSV records in a file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,19 +14,19 @@ use timeous::core::{Duration, Instant};
 use crate::failure::Failure;
 use crate::notice::tell;
 
-/// What is written about a stream, and where.
+/// Options for statistics.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MeterArgs {
-    /// Write statistics to this file, a record each interval and one at the end; '-' is standard error
+    /// Write statistics to this file, a record per interval and one at the end; '-' is standard error
     #[arg(long, value_name = "FILE")]
     stats: Option<String>,
-    /// How they are written: JSON, a line each, or CSV with a header
+    /// Format of the statistics: JSON, one object per line, or CSV with a header
     #[arg(long, value_enum, default_value = "json", value_name = "FORMAT")]
     stats_format: Format,
-    /// How often
+    /// Interval of the statistics
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval)]
     stats_interval: Duration,
-    /// No line of progress on the terminal
+    /// Show no progress line on the terminal
     #[arg(short, long)]
     quiet: bool,
 }
@@ -37,10 +37,10 @@ enum Format {
     Csv,
 }
 
-/// How often the line on the terminal is drawn anew.
+/// Interval at which the progress line is redrawn.
 const REDRAW: Duration = Duration::from_millis(250);
 
-/// How often statistics are written.
+/// Parses the interval of statistics.
 fn interval(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
         Ok(time) if time.is_zero() => Err("must be more than nothing".to_owned()),
@@ -48,18 +48,19 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Where records go. A file that cannot be written any more does not end the stream: that is told at once, and is an error at the end.
+/// Output of records. If it cannot be written any more, the stream goes on: the error is reported at once, and returned
+/// at the end.
 struct Records {
     out: Option<Box<dyn Write + Send>>,
     failed: Option<Failure>,
     header_written: bool,
 }
 
-/// Writes statistics when they are due.
+/// Writer of statistics at their interval.
 pub(crate) struct Meter {
-    /// Shared by the meters of one process.
+    /// Shared by all meters of the process.
     out: Option<Arc<Mutex<Records>>>,
-    /// Made by [`another`](Self::another): the first one says what could not be written.
+    /// Whether it was made by [`another`](Self::another); only the first meter returns write errors.
     is_another: bool,
     format: Format,
     interval: Duration,
@@ -70,14 +71,14 @@ pub(crate) struct Meter {
 }
 
 impl MeterArgs {
-    /// Whether people want to hear of more than what goes wrong.
+    /// Whether messages beyond errors are shown.
     pub(crate) fn is_verbose(&self) -> bool {
         !self.quiet
     }
 }
 
 impl Meter {
-    /// A meter as the arguments say.
+    /// Creates a meter from the arguments.
     pub(crate) fn new(args: &MeterArgs) -> Result<Self, Failure> {
         let out: Option<Box<dyn Write + Send>> = match args.stats.as_deref() {
             None => None,
@@ -107,12 +108,12 @@ impl Meter {
         (self.out.is_some() && now >= self.next_record) || (self.terminal && now >= self.next_line)
     }
 
-    /// One for another stream, whose records go to the same place; the terminal's line is not its own.
+    /// Creates a meter for another stream, with the same output for records but no progress line.
     pub(crate) fn another(&self) -> Self {
         Self { out: self.out.clone(), is_another: true, terminal: false, ..*self }
     }
 
-    /// Writes what is due of several streams.
+    /// Writes due records and the progress line of several streams.
     pub(crate) fn write_all(&mut self, records: &[(Fields, String)]) {
         let now = clock::now();
         if self.out.is_some() && now >= self.next_record {
@@ -125,7 +126,7 @@ impl Meter {
         }
     }
 
-    /// Writes the last records and leaves the last line standing.
+    /// Writes the last records, and leaves the progress line on the terminal.
     pub(crate) fn finish_all(&mut self, records: &[(Fields, String)]) -> Result<(), Failure> {
         records.iter().for_each(|(record, _)| self.record(record));
         if let (true, Some((_, line))) = (self.terminal, records.first()) {
@@ -135,7 +136,7 @@ impl Meter {
         self.failure()
     }
 
-    /// Writes what is due.
+    /// Writes due records and the progress line.
     pub(crate) fn write(&mut self, record: &Fields, line: &str) {
         let now = clock::now();
         if self.out.is_some() && now >= self.next_record {
@@ -148,7 +149,7 @@ impl Meter {
         }
     }
 
-    /// Writes the last record and leaves the last line standing.
+    /// Writes the last record, and leaves the progress line on the terminal.
     pub(crate) fn finish(&mut self, record: &Fields, line: &str) -> Result<(), Failure> {
         self.record(record);
         if self.terminal {
@@ -158,7 +159,7 @@ impl Meter {
         self.failure()
     }
 
-    /// Why records could not be written, once.
+    /// Returns the write error, once.
     pub(crate) fn failure(&self) -> Result<(), Failure> {
         if self.is_another {
             return Ok(());
@@ -177,11 +178,11 @@ impl Meter {
         let Some(out) = &self.out else { return };
         let mut records = out.lock().unwrap_or_else(PoisonError::into_inner);
         let Records { out: Some(out), header_written, .. } = &mut *records else { return };
-        // So that records of both ends can be laid side by side.
+        // Wall clock, so that records of both ends can be compared.
         let at = (clock::now() + clock::unix_offset()).as_nanos() / 1_000_000;
         let mut record = record.clone();
         record.insert("unixMs".to_owned(), at.into());
-        // A column in every row, even of times at which nobody is connected.
+        // Ensure the column in every row, even while disconnected.
         record.entry("peer".to_owned()).or_insert(Value::Null);
         let written = match self.format {
             Format::Json => {
@@ -210,7 +211,7 @@ fn with_others(line: &str, streams: usize) -> String {
     }
 }
 
-/// A value in a row of CSV: empty where there is none.
+/// Formats a value for CSV; empty if there is none.
 fn field(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -219,22 +220,22 @@ fn field(value: &Value) -> String {
     }
 }
 
-/// What a record says, in alphabetical order.
+/// Fields of a record, in alphabetical order.
 pub(crate) type Fields = BTreeMap<String, Value>;
 
-/// A record out of several serialisable parts.
+/// Builds a record from several serialisable parts.
 pub(crate) fn record(parts: &[&dyn erased::Record]) -> Fields {
     parts.iter().flat_map(|part| part.fields()).collect()
 }
 
-/// Serialisable structures behind one type.
+/// Serialisable structures as trait objects.
 pub(crate) mod erased {
     use serde::Serialize;
     use serde_json::{Map, Value};
 
-    /// Something with named fields.
+    /// Value with named fields.
     pub(crate) trait Record {
-        /// Its fields.
+        /// Returns its fields.
         fn fields(&self) -> Map<String, Value>;
     }
 

@@ -1,4 +1,4 @@
-//! Lines for people: what happens to a stream, each told once, on standard error.
+//! Messages for people on standard error, limited in rate.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -6,18 +6,18 @@ use std::io::{IsTerminal, Write};
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 
-/// Lines of one kind are told at most this often; what came between is counted.
+/// Minimum interval of messages of one kind; those in between are counted.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Tells a line. On a terminal it takes the place of the line of progress, which is drawn anew below it.
+/// Prints a message. On a terminal it replaces the progress line, which is redrawn below.
 pub(crate) fn tell(text: impl std::fmt::Display) {
     let mut stderr = std::io::stderr().lock();
     let clear = if stderr.is_terminal() { "\r\x1b[K" } else { "" };
-    // Where nobody can read it any more, there is nobody to tell.
+    // A closed standard error is ignored.
     let _ = writeln!(stderr, "{clear}timeous: {text}");
 }
 
-/// Lines that would come often, such as of packets that are refused: each kind at its first time, and then now and then.
+/// Rate limit for messages such as on refused packets: the first of each kind is printed, then one per interval.
 #[derive(Debug, Default)]
 pub(crate) struct Limited {
     kinds: BTreeMap<String, Told>,
@@ -30,15 +30,15 @@ struct Told {
 }
 
 impl Limited {
-    /// Kinds that are told apart: who makes up new ones is told of no more.
+    /// Most kinds that are distinguished, against senders that provoke new ones; further kinds are dropped.
     const MOST: usize = 64;
 
-    /// Tells of one more of this kind.
+    /// Reports one more event of this kind.
     pub(crate) fn tell(&mut self, kind: &str) {
         self.tell_as(kind, kind);
     }
 
-    /// The same in words that are not always alike.
+    /// Reports one more event of this kind, with a text that may vary.
     pub(crate) fn tell_as(&mut self, kind: &str, words: &str) {
         if let Some(line) = self.line(kind, words, clock::now()) {
             tell(line);

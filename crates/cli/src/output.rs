@@ -1,4 +1,4 @@
-//! Frames to a SINK: a queue that never makes the stream wait, and behind it a thread that writes.
+//! Video output: queues frames for a SINK, written by a thread of its own, so that a slow sink never blocks the stream.
 
 mod args;
 mod error;
@@ -24,22 +24,22 @@ use self::writer::Writer;
 use crate::failure::Failure;
 use crate::place::Place;
 
-/// Longest time that a sink may take for what waits at the end of the stream.
+/// Longest time for a sink to take the queued frames at the end of the stream.
 const LAST_FRAMES: Duration = Duration::from_secs(5);
 
-/// Where received frames go.
+/// Sink for received frames.
 pub(crate) struct Output {
     queue: Arc<Queue>,
     name: String,
-    /// Frames left out since the sink was last fast enough.
+    /// Frames dropped since the sink was last fast enough.
     missed: u64,
-    /// Parameter sets of these frames, which come only once.
+    /// Parameter sets of the dropped frames, which may not be repeated.
     missed_sets: Vec<Vec<u8>>,
     told: Told,
 }
 
 impl Output {
-    /// Prepares a sink, so that a mistake shows before anything has come. A file is made with the first frame only.
+    /// Prepares a sink, so that errors show before a stream arrives. A file is created only with the first frame.
     pub(crate) fn open(place: &Place, args: &SinkArgs) -> Result<Self, Failure> {
         let writer = Writer::new(place, args)?;
         let queue = Arc::new(Queue::default());
@@ -51,8 +51,8 @@ impl Output {
         Ok(Self { queue, name, missed: 0, missed_sets: Vec::new(), told: Told::default() })
     }
 
-    /// Hands a frame to the sink, without waiting for it. A sink that is slow gets no more frames until one comes at which
-    /// a decoder can begin, and there is room for it.
+    /// Queues a frame for the sink without blocking. A slow sink gets no more frames until an entry point fits into the
+    /// queue.
     ///
     /// # Errors
     /// [`Failure::Environment`] once, if the sink is gone. The stream may go on; later frames are only counted.
@@ -70,13 +70,13 @@ impl Output {
         self.queue.take_failure().map_or(Ok(()), Err)
     }
 
-    /// Puts a frame into the queue, behind the parameter sets that were left out; `false` if it is full.
+    /// Queues a frame with the parameter sets that were dropped before; returns `false` if the queue is full.
     fn offer(&self, frame: &PlayoutFrame) -> bool {
         if self.missed_sets.is_empty() {
             return self.queue.push(frame);
         }
         let mut nals = nals_of(&frame.annexb);
-        // A delimiter stays in front (H.264 §7.4.1.2.3).
+        // An access unit delimiter stays first (H.264 §7.4.1.2.3).
         let at = usize::from(nals.first().is_some_and(|nal| type_of(nal) == AUD));
         nals.splice(at..at, self.missed_sets.iter().cloned());
         let mut annexb = Vec::with_capacity(frame.annexb.len());
@@ -98,15 +98,15 @@ impl Output {
         }
     }
 
-    /// The counts so far.
+    /// Statistics so far.
     pub(crate) fn stats(&self) -> SinkStats {
         self.queue.stats()
     }
 
-    /// Completes what was written, and waits for it a few seconds at most. Then the counts are final.
+    /// Completes the output, waiting for it a few seconds at most. Then the statistics are final.
     ///
     /// # Errors
-    /// [`Failure::Environment`] if the sink is gone and [`write`](Self::write) has not said so, or is too slow;
+    /// [`Failure::Environment`] if the sink is too slow, or gone and [`write`](Self::write) has not said so;
     /// [`Failure::Peer`] if there is no MP4 file since no frame came.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         self.queue.finish(LAST_FRAMES, &self.name)
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// A megabyte of one NAL unit of this type, behind others.
+    /// A NAL unit of one megabyte of this type, after the others.
     fn frame(before: &[&[u8]], kind: u8, is_entry: bool) -> PlayoutFrame {
         let mut last = vec![0xaa; 1 << 20];
         last[0] = kind;
@@ -154,7 +154,7 @@ mod tests {
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let mut output = Output::open(&Place::File(path.clone()), &SinkArgs::default()).unwrap();
         let began = clock::now();
-        // Nobody has opened the FIFO yet: the thread takes at most one frame out of the queue.
+        // The FIFO has no reader yet: the thread takes at most one frame from the queue.
         for _ in 0..30 {
             output.write(&frame(&[], 0x41, false)).unwrap();
         }

@@ -1,4 +1,4 @@
-//! `timeous paths`: what is remembered of paths, and how to forget it.
+//! `timeous paths`: lists or deletes remembered path characteristics.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,48 +14,48 @@ use crate::daemon_link::DaemonLink;
 use crate::failure::Failure;
 use crate::figures::{age, micros, ppm, scaled};
 
-/// Show or forget what is remembered of paths
+/// Show or delete remembered path characteristics
 ///
-/// A path's window, round trip and rate outlive its flows and the daemon, so that the next flow to the same host starts right.
-/// Asks a running daemon, else reads its file.
+/// A path's window, round-trip time and rate outlive its flows and the daemon, so that the next flow to the same host
+/// starts with them. Asks a running daemon, else reads its file.
 #[derive(Args, Debug)]
 pub(crate) struct PathsArgs {
     #[command(subcommand)]
     what: Option<What>,
-    /// The daemon's socket, if it is not where it usually is
+    /// Socket of the daemon, if not at the default path
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
-    /// The file to read where no daemon runs, if it is not where it usually is
+    /// File to read if no daemon runs, if not at the default path
     #[arg(long, value_name = "FILE", global = true)]
     store: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List them, which is what happens without a word
+    /// List paths (the default)
     List {
-        /// As JSON; its names bear their units
+        /// Print JSON; names of fields include their units
         #[arg(long)]
         json: bool,
     },
-    /// Forget the paths to one address, or all
+    /// Delete the paths to one address, or all
     Forget {
-        /// The address
+        /// Address of the paths to delete
         #[arg(required_unless_present = "all")]
         address: Option<IpAddr>,
-        /// All of them
+        /// Delete all paths
         #[arg(long, conflicts_with = "address")]
         all: bool,
     },
 }
 
-/// Where paths are remembered: by a daemon that runs, or in a file that none uses.
+/// Source of remembered paths: a running daemon, or a file without a daemon.
 enum Place {
     Daemon(Box<DaemonLink>),
     File(Store),
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(args: PathsArgs) -> Result<(), Failure> {
     let mut place = Place::find(args.socket, args.store)?;
     match args.what.unwrap_or(What::List { json: false }) {

@@ -1,4 +1,4 @@
-//! Where media comes from and goes to: a file, `-`, or `udp://host:port`.
+//! Parser for SOURCE, SINK and peer arguments: a file, `-`, an SDP file, or `udp://host:port`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -6,21 +6,21 @@ use timeous::Uri;
 
 use crate::failure::Failure;
 
-/// A SOURCE or a SINK.
+/// SOURCE or SINK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Standard input or output.
     Standard,
     /// A file.
     File(String),
-    /// RTP as a session description says: a file that ends with .sdp.
+    /// RTP described by a session description (a file ending with .sdp).
     Sdp(String),
-    /// RTP over plain UDP: from this local address, or to this remote one.
+    /// RTP over plain UDP, at this local or to this remote address.
     Udp(SocketAddr),
 }
 
 impl Place {
-    /// Reads what the user wrote.
+    /// Parses an argument.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         match text.split_once("://") {
             None if text == "-" => Ok(Self::Standard),
@@ -38,17 +38,17 @@ impl Place {
     }
 }
 
-/// The other end of a stream.
+/// Peer of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Peer {
     /// A Timeous stream.
     Timeous(Uri),
-    /// RTP over plain UDP, without congestion control: to compare with, or for a network of one's own.
+    /// RTP over plain UDP without congestion control, for comparison or for one's own network.
     Udp(SocketAddr),
 }
 
 impl Peer {
-    /// Reads what the user wrote.
+    /// Parses an argument.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         match text.strip_prefix("udp://") {
             Some(address) => udp(address).map(Self::Udp),
@@ -57,7 +57,7 @@ impl Peer {
     }
 }
 
-/// `host:port`; an empty host is every local address.
+/// Parses `host:port`; an empty host means all local addresses.
 fn udp(address: &str) -> Result<SocketAddr, Failure> {
     let address = address.trim_end_matches('/');
     let whole = if address.starts_with(':') { format!("0.0.0.0{address}") } else { address.to_owned() };

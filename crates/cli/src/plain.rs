@@ -1,4 +1,4 @@
-//! RTP over plain UDP: no handshake, no congestion control, no late choice. To compare with.
+//! RTP over plain UDP, for comparison: no handshake, congestion control or late choice.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -10,7 +10,7 @@ use timeous::core::{Duration, Instant};
 use crate::failure::Failure;
 use crate::input::bind;
 
-/// What plain UDP can tell of itself: nothing of its fate.
+/// Statistics of plain UDP; deliveries are unknown.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlainStats {
@@ -25,7 +25,7 @@ pub(crate) struct PlainStats {
 }
 
 impl PlainStats {
-    /// For a terminal.
+    /// Formats them for a terminal.
     pub(crate) fn line(&self) -> String {
         let Self { pkt_sent_total, byte_sent_total, pkt_recv_total, byte_recv_total } = self;
         let (packets, bytes) = (pkt_sent_total + pkt_recv_total, byte_sent_total + byte_recv_total);
@@ -33,7 +33,7 @@ impl PlainStats {
     }
 }
 
-/// Sends at a constant rate.
+/// Sender at a constant rate.
 pub(crate) struct PlainSender {
     socket: UdpSocket,
     to: SocketAddr,
@@ -41,25 +41,26 @@ pub(crate) struct PlainSender {
     next: Instant,
 }
 
-/// A frame is spread over this: a little less than a frame of 30 a second lasts, so that no queue builds up here.
+/// Time over which the packets of a frame are spread: slightly below the frame interval at 30 per second, so that no
+/// queue builds up.
 const SPREAD: Duration = Duration::from_millis(30);
-/// The usual payload of RTP over UDP on Ethernet.
+/// Usual payload size of RTP over UDP on Ethernet, in bytes.
 const LARGEST: usize = 1_200;
 
 impl PlainSender {
-    /// To this address.
+    /// Creates a sender to this address.
     pub(crate) fn new(to: SocketAddr) -> Result<Self, Failure> {
         let any = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = bind(SocketAddr::new(any, 0))?;
         Ok(Self { socket, to, stats: PlainStats::default(), next: clock::now() })
     }
 
-    /// The largest RTP packet.
+    /// Largest RTP packet, in bytes.
     pub(crate) fn largest(&self) -> usize {
         LARGEST
     }
 
-    /// Sends one of `of` packets of a frame, and says when.
+    /// Sends one of the `of` packets of a frame, paced; returns its send time.
     #[expect(clippy::disallowed_methods, reason = "the packets of a frame are spread over its time by waiting")]
     pub(crate) fn send(&mut self, rtp: &[u8], of: usize) -> Result<Instant, Failure> {
         let now = clock::now();
@@ -68,7 +69,7 @@ impl PlainSender {
         self.next += SPREAD / of.max(1) as u64;
         match self.socket.send_to(rtp, self.to) {
             Ok(_) => {}
-            // Nobody listens there (yet), says ICMP of an earlier packet. UDP does not mind.
+            // ICMP reports that no program listens there (yet), which UDP may ignore.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(Failure::file(&format!("udp://{}", self.to), &error)),
         }
@@ -77,13 +78,13 @@ impl PlainSender {
         Ok(clock::now())
     }
 
-    /// The statistics so far.
+    /// Statistics so far.
     pub(crate) fn stats(&self) -> &PlainStats {
         &self.stats
     }
 }
 
-/// Receives until nothing has come for a while.
+/// Receiver that ends after a silence.
 pub(crate) struct PlainReceiver {
     socket: UdpSocket,
     buffer: Vec<u8>,
@@ -91,16 +92,16 @@ pub(crate) struct PlainReceiver {
     heard: Option<Instant>,
 }
 
-/// How long nothing may come before the stream is taken to have ended: UDP says no goodbye.
+/// Silence that ends the stream, since plain RTP has no end of stream.
 const SILENCE: Duration = Duration::from_secs(3);
 
 impl PlainReceiver {
-    /// At this address.
+    /// Creates a receiver at this address.
     pub(crate) fn new(local: SocketAddr) -> Result<Self, Failure> {
         Ok(Self { socket: bind(local)?, buffer: vec![0; 1 << 16], stats: PlainStats::default(), heard: None })
     }
 
-    /// The next packet, if one comes before `deadline`.
+    /// Returns the next packet, if one comes before `deadline`.
     pub(crate) fn receive(&mut self, deadline: Instant) -> Result<Option<(&[u8], Instant)>, Failure> {
         let wait = deadline.saturating_since(clock::now()).max(Duration::from_millis(1));
         let broken = |error: &io::Error| Failure::file("the socket", error);
@@ -125,12 +126,12 @@ impl PlainReceiver {
         }
     }
 
-    /// Whether the stream seems to have ended.
+    /// Whether the stream has ended, by silence.
     pub(crate) fn has_ended(&self) -> bool {
         self.heard.is_some_and(|at| clock::now().saturating_since(at) > SILENCE)
     }
 
-    /// The statistics so far.
+    /// Statistics so far.
     pub(crate) fn stats(&self) -> &PlainStats {
         &self.stats
     }

@@ -1,8 +1,8 @@
-//! Numbers that nobody can guess, of the system's generator.
+//! Unpredictable numbers from the system's random generator.
 
 use crate::failure::Failure;
 
-/// `N` random words.
+/// Returns `N` random words.
 pub(crate) fn words<const N: usize>() -> Result<[u32; N], Failure> {
     let mut words = [0; N];
     for word in &mut words {

@@ -1,4 +1,4 @@
-//! `timeous recv`: what came in time and can be decoded, as H.264 for a file, a pipe or a player.
+//! `timeous recv`: receives a stream and writes its timely, decodable frames to a file, pipe or player.
 
 mod args;
 mod callers;
@@ -47,11 +47,11 @@ pub(crate) fn run(args: &RecvArgs) -> Result<(), Failure> {
     }
 }
 
-/// Where streams come from, one after another.
+/// Source of streams, one after another.
 enum Line {
-    /// From who calls; once, or again and again.
+    /// Incoming calls; the flag tells whether more follow after the first.
     Listen(Box<Listener>, bool),
-    /// From who is called.
+    /// Outgoing call.
     Call(Calling),
 }
 
@@ -61,7 +61,7 @@ impl Line {
             Role::Caller { .. } => Ok(Self::Call(Calling::begin(uri)?)),
             Role::Listener { .. } => {
                 let listener = Listener::open(uri)?;
-                // Whoever else calls is told that another one is being served.
+                // Further callers are told that the receiver is busy.
                 listener.set_room(Some(1));
                 tell(format_args!("listening at {}", listener.local_addr()));
                 Ok(Self::Listen(Box::new(listener), uri.options.reconnects()))
@@ -69,7 +69,7 @@ impl Line {
         }
     }
 
-    /// The next stream, if one comes within a moment.
+    /// Returns the next stream, if one comes within `limit`.
     fn wait(&mut self, limit: Duration) -> Result<Option<(Sender, Receiver)>, Failure> {
         let deadline = clock::now() + limit;
         match self {
@@ -81,7 +81,7 @@ impl Line {
         }
     }
 
-    /// The stream has ended: whether another one may come.
+    /// Handles the end of a stream; returns whether another may follow.
     fn again(&mut self) -> bool {
         match self {
             Self::Listen(_, false) => false,
@@ -94,7 +94,7 @@ impl Line {
     }
 }
 
-/// One stream after another, into one sink.
+/// Receiver that writes one stream after another into one sink.
 struct OneByOne {
     line: Line,
     screen: Screen,

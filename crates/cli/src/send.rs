@@ -1,4 +1,5 @@
-//! `timeous send`: H.264 from a file, a pipe or RTP, to Timeous receivers, in time or not at all.
+//! `timeous send`: sends live H.264 from a file, pipe, RTP or encoder to Timeous receivers, dropping what would be
+//! late.
 
 mod link;
 mod outlet;
@@ -28,29 +29,29 @@ use crate::source::{Due, Next, Source};
 /// Sends live H.264 video
 ///
 /// SOURCE is a raw H.264 (Annex B) file, '-' for standard input, udp://:port for RTP, an SDP file (.sdp) that describes
-/// RTP, or with --adapt what is to be encoded. A file is sent at the speed at which it plays; pipes and RTP are live:
-/// what nobody takes in time is given up. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without
-/// congestion control. With a host it calls, again and again if it has to; without one it waits for any number of receivers.
+/// RTP, or with --adapt the video to encode. A file is sent in real time; pipes and RTP are live: frames that find no
+/// receiver in time are dropped. URI is timeous://host:port?key=value&…, or udp://host:port for RTP without congestion
+/// control. With a host it calls, and redials if necessary; without one it waits for any number of receivers.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = crate::help::uri_and_exit_codes())]
 pub(crate) struct SendArgs {
-    /// Where the video comes from
+    /// Source of the video
     source: String,
-    /// Where it goes
+    /// Destination of the video
     uri: String,
-    /// Frames a second of a file that does not say, or says it wrong, such as 25 or 30000/1001
+    /// Frames per second of a file that does not declare it, or declares it wrong, such as 25 or 30000/1001
     #[arg(long, value_name = "RATE", value_parser = parse_frame_rate)]
     fps: Option<FrameRate>,
-    /// Take frames for captured when they come, even from a file
+    /// Take the arrival of frames as their capture time, even from a file
     #[arg(long, conflicts_with = "file")]
     live: bool,
-    /// Send at the pace that the stream declares, even from a pipe
+    /// Send at the frame rate that the stream declares, even from a pipe
     #[arg(long)]
     file: bool,
-    /// With an RTP source: its payload type, where it is not the first dynamic one
+    /// With an RTP source: its payload type, if it is not the first dynamic one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127))]
     pt: Option<u8>,
-    /// Write a line for each packet to this CSV file: its times, its deadline, and what became of it
+    /// Write a line for each packet to this CSV file, with its times, deadline and fate
     #[arg(long, value_name = "FILE")]
     journal: Option<String>,
     #[command(flatten)]
@@ -59,9 +60,9 @@ pub(crate) struct SendArgs {
     meter: MeterArgs,
 }
 
-/// Longest wait for a receiver's goodbye, beyond the latency, once the user wants to stop.
+/// Longest wait for a receiver's close after the user's interrupt, beyond the latency.
 const PARTING: Duration = Duration::from_secs(1);
-/// Longest wait between two looks at deliveries and statistics.
+/// Longest wait between two checks of deliveries and statistics.
 const TICK: Duration = Duration::from_millis(20);
 
 fn parse_frame_rate(text: &str) -> Result<FrameRate, String> {
@@ -77,8 +78,8 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
         Peer::Timeous(mut uri) => {
             args.adapt.set_policy(&mut uri)?;
             let (opened, encoder) = open(args)?;
-            // A live source waits for nobody, and so its receiver is called meanwhile. Before a file's first frame has been
-            // read nobody is: one that is no video should not trouble a receiver.
+            // A live source does not wait, so its receiver is called at once. For a file, the call follows the first
+            // frame, so that a file without video does not disturb a receiver.
             let early = if opened.is_live { Some(Outlet::open(&uri)?) } else { None };
             let (source, encoder) = begin(opened, encoder)?;
             let outlet = early.map_or_else(|| Outlet::open(&uri), Ok)?;
@@ -92,7 +93,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     }
 }
 
-/// The source, and the encoder that it comes from if there is one.
+/// Opens the source, or starts the encoder that it comes from.
 fn open(args: &SendArgs) -> Result<(Opened, Option<Encoder>), Failure> {
     if let Some((encoder, outputs)) = args.adapt.start(&args.source)? {
         return Ok((input::read_from(outputs, args.fps), Some(encoder)));
@@ -115,8 +116,7 @@ fn begin(opened: Opened, encoder: Option<Encoder>) -> Result<(Source, Option<Enc
     }
 }
 
-/// Makes RTP packets of at most `largest` bytes. What a peer sees and must not guess comes from the system's generator
-/// (RFC 3550 §5.1, §8).
+/// Creates a packetizer for packets of at most `largest` bytes, with unpredictable initial values (RFC 3550 §5.1, §8).
 fn packetizer(largest: usize, descriptors: bool) -> Result<Packetizer, Failure> {
     let [ssrc, timestamp, sequence] = crate::random::words()?;
     Ok(Packetizer::new(PacketizerConfig {
@@ -129,27 +129,27 @@ fn packetizer(largest: usize, descriptors: bool) -> Result<Packetizer, Failure> 
     })?)
 }
 
-/// Counts beside the stream's own statistics.
+/// Counters beyond the stream's own statistics.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Counts {
     frames_sent: u64,
     i_frames_sent: u64,
-    /// Frames that no receiver had: none was there, or none had an entry point yet.
+    /// Frames without a receiver: none was connected, or none had an entry point yet.
     frames_not_sent: u64,
     receivers: u64,
     reconnections: u64,
 }
 
-/// A stream under way.
+/// Running stream.
 struct Streaming<'a> {
     source: Source,
     outlet: Outlet,
     links: Vec<Link>,
-    /// Frames from the last entry point on, kept while no receiver is connected and the latency allows.
+    /// Frames since the last entry point, kept within the latency while no receiver is connected.
     backlog: VecDeque<Due>,
     latency: Duration,
-    /// Packetizer of a called receiver, kept over reconnections: numbers go on.
+    /// Packetizer for a called receiver, kept over reconnections so that sequence numbers continue.
     packetizer: Option<Packetizer>,
     sets: ParameterSets,
     meter: Meter,
@@ -164,7 +164,7 @@ struct Streaming<'a> {
     args: &'a SendArgs,
 }
 
-/// The parameter sets that a decoder which joins needs: those of the last frame that had some.
+/// Parameter sets for decoders that join: those of the last frame that had some.
 #[derive(Default)]
 struct ParameterSets(Vec<Vec<u8>>);
 
@@ -245,7 +245,7 @@ impl<'a> Streaming<'a> {
         Ok(())
     }
 
-    /// The source has ended. If it was over before its receiver had answered, what is not too old yet is kept for one.
+    /// Handles the end of the source: keeps the backlog for a receiver until it is too old.
     fn wait_with_backlog(&mut self) -> Result<(), Failure> {
         while !self.backlog.is_empty() && !self.is_backlog_stale() && !self.interrupt.is_set() {
             self.connect()?;
@@ -266,7 +266,7 @@ impl<'a> Streaming<'a> {
         self.backlog.clear();
     }
 
-    /// Takes in who has connected.
+    /// Adds receivers that have connected.
     fn connect(&mut self) -> Result<(), Failure> {
         while let Some((sender, receiver)) = self.outlet.poll()? {
             if let Some(encoder) = &mut self.encoder {
@@ -297,7 +297,7 @@ impl<'a> Streaming<'a> {
             self.sets.of(&due.part.frame.nals);
         }
         if !self.links.is_empty() {
-            // Receivers of a listener come and go.
+            // With a listener, receivers may come and go.
             self.lost = self.lost.take().filter(|_| !self.outlet.is_listener());
             return self.send(&due);
         }
@@ -322,7 +322,7 @@ impl<'a> Streaming<'a> {
         Ok(())
     }
 
-    /// Hears of deliveries, of wishes and of advice, sees who is gone, and writes the statistics that are due.
+    /// Processes deliveries, requests and advice, removes closed receivers, and writes due statistics.
     fn look(&mut self) -> Result<(), Failure> {
         let now = clock::now();
         for link in &mut self.links {
@@ -377,7 +377,7 @@ impl<'a> Streaming<'a> {
         self.counts.frames_not_sent += link.counts.skipped;
     }
 
-    /// The counts with those of receivers that are there.
+    /// Counters, including those of a connected receiver.
     fn counts_with(&self, link: Option<&Link>) -> Counts {
         let of = link.map(|link| link.counts).unwrap_or_default();
         Counts {
@@ -388,7 +388,7 @@ impl<'a> Streaming<'a> {
         }
     }
 
-    /// A record for each receiver, or one that says that there is none.
+    /// Writes a record for each receiver, or one without a receiver.
     fn report(&mut self, last: bool) -> Result<(), Failure> {
         let mut records: Vec<_> = Vec::new();
         for link in &self.links {
@@ -415,16 +415,16 @@ impl<'a> Streaming<'a> {
         self.journal.finish().and(meter)
     }
 
-    /// Ends the stream in order, and writes down what there is even if it ended otherwise.
+    /// Ends the stream, in order if possible, and writes the last statistics and journal rows.
     fn finish(&mut self) -> Result<(), Failure> {
         self.encoder = None;
         self.links.iter().for_each(|link| link.sender.begin_finish());
         let mut ended = Vec::new();
-        // Who has had enough does not wait for a receiver that is not there any more.
+        // After the user's interrupt, receivers that are gone are not waited for.
         let until = self.interrupt.is_set().then(|| clock::now() + self.latency + PARTING);
         while !self.links.is_empty() && until.is_none_or(|until| clock::now() < until) {
             for at in (0..self.links.len()).rev() {
-                // Read first: what was written before the end is heard below.
+                // Read the status first: deliveries before the end are processed below.
                 let status = self.links[at].sender.status();
                 self.links[at].hear_fates(&mut self.journal);
                 if let Status::Closed(reason) = status {
@@ -447,7 +447,7 @@ impl<'a> Streaming<'a> {
         if ended.is_empty() {
             let journal = self.journal.finish();
             self.report(true).and(journal)?;
-            // Receivers of a listener come and go.
+            // With a listener, receivers may come and go.
             return self
                 .lost
                 .take()
@@ -472,7 +472,7 @@ impl<'a> Streaming<'a> {
         failed.map_or(Ok(()), |reason| Err(timeous::Error::Closed(reason).into()))
     }
 
-    /// The source has ended, or the user has, and no receiver was ever there.
+    /// Fails if no receiver was ever connected at the end of the stream.
     fn nobody_came(&self) -> Result<(), Failure> {
         if self.outlet.is_listener() || self.counts.receivers > 0 || self.interrupt.is_set() {
             return Ok(());
@@ -500,7 +500,7 @@ fn line(stats: &timeous::Stats) -> String {
     )
 }
 
-/// RTP over plain UDP, each frame spread evenly until the next one: a constant rate, whatever the path bears.
+/// Sends RTP over plain UDP at a constant rate: each frame is spread evenly up to the next one.
 fn send_plainly(args: &SendArgs, to: SocketAddr, source: &mut Source) -> Result<(), Failure> {
     let mut plain = PlainSender::new(to)?;
     let mut packetizer = packetizer(plain.largest(), false)?;

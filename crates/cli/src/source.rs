@@ -1,4 +1,4 @@
-//! The frames of an input in the order of sending, each when its time has come, with its place on the sender's clock.
+//! Paced source: delivers frames in sending order when they are due, with timestamps on the sender's RTP clock.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -10,7 +10,7 @@ use timeous_media::{FramePart, RTP_CLOCK_HZ, Stamp};
 use crate::failure::Failure;
 use crate::input::{Captured, Input, Opened, Timing};
 
-/// Frames in the order of sending, each not before its time.
+/// Frames in sending order, each delivered when due.
 pub(crate) struct Source {
     input: Receiver<Input>,
     next: Option<Box<Captured>>,
@@ -23,12 +23,12 @@ pub(crate) struct Source {
     stamper: Stamper,
 }
 
-/// A frame, or some slices of one, whose time has come.
+/// Frame, or some of its slices, that is due.
 pub(crate) struct Due {
     pub(crate) part: FramePart,
-    /// Index of the encoding, where there are several.
+    /// Index of the encoding, if there are several.
     pub(crate) encoding: usize,
-    /// Capture time: the deadline counts from here.
+    /// Capture time, which the deadline counts from.
     pub(crate) captured: Instant,
     /// Capture and presentation times on the stream's RTP clock.
     pub(crate) stamp: Stamp,
@@ -36,17 +36,17 @@ pub(crate) struct Due {
 
 /// Result of a wait for a frame.
 pub(crate) enum Next {
-    /// A frame whose time has come.
+    /// Frame that is due.
     Frame(Box<Due>),
-    /// Nothing within the time that was given.
+    /// No frame within the time limit.
     NotYet,
-    /// Nothing any more.
+    /// End of the source.
     End,
 }
 
 impl Source {
-    /// Waits for the first frame: what is no video at all fails here. A source of several encodings ends with the last one
-    /// of them.
+    /// Waits for the first frame; input without video fails here. A source of several encodings ends with the last of
+    /// them.
     pub(crate) fn new(opened: Opened) -> Result<Self, Failure> {
         let Opened { input, is_live, encodings } = opened;
         let stamper = Stamper::new(clock::now());
@@ -58,12 +58,12 @@ impl Source {
         }
     }
 
-    /// Whether frames come when they are made, whoever waits for them.
+    /// Whether frames come in real time, independent of receivers.
     pub(crate) fn is_live(&self) -> bool {
         self.is_live
     }
 
-    /// Waits for the next frame; `false` at the end.
+    /// Waits for the next frame; returns `false` at the end.
     fn listen(&mut self, limit: Option<Duration>) -> bool {
         let input = match limit {
             Some(limit) => self.input.recv_timeout(limit.into()),
@@ -92,7 +92,7 @@ impl Source {
         true
     }
 
-    /// The next frame if it is due within `limit`.
+    /// Returns the next frame if it is due within `limit`.
     #[expect(clippy::disallowed_methods, reason = "this is the driver, and it waits until a frame is due")]
     pub(crate) fn next(&mut self, limit: Duration) -> Next {
         if self.next.is_none() && !self.listen(Some(limit)) {
@@ -118,29 +118,29 @@ impl Source {
         Next::Frame(Box::new(Due { part, encoding, captured, stamp }))
     }
 
-    /// An instant on the clock of [`Due::stamp`].
+    /// Converts an instant to the RTP clock of [`Due::stamp`].
     pub(crate) fn ticks(&self, at: Instant) -> u64 {
         self.stamper.ticks(at)
     }
 
-    /// What is wrong with the input: to be told when all that was whole has been sent.
+    /// Error in the input, to be reported after all complete frames were sent.
     pub(crate) fn take_flaw(&mut self) -> Option<Failure> {
         self.flaw.take()
     }
 }
 
-/// Frames whose timestamps are remembered, so that none is given twice: more than any encoder reorders.
+/// Most timestamps that are remembered to avoid duplicates; above any encoder's reordering.
 const REMEMBERED: usize = 64;
-/// Timestamps begin so far above zero, since some frames are shown before others that were captured before them.
+/// Offset of the first timestamp from zero, since some frames are displayed before others that were captured earlier.
 const LEAD: Duration = Duration::from_secs(10);
 
-/// Turns capture times into timestamps.
+/// Converts capture times to RTP timestamps.
 struct Stamper {
     epoch: Instant,
     given: VecDeque<u64>,
-    /// Number and stamp of the frame under way.
+    /// Number and stamp of the current frame.
     current: Option<(u32, Stamp)>,
-    /// Frames by which pictures are shown later than they are captured, so that none is shown before it is decoded.
+    /// Display delay in frames, so that no frame is displayed before it is decoded.
     reorder: i64,
 }
 

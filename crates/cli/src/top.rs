@@ -1,4 +1,4 @@
-//! `timeous top`: what the daemon's Congestion Manager does, on a full screen or as text for scripts.
+//! `timeous top`: shows macroflows and flows of the daemon's Congestion Manager, on a full screen or as text.
 
 mod app;
 mod history;
@@ -23,32 +23,32 @@ use app::{App, Wish};
 use history::History;
 use table::{Layout, Order};
 
-/// Show macroflows and their flows: rates, round trips, losses, windows, queues and grants
+/// Show macroflows and their flows: rates, round-trip times, losses, windows, queues and grants
 ///
-/// Reads what a running `timeous daemon` knows. A user sees what is his own, root sees all.
+/// Reads the state of a running `timeous daemon`. Users see their own flows, root sees all.
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {
-    /// The daemon's socket, if it is not where it usually is
+    /// Socket of the daemon, if not at the default path
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Look once, print it and end
+    /// Print one snapshot and exit
     #[arg(long)]
     once: bool,
-    /// Print JSON, an object each look; its names bear their units
+    /// Print JSON, one object per snapshot; names of fields include their units
     #[arg(long)]
     json: bool,
-    /// How often to look, from 250ms to 60s
+    /// Refresh interval, from 250ms to 60s
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_duration)]
     interval: Duration,
-    /// Sort by this column at first
+    /// Column to sort by initially
     #[arg(long, value_enum, default_value = "sent", value_name = "COLUMN")]
     sort: Order,
-    /// Macroflows only, without their flows
+    /// Show macroflows only, without their flows
     #[arg(long)]
     fold: bool,
 }
 
-/// Runs until the user has seen enough.
+/// Runs until the user quits.
 pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let mut daemon = DaemonLink::connect(args.socket.clone())?;
     let layout = Layout { order: args.sort, reversed: false, folded: args.fold };
@@ -83,7 +83,7 @@ fn print(args: &TopArgs, layout: Layout, daemon: &mut DaemonLink) -> Result<(), 
             plain::plain(&view, &History::default(), layout)
         };
         match io::stdout().write_all(text.as_bytes()) {
-            // Who reads has seen enough.
+            // The reader has closed the pipe.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             written => written.map_err(|error| Failure::file("standard output", &error))?,
         }
@@ -97,7 +97,7 @@ fn print(args: &TopArgs, layout: Layout, daemon: &mut DaemonLink) -> Result<(), 
     }
 }
 
-/// Waits, less if the user wants to stop.
+/// Waits for the interval, or until a signal.
 #[expect(clippy::disallowed_methods, reason = "the tool waits for its next look at the daemon")]
 fn pause(interval: Duration, interrupt: &Interrupt) {
     let until = clock::now() + interval;
@@ -106,7 +106,7 @@ fn pause(interval: Duration, interrupt: &Interrupt) {
     }
 }
 
-/// A signal that ends the program is noticed within this, so that the terminal is left as it was.
+/// Longest delay until a signal is noticed, so that the terminal is restored.
 const ATTENTION: Duration = Duration::from_millis(250);
 
 fn show(
@@ -130,7 +130,7 @@ fn show(
         if !event::poll(wait.into()).map_err(terminal_failed)? {
             continue;
         }
-        // A new size needs nothing but to be drawn anew.
+        // A resize only needs redrawing.
         if let Event::Key(key) = event::read().map_err(terminal_failed)? {
             match app.key(key, page) {
                 Wish::Stay => {}

@@ -98,7 +98,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// Smoothed and true times of frames sent every `interval`, up to 8 ms late.
+    /// Arrival times and smoothed times of frames sent every `interval`, up to 8 ms late.
     fn run(cadence: &mut Cadence, from: Instant, interval: Duration, frames: u64) -> Vec<(Instant, Instant)> {
         let mut rng = Rng::from_seed(1);
         (0..frames)

@@ -11,9 +11,9 @@ pub enum FrameKind {
     Idr,
     /// Intra-coded, but later frames may refer to earlier ones.
     I,
-    /// Predicted from frames with earlier display times.
+    /// Predicted from at most one reference per block, usually displayed earlier.
     P,
-    /// Predicted from frames with earlier and later display times.
+    /// Predicted from up to two references per block, usually one displayed earlier and one later.
     B,
 }
 

@@ -194,8 +194,8 @@ impl Playout {
         self.ingress.ssrc()
     }
 
-    /// Extra delay of the fastest unqueued frames of the last second, against the clock estimate; `None` if every frame
-    /// had been queued at its sender.
+    /// Extra delay of the fastest unqueued frames of the last second, against the clock estimate; `None` without such
+    /// frames.
     pub fn excess(&self, now: Instant) -> Option<Duration> {
         self.clock.excess(now)
     }

@@ -1,4 +1,4 @@
-//! `--adapt` with `--encodings`: an encoder that makes all of them at once, of which the stream has the one that the path carries.
+//! `--adapt` with `--encodings`: selects one of several parallel encodings, by the rate of the path.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,14 +12,14 @@ use timeous_media::{FramePart, Simulcast, Stamp};
 
 use crate::source::Due;
 
-/// Which encoding is sent.
+/// Parallel encodings and the selected one.
 pub(super) struct Encodings {
     ladder: Ladder,
     simulcast: Simulcast<(Instant, Stamp)>,
 }
 
 impl Encodings {
-    /// The lowest; `None` if the rates do not rise.
+    /// Starts with the lowest bitrate; `None` if the bitrates do not increase.
     pub(super) fn new(rates: &[Rate]) -> Option<Self> {
         let ladder = Ladder::new(rates.to_vec())?;
         Some(Self { ladder, simulcast: Simulcast::new(rates.len()) })
@@ -29,20 +29,19 @@ impl Encodings {
         self.ladder.rate()
     }
 
-    /// Whether another one is wanted now.
+    /// Follows the advice; returns whether the selected encoding has changed.
     pub(super) fn follow(&mut self, advice: &Advice) -> bool {
         let other = self.ladder.follow(advice);
         self.simulcast.want(self.ladder.step());
         other
     }
 
-    /// Which one is to begin with a frame that stands for itself: the one that is waited for, or where `lost` says that
-    /// something is missing, the one that is sent.
+    /// Encoding that needs a keyframe: the one that a switch waits for or, if frames were `lost`, the one being sent.
     pub(super) fn to_begin(&self, lost: bool) -> Option<usize> {
         self.simulcast.waits_for().or(self.simulcast.sent().filter(|_| lost))
     }
 
-    /// A frame came; what is to be sent now.
+    /// Handles a frame; returns the frames to send.
     pub(super) fn pass(&mut self, due: Due) -> Vec<Due> {
         let Due { part, encoding, captured, stamp } = due;
         self.simulcast.push(encoding, Box::new(part.frame), (captured, stamp));
@@ -52,7 +51,7 @@ impl Encodings {
     }
 }
 
-/// So many pipes: the ends to read from, and those that a program inherits.
+/// Creates `count` pipes: read ends for us, write ends for the encoder to inherit.
 pub(super) fn pipes(count: usize) -> std::io::Result<(Vec<File>, Vec<OwnedFd>)> {
     let mut ends = (Vec::new(), Vec::new());
     for _ in 0..count {
@@ -64,7 +63,7 @@ pub(super) fn pipes(count: usize) -> std::io::Result<(Vec<File>, Vec<OwnedFd>)> 
     Ok(ends)
 }
 
-/// Where a program that inherits them finds them.
+/// Paths under which the encoder finds the inherited pipes.
 pub(super) fn names(pipes: &[OwnedFd]) -> String {
     let names: Vec<String> = pipes.iter().map(|pipe| format!("/dev/fd/{}", pipe.as_raw_fd())).collect();
     names.join(" ")

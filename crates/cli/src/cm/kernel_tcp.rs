@@ -1,4 +1,5 @@
-//! `timeous cm kernel-tcp`: the kernel's TCP as a client of the Congestion Manager, for programs that know nothing of it.
+//! `timeous cm kernel-tcp`: loads a BPF congestion control, by which unmodified TCP programs share the Congestion
+//! Manager's windows.
 
 use std::fs::File;
 use std::io;
@@ -13,11 +14,11 @@ use timeous_kernel::{Flow, Installed, KernelError, Macroflow, NAME, Settings, Wi
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
-/// How often somebody may ask us to stop.
+/// Interval at which stop signals are checked.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
-/// A macroflow that nobody uses is forgotten after this.
+/// Idle time after which an unused macroflow is removed.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
-/// How often it is looked for those.
+/// Interval at which unused macroflows are removed.
 const TIDY: Duration = Duration::from_secs(10);
 
 const HELP: &str = "\
@@ -36,30 +37,30 @@ default before. After a crash of this command the kernel goes on with it until `
 #[derive(Debug, Args)]
 #[command(long_about = HELP)]
 pub(crate) struct KernelTcpArgs {
-    /// Makes it the default of this network namespace
+    /// Make it the default of this network namespace
     #[arg(long)]
     default: bool,
-    /// Uses it for a destination: an address, a prefix, or `default` (may be repeated)
+    /// Use it for a destination: an address, a prefix, or `default` (may be repeated)
     #[arg(long = "route", value_name = "DEST")]
     routes: Vec<String>,
-    /// Leaves it there and ends: until `--remove`
+    /// Leave it loaded and exit; `--remove` unloads it
     #[arg(long)]
     stay: bool,
-    /// Takes it away, also what a process left that died
+    /// Unload it, also after a process that died
     #[arg(long, conflicts_with_all = ["default", "routes", "stay"])]
     remove: bool,
-    /// Shows macroflows, and the connections of this network namespace
+    /// Show macroflows, and the connections of this network namespace
     #[arg(long, conflicts_with_all = ["default", "routes", "stay", "remove"])]
     status: bool,
-    /// The network namespace, as `ip netns` knows it, unless it is this one (`ip netns exec` would hide what is pinned)
+    /// Network namespace, as named by `ip netns`, instead of this one (`ip netns exec` would hide pinned objects)
     #[arg(long, value_name = "NAMESPACE")]
     netns: Option<String>,
-    /// The name of the congestion control
+    /// Name of the congestion control
     #[arg(long, default_value = NAME)]
     name: String,
 }
 
-/// Runs it.
+/// Runs the command.
 pub(crate) fn run(args: &KernelTcpArgs) -> Result<(), Failure> {
     args.netns.as_deref().map_or(Ok(()), enter)?;
     let place = Place { name: &args.name, pinned: pinned(&args.name), changes: changes(&args.name) };
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &KernelTcpArgs) -> Result<(), Failure> {
     })
 }
 
-/// Moves this thread, which is the only one, into a network namespace.
+/// Moves this thread, the only one, into a network namespace.
 fn enter(namespace: &str) -> Result<(), Failure> {
     let path = Path::new("/run/netns").join(namespace);
     let moved = File::open(&path)
@@ -82,7 +83,7 @@ fn enter(namespace: &str) -> Result<(), Failure> {
     moved.map_err(|error| Failure::Environment(format!("cannot enter network namespace {namespace:?}: {error}")))
 }
 
-/// Where it is.
+/// Name and paths of the loaded congestion control.
 struct Place<'a> {
     name: &'a str,
     pinned: PathBuf,
@@ -91,14 +92,14 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn serve(&self, args: &KernelTcpArgs) -> Result<(), KernelError> {
-        // Before anything is changed: what is done from here on is undone.
+        // Catch signals before any change is made, so that all changes are undone.
         let interrupt = Interrupt::new().map_err(system("listen for signals"))?;
         let installed = Installed::load(&self.pinned, self.name)?;
         let wish = Wish { default: args.default, routes: args.routes.clone() };
         let settings = match Settings::apply(&self.changes, self.name, &self.pinned, &wish) {
             Ok(settings) => settings,
             Err(error) => {
-                // The first error is the one to tell.
+                // Report the first error, not one of the removal.
                 let _ = installed.remove("reno");
                 return Err(error);
             }
@@ -151,7 +152,7 @@ impl Place<'_> {
     }
 }
 
-/// Until somebody wants it to end: true if that was a signal, false if another process has taken it away.
+/// Waits for the end: returns true after a signal, false if another process has unloaded it.
 fn tend(installed: &Installed, changes: &Path, interrupt: &Interrupt) -> Result<bool, KernelError> {
     let mut tidied = now();
     loop {
@@ -166,7 +167,7 @@ fn tend(installed: &Installed, changes: &Path, interrupt: &Interrupt) -> Result<
             tidied = now();
         }
         let look = rustix::thread::Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
-        // A signal ends it early, which is what it waits for.
+        // A signal ends the sleep early.
         let _ = rustix::thread::nanosleep(&look);
     }
 }

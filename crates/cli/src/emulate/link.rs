@@ -1,4 +1,4 @@
-//! What a link is like, as the command line says it, each way.
+//! Command line options of an emulated link, for each direction.
 
 use std::path::PathBuf;
 
@@ -10,42 +10,42 @@ use timeous_net::link::{Capacity, Jitter, Limit, Loss, QueueKind, RateTrace, Reo
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ForwardArgs {
-    /// Bits per second, such as 400k or 1.5M
+    /// Rate in bits per second, such as 400k or 1.5M
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
-    /// A rate that changes: a file of "seconds kbps" lines, or a mahimahi trace
+    /// Variable rate: a file of "seconds kbps" lines, or a mahimahi trace
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     trace: Option<PathBuf>,
-    /// So many bytes leave at once after idleness: the depth of a token bucket, such as 15k
+    /// Bytes that may leave at once after idleness: the depth of a token bucket, such as 15k
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "0")]
     burst: u64,
-    /// How long a packet is under way once it has been sent
+    /// Propagation delay
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0")]
     delay: Duration,
-    /// By how much the delay varies: 5ms either way, or with a distribution (uniform, normal, heavy); packets keep their
-    /// order, unless it says reorder
+    /// Variation of the delay: 5ms either way, or with a distribution (uniform, normal, heavy); packets keep their
+    /// order unless "reorder" is given
     #[arg(long, value_name = "TIME[,DISTRIBUTION][,reorder]", default_value = "0")]
     jitter: Jitter,
-    /// How much may wait to be sent: a time (100ms, at the link's rate), packets (30p) or bytes (64k)
+    /// Queue limit: a time (100ms, at the link's rate), packets (30p) or bytes (64k)
     #[arg(long, value_name = "LIMIT", default_value = "1000p")]
     queue: Limit,
-    /// What the queue does as it fills: drop-tail, red or codel, which mark packets that are ECN-capable and drop others
+    /// Queue discipline: drop-tail, or red or codel, which mark ECN-capable packets and drop others
     ///
-    /// red,10%,50%,5% begins to mark where the queue holds 10 % of its limit in the mean, marks 5 % at 50 %, and drops
-    /// above. codel,5ms,100ms marks when packets have waited more than 5 ms for 100 ms. With ",noecn" at the end they only
+    /// red,10%,50%,5% starts marking at a mean queue of 10 % of its limit, marks 5 % at 50 %, and drops above.
+    /// codel,5ms,100ms marks when packets have waited more than 5 ms for 100 ms. With ",noecn" at the end they only
     /// drop.
     #[arg(long, value_name = "KIND[,PARAMETERS]", default_value = "drop-tail")]
     queue_kind: QueueKind,
-    /// The share of packets lost, each for itself, such as 1%
+    /// Share of packets lost, independently of each other, such as 1%
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     loss: Option<f64>,
-    /// Loss in bursts (Gilbert-Elliott): into the bad state, out of it, loss in it, loss outside
+    /// Burst loss (Gilbert-Elliott): probabilities to enter the bad state, to leave it, of loss in it, of loss outside
     #[arg(long, value_name = "P[,R[,1-H[,1-K]]]", value_parser = Loss::parse_burst, conflicts_with = "loss")]
     loss_burst: Option<Loss>,
-    /// The share of packets that skip the delay and overtake others, or, with a time, that are held back by it
+    /// Share of packets that skip the delay and overtake others or, with a time, are held back for it
     #[arg(long, value_name = "SHARE[,TIME]", default_value = "0%")]
     reorder: Reorder,
-    /// The share of packets that arrive twice
+    /// Share of packets that are duplicated
     #[arg(long, value_name = "SHARE", value_parser = parse_share, default_value = "0%")]
     duplicate: f64,
 }
@@ -131,22 +131,22 @@ impl TryFrom<ForwardArgs> for LinkConfig {
     }
 }
 
-/// What the caller says of a link that cannot be.
+/// Invalid combination of link options.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinkArgsError {
-    /// A rate trace is wrong.
+    /// The rate trace is invalid.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// Packets are to overtake others where none is under way.
+    /// Reordering needs a delay, in which packets can be overtaken.
     #[error(
         "nothing can be overtaken without a delay: give --delay, or say how long packets are held back (--reorder {}%,5ms)",
         share * 100.0
     )]
     NothingToSkip {
-        /// How many packets were to.
+        /// Share of packets to reorder.
         share: f64,
     },
-    /// A token bucket that nothing fills.
+    /// A token bucket needs a rate that fills it.
     #[error("a burst is what a rate has saved up: give --rate or --trace with --burst")]
     BurstWithoutRate,
 }

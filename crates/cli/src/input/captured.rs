@@ -1,4 +1,4 @@
-//! Frames of a source with their capture times, and its end.
+//! Items from a source: frames with their capture times, and its end.
 
 use std::sync::mpsc::SyncSender;
 
@@ -9,32 +9,32 @@ use crate::failure::Failure;
 
 /// Item from a source.
 pub(crate) enum Input {
-    /// A frame, or a part of one.
+    /// Frame, or part of one.
     Frame(Box<Captured>),
-    /// The end, with what there is to say about it.
+    /// End of the source, with a summary.
     End(Ending),
-    /// Error: the source cannot be read any further.
+    /// Error that ends the source.
     Broken(Failure),
 }
 
-/// A frame, or some of its slices, out of a source.
+/// Frame, or some of its slices, from a source.
 pub(crate) struct Captured {
     pub(crate) part: FramePart,
     pub(crate) timing: Timing,
-    /// Index of the encoding, where there are several.
+    /// Index of the encoding, if there are several.
     pub(crate) encoding: usize,
 }
 
-/// Capture time of a frame.
+/// Timing of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timing {
-    /// By the file's own pace.
+    /// Paced by the frame rate of the file.
     Paced,
-    /// At this instant; and to be shown at another one, where the source says so.
+    /// Captured at this instant, and to be displayed at `presented`, if the source tells it.
     Live { captured: Instant, presented: Option<Instant> },
 }
 
-/// A reader that has nobody to read for ends by itself.
+/// Queue from a source's reader; the reader stops once the receiving side is gone.
 pub(super) struct Frames {
     to: SyncSender<Input>,
     pub(super) encoding: usize,
@@ -45,14 +45,14 @@ impl Frames {
         Self { to, encoding }
     }
 
-    /// `false` if nobody is there any more.
+    /// Queues a frame; returns `false` if the receiving side is gone.
     pub(super) fn give(&self, frame: Captured) -> bool {
         self.to.send(Input::Frame(Box::new(frame))).is_ok()
     }
 
-    /// Nothing more comes.
+    /// Queues the last item.
     pub(super) fn end(&self, last: Input) {
-        // Nobody is there any more to hear of the end: just as well.
+        // Fails only if the receiving side is gone, which needs no report.
         let _ = self.to.send(last);
     }
 }

@@ -1,10 +1,10 @@
-//! Messages about what a reader leaves out of a source.
+//! Warnings about input that a reader drops.
 
 use timeous_media::LeftOut;
 
 use crate::notice::Limited;
 
-/// Tells of what is left out, each kind now and then.
+/// Reports dropped input, each kind at most every few seconds.
 #[derive(Default)]
 pub(super) struct LeftOutWatch {
     told: LeftOut,
@@ -12,7 +12,7 @@ pub(super) struct LeftOutWatch {
 }
 
 impl LeftOutWatch {
-    /// Tells of what has been left out since the last look.
+    /// Reports input dropped since the last call.
     pub(super) fn look(&mut self, now: LeftOut) {
         let told = std::mem::replace(&mut self.told, now);
         let kinds = [

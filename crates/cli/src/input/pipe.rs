@@ -1,4 +1,5 @@
-//! H.264 out of a file or a pipe. A pipe is live: what has been quiet for a moment is whole.
+//! H.264 from a file or a live pipe; in a pipe, a short pause ends a frame, so that it is sent without waiting for the
+//! next.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -15,22 +16,22 @@ use crate::failure::Failure;
 use crate::notice::tell;
 
 const CHUNK: usize = 64 * 1024;
-/// A writer hands a NAL unit over in one go: after so long without another byte it is whole, if its pauses are trusted.
+/// Pause after which a NAL unit counts as complete, if pauses are trusted: writers pass on whole NAL units.
 const QUIET: Duration = Duration::from_millis(3);
-/// Pauses between NAL units before one is taken for the end of a NAL unit: half a second of frames.
+/// Pauses between NAL units before pauses are trusted: half a second of frames.
 const TRUSTED_FROM: u32 = 12;
-/// Typical size of one write, ffmpeg's for example: behind that the next write may be held up.
+/// Typical size of one write, such as ffmpeg's; after it, the next write may be delayed.
 const PIECE: usize = 32 * 1024;
 const HELD_UP: Duration = Duration::from_millis(8);
-/// A source that has said nothing for so long is told of.
+/// Silence of a source that is reported.
 const SILENT: Duration = Duration::from_secs(3);
 
-/// Whether a descriptor is live: a pipe, a socket or a terminal, and not a file.
+/// Whether a descriptor is live: a pipe, socket or terminal, not a file.
 pub(super) fn is_live(from: &impl AsFd) -> bool {
     fstat(from).is_ok_and(|stat| !FileType::from_raw_mode(stat.st_mode).is_file())
 }
 
-/// Reads all frames of a file, as fast as they are taken.
+/// Reads all frames of a file, as fast as the queue takes them.
 pub(super) fn read_file(mut from: impl Read, rate: Option<FrameRate>, frames: &Frames) -> Result<Ending, Failure> {
     let mut reader = FrameReader::new(rate);
     let mut left_out = LeftOutWatch::default();
@@ -59,8 +60,8 @@ fn give_paced(reader: &mut FrameReader, frames: &Frames) {
     }
 }
 
-/// Reads a live source: slices are given on as they come, stamped with the moment of their coming. `whole`: only whole
-/// pictures.
+/// Reads a live source: passes slices on as they arrive, with their arrival time. `whole`: passes on complete frames
+/// only.
 pub(super) fn read_live(
     mut from: impl Read + AsFd,
     rate: Option<FrameRate>,
@@ -77,7 +78,7 @@ pub(super) fn read_live(
             give_live(&mut reader, frames, &mut stamps, (quiet.since, whole));
             continue;
         }
-        // The frame whose end this chunk tells came before it.
+        // A frame that this chunk ends arrived before it.
         let pending_since = quiet.pending_since();
         let count = read(&mut from, &mut chunk)?;
         if count == 0 {
@@ -104,14 +105,14 @@ fn read(from: &mut impl Read, chunk: &mut [u8]) -> Result<usize, Failure> {
     }
 }
 
-/// Capture times of the frames of a live source.
+/// Capture times of a live source.
 #[derive(Default)]
 struct Stamps {
     cadence: Cadence,
     captured: Instant,
 }
 
-/// Gives on what is known to be whole. The first frame of it came at this instant, and others now.
+/// Passes on complete parts. The first frame arrived at `came_at`, others now.
 fn give_live(reader: &mut FrameReader, frames: &Frames, stamps: &mut Stamps, (mut came_at, whole): (Instant, bool)) {
     let mut next = || match whole {
         true => reader.next_frame().map(|frame| FramePart { frame, first: true, last: true }),
@@ -129,17 +130,17 @@ fn give_live(reader: &mut FrameReader, frames: &Frames, stamps: &mut Stamps, (mu
     }
 }
 
-/// Waits for bytes, and takes what is under way for whole when none come for a moment.
+/// Detects pauses of a source, which complete the current NAL unit.
 struct Quiet {
-    /// Bytes since the last quiet moment.
+    /// Bytes since the last pause.
     bytes: usize,
-    /// Pauses in a row that stood between NAL units, and how many make them trusted.
+    /// Consecutive pauses between NAL units; then the number from which pauses are trusted.
     clean: u32,
     trusted_from: u32,
-    /// A pause that is to be judged by what comes after it.
+    /// Whether the last pause is still to be judged by the next bytes.
     has_paused: bool,
     is_flushed: bool,
-    /// Whether all that came was given on then.
+    /// Whether all bytes received so far were passed on.
     is_taken: bool,
     since: Instant,
     is_silent: bool,
@@ -161,7 +162,8 @@ impl Default for Quiet {
 }
 
 impl Quiet {
-    /// Whether there are bytes to read (or the end); else what was under way has been flushed.
+    /// Returns whether there are bytes to read, or the end; if not, the current NAL unit was flushed if pauses are
+    /// trusted.
     fn wait(&mut self, from: &impl AsFd, reader: &mut FrameReader) -> Result<bool, Failure> {
         let patience = match (self.is_flushed, self.bytes >= PIECE) {
             (true, _) => SILENT,
@@ -187,7 +189,7 @@ impl Quiet {
         Ok(false)
     }
 
-    /// Arrival of the last bytes, if some of what has come was not given on.
+    /// Arrival of the last bytes, unless all bytes were passed on.
     fn pending_since(&self) -> Option<Instant> {
         (!self.is_taken).then_some(self.since)
     }
@@ -205,8 +207,8 @@ impl Quiet {
         (self.is_flushed, self.is_taken) = (false, false);
     }
 
-    /// A pause before a start code stood between NAL units. One within a NAL unit tells that pauses of this source say
-    /// nothing, for longer each time.
+    /// Judges a pause: good if a start code follows. A pause within a NAL unit makes pauses untrusted, for longer each
+    /// time.
     fn judge(&mut self, next: &[u8]) {
         if next.starts_with(&[0, 0]) {
             self.clean = self.clean.saturating_add(1);

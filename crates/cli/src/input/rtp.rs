@@ -1,4 +1,4 @@
-//! H.264 out of RTP: whatever payload type, source and clock it has.
+//! H.264 from an RTP source, with any payload type, SSRC and clock.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -14,25 +14,25 @@ use super::left_out::LeftOutWatch;
 use crate::failure::Failure;
 use crate::notice::{Limited, tell};
 
-/// Longest wait for RTP packets out of order.
+/// Longest wait for reordered RTP packets.
 const REORDERING: Duration = Duration::from_millis(60);
-/// A source that has said nothing for so long is told of.
+/// Silence of a source that is reported.
 const SILENT: Duration = Duration::from_secs(3);
-/// Longest wait between two looks.
+/// Longest wait between two checks.
 const TICK: Duration = Duration::from_millis(200);
-/// The largest datagram.
+/// Largest datagram.
 const LARGEST: usize = 1 << 16;
 
-/// Properties of an RTP source that are known in advance.
+/// RTP parameters that are known in advance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RtpSource {
     /// Payload type.
     pub(crate) payload_type: Option<u8>,
-    /// Parameter sets, where they do not travel with the pictures.
+    /// Parameter sets, if the stream does not carry them.
     pub(crate) parameter_sets: Vec<Vec<u8>>,
 }
 
-/// Reads until nobody takes frames any more. RTP says no goodbye: a source that is silent may come back.
+/// Reads until the receiving side is gone. RTP has no end of stream: a silent source may come back.
 pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) -> Result<Ending, Failure> {
     let config = PlayoutConfig {
         payload_type: source.payload_type,
@@ -77,7 +77,7 @@ pub(super) fn read_rtp(socket: &UdpSocket, source: &RtpSource, frames: &Frames) 
     }
 }
 
-/// Frames that came as RTP, with what late choice must know of them.
+/// RTP depacketizer and frame reader of a source.
 struct Relay {
     playout: Playout,
     reader: FrameReader,
@@ -99,7 +99,7 @@ impl Relay {
         }
     }
 
-    /// `false` if nobody takes them any more.
+    /// Passes frames on; returns `false` if the receiving side is gone.
     fn give(&mut self, frames: &Frames) -> bool {
         while let Some(event) = self.playout.poll_event() {
             match event {
@@ -140,7 +140,7 @@ fn timing(frame: &PlayoutFrame) -> Timing {
     Timing::Live { captured: frame.captured_at, presented: Some(frame.presented_at.max(Instant::ZERO)) }
 }
 
-/// A change of a clock in words.
+/// Describes a clock change for people.
 pub(crate) struct Told<'a>(pub(crate) &'a timeous_media::ClockChange);
 
 impl std::fmt::Display for Told<'_> {

@@ -1,12 +1,12 @@
-//! Reasons for which a frame is not written.
+//! Errors of a sink: reasons for which a frame was not written.
 
 use crate::failure::Failure;
 
-/// Why a frame was not written.
+/// Reason for which a frame was not written.
 pub(super) enum WriteError {
-    /// The frame cannot be expressed; others can.
+    /// The format cannot express this frame; others may follow.
     Frame(String),
-    /// The sink takes nothing any more.
+    /// The sink is gone.
     Gone(Failure),
 }
 

@@ -1,4 +1,4 @@
-//! Files as sinks: what may be written, under which name, and when it is made.
+//! File sinks: naming, overwriting, and creation with the first frame.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,27 +8,27 @@ use rustix::fs::{Access, access};
 
 use crate::failure::Failure;
 
-/// Containers that are not written, by the ends of their names.
+/// Container formats that are not supported, by file name suffix.
 const CONTAINERS: [&str; 6] = [".ts", ".mkv", ".mov", ".avi", ".webm", ".flv"];
 
-/// What the number of a recording is written for.
+/// Placeholder for the number of a recording.
 const NUMBER: &str = "%n";
 
-/// A file that can be written when the first frame comes.
+/// Output file, opened when the first frame comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A file that is made.
+    /// File to be created.
     New(String),
-    /// A file that is made with the next free number for each `%n`.
+    /// File to be created, with the next free number for each `%n`.
     Numbered(String),
-    /// A file that is overwritten if it exists.
+    /// File that is overwritten if it exists.
     Overwritten(String),
-    /// A device, a FIFO or an open file under another name: written to, and neither made nor truncated.
+    /// Device, FIFO or open descriptor: written to, but neither created nor truncated.
     Special(String),
 }
 
 impl Target {
-    /// Looks at a name given by the user, and changes nothing.
+    /// Checks a file name from the user, without changing anything.
     pub(super) fn new(path: &str, overwrite: bool) -> Result<Self, Failure> {
         let lower = path.to_ascii_lowercase();
         if let Some(end) = CONTAINERS.iter().find(|end| lower.ends_with(**end)) {
@@ -39,7 +39,7 @@ impl Target {
         Self::of_any_kind(path, overwrite)
     }
 
-    /// The same for a file whose name says nothing about its format.
+    /// Checks a file name without regard to its suffix.
     pub(super) fn of_any_kind(path: &str, overwrite: bool) -> Result<Self, Failure> {
         if let Some(name) = Path::new(path).file_name().and_then(|name| name.to_str())
             && name.contains(NUMBER)
@@ -50,7 +50,7 @@ impl Target {
         if is_open_file(path) {
             return Ok(Self::Special(path.to_owned()));
         }
-        // A link that leads nowhere exists, too.
+        // A dangling symbolic link exists, too.
         if fs::symlink_metadata(path).is_err() {
             check_directory(path)?;
             return Ok(if overwrite { Self::Overwritten(path.to_owned()) } else { Self::New(path.to_owned()) });
@@ -66,7 +66,7 @@ impl Target {
         Ok(if found.is_file() { Self::Overwritten(path.to_owned()) } else { Self::Special(path.to_owned()) })
     }
 
-    /// Opens the file for writing, and gives the name that it has.
+    /// Opens the file for writing; returns its actual name, too.
     fn open(&self) -> Result<(File, String), Failure> {
         let mut options = OpenOptions::new();
         let path = match self {
@@ -79,7 +79,7 @@ impl Target {
                 options.write(true).create(true).truncate(true);
                 path
             }
-            // Behind what is there already, if it is a file after all.
+            // Append, if it is a regular file after all.
             Self::Special(path) => {
                 options.append(true);
                 path
@@ -98,7 +98,7 @@ impl Target {
     }
 }
 
-/// A file that was not there when it was looked for may be there by now: then the next number is taken.
+/// Creates a numbered file; if the name was taken in the meantime, tries the next number.
 fn open_numbered(pattern: &str) -> Result<(File, String), Failure> {
     let (directory, name) =
         pattern.rsplit_once('/').map_or(("", pattern), |(_, name)| (&pattern[..pattern.len() - name.len()], name));
@@ -119,12 +119,12 @@ fn exists(path: &str) -> Failure {
     ))
 }
 
-/// Whether the name stands for a file that this process has open, such as standard output.
+/// Whether the name is an open descriptor of this process, such as standard output.
 fn is_open_file(path: &str) -> bool {
     matches!(path, "/dev/stdout" | "/dev/stderr") || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")
 }
 
-/// A file can be made there.
+/// Checks that the directory of the file exists.
 fn check_directory(path: &str) -> Result<(), Failure> {
     let broken = |error: io::Error| Failure::file(path, &error);
     let directory = match Path::new(path).parent() {
@@ -138,7 +138,7 @@ fn check_directory(path: &str) -> Result<(), Failure> {
     access(&directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| broken(error.into()))
 }
 
-/// A file that is made when there is something to write.
+/// File that is created on the first write.
 pub(super) struct SinkFile {
     target: Option<Target>,
     file: Option<File>,
@@ -146,24 +146,24 @@ pub(super) struct SinkFile {
 }
 
 impl SinkFile {
-    /// A file that does not exist yet.
+    /// Prepares a file without creating it.
     pub(super) fn new(target: Target) -> Self {
         Self { name: target.name().to_owned(), target: Some(target), file: None }
     }
 
-    /// Standard output.
+    /// Opens standard output.
     pub(super) fn standard_output() -> Result<Self, Failure> {
         let name = "standard output".to_owned();
         let output = rustix::io::dup(io::stdout()).map_err(|error| Failure::file(&name, &error.into()))?;
         Ok(Self { target: None, file: Some(output.into()), name })
     }
 
-    /// Its name.
+    /// Name of the file.
     pub(super) fn name(&self) -> String {
         self.name.clone()
     }
 
-    /// Writes bytes behind the others, past all buffers of this process; their number.
+    /// Appends bytes, without buffering in this process; returns their number.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
         if bytes.is_empty() {
             return Ok(0);
@@ -182,13 +182,13 @@ impl SinkFile {
         Ok(bytes.len())
     }
 
-    /// Whether the file was neither there before nor made, since nothing was written.
+    /// Whether no file exists, since nothing was written.
     pub(super) fn is_missing(&self) -> bool {
         self.file.is_none() && !matches!(self.target, Some(Target::Special(_)))
     }
 }
 
-/// Writes a whole file in the place of another, so that readers see the one or the other. Special files are written to.
+/// Replaces a file atomically for its readers. Special files are written to directly.
 pub(super) fn replace(target: &Target, bytes: &[u8]) -> Result<(), Failure> {
     let path = match target {
         Target::New(path) | Target::Overwritten(path) => Path::new(path),
@@ -197,13 +197,13 @@ pub(super) fn replace(target: &Target, bytes: &[u8]) -> Result<(), Failure> {
             return file.write_all(bytes).map_err(|error| Failure::file(&name, &error));
         }
     };
-    // The file that a link leads to is replaced, not the link.
+    // Replace the target of a symbolic link, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, &path));
     written.map_err(|error| {
-        // The name was ours: nothing else is lost.
+        // The temporary name was ours, so that nothing else is lost.
         let _ = fs::remove_file(&beside);
         Failure::file(&path.to_string_lossy(), &error)
     })

@@ -1,4 +1,4 @@
-//! Frames on their way to the thread that writes: a queue bounded in bytes and frames, which is never waited for.
+//! Bounded queue of frames between the stream and the sink's thread; adding a frame never blocks.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,25 +9,25 @@ use timeous_media::PlayoutFrame;
 
 use crate::failure::Failure;
 
-/// Most bytes that wait: ten seconds of 12 Mbit/s.
+/// Most queued bytes: ten seconds at 12 Mbit/s.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Most frames that wait: half a minute of 60 a second.
+/// Most queued frames: half a minute at 60 per second.
 const MAX_FRAMES: usize = 2048;
 
-/// Counts of a sink.
+/// Statistics of a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SinkStats {
     /// Frames written.
     pub(crate) frames_written: u64,
-    /// Frames that were left out: the sink was slow or gone, or they could not be expressed in its format.
+    /// Frames dropped because the sink was slow or gone, or its format could not express them.
     pub(crate) frames_not_written: u64,
     /// Bytes written.
     pub(crate) byte_written: u64,
 }
 
-/// The queue, and what the two sides tell each other.
+/// Frame queue, with the state shared by both sides.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -38,23 +38,23 @@ pub(super) struct Queue {
 struct State {
     frames: VecDeque<PlayoutFrame>,
     bytes: usize,
-    /// No more frames come.
+    /// Whether no more frames follow.
     is_closed: bool,
-    /// The thread has written all there is, or the sink is gone.
+    /// Whether the thread has ended: everything is written, or the sink is gone.
     is_done: bool,
     is_gone: bool,
-    /// Not yet told.
+    /// Failure that was not returned yet.
     failure: Option<Failure>,
     stats: SinkStats,
 }
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is complete before the lock is given back: what a panic leaves behind is sound.
+        // The state is consistent whenever the lock is free, so that a panic leaves no damage.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a frame; `false` if there is no room for it, or the sink is gone.
+    /// Adds a frame; returns `false` if there is no room or the sink is gone.
     pub(super) fn push(&self, frame: &PlayoutFrame) -> bool {
         let mut state = self.lock();
         let fits =
@@ -69,7 +69,7 @@ impl Queue {
         true
     }
 
-    /// Waits for the next frame; `None` if no more come.
+    /// Waits for the next frame; returns `None` at the end.
     pub(super) fn pop(&self) -> Option<PlayoutFrame> {
         let empty = |state: &mut State| state.frames.is_empty() && !state.is_closed;
         let mut state = self.changed.wait_while(self.lock(), empty).unwrap_or_else(PoisonError::into_inner);
@@ -78,12 +78,12 @@ impl Queue {
         Some(frame)
     }
 
-    /// Counts a frame that was never in the queue.
+    /// Counts a frame that was dropped before the queue.
     pub(super) fn count_missed(&self) {
         self.lock().stats.frames_not_written += 1;
     }
 
-    /// Counts a frame that the thread took out, and the bytes that it wrote.
+    /// Counts a frame that was taken from the queue, and the bytes written for it.
     pub(super) fn count(&self, is_written: bool, bytes: usize) {
         let stats = &mut self.lock().stats;
         if is_written {
@@ -94,12 +94,12 @@ impl Queue {
         stats.byte_written += bytes as u64;
     }
 
-    /// Counts bytes that belong to frames counted before.
+    /// Counts bytes of frames that were counted before.
     pub(super) fn count_bytes(&self, bytes: usize) {
         self.lock().stats.byte_written += bytes as u64;
     }
 
-    /// The thread ends: with a failure if the sink is gone.
+    /// Marks the thread as ended, with a failure if the sink is gone.
     pub(super) fn end(&self, result: Result<(), Failure>) {
         let mut state = self.lock();
         state.is_done = true;
@@ -119,17 +119,17 @@ impl Queue {
         self.lock().is_gone
     }
 
-    /// Why the sink is gone, once.
+    /// Returns the failure of the sink, once.
     pub(super) fn take_failure(&self) -> Option<Failure> {
         self.lock().failure.take()
     }
 
-    /// The counts so far.
+    /// Statistics so far.
     pub(super) fn stats(&self) -> SinkStats {
         self.lock().stats
     }
 
-    /// Lets the thread write what waits, within `limit`.
+    /// Waits until the thread has written all queued frames, at most for `limit`.
     pub(super) fn finish(&self, limit: Duration, name: &str) -> Result<(), Failure> {
         let mut state = self.lock();
         state.is_closed = true;

@@ -1,4 +1,4 @@
-//! RTP over plain UDP as a sink, and the session description beside it.
+//! RTP over plain UDP as a sink, with an SDP file for players.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use super::nals::{MAX_SETS, PPS, SPS, is_set, nals_of, type_of};
 use crate::failure::Failure;
 use crate::input::bind;
 
-/// RTP over plain UDP.
+/// RTP sink.
 pub(super) struct RtpWriter {
     socket: UdpSocket,
     to: SocketAddr,
@@ -22,7 +22,7 @@ pub(super) struct RtpWriter {
 }
 
 impl RtpWriter {
-    /// RTP to this address, described in the file `sdp`.
+    /// Creates a sink for this address; `sdp` is the file for the description.
     pub(super) fn new(to: SocketAddr, sdp: Option<&str>, overwrite: bool) -> Result<Self, Failure> {
         let any = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = bind(SocketAddr::new(any, 0))?;
@@ -40,12 +40,12 @@ impl RtpWriter {
         Ok(Self { socket, to, packetizer, description })
     }
 
-    /// The sink in words.
+    /// Name of the sink.
     pub(super) fn name(&self) -> String {
         format!("udp://{}", self.to)
     }
 
-    /// Sends a frame; the bytes of its packets.
+    /// Sends a frame; returns the bytes of its packets.
     pub(super) fn write(&mut self, frame: &PlayoutFrame) -> Result<usize, WriteError> {
         let frame = as_sent(frame);
         if frame.nals.is_empty() {
@@ -58,7 +58,7 @@ impl RtpWriter {
         for adu in self.packetizer.packetize(&frame) {
             match self.socket.send_to(&adu.rtp, self.to) {
                 Ok(_) => {}
-                // Nobody listens there (yet): a player may be started later.
+                // No program listens there (yet); a player may be started later.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) => return Err(Failure::file(&self.name(), &error).into()),
             }
@@ -68,7 +68,7 @@ impl RtpWriter {
     }
 }
 
-/// The file that describes the stream.
+/// SDP file that describes the stream.
 struct Description {
     target: Target,
     sets: Vec<Vec<u8>>,
@@ -76,7 +76,7 @@ struct Description {
 }
 
 impl Description {
-    /// A file that does not exist, or holds a description: that of a stream before this one may be replaced.
+    /// Prepares a file that does not exist, or is a description already, which is replaced.
     fn new(path: &str, overwrite: bool) -> Result<Self, Failure> {
         let is_description = fs::metadata(path).is_ok_and(|found| found.is_file())
             && fs::read(path).is_ok_and(|found| found.starts_with(b"v=0"));
@@ -86,14 +86,14 @@ impl Description {
     /// Writes the file if the frame changes the parameter sets.
     fn update(&mut self, nals: &[Vec<u8>], to: SocketAddr) {
         let told: Vec<&Vec<u8>> = nals.iter().filter(|nal| is_set(nal)).collect();
-        // A new SPS begins a new sequence: the sets before it are over.
+        // A new SPS starts a new sequence, so that earlier sets are dropped.
         let is_new = told.iter().any(|nal| type_of(nal) == SPS && !self.sets.contains(nal));
         let mut sets = if is_new { Vec::new() } else { self.sets.clone() };
         for set in told {
             sets.retain(|known| known != set);
             sets.push(set.clone());
         }
-        // Of two PPSs with one id, the later one holds.
+        // Stable sort: of two PPSs with the same id, the later one stays last, and applies.
         sets.sort_by_key(|set| type_of(set));
         sets.truncate(MAX_SETS);
         if sets == self.sets {
@@ -105,14 +105,14 @@ impl Description {
         }
         self.version += 1;
         let text = SessionDescription::h264(to, PacketizerConfig::default().payload_type, self.sets.clone());
-        // The stream goes on without it.
+        // The stream goes on without the file.
         if let Err(failure) = replace(&self.target, text.write(self.version).as_bytes()) {
             eprintln!("timeous: the session description was not written: {failure}");
         }
     }
 }
 
-/// A frame as a packetizer takes it. Its priority and its references are for late choice, and there is none here.
+/// Frame for the packetizer. Priority and references are only for late choice, which plain RTP does not have.
 fn as_sent(frame: &PlayoutFrame) -> Frame {
     Frame {
         index: 0,
@@ -124,7 +124,7 @@ fn as_sent(frame: &PlayoutFrame) -> Frame {
         reorder: 0,
         capture: Duration::ZERO,
         handover: Duration::ZERO,
-        // These go on over a sender's restart; RTP has their lowest 32 bits.
+        // These ticks continue over restarts of the sender; RTP uses the lowest 32 bits.
         rtp_ticks: frame.ticks.cast_unsigned(),
         duration: Duration::ZERO,
         entry: None,

@@ -1,21 +1,21 @@
-//! Lines on standard error about a sink, at most one every few seconds.
+//! Messages about a slow or failed sink, limited in rate.
 
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 
-/// Shortest time from one line about trouble to the next.
+/// Minimum time between two messages about problems.
 const BETWEEN: Duration = Duration::from_secs(10);
 
-/// What has been said about a sink.
+/// State of the messages about a sink.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     at: Option<Instant>,
-    /// Whether the last trouble was told.
+    /// Whether the last problem was reported.
     open: bool,
 }
 
 impl Told {
-    /// Tells about trouble, unless there was a line about it a moment ago.
+    /// Reports a problem, unless one was reported a moment ago.
     pub(super) fn trouble(&mut self, line: &str) {
         let now = clock::now();
         self.open = self.at.is_none_or(|at| now.saturating_since(at) >= BETWEEN);
@@ -25,7 +25,7 @@ impl Told {
         }
     }
 
-    /// Tells that the trouble is over, if it was told.
+    /// Reports that the problem is over, if it was reported.
     pub(super) fn recovery(&mut self, line: &str) {
         if std::mem::take(&mut self.open) {
             eprintln!("timeous: {line}");

@@ -1,4 +1,4 @@
-//! The thread behind a sink: writes frames as raw H.264, as MP4 or as RTP.
+//! Writer thread of a sink: writes frames as raw H.264, MP4 or RTP.
 
 use timeous_media::PlayoutFrame;
 use timeous_media::mp4::Mp4Writer;
@@ -12,7 +12,7 @@ use super::told::Told;
 use crate::failure::Failure;
 use crate::place::Place;
 
-/// A sink, in the form that frames take there.
+/// Sink by output format.
 pub(super) enum Writer {
     /// An Annex B byte stream.
     Bytes(SinkFile),
@@ -23,7 +23,7 @@ pub(super) enum Writer {
 }
 
 impl Writer {
-    /// Prepares a sink without making or changing anything.
+    /// Prepares a sink without creating or changing anything.
     pub(super) fn new(place: &Place, args: &SinkArgs) -> Result<Self, Failure> {
         if args.sdp.is_some() && !matches!(place, Place::Udp(_)) {
             return Err(Failure::Usage("--sdp describes RTP: it needs a SINK udp://host:port".to_owned()));
@@ -42,7 +42,7 @@ impl Writer {
         }
     }
 
-    /// The sink in words.
+    /// Name of the sink.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Bytes(file) | Self::Mp4(_, file) => file.name(),
@@ -50,7 +50,7 @@ impl Writer {
         }
     }
 
-    /// Writes a frame; the bytes that it added.
+    /// Writes a frame; returns the bytes added.
     fn write(&mut self, frame: &PlayoutFrame) -> Result<usize, WriteError> {
         match self {
             Self::Bytes(file) => Ok(file.append(&frame.annexb)?),
@@ -62,13 +62,13 @@ impl Writer {
         }
     }
 
-    /// Completes what was written; the bytes that it added.
+    /// Completes the output; returns the bytes added.
     fn finish(&mut self) -> Result<usize, Failure> {
         match self {
             Self::Mp4(mp4, file) => {
                 mp4.finish();
                 let added = file.append(&mp4.take())?;
-                // There is no MP4 file of nothing. A byte stream of nothing is one.
+                // An empty MP4 file is invalid, an empty byte stream is not.
                 if file.is_missing() {
                     return Err(Failure::Peer(format!("{}{NOTHING}", file.name())));
                 }
@@ -87,7 +87,7 @@ impl Writer {
 
 const NOTHING: &str = ": no frame came that could be written, so that there is nothing to keep";
 
-/// Writes what is in the queue until no more comes, or the sink is gone.
+/// Writes frames from the queue until its end, or until the sink is gone.
 pub(super) fn run(mut writer: Writer, queue: &Queue, name: &str) {
     let mut told = Told::default();
     while let Some(frame) = queue.pop() {

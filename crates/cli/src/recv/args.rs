@@ -11,26 +11,26 @@ use crate::output::SinkArgs;
 ///
 /// URI is timeous://:port?latency=…, or udp://:port for RTP without congestion control. SINK is a file (raw H.264, or
 /// MP4 if its name ends with .mp4), '-' for standard output, or udp://host:port for RTP to a player. Only frames that
-/// are whole, decodable and in time are written, at a constant delay after their capture. It goes on until it is
-/// interrupted, over breaks of the path and restarts of the sender, one caller after another (with reconnect=off in
-/// the URI, for one stream); with %n in the name of the file, any number of callers at once, each with a file of its own.
+/// are complete, decodable and in time are written, at a constant delay after their capture. It runs until interrupted,
+/// over path failures and restarts of the sender, one caller after another (with reconnect=off in the URI, for one
+/// stream); with %n in the file name, for any number of callers at once, each with its own file.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = crate::help::uri_and_exit_codes())]
 pub(crate) struct RecvArgs {
-    /// Where the video comes from
+    /// Source of the video
     pub(crate) uri: String,
-    /// Where it goes
+    /// Destination of the video
     pub(crate) sink: String,
-    /// With udp://: the time from capture to playout
+    /// With udp://: the delay from capture to playout
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = parse_duration)]
     pub(crate) latency: Duration,
-    /// Give frames out as soon as they can be decoded: playout=immediate in the URI says the same
+    /// Release frames as soon as they can be decoded, like playout=immediate in the URI
     #[arg(long)]
     pub(crate) immediate: bool,
-    /// With udp://: the RTP payload type, where it is not the first dynamic one
+    /// With udp://: the RTP payload type, if it is not the first dynamic one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=127))]
     pub(crate) pt: Option<u8>,
-    /// Write a line for each frame to this CSV file: its times, and what became of it
+    /// Write a line for each frame to this CSV file, with its times and outcome
     #[arg(long, value_name = "FILE")]
     pub(crate) frames: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Any number of callers at once, each with a recording of its own, which goes on when its caller comes back.
+//! Parallel callers (`%n` in the sink's name): one recording for each, continued when its caller reconnects.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,17 +17,17 @@ use crate::notice::tell;
 use crate::output::Output;
 use crate::place::Place;
 
-/// Callers at once: each has a thread and, at worst, 16 MB that wait.
+/// Most parallel callers; each has a thread and up to 16 MB of buffered packets.
 const MOST_CALLERS: usize = 256;
-/// Recordings whose callers were lost and may come back; beyond that, the oldest are completed.
+/// Most recordings kept open for lost callers; beyond it, the oldest are completed.
 const MOST_PARKED: usize = 64;
 
-/// Whether the sink's name has room for more than one stream (`%n`).
+/// Whether the sink's name is for several streams (`%n`).
 pub(super) fn are_several(place: &Place) -> bool {
     matches!(place, Place::File(path) if path.contains("%n"))
 }
 
-/// Serves callers until it is interrupted: each on a thread of its own, so that none waits for another.
+/// Serves callers until interrupted, each on its own thread.
 pub(super) fn receive(args: &RecvArgs, uri: &Uri, place: &Place, interrupt: &Interrupt) -> Result<(), Failure> {
     if !matches!(uri.role, Role::Listener { .. }) {
         return Err(Failure::Usage("%n in the sink's name needs a URI that listens: timeous://:port".to_owned()));
@@ -35,7 +35,7 @@ pub(super) fn receive(args: &RecvArgs, uri: &Uri, place: &Place, interrupt: &Int
     if args.frames.is_some() {
         return Err(Failure::Usage("--frames is of one stream: leave it out where the sink has a %n".to_owned()));
     }
-    // A mistake shows before anybody has called.
+    // Check the sink before the first call.
     drop(Output::open(place, &args.sink_args)?);
     let mut listener = Listener::open(uri)?;
     tell(format_args!("listening at {}, for any number of callers", listener.local_addr()));
@@ -85,9 +85,9 @@ struct Shared {
     latency: timeous::core::Duration,
     place: Place,
     meter: Meter,
-    /// Recordings whose callers were lost, by their synchronisation source: a sender that comes back has the same.
+    /// Recordings of lost callers, by SSRC, which a sender keeps when it reconnects.
     parked: Mutex<BTreeMap<u32, (Screen, Fields)>>,
-    /// Failure that ends all of them.
+    /// Failure that ends all streams.
     failed: Mutex<Option<Failure>>,
     interrupt: Interrupt,
 }
@@ -114,7 +114,7 @@ impl Shared {
         }
         let ended = serve(sender, receiver, &mut screen, &mut meter, &self.interrupt, &mut last);
         match ended {
-            // A disk that is full is full for all.
+            // A full disk affects all callers.
             Err(End::Sink(failure)) => screen.finish(&last, &mut meter).and(Err(failure)),
             Err(End::Stream(failure)) if !self.interrupt.is_set() => {
                 tell(format_args!("{peer}: {failure}; its recording goes on if it comes back"));
@@ -140,9 +140,9 @@ impl Shared {
     }
 }
 
-/// The packets up to the first one of RTP, and its synchronisation source; `None` if the stream ended before.
+/// Receives packets up to the first RTP packet, and its SSRC; `None` if the stream ends before.
 fn first_packets(receiver: &mut Receiver, interrupt: &Interrupt) -> Option<(u32, Vec<Received>)> {
-    /// More than the ends tell each other before.
+    /// Most packets; above the number of control packets before it.
     const MOST: usize = 64;
     let mut packets = Vec::new();
     while !interrupt.is_set() {

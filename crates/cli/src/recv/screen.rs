@@ -1,4 +1,4 @@
-//! Playout of a received stream, the sink behind it, their statistics and messages.
+//! Playout of a received stream: jitter buffer, sink, statistics and messages.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -15,15 +15,15 @@ use crate::meter::{Fields, Meter, record};
 use crate::notice::{Limited, tell};
 use crate::output::Output;
 
-/// Longest wait between two looks.
+/// Longest wait between two checks.
 const TICK: Duration = Duration::from_millis(100);
-/// Interval at which terms are sent.
+/// Interval at which the receiver's latency and delay are sent.
 const REPORTS: Duration = Duration::from_millis(500);
-/// Least interval of keyframe requests: a round trip and the encoder's work.
+/// Minimum interval of keyframe requests: a round trip plus the encoder's delay.
 const KEYFRAMES: Duration = Duration::from_millis(500);
-/// A stream of which nothing can be decoded for so long is told of.
+/// Time without a decodable frame that is reported.
 const UNDECODABLE: Duration = Duration::from_secs(2);
-/// Frames of which so many in a hundred are late, over this time, are told of.
+/// Percentage of late frames, and the time over which it is measured, that are reported.
 const LATE_PERCENT: u64 = 20;
 const LATE_OVER: Duration = Duration::from_secs(5);
 
@@ -37,41 +37,41 @@ struct Counts {
     frames_late: u64,
     frames_reference_missing: u64,
     frames_unreadable: u64,
-    /// Of which nothing whole came.
+    /// Frames that are missing, by gaps in the frame numbers.
     frames_missing: u64,
     pkt_rcv_loss_total: u64,
     pkt_rcv_belated: u64,
     pkt_rcv_duplicate: u64,
     pkt_rcv_refused: u64,
-    /// Streams that this sink has had, one after another.
+    /// Number of streams received by this sink, one after another.
     streams: u64,
     ms_latency: u64,
 }
 
-/// The playout, and where it goes.
+/// Playout and its outputs.
 pub(super) struct Screen {
     playout: Playout,
     output: Output,
     frames: Journal,
     counts: Counts,
-    /// Latency that this end asks for.
+    /// Latency that this end requests.
     latency: Duration,
     refused: Limited,
     next_report: Instant,
     next_keyframe: Instant,
-    /// Since when nothing could be decoded, if that was not told.
+    /// Start of the time without decodable frames, unless reported.
     waits: Option<Instant>,
     is_waiting: bool,
     late: LateWatch,
 }
 
-/// Tells when the latency is too short for the path.
+/// Warns if the latency is too short for the path.
 #[derive(Default)]
 struct LateWatch {
     since: Instant,
     frames: u64,
     late: u64,
-    /// Missing frames that have been counted.
+    /// Missing frames counted so far.
     missing: u64,
 }
 
@@ -116,20 +116,20 @@ impl Screen {
         })
     }
 
-    /// A stream begins, or one goes on after a break.
+    /// Begins a stream, or continues one after a reconnection.
     pub(super) fn begin_stream(&mut self) {
         self.counts.streams += 1;
         self.waits = None;
         self.next_report = Instant::ZERO;
     }
 
-    /// Next instant at which something is due.
+    /// Next instant at which a timer is due.
     pub(super) fn due(&self) -> Instant {
         let tick = clock::now() + TICK;
         self.playout.poll_timeout().map_or(tick, |due| due.min(tick))
     }
 
-    /// A packet came.
+    /// Handles a packet.
     pub(super) fn take(&mut self, at: Instant, packet: &[u8]) -> Result<(), Failure> {
         if control::is_control(packet) {
             Control::read(packet).into_iter().for_each(|message| self.hear(message));
@@ -152,7 +152,7 @@ impl Screen {
         }
     }
 
-    /// Control messages that are due.
+    /// Returns control messages that are due.
     pub(super) fn control(&mut self) -> Vec<Control> {
         let now = clock::now();
         let mut messages = Vec::new();
@@ -167,7 +167,7 @@ impl Screen {
         messages
     }
 
-    /// Lets time pass.
+    /// Advances time.
     pub(super) fn pass_time(&mut self) -> Result<(), Failure> {
         self.playout.handle_timeout(clock::now());
         self.show()
@@ -226,7 +226,7 @@ impl Screen {
         });
     }
 
-    /// Tells if nothing can be decoded for a while.
+    /// Reports if nothing can be decoded for a while.
     fn watch(&mut self) {
         let now = clock::now();
         if self.waits.is_some_and(|since| now.saturating_since(since) > UNDECODABLE) && !self.is_waiting {
@@ -244,7 +244,7 @@ impl Screen {
         self.counts.pkt_rcv_refused = stats.refused;
     }
 
-    /// A record of the stream and what became of it, and a line for people.
+    /// Returns a record of the stream and its frames, and the progress line.
     pub(super) fn record(&mut self, stream: &Fields) -> (Fields, String) {
         self.count_packets();
         let record = record(&[stream, &self.counts, &self.output.stats()]);
@@ -252,7 +252,7 @@ impl Screen {
         (record, line)
     }
 
-    /// Waits until what the playout holds has been given out, as when a stream has ended and none follows.
+    /// Waits until all frames in the playout are released, after the last stream has ended.
     pub(super) fn drain(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
         while !interrupt.is_set() && self.playout.holds_frames() {
             pause(self.due());
@@ -261,7 +261,7 @@ impl Screen {
         Ok(())
     }
 
-    /// In a sentence, what has come of all streams.
+    /// Summary of all streams in a sentence.
     pub(super) fn summary(&self) -> String {
         let counts = &self.counts;
         format!(
@@ -273,7 +273,7 @@ impl Screen {
         )
     }
 
-    /// Completes the sink and writes the last record; whatever goes wrong, the rest is done.
+    /// Completes the sink and writes the last record; after an error, the remaining steps are still done.
     pub(super) fn finish(&mut self, stream: &Fields, meter: &mut Meter) -> Result<(), Failure> {
         self.playout.finish();
         let shown = self.show();

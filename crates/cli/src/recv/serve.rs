@@ -1,4 +1,4 @@
-//! One stream that is received, from its first packet to its end.
+//! Receive loop of one stream, from its first packet to its end.
 
 use timeous::core::{Duration, Priority};
 use timeous::{Arrival, Hints, Receiver, Sender, clock};
@@ -12,14 +12,14 @@ use crate::notice::tell;
 /// Longest single wait for a caller.
 pub(super) const WAIT: Duration = Duration::from_millis(200);
 
-/// Longest wait for a sender's goodbye once the user wants to stop.
+/// Longest wait for the sender's close after the user's interrupt.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// Reason for a stream's end.
+/// Reason for the end of a stream.
 pub(super) enum End {
-    /// The stream's own end.
+    /// The stream failed.
     Stream(Failure),
-    /// What it goes to cannot take it any more.
+    /// The sink failed.
     Sink(Failure),
 }
 
@@ -42,7 +42,7 @@ pub(super) fn serve(
                 receiver.close();
                 clock::now()
             });
-            // A sender that is not there any more says no goodbye.
+            // A sender that is gone does not close.
             if clock::now().saturating_since(since) > PARTING {
                 break Ok(());
             }
@@ -51,7 +51,7 @@ pub(super) fn serve(
             Ok(Arrival::Data(received)) => screen.take(received.at, &received.bytes),
             Ok(Arrival::Nothing) => screen.pass_time(),
             Ok(Arrival::End) => break Ok(()),
-            // Whether the sender has heard of it is no matter to one who has had enough.
+            // After the user's interrupt, errors of closing do not matter.
             Err(_) if closing.is_some() => break Ok(()),
             Err(error) => break Err(End::Stream(Failure::from(error))),
         };
@@ -61,7 +61,7 @@ pub(super) fn serve(
         }
         for message in screen.control() {
             let hints = Hints { priority: Priority::HIGHEST, ..Hints::default() };
-            // A full ring, or an end that is told next.
+            // The ring may be full, or the stream has ended, which is reported next.
             let _ = sender.send(&message.write(), hints);
         }
         while sender.poll_delivery().is_some() {}

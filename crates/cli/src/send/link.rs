@@ -1,4 +1,4 @@
-//! One receiver of a stream that is sent: its connection, its packets, and what it is told and asks for.
+//! Connected receiver of a stream: its packets, deadlines, control messages and statistics.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,28 +12,28 @@ use crate::journal::{Entry, Journal, fate_name};
 use crate::notice::{Limited, tell};
 use crate::source::Due;
 
-/// Interval of sender reports and terms.
+/// Interval of sender reports and latency messages.
 const REPORTS: Duration = Duration::from_secs(1);
 /// Longest single wait for room in the ring.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Interval at which the path is sampled.
+/// Interval at which path statistics are sampled.
 const LOOKS: Duration = Duration::from_millis(100);
-/// Samples of the way that are kept: less than a second of them, as the receiver follows a longer path after one.
+/// Samples of the one-way delay; less than a second, after which the receiver follows a longer path.
 const WAYS: usize = 8;
 
-/// A receiver that is connected.
+/// Connected receiver.
 pub(super) struct Link {
     pub(super) sender: Sender,
     receiver: Receiver,
     peer: Option<SocketAddr>,
     pub(super) packetizer: Packetizer,
     entries: BTreeMap<AduSeq, Entry>,
-    /// The larger of what both ends ask for.
+    /// Larger one of the latencies that both ends request.
     latency: Duration,
     way: Way,
-    /// Whether an entry point was sent: a decoder can do nothing before one.
+    /// Whether an entry point was sent, before which a decoder can do nothing.
     has_entered: bool,
-    /// The frame of which it has had the first part.
+    /// Current frame, if its first part was sent.
     frame: Option<u32>,
     next_report: Instant,
     refused: Limited,
@@ -42,22 +42,22 @@ pub(super) struct Link {
     is_over: bool,
 }
 
-/// Frame counts of a receiver.
+/// Frame counters of a receiver.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinkCounts {
     pub(super) frames: u64,
     pub(super) i_frames: u64,
-    /// Frames that it was not sent: before an entry point, or since the ring was full.
+    /// Frames not sent: before an entry point, or because the ring was full.
     pub(super) skipped: u64,
 }
 
-/// Shortest one-way delay by the receiver's clock: its playout adds this to the latency.
+/// Shortest one-way delay by the receiver's clock, which its playout adds to the latency.
 #[derive(Default)]
 struct Way {
     /// Latest samples.
     recent: std::collections::VecDeque<Duration>,
     next_look: Instant,
-    /// By how much the promptest frames came later than the receiver's clock has it.
+    /// Extra delay of the fastest frames against the receiver's clock, as it reports.
     excess: Option<Duration>,
     known: Duration,
 }
@@ -71,7 +71,7 @@ impl Way {
         let stats = stats();
         let ms = |ms: f64| Duration::from_secs_f64(ms.max(0.0) / 1e3);
         let (srtt, least) = (ms(stats.ms_rtt), ms(stats.ms_rtt_min));
-        // As the policies reckon with it: what is above the least round trip is thought to be on the way there.
+        // As in the policies, queueing delay (above the minimum RTT) is assigned to the forward path.
         self.recent.push_back(srtt.saturating_sub(least / 2));
         if self.recent.len() > WAYS {
             self.recent.pop_front();
@@ -102,12 +102,12 @@ impl Link {
         }
     }
 
-    /// Name of the other end, for people.
+    /// Address of the receiver, for people.
     pub(super) fn name(&self) -> String {
         self.peer.map_or_else(|| "the receiver".to_owned(), |peer| peer.to_string())
     }
 
-    /// Summary of what it was sent, for people.
+    /// Summary of the transmission, for people.
     pub(super) fn summary(&self) -> String {
         let (counts, stats) = (self.counts, self.sender.stats());
         format!(
@@ -121,7 +121,7 @@ impl Link {
         )
     }
 
-    /// Sends a part of a frame: nothing before an entry point, which comes with the parameter sets that it needs.
+    /// Sends a part of a frame, beginning with an entry point and the parameter sets that it needs.
     pub(super) fn send(
         &mut self,
         due: &Due,
@@ -152,7 +152,7 @@ impl Link {
         let deadline = self.deadline(due.captured);
         for adu in self.packetizer.packetize_part(frame, (part.first, part.last), &stamp) {
             let Some(seq) = self.queue(&adu, deadline, wait)? else {
-                // What is left of the frame would be of no use.
+                // The rest of the frame would be useless.
                 self.counts.skipped += 1;
                 self.frame = None;
                 self.wants_keyframe = true;
@@ -166,12 +166,12 @@ impl Link {
         Ok(())
     }
 
-    /// Playout instant of a frame on this end's clock: latency after capture, on top of the shortest way.
+    /// Playout instant of a frame by this end's clock: capture plus latency plus shortest one-way delay.
     fn deadline(&self, captured: Instant) -> Option<Instant> {
         self.sender.options().has_deadlines().then(|| captured + self.latency + self.way.known)
     }
 
-    /// Queues a packet. A full ring holds up a file, as a full socket would; a live source waits for nobody.
+    /// Queues a packet. A full ring blocks a file, like a full socket, but not a live source.
     fn queue(&mut self, adu: &MediaAdu, deadline: Option<Instant>, wait: bool) -> Result<Option<AduSeq>, Failure> {
         let meta = &adu.meta;
         let hints = Hints {
@@ -194,14 +194,14 @@ impl Link {
                     ));
                     return Ok(None);
                 }
-                // Its status tells why.
+                // The status tells the reason.
                 Err(SendError::Closed(_)) => return Ok(None),
                 done => return Ok(Some(done?)),
             }
         }
     }
 
-    /// Tells the receiver what is due, and hears what it has to say.
+    /// Sends due control messages, and handles received ones.
     pub(super) fn talk(&mut self, ticks: impl Fn(Instant) -> u64) {
         let now = clock::now();
         self.way.look(now, || self.sender.stats());
@@ -215,7 +215,7 @@ impl Link {
             let terms = Control::Terms { latency: self.sender.options().latency, excess: None };
             for message in [clock, terms] {
                 let hints = Hints { priority: Priority::HIGHEST, frame: FrameId::NONE, ..Hints::default() };
-                // A full ring has more important things to send.
+                // If the ring is full, video takes precedence.
                 let _ = self.sender.send(&message.write(), hints);
             }
         }
@@ -247,12 +247,12 @@ impl Link {
         }
     }
 
-    /// Whether the receiver asked for a keyframe since the last call.
+    /// Whether the receiver requested a keyframe since the last call.
     pub(super) fn take_wants_keyframe(&mut self) -> bool {
         std::mem::take(&mut self.wants_keyframe)
     }
 
-    /// Hears what became of packets; whether some of them were lost.
+    /// Processes deliveries; returns whether packets were lost or dropped.
     pub(super) fn hear_fates(&mut self, journal: &mut Journal) -> bool {
         let mut lost = false;
         while let Some(delivery) = self.sender.poll_delivery() {
@@ -264,7 +264,7 @@ impl Link {
         lost
     }
 
-    /// Writes down what never had a fate.
+    /// Writes journal rows of packets whose fate is unknown.
     pub(super) fn end(&mut self, journal: &mut Journal) {
         for entry in std::mem::take(&mut self.entries).into_values() {
             journal.row(|_| format!("{},unknown", entry.row));
@@ -272,7 +272,7 @@ impl Link {
     }
 }
 
-/// Nanoseconds since 1970 as NTP has time (RFC 5905 §6): seconds since 1900 and their fraction.
+/// Converts Unix nanoseconds to NTP time (RFC 5905 §6): seconds since 1900 and their fraction.
 fn ntp(unix: Instant) -> u64 {
     const FROM_1900_TO_1970: u64 = 2_208_988_800;
     let (seconds, nanos) = (unix.as_nanos() / 1_000_000_000, unix.as_nanos() % 1_000_000_000);

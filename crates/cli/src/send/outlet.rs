@@ -1,4 +1,4 @@
-//! How a stream that is sent comes by its receivers: it calls one, again and again, or waits for any number of them.
+//! Source of receivers for `timeous send`: an outgoing call with redials, or a listener for any number of receivers.
 
 use timeous::core::Duration;
 use timeous::{Listener, Receiver, Role, Sender, Uri, clock};
@@ -7,16 +7,16 @@ use crate::calling::Calling;
 use crate::failure::Failure;
 use crate::notice::tell;
 
-/// Where receivers come from.
+/// Source of receivers.
 pub(super) enum Outlet {
-    /// One is called.
+    /// Calls one receiver.
     Call(Calling),
-    /// They call, once or again and again.
+    /// Accepts receivers, once or repeatedly.
     Listen { listener: Box<Listener>, again: bool },
 }
 
 impl Outlet {
-    /// Calls, or listens, as the URI says.
+    /// Calls or listens, by the role in the URI.
     pub(super) fn open(uri: &Uri) -> Result<Self, Failure> {
         match &uri.role {
             Role::Caller { .. } => Ok(Self::Call(Calling::begin(uri)?)),
@@ -32,7 +32,7 @@ impl Outlet {
         }
     }
 
-    /// A receiver that has connected.
+    /// Returns a receiver that has connected.
     pub(super) fn poll(&mut self) -> Result<Option<(Sender, Receiver)>, Failure> {
         match self {
             Self::Call(calling) => calling.poll(),
@@ -40,7 +40,7 @@ impl Outlet {
         }
     }
 
-    /// A receiver is gone: whether another one, or the same, may come.
+    /// Handles the loss of a receiver; returns whether one may still connect.
     pub(super) fn gone(&mut self) -> bool {
         match self {
             Self::Call(calling) => calling.again(),
@@ -48,12 +48,12 @@ impl Outlet {
         }
     }
 
-    /// Whether it has several receivers at once.
+    /// Whether it accepts several receivers at once.
     pub(super) fn is_listener(&self) -> bool {
         matches!(self, Self::Listen { .. })
     }
 
-    /// Waits for news of it.
+    /// Waits for a connection.
     pub(super) fn wait(&mut self, limit: Duration) {
         match self {
             Self::Call(calling) => calling.wait(clock::now() + limit),

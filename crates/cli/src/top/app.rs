@@ -1,4 +1,4 @@
-//! What is on the screen, and what keys do to it.
+//! State of the full screen, and its key bindings.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use timeous::core::Duration;
@@ -7,27 +7,27 @@ use timeous_daemon::view::View;
 use super::history::History;
 use super::table::{Layout, Row, rows};
 
-/// The fastest that anybody can follow, and the least that one look costs the daemon matters.
+/// Bounds of the refresh interval: faster ones cannot be read, and cost the daemon time.
 const FASTEST: Duration = Duration::from_millis(250);
 const SLOWEST: Duration = Duration::from_secs(60);
 
-/// The state of the screen.
+/// State of the screen.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) view: View,
     pub(crate) history: History,
     pub(crate) layout: Layout,
-    /// The row that is picked out, and the first that is on the screen.
+    /// Selected row, and first row on the screen.
     pub(crate) selected: usize,
     pub(crate) offset: usize,
     pub(crate) interval: Duration,
     pub(crate) paused: bool,
     pub(crate) help: bool,
-    /// Why there is nothing new to see.
+    /// Reason for which the view is outdated.
     pub(crate) trouble: Option<String>,
 }
 
-/// What a key asks for beyond the screen.
+/// Action that a key requests beyond the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     Stay,
@@ -50,13 +50,13 @@ impl App {
         }
     }
 
-    /// Takes in a look at the daemon, or why there was none. What was seen last stays on the screen then.
+    /// Updates the view with a snapshot of the daemon, or an error; then the last snapshot stays on the screen.
     pub(crate) fn seen(&mut self, look: Result<View, String>) {
         match look {
             Ok(view) => {
                 self.trouble = None;
                 if view.pid != self.view.pid {
-                    // Another daemon counts from zero, and its numbers name other flows.
+                    // A restarted daemon counts from zero, and its ids refer to other flows.
                     self.history = History::default();
                 }
                 self.history.add(&view);
@@ -66,7 +66,7 @@ impl App {
         }
     }
 
-    /// The macroflow that is picked out stays so where rows change places, unless the top is.
+    /// Keeps the same macroflow selected when rows change places, unless the first row is selected.
     fn follow(&mut self, view: View) {
         let picked = if self.selected == 0 { None } else { self.rows().into_iter().nth(self.selected) };
         self.view = view;
@@ -82,7 +82,7 @@ impl App {
         rows(&self.view, &self.history, self.layout)
     }
 
-    /// The first row on the screen, if it shows `height` of `rows`: the picked one is always among them.
+    /// First row on the screen, for `height` of `rows` rows; the selected row is always visible.
     pub(crate) fn scroll(&mut self, rows: usize, height: usize) -> usize {
         let last = rows.saturating_sub(height.max(1));
         self.selected = self.selected.min(rows.saturating_sub(1));
@@ -90,7 +90,7 @@ impl App {
         self.offset
     }
 
-    /// Does what a key is for.
+    /// Handles a key.
     pub(crate) fn key(&mut self, key: KeyEvent, page: usize) -> Wish {
         if key.kind == KeyEventKind::Release {
             return Wish::Stay;

@@ -1,14 +1,14 @@
-//! What was sent from one look to the next, for each macroflow and flow.
+//! Sending rates of macroflows and flows between snapshots.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use timeous::core::{Instant, Rate};
 use timeous_daemon::view::View;
 
-/// So many looks are remembered of a macroflow.
+/// Snapshots kept for a macroflow.
 const LOOKS: usize = 60;
 
-/// Rates at which bytes left, by what the counters said at each look.
+/// Sending rates, by the byte counters of each snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     macroflows: BTreeMap<u64, Track>,
@@ -40,7 +40,7 @@ impl Track {
 }
 
 impl History {
-    /// Takes in what was seen. What is gone is forgotten.
+    /// Adds a snapshot; drops macroflows and flows that are gone.
     pub(crate) fn add(&mut self, view: &View) {
         let at = Instant::from_nanos(view.at_ns);
         let mut macroflows = std::mem::take(&mut self.macroflows);
@@ -57,23 +57,23 @@ impl History {
         }
     }
 
-    /// At which rate a macroflow sent between the last two looks.
+    /// Rate of a macroflow between the last two snapshots.
     pub(crate) fn macroflow(&self, id: u64) -> Option<Rate> {
         self.macroflows.get(&id)?.rate()
     }
 
-    /// At which rate a flow sent between the last two looks.
+    /// Rate of a flow between the last two snapshots.
     pub(crate) fn flow(&self, id: u64) -> Option<Rate> {
         self.flows.get(&id)?.rate()
     }
 
-    /// The last `width` rates of a macroflow as a line of bars, the highest a full one.
+    /// Last `width` rates of a macroflow as a bar chart, scaled to the highest.
     pub(crate) fn sparkline(&self, id: u64, width: usize) -> String {
         const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         let Some(track) = self.macroflows.get(&id) else { return String::new() };
         let shown = track.rates.iter().skip(track.rates.len().saturating_sub(width)).map(|rate| rate.as_bps());
         let highest = shown.clone().max().unwrap_or(0).max(1);
-        // What is sent at all is told from nothing.
+        // A rate above zero shows at least the lowest bar.
         let bar =
             |bps: u64| if bps == 0 { ' ' } else { BARS[(u128::from(bps) * 8).div_ceil(highest.into()) as usize - 1] };
         shown.map(bar).collect()

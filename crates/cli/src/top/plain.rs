@@ -1,4 +1,4 @@
-//! The table as plain text, for `--once`.
+//! Table of macroflows as plain text, for `--once`.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use timeous_daemon::view::View;
 use super::history::History;
 use super::table::{COLUMNS, Layout, complaints, rows, summary};
 
-/// All columns but the history, as wide as they need to be.
+/// Formats all columns but the history, as wide as needed.
 pub(crate) fn plain(view: &View, history: &History, layout: Layout) -> String {
     let rows = rows(view, history, layout);
     let shown = COLUMNS.len() - 1;
@@ -29,12 +29,12 @@ pub(crate) fn plain(view: &View, history: &History, layout: Layout) -> String {
     text
 }
 
-/// Names to the left, figures to the right.
+/// Appends a row: names left-aligned, figures right-aligned.
 fn line(text: &mut String, widths: &[usize], cells: &[&str]) {
     let mut line = String::new();
     for (at, (width, cell)) in widths.iter().zip(cells).enumerate() {
         let written = if at < 3 { write!(line, "{cell:width$} ") } else { write!(line, "{cell:>width$} ") };
-        // A String takes whatever it is given.
+        // Writing to a String never fails.
         debug_assert!(written.is_ok());
     }
     text.push_str(line.trim_end());

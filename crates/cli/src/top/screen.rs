@@ -1,4 +1,4 @@
-//! The full screen: a summary, the table, a line of help.
+//! Rendering of the full screen: summary, table, help line.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout as Split, Rect};
@@ -26,7 +26,7 @@ f or Enter   flows or macroflows only        r  the other way round
 p   hold still       space   look now        + -  look more or less often
 ? or Esc   close this                        q  quit";
 
-/// Draws all. Gives how many rows of the table there is room for.
+/// Draws the screen. Returns the number of table rows that fit.
 pub(crate) fn draw(frame: &mut Frame<'_>, app: &mut App) -> usize {
     let [top, table, bottom] =
         Split::vertical([Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)]).areas(frame.area());

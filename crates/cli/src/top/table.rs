@@ -1,4 +1,4 @@
-//! The table: which columns there are, which fit, what is in them, and in which order.
+//! Table of macroflows and flows: columns, layout, contents and sort order.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -7,21 +7,21 @@ use timeous_daemon::view::{Client, Flow, Macroflow, View};
 use super::history::History;
 use crate::figures::{micros, ppm, scaled};
 
-/// What a row is sorted by.
+/// Sort order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Order {
-    /// Bits a second that were sent of late
+    /// Sending rate between the last two snapshots
     #[default]
     Sent,
-    /// Bits a second that may be sent
+    /// Rate that congestion control allows
     Rate,
-    /// Round trip
+    /// Round-trip time
     Rtt,
-    /// Share lost
+    /// Share of packets lost
     Loss,
-    /// Window
+    /// Congestion window
     Window,
-    /// Requests that wait
+    /// Waiting requests
     Waiting,
     /// Open flows
     Flows,
@@ -30,7 +30,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// The next one, round and round.
+    /// Next sort order, cyclically.
     pub(crate) fn next(self) -> Self {
         use Order::{Flows, Loss, Rate, Rtt, Sent, To, Waiting, Window};
         match self {
@@ -45,7 +45,7 @@ impl Order {
         }
     }
 
-    /// The title of its column.
+    /// Title of the sorted column.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Sent => "SENT",
@@ -60,7 +60,7 @@ impl Order {
     }
 }
 
-/// A column: its title, its width, and how soon it is left out where there is no room (0: never).
+/// Column: title, width, and how early it is hidden on a narrow screen (0: never).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
@@ -68,7 +68,7 @@ pub(crate) struct Column {
     left_out: u8,
 }
 
-/// The widest table. The first column takes what is left.
+/// All columns of the table; the first one takes the remaining width.
 pub(crate) const COLUMNS: [Column; 13] = [
     Column { title: "TO", width: 24, left_out: 0 },
     Column { title: "USER", width: 6, left_out: 4 },
@@ -85,7 +85,7 @@ pub(crate) const COLUMNS: [Column; 13] = [
     Column { title: "HISTORY", width: 20, left_out: 8 },
 ];
 
-/// Which columns fit into `width`, as places in [`COLUMNS`].
+/// Columns that fit into `width`, as indices into [`COLUMNS`].
 pub(crate) fn fitting(width: u16) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..COLUMNS.len()).collect();
     let needed = |kept: &[usize]| kept.iter().map(|&at| COLUMNS[at].width + 1).sum::<u16>() - 1;
@@ -100,26 +100,26 @@ pub(crate) fn fitting(width: u16) -> Vec<usize> {
     kept
 }
 
-/// A line of the table, all columns.
+/// Row of the table, with all columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) cells: [String; COLUMNS.len()],
-    /// The macroflow that it is, or is part of.
+    /// Macroflow shown, or the one that the flow belongs to.
     pub(crate) macroflow: u64,
-    /// Whether it is one of its flows.
+    /// Whether the row is a flow.
     pub(crate) is_flow: bool,
 }
 
-/// How the table is to look.
+/// Layout of the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) order: Order,
     pub(crate) reversed: bool,
-    /// Only macroflows, not their flows.
+    /// Whether flows are hidden.
     pub(crate) folded: bool,
 }
 
-/// All rows in their order. A flow stands under its macroflow.
+/// All rows in sort order; flows follow their macroflow.
 pub(crate) fn rows(view: &View, history: &History, layout: Layout) -> Vec<Row> {
     let mut macroflows: Vec<_> = view.macroflows.iter().collect();
     macroflows.sort_by(|a, b| {
@@ -137,7 +137,7 @@ pub(crate) fn rows(view: &View, history: &History, layout: Layout) -> Vec<Row> {
     rows
 }
 
-/// The most first; addresses in their own order.
+/// Compares in descending order; addresses in ascending order.
 fn compare(a: &Macroflow, b: &Macroflow, history: &History, order: Order) -> Ordering {
     let most_first = |key: &dyn Fn(&Macroflow) -> u64| Reverse(key(a)).cmp(&Reverse(key(b)));
     match order {
@@ -184,7 +184,7 @@ fn of_macroflow(macroflow: &Macroflow, history: &History) -> Row {
 fn of_flow(macroflow: u64, flow: &Flow, clients: &[Client], history: &History) -> Row {
     let whose = match clients.iter().find(|client| client.id == flow.client) {
         Some(client) => format!("pid {}", client.pid),
-        // The daemon's own engine, which runs the streams of others.
+        // The daemon's own engine, which runs streams for other processes.
         None if flow.client == 0 => "daemon".to_owned(),
         None => format!("client {}", flow.client),
     };
@@ -217,7 +217,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// The first line: what the daemon is and does as a whole.
+/// First line: summary of the daemon.
 pub(crate) fn summary(view: &View, history: &History) -> String {
     let flows: usize = view.macroflows.iter().map(|macroflow| macroflow.flows.len()).sum();
     let sent: Option<u64> = view.macroflows.iter().map(|m| history.macroflow(m.id).map(|rate| rate.as_bps())).sum();
@@ -237,7 +237,7 @@ pub(crate) fn summary(view: &View, history: &History) -> String {
     )
 }
 
-/// What is wrong with the daemon's side work; nothing, if nothing is.
+/// Problems of the daemon's health; `None` if there are none.
 pub(crate) fn complaints(view: &View) -> Option<String> {
     let health = view.health;
     let all = [

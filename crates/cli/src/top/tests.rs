@@ -1,4 +1,4 @@
-//! The screen as a terminal of several sizes shows it, and what keys do.
+//! Tests of the full screen: rendering at several terminal sizes, and keys.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -55,7 +55,8 @@ fn macroflow(id: u64, address: &str, user: Option<u32>, sent: u64) -> Macroflow 
     }
 }
 
-/// The daemon `seconds` after the first look; the macroflows send 0.5, 2 and 1 Mbit/s, the second of them in waves.
+/// View of the daemon `seconds` after the first snapshot; the macroflows send 0.5, 2 and 1 Mbit/s, the second one in
+/// waves.
 fn view(seconds: u64) -> View {
     let (slow, fast, wave) = (62_500 * seconds, 125_000 * seconds, [0, 1, 4, 9, 4, 1, 0, 2]);
     let waves = (0..seconds).map(|at| 50_000 * wave[at as usize % wave.len()]).sum::<u64>();
@@ -115,7 +116,7 @@ fn a_small_terminal_scrolls_and_the_picked_row_is_on_it() {
     (0..3).for_each(|_| assert_eq!(press(&mut app, KeyCode::Down), Wish::Stay));
     insta::assert_snapshot!(screen(&mut app, 46, 6));
     assert_eq!((app.selected, app.offset), (3, 2));
-    // A larger window shows the top again, a tiny one does no harm.
+    // A larger window shows the top again; a tiny one must not panic.
     screen(&mut app, 80, 24);
     assert_eq!((app.selected, app.offset), (3, 0));
     for (width, height) in [(1, 1), (3, 2), (200, 3), (20, 1)] {
@@ -166,7 +167,7 @@ fn another_daemon_counts_anew() {
     assert_eq!(app.history.sparkline(0, 20), "");
 }
 
-/// The first columns of the macroflows, in the order of the table.
+/// First column of each macroflow, in table order.
 fn order(app: &App) -> Vec<String> {
     app.rows().into_iter().filter(|row| !row.is_flow).map(|row| row.cells[0].clone()).collect()
 }
@@ -175,7 +176,7 @@ fn order(app: &App) -> Vec<String> {
 fn rows_are_sorted_by_what_is_asked() {
     let mut app = watched(19);
     let (one, two, three) = ("192.0.2.1", "198.51.100.7 dscp 46", "2001:db8::17");
-    // At the last look: 0.5, 3.6 and 1 Mbit/s.
+    // In the last snapshot: 0.5, 3.6 and 1 Mbit/s.
     app.seen(Ok(view(20)));
     let mut seen = Vec::new();
     for _ in 0..8 {

@@ -1,4 +1,4 @@
-//! Flows of applications' own, through a daemon.
+//! Applications' own flows through a daemon: congestion control, feedback and buffered sockets.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -18,7 +18,7 @@ fn granted(cm: &CongestionManager) -> FlowId {
     }
 }
 
-/// What is known of a path, as soon as `until` holds: the daemon hears of what was told a little later.
+/// Waits until `until` holds for the path's state; the daemon processes feedback a little later.
 fn known(cm: &CongestionManager, flow: FlowId, until: impl Fn(&timeous::cm::PathState) -> bool) {
     let end = clock::now() + PATIENCE;
     while !until(&cm.query(flow).unwrap()) {
@@ -72,7 +72,7 @@ fn what_the_daemon_refuses_is_told_by_an_event() {
     assert_eq!(cm.query(flow).unwrap().outstanding, 0);
 }
 
-/// Acknowledges what comes, until nobody sends any more; the payloads behind the numbers.
+/// Acknowledges packets until the sender stops; returns the payloads after the numbers.
 fn acknowledge(far: UdpSocket) -> thread::JoinHandle<Vec<Vec<u8>>> {
     thread::spawn(move || {
         far.set_read_timeout(Some(PATIENCE.into())).unwrap();
@@ -89,7 +89,7 @@ fn acknowledge(far: UdpSocket) -> thread::JoinHandle<Vec<Vec<u8>>> {
     })
 }
 
-/// Sends packets `from` to `to` and waits until all are acknowledged.
+/// Sends packets `from` to `to`, and waits until all are acknowledged.
 fn send(socket: &mut BufferedSocket, from: u64, to: u64) {
     let mut buffer = [0; 1_500];
     let mut hear = |socket: &mut BufferedSocket| {
@@ -138,7 +138,7 @@ fn a_buffered_socket_outlives_the_daemon() {
     };
     assert!(matches!(event(&mut socket), Event::Disconnected));
     assert!(matches!(socket.query(), Err(Error::Disconnected)));
-    // It takes what fits, and keeps it.
+    // It accepts and keeps as many packets as fit.
     let queued =
         (200..230u64).take_while(|n| socket.send(&[n.to_be_bytes(), n.to_le_bytes()].concat()).is_ok()).count();
     assert_eq!((queued, socket.queued()), (30, 30));

@@ -1,4 +1,4 @@
-//! The library's streams and its Congestion Manager through a daemon: as without one, and a clear event when it goes.
+//! Integration tests of the library through a daemon: same results as without, and a clear event when the daemon stops.
 
 mod flows;
 mod streams;

@@ -1,4 +1,4 @@
-//! Streams that the daemon runs.
+//! Streams run by the daemon: delivery, end, and a stop of the daemon.
 
 use std::process::Command;
 use std::thread::{self, JoinHandle};
@@ -12,7 +12,7 @@ fn uri(text: &str) -> Uri {
     text.parse().unwrap()
 }
 
-/// Everything that comes until the end of the stream.
+/// Receives all ADUs up to the end of the stream.
 fn receive(uri: Uri) -> JoinHandle<Result<Vec<Vec<u8>>, Error>> {
     thread::spawn(move || {
         let mut receiver = Receiver::open(&uri)?;
@@ -27,7 +27,7 @@ fn receive(uri: Uri) -> JoinHandle<Result<Vec<Vec<u8>>, Error>> {
     })
 }
 
-/// Calls a receiver that may not listen yet.
+/// Calls a receiver that may not be listening yet.
 fn call(uri: &Uri) -> Sender {
     let end = clock::now() + PATIENCE;
     loop {
@@ -38,7 +38,7 @@ fn call(uri: &Uri) -> Sender {
     }
 }
 
-/// Sends 50 ADUs and ends the stream: each has its fate, and what was acknowledged came.
+/// Sends 50 ADUs and ends the stream; checks that each has a fate, and that the acknowledged ones arrived.
 fn send_and_compare(sender: &Uri, receiver: Uri) {
     let received = receive(receiver);
     let mut sender = call(sender);
@@ -59,7 +59,7 @@ fn send_and_compare(sender: &Uri, receiver: Uri) {
     assert!((0..50u8).zip(&received).all(|(n, bytes)| *bytes == [n; 700]));
 }
 
-/// A port that is free: nobody can say which one a listener got.
+/// Free port, as the port of a listener cannot be queried.
 fn free() -> (std::net::IpAddr, u16) {
     let address = port().local_addr().unwrap();
     (address.ip(), address.port())
@@ -96,7 +96,7 @@ fn a_stream_ends_with_its_daemon_and_says_so() {
         sender.wait(Some(end));
     }
     assert!(sender.send(b"after", Hints::default()).is_err());
-    // A daemon that is told to stop closes what it runs in order as far as it can; one that is killed cannot.
+    // A daemon that is stopped closes its streams in order as far as possible; one that is killed cannot.
     let error = match sender.status() {
         Status::Closed(reason @ CloseReason::Abandoned) => Error::Closed(reason),
         other => panic!("{other:?}"),
@@ -105,7 +105,7 @@ fn a_stream_ends_with_its_daemon_and_says_so() {
     assert!(error.to_string().contains("open it again"), "{error}");
     match received.join().unwrap() {
         Ok(received) => assert_eq!(received, [b"before".to_vec()]),
-        // The daemon may be gone before the stream was fetched.
+        // The daemon may be gone before the stream was read.
         Err(error) => assert!(matches!(error, Error::Closed(CloseReason::Abandoned) | Error::Daemon(_)), "{error}"),
     }
 }
@@ -118,7 +118,7 @@ fn a_daemon_that_was_asked_for_by_name_is_not_done_without() {
     assert_eq!(error.culprit(), Culprit::Environment);
 }
 
-/// Some frames of the clip, as a byte stream.
+/// First frames of the clip, as a byte stream.
 fn video() -> Vec<u8> {
     let clip = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/clip.h264")).unwrap();
     let start_codes = clip.windows(3).enumerate().filter(|(_, bytes)| *bytes == [0, 0, 1]).map(|(at, _)| at);
@@ -126,7 +126,7 @@ fn video() -> Vec<u8> {
     clip[..end - 1].to_vec()
 }
 
-/// With `daemon=auto` the tool takes the daemon that its environment names, and does without one that is not there.
+/// With `daemon=auto` the tool uses the daemon named in its environment, and works without one if it does not run.
 #[test]
 fn auto_takes_the_daemon_that_is_there() {
     let mut daemon = TestDaemon::start();

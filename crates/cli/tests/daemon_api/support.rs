@@ -1,4 +1,4 @@
-//! A daemon in this process, at a socket of its own.
+//! Test support: a daemon in this process, at a socket of its own.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use timeous::cm::{CongestionManager, Event, Where};
 use timeous::core::Duration;
 use timeous_daemon::{Config, Daemon, Stopper};
 
-/// Long enough for anything that is going to happen; only a test that fails waits so long.
+/// Timeout for events that must happen; only failing tests wait so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A daemon that can be stopped and started again at its socket.
+/// Daemon that can be stopped and restarted at its socket.
 pub(crate) struct TestDaemon {
     directory: TempDir,
     running: Option<(Stopper, JoinHandle<()>)>,
-    /// Whether its manager has, or had until lately, a flow to an address.
+    /// Whether its Congestion Manager has, or recently had, a flow to an address.
     knows: Option<Box<dyn Fn(IpAddr) -> bool>>,
 }
 
@@ -37,7 +37,7 @@ impl TestDaemon {
     pub(crate) fn again(&mut self) {
         let socket = self.socket();
         let (ready, bound) = mpsc::channel();
-        // A daemon stays on the thread that made it.
+        // A daemon stays on the thread that created it.
         let thread = thread::spawn(move || {
             let daemon = Daemon::bind(Config::at(socket)).unwrap();
             ready.send((daemon.stopper(), daemon.congestion().clone())).unwrap();
@@ -57,7 +57,7 @@ impl TestDaemon {
         }
     }
 
-    /// Whether it has, or had until lately, a flow to `ip`.
+    /// Whether the daemon has, or recently had, a flow to `ip`.
     pub(crate) fn knows(&self, ip: IpAddr) -> bool {
         self.knows.as_ref().unwrap()(ip)
     }
@@ -75,18 +75,18 @@ impl Drop for TestDaemon {
     }
 }
 
-/// An address of this host that no other test sends to: flows to one address share what they know.
+/// Loopback address that no other test uses: flows to one address share path state.
 pub(crate) fn address() -> SocketAddr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     SocketAddr::from(([127, 0, 80, NEXT.fetch_add(1, Ordering::Relaxed)], 0))
 }
 
-/// A port at such an address.
+/// UDP socket at such an address.
 pub(crate) fn port() -> UdpSocket {
     UdpSocket::bind(address()).unwrap()
 }
 
-/// The next event.
+/// Waits for the next event.
 pub(crate) fn next(cm: &CongestionManager) -> Event {
     let end = clock::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! A real encoder that follows: GStreamer's x264, and ffmpeg's, over a link whose rate falls.
+//! `--adapt` with real encoders, GStreamer's x264 and ffmpeg's, over a link whose rate falls.
 
 use std::process::Command;
 
@@ -36,7 +36,7 @@ fn the_bitrate_of_a_live_encoder_follows_the_path() {
         let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         rows.filter_map(|row| row["mbpsSourceRate"].as_f64()).collect()
     };
-    // What a test may say of a machine that may be busy is an order: it begins, finds more, and comes below the link.
+    // On a busy machine only the order is certain: the bitrate starts, goes up, and falls below the link's rate.
     let fell = || asked().iter().skip_while(|rate| **rate <= 0.6).any(|rate| *rate <= 0.25);
     until("the bitrate has gone up, and down to the link's", || fell() || !sender.is_alive());
     sender.signal(Signal::INT);
@@ -49,15 +49,15 @@ fn the_bitrate_of_a_live_encoder_follows_the_path() {
     assert!(shown.lines().filter(|line| line.contains("Decodable")).count() > 50, "{shown}");
 }
 
-/// A link that goes from one rate, in kbit/s, to the other and back after so many seconds, over and over: on a busy machine an
-/// encoder may need more than one of its times to find its rate.
+/// Link trace that alternates between two rates, in kbit/s, for these seconds each: on a busy machine an encoder may
+/// need several periods to find the rate.
 fn up_and_down([(lasts, kbps), (then, least)]: [(u64, u64); 2]) -> String {
     let steps = (0..20).map(|n| (n * (lasts + then), n * (lasts + then) + lasts));
     steps.map(|(up, down)| format!("{up} {kbps}\n{down} {least}\n")).collect()
 }
 
-/// Encodings at 200, 400 and 800 kbit/s over a link of 1200 kbit/s that falls to a third and comes back, over and over: the
-/// highest is reached, then none above the link's, then the highest again; and all that is shown can be decoded.
+/// Encodings at 200, 400 and 800 kbit/s over a link of 1200 kbit/s that repeatedly falls to a third: the highest one is
+/// reached, then none above the link's rate, then the highest again; all frames shown can be decoded.
 fn encodings_follow(encoder: &str, test: &str) {
     let files = Files::new();
     let (near, far) = (free_port(), free_port());
@@ -78,7 +78,8 @@ fn encodings_follow(encoder: &str, test: &str) {
         rates.dedup();
         rates
     };
-    // An order again: up, down below the link's third, and up. Each is waited for, whatever the link did meanwhile.
+    // Again only the order: up, below a third of the link's rate, and up. Each is waited for, over further changes of
+    // the link.
     let came = |states: usize| {
         let mut rates = taken().into_iter();
         let is_there: [fn(f64) -> bool; 3] = [|rate| rate >= 0.8, |rate| rate <= 0.4, |rate| rate >= 0.8];
@@ -111,7 +112,7 @@ fn of_several_encodings_the_stream_has_the_one_that_the_path_carries() {
     encodings_follow("x264", test);
 }
 
-/// It can be told nothing while it runs.
+/// ffmpeg takes no commands while it runs.
 #[test]
 fn encodings_by_ffmpeg_follow_the_path() {
     let test = "encodings_by_ffmpeg_follow_the_path";

@@ -1,4 +1,4 @@
-//! Many at one port: callers that are honest, silent, hostile or too many, and receivers that join, lag and leave.
+//! Many callers of one port: honest, silent, hostile and too many ones; receivers that join, lag and leave.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -21,7 +21,7 @@ fn record(port: u16, sink: &str) -> Running {
     receiver
 }
 
-/// A genuine first datagram of a caller.
+/// First datagram of a real caller.
 fn request() -> Vec<u8> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut sender = send_to(socket.local_addr().unwrap().port(), LATENCY_MS, &field(PLAIN), &[]);
@@ -32,13 +32,13 @@ fn request() -> Vec<u8> {
     buffer
 }
 
-/// Floods a port for so long with half-open calls from many addresses, and with what is no packet at all.
+/// Floods a port for `time` with half-open calls from many addresses, and with invalid packets.
 fn flood(port: u16, time: Duration) {
     let (request, end) = (request(), clock::now() + time);
     let sockets: Vec<UdpSocket> = (0..200).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     while clock::now() < end {
         for (socket, noise) in sockets.iter().zip(0..) {
-            // Whoever hears nothing of it is not to be told.
+            // Send errors do not matter.
             let _ = socket.send_to(&request, ("127.0.0.1", port));
             let _ = socket.send_to(&[noise; 60], ("127.0.0.1", port));
         }
@@ -46,7 +46,7 @@ fn flood(port: u16, time: Duration) {
     }
 }
 
-/// Calls, and sends for so long what is neither RTP nor RTCP, and what begins as if it were.
+/// Calls, and sends for `time` data that is neither RTP nor RTCP, or only begins like it.
 fn garbage(port: u16, time: Duration) {
     let uri = format!("timeous://127.0.0.1:{port}?latency={LATENCY_MS}ms").parse().unwrap();
     let (mut sender, _receiver) = timeous::open_both(&uri).unwrap();
@@ -56,7 +56,7 @@ fn garbage(port: u16, time: Duration) {
         byte = byte.wrapping_mul(5).wrapping_add(1);
         for first in [byte, 0x80] {
             let bytes: Vec<u8> = (0..400).map(|at| if at == 0 { first } else { byte ^ at as u8 }).collect();
-            // A full ring, or an end: both are fine.
+            // A full ring or the end of the stream are both fine.
             let _ = sender.send(&bytes, Hints::default());
         }
         sleep(Duration::from_millis(5));
@@ -156,7 +156,7 @@ fn receivers_that_join_late_or_stand_still_cost_the_others_nothing() {
     let said = sender.errors();
     assert_eq!(slices("whole.h264").len(), 200, "{said}");
     assert!(slices("whole.h264") == sent);
-    // It came in after three seconds, and had to wait for the next keyframe.
+    // It joined after three seconds, and had to wait for the next keyframe.
     let late = slices("late.h264");
     assert!((75..=130).contains(&late.len()) && late.len() % 25 == 0, "{}: {said}", late.len());
     assert!(late == sent[200 - late.len()..], "it has all from a keyframe on");

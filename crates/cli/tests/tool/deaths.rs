@@ -1,4 +1,4 @@
-//! Ends that die, links that fall silent, and users that have had enough: each is said, and what had come is kept.
+//! Killed processes, dead links and interrupts: each is reported, and data received before is kept.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -9,10 +9,10 @@ use crate::support::{
     CLIP, Files, Running, assert_decodes, assert_is_beginning_of, clip, emulate, free_port, size, timeous, until,
 };
 
-/// Enough of the stream that something is worth keeping.
+/// Bytes of the stream after which there is something to keep.
 const SOME: u64 = 200_000;
 
-/// A stream of the clip from one process to another that is well under way; on the sender's side the port `near`.
+/// Running stream of the clip between two processes; the sender calls the port `near`.
 struct Stream {
     files: Files,
     sender: Running,
@@ -39,7 +39,7 @@ impl Stream {
         Self::start(port, port)
     }
 
-    /// What had come is there, whole, and can be decoded.
+    /// Checks that all data received is in the file, and can be decoded.
     #[track_caller]
     fn assert_kept(&self, test: &str) {
         let sink = self.files.path("out.h264");
@@ -69,7 +69,7 @@ fn nobody_listens() {
     let to = format!("127.0.0.1:{}", free_port());
     let said = timeous(&["send", &source, &format!("timeous://{to}?timeout=60s&reconnect=off")]).ends_with(5);
     assert!(said.contains(&format!("nobody listens at {to}")), "{said}");
-    // One that calls again says so, and is there when somebody listens.
+    // With reconnection, the sender says that it tries again, and connects once somebody listens.
     let sink = files.path("out.h264");
     let mut sender = timeous(&["send", &source, &format!("timeous://{to}?latency=3s")]);
     until("it says that nobody listens", || sender.errors().contains("trying again") || !sender.is_alive());
@@ -154,7 +154,7 @@ fn a_receiver_that_nobody_has_called_can_be_ended() {
     let port = free_port();
     let mut receiver = timeous(&["recv", &format!("timeous://:{port}"), &files.path("out.h264")]);
     until("it listens", || !crate::support::is_free(port) || !receiver.is_alive());
-    // Not by SIGINT: a shell without a terminal has its background jobs ignore that, and tests run there, too.
+    // Not SIGINT: shells without a terminal make background jobs ignore it, and tests run there, too.
     receiver.signal(Signal::TERM);
     receiver.end();
 }

@@ -1,4 +1,4 @@
-//! A feeder: writes pictures into a pipe at a rate of its own, with a pause, as an encoder does.
+//! Test encoder: writes pictures into a pipe at a given rate, with a pause.
 
 use std::io::Write;
 use std::process::ChildStdin;
@@ -10,19 +10,19 @@ use timeous::core::{Duration, Instant};
 use crate::pictures::{Picture, annexb, first_slice};
 use crate::support::sleep_until;
 
-/// A picture that was sent, known by its first slice, and when.
+/// Picture that was sent, identified by its first slice, and its send time.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) slice: Vec<u8>,
     pub(crate) at: Instant,
 }
 
-/// A thread that feeds a pipe.
+/// Thread that feeds a pipe.
 pub(crate) struct Feeder(JoinHandle<Vec<Sent>>);
 
 impl Feeder {
-    /// Feeds `count` pictures, `fps` a second, and closes the pipe; before picture `pause.0` it rests for `pause.1`.
-    /// After the last picture of the list comes the first again.
+    /// Feeds `count` pictures at `fps` and closes the pipe; pauses for `pause.1` before picture `pause.0`. The pictures
+    /// are repeated cyclically.
     pub(crate) fn start(
         mut pipe: ChildStdin,
         pictures: Vec<Picture>,
@@ -36,7 +36,7 @@ impl Feeder {
                 let rest = pause.filter(|&(at, _)| index >= at).map_or(Duration::ZERO, |(_, rest)| rest);
                 sleep_until(began + Duration::from_secs_f64(index as f64 / fps) + rest);
                 sent.push(Sent { slice: first_slice(picture).to_vec(), at: clock::now() });
-                // Whoever reads may have been killed.
+                // The reader may have been killed.
                 if pipe.write_all(&annexb(picture)).is_err() {
                     break;
                 }
@@ -45,7 +45,7 @@ impl Feeder {
         }))
     }
 
-    /// Waits for the end; what was fed.
+    /// Waits for the end; returns the pictures fed.
     pub(crate) fn end(self) -> Vec<Sent> {
         self.0.join().unwrap()
     }

@@ -1,5 +1,5 @@
-//! Sources and paths as they are in the field, and what a viewer expects of each. The cases of a kind run side by side:
-//! most of their time they wait for their own clocks.
+//! Sources and paths as found in practice, checked at the viewer. The cases of a kind run in parallel, as they mostly
+//! wait.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,10 +17,10 @@ use crate::viewer::median;
 use crate::watched::{LATENCY_MS, Outcome, Watched, as_sent, send_to};
 
 const PLAIN: &str = "plain25.h264";
-/// Timestamp of a source's first picture, and ticks from one to the next at 25 a second.
+/// RTP timestamp of a source's first picture, and ticks per picture at 25 per second.
 const FIRST: u32 = 1_000_000_000;
 const STEP: u32 = 3_600;
-/// What a machine with too much to do may add to a delay.
+/// Delay that a busy machine may add.
 const SLACK: Duration = Duration::from_millis(150);
 
 #[track_caller]
@@ -28,7 +28,8 @@ fn assert_near(what: &str, found: Duration, expected: Duration) {
     assert!(found.max(expected) - found.min(expected) < SLACK, "{what}: {found:?} instead of {expected:?}");
 }
 
-/// The delay is what was asked for, and does not change. What waits when the stream ends is shown at once, and not looked at.
+/// Checks that the delay is constant and as requested. Pictures that wait at the end of the stream are shown at once,
+/// and not checked.
 #[track_caller]
 fn assert_steady(outcome: &Outcome, sent: &[Sent], latency_ms: u64) {
     let latency = Duration::from_millis(latency_ms);
@@ -39,7 +40,7 @@ fn assert_steady(outcome: &Outcome, sent: &[Sent], latency_ms: u64) {
     assert_near("the delay at the end", median(&delays[delays.len() - quarter..]), latency);
 }
 
-/// The last pictures that were sent all came.
+/// Checks that all of the last pictures arrived.
 #[track_caller]
 fn assert_tail(delays: &[(usize, Duration)], sent: usize, tail: usize) {
     let seen = delays.iter().filter(|(index, _)| *index >= sent - tail).count();
@@ -48,7 +49,7 @@ fn assert_tail(delays: &[(usize, Duration)], sent: usize, tail: usize) {
 
 // Files.
 
-/// A file comes whole.
+/// Checks that a file arrives completely.
 #[track_caller]
 fn file(name: &str, count: usize) -> Outcome {
     let pictures = field_pictures(name);
@@ -61,7 +62,7 @@ fn file(name: &str, count: usize) -> Outcome {
     outcome
 }
 
-/// Time from one picture to a later one. The last ones come at once, when the stream ends.
+/// Time between two pictures. The last ones are shown at once at the end of the stream.
 fn time_between(outcome: &Outcome, from: usize, to: usize) -> Duration {
     let pictures = outcome.seen.pictures();
     pictures[to].at.saturating_since(pictures[from].at)
@@ -90,8 +91,8 @@ fn a_rate_that_changes_in_mid_stream_is_followed() {
     assert_near("100 frames at 50 a second", time_between(&outcome, 76, 176), Duration::from_millis(100 * 20));
 }
 
-/// What comes before a receiver has answered is not kept beyond an entry point; what came last is, even if the source has
-/// ended meanwhile.
+/// Before a receiver connects, frames are kept since the last entry point only; these are delivered even if the source
+/// has ended meanwhile.
 fn a_file_as_a_live_source_is_over_at_once() {
     let began = clock::now();
     let watched = Watched::start();
@@ -118,7 +119,7 @@ fn an_open_gop_is_sent_whole() {
     made(&stream, TEST);
 }
 
-/// A stream that was made for the test comes whole.
+/// Checks that a stream made for the test arrives completely.
 #[track_caller]
 fn made(stream: &[u8], test: &str) {
     let watched = Watched::start();
@@ -171,7 +172,7 @@ fn files_in_the_field() {
 
 // Pipes.
 
-/// Feeds the plain pictures at this rate: all of them come, at a steady delay.
+/// Feeds the plain pictures at this rate; checks that all arrive at a constant delay.
 #[track_caller]
 fn pipe(fps: f64, count: usize, pause: Option<(usize, Duration)>) {
     let mut watched = Watched::start();
@@ -219,7 +220,7 @@ fn a_receiver_that_comes_late_is_not_behind() {
     let fed = feeder.end();
     sender.ends_with(0);
     let outcome = watched.end();
-    // The third of the pictures that is seen first is not the third that was sent: only the last 150 may be.
+    // Pictures repeat in the source; only the last 150 sent can have arrived, so that earlier ones are skipped.
     let delays = outcome.seen.delays(&fed[75..]);
     assert!(delays.len() >= 75, "{} {:?}", delays.len(), outcome.stats);
     let first = median(&delays[1..6]);
@@ -242,7 +243,7 @@ fn pipes_in_the_field() {
 
 // RTP.
 
-/// Plays pictures as RTP from a source that `make` makes peculiar; what was sent, and what came of it.
+/// Plays pictures as RTP, from a source modified by `make`; returns the pictures sent and the outcome.
 fn rtp(
     pictures: &[Picture],
     fps: f64,
@@ -256,13 +257,13 @@ fn rtp(
     let mut source = RtpSource::new(port);
     make(&mut source);
     let sent = source.play(pictures, fps, each);
-    // What came out of order is waited for.
+    // Leave time for reordered packets.
     sleep(Duration::from_millis(200));
     sender.stop();
     (sent, watched.end())
 }
 
-/// The same with the plain pictures: all of them come, at a steady delay.
+/// Plays the plain pictures as RTP; checks that all arrive at a constant delay.
 #[track_caller]
 fn plain_rtp(
     options: &[&str],
@@ -275,7 +276,7 @@ fn plain_rtp(
     (sent, outcome)
 }
 
-/// A clock that runs away from the sender's by this share of the time.
+/// Source clock that drifts against the sender's by this share.
 #[track_caller]
 fn drift(by: f64) {
     let pictures: Vec<Picture> = field_pictures(PLAIN).into_iter().cycle().take(300).collect();
@@ -425,13 +426,13 @@ fn rtp_in_the_field() {
 
 // Paths.
 
-/// Time from capture to picture that a longer path does not fit into, in milliseconds.
+/// Latency too short for a longer path, in milliseconds.
 const TIGHT_MS: u64 = 300;
 
 fn after_an_outage_the_picture_comes_back_at_a_recovery_point() {
     let watched = Watched::start_at(free_port(), TIGHT_MS);
     let near = free_port();
-    // Mbit/s hardly of use for a second, from the second second on.
+    // Almost no capacity for one second, from the second second on (in Mbit/s).
     let trace = watched.files.write("outage.trace", b"0 5000\n2 1\n3 5000\n");
     let path = ["--trace", &trace, "--delay", "20ms", "--back-delay", "20ms", "--queue", "100ms"];
     let _link = emulate(near, watched.port, &path);
@@ -440,11 +441,11 @@ fn after_an_outage_the_picture_comes_back_at_a_recovery_point() {
     let delays = outcome.seen.delays(&as_sent(&field_pictures("intra-refresh.h264")));
     let seen: Vec<usize> = delays.iter().map(|(index, _)| *index).collect();
     assert!(seen.iter().filter(|&&index| index < 50).count() >= 35, "{seen:?}");
-    // Recovery points are 25 frames apart: one may fall victim to what the outage leaves behind.
+    // Recovery points are 25 frames apart; the outage may still cost one.
     assert_tail(&delays, 150, 20);
 }
 
-/// A stream of `seconds` through a relay, to which something happens after three.
+/// Stream of `seconds` through a relay, to which `happens` is applied after three.
 fn path(seconds: usize, happens: impl FnOnce(&Relay)) -> (Vec<Sent>, Outcome) {
     let mut watched = Watched::start_at(free_port(), TIGHT_MS);
     let near = free_port();
@@ -462,7 +463,7 @@ fn a_path_that_gets_longer_for_good_moves_the_delay() {
     let longer = Duration::from_millis(370);
     let (fed, outcome) = path(11, |relay| relay.set_delay(longer, Duration::from_millis(20)));
     let delays = outcome.seen.delays(&fed);
-    // Two seconds until both ends have learnt of it, and one until the next keyframe.
+    // Two seconds until both ends have noticed, and one until the next keyframe.
     assert!(delays.len() >= 200, "{} of {}: {} {:?}", delays.len(), fed.len(), outcome.said, outcome.stats);
     assert_tail(&delays, fed.len(), 50);
     let tail = &delays[delays.len() - 50..];

@@ -1,11 +1,11 @@
-//! Bad input: each mistake has its words and its exit code, and what was whole is sent.
+//! Invalid input: each error has its message and exit code, and complete frames before it are sent.
 
 use std::net::UdpSocket;
 use std::path::Path;
 
 use crate::support::{Files, assert_is_beginning_of, clip, frames, free_port, timeous};
 
-/// Runs a command that must fail like this, and say that.
+/// Runs a command that must fail with this exit code and these messages.
 #[track_caller]
 fn fails(arguments: &[&str], code: i32, says: &[&str]) {
     let said = timeous(arguments).ends_with(code);
@@ -26,7 +26,7 @@ fn what_is_no_h264_is_refused_before_anybody_is_called() {
     fails(&["send", &mp4, NOBODY], 3, &["not a raw H.264", "-c:v copy"]);
     let zeros = files.write("zeros", &[0; 5_000]);
     fails(&["send", &zeros, NOBODY], 3, &["no H.264 picture"]);
-    // HEVC begins with start codes as well.
+    // HEVC streams begin with start codes, too.
     let hevc = files.write("film.hevc", &[0, 0, 0, 1, 0x40, 1, 12, 1, 0, 0, 0, 1, 0x26, 1, 0xaf]);
     fails(&["send", &hevc, NOBODY], 3, &["no H.264 picture"]);
 }
@@ -137,7 +137,7 @@ fn options_that_would_be_ignored_and_directories_are_refused() {
     fails(&["send", &clip, "timeous://127.0.0.1:9?latency=1s&latency=2s"], 2, &["'latency' is there twice"]);
 }
 
-/// A camera does not stop because a disk for logs is full.
+/// A full disk for logs must not stop a camera.
 #[test]
 fn statistics_and_journals_that_cannot_be_written_do_not_end_the_stream() {
     if !Path::new("/dev/full").exists() {

@@ -1,4 +1,4 @@
-//! Ends that die and come back, and paths that break: the recording goes on, keeps the time that was lost, and plays.
+//! Restarts of sender, receiver or encoder, and path failures: the recording continues with the right gap, and plays.
 
 use std::process::{Command, Stdio};
 
@@ -12,10 +12,10 @@ use crate::support::{Files, Running, command, free_port, is_installed, side_by_s
 use crate::watched::{LATENCY_MS, send_to};
 
 const PLAIN: &str = "plain25.h264";
-/// What a recording's times may differ from what happened: the latency, and a machine with too much to do.
+/// Tolerance for times of a recording: the latency, plus delays of a busy machine.
 const SLACK: f64 = 0.5;
 
-/// A receiver that records until it is stopped.
+/// Receiver that records until it is stopped.
 fn record(port: u16, sink: &str) -> Running {
     let uri = format!("timeous://127.0.0.1:{port}?mode=listener&latency={LATENCY_MS}ms");
     let mut receiver = timeous(&["recv", &uri, sink]);
@@ -23,7 +23,7 @@ fn record(port: u16, sink: &str) -> Running {
     receiver
 }
 
-/// The plain pictures, 25 a second, for so long, as a file.
+/// File of the plain pictures at 25 per second, of this length.
 fn source(files: &Files, seconds: usize) -> String {
     let pictures = field_pictures(PLAIN);
     let bytes: Vec<u8> = pictures.iter().cycle().take(25 * seconds).flat_map(annexb).collect();
@@ -39,7 +39,7 @@ fn assert_between(what: &str, found: f64, least: f64, most: f64) {
     assert!((least..=most).contains(&found), "{what}: {found}, not from {least} to {most}");
 }
 
-/// The receiver dies after 2 s, and another one is there at once: it has everything from the next keyframe on.
+/// The receiver is killed after 2 s and restarted at once: it has everything from the next keyframe on.
 fn a_receiver_that_is_killed_and_started_again() {
     let (files, port) = (Files::new(), free_port());
     let [first, second] = ["first.mp4", "second.mp4"].map(|name| files.path(name));
@@ -52,15 +52,15 @@ fn a_receiver_that_is_killed_and_started_again() {
     sender.ends_with(0);
     receiver.stop();
     let [first, second] = [first, second].map(|path| Recorded::mp4(&path));
-    // A recording is written a second at a time.
+    // A recording is written in fragments of one second.
     assert_between("the first recording", first.times.len() as f64, 25.0, 60.0);
-    // Until the sender has noticed, and to the next keyframe.
+    // The sender must notice, and the next keyframe follow.
     assert_between("the second recording", second.times.len() as f64, 225.0 - 62.0 - 62.0, 225.0 - 50.0);
     assert_between("its span", second.span(), (second.times.len() - 1) as f64 / 25.0 - 0.1, 6.5);
     assert_between("its longest gap", second.longest_gap(), 0.0, 0.1);
 }
 
-/// The sender dies after 2 s, and comes back a second later with the stream from its beginning.
+/// The sender is killed after 2 s, and restarted a second later with the stream from its start.
 fn a_sender_that_is_killed_and_started_again() {
     let (files, port) = (Files::new(), free_port());
     let sink = files.path("out.mp4");
@@ -76,14 +76,15 @@ fn a_sender_that_is_killed_and_started_again() {
     let said = receiver.stop();
     let recorded = Recorded::mp4(&sink);
     assert_between(&said, recorded.times.len() as f64, 75.0 + 35.0, 75.0 + 60.0);
-    // The second life is whole, and behind a hole of the time that nobody sent.
+    // The restarted stream is complete, and follows a gap of the time without a sender.
     let life = &recorded.times[recorded.times.len() - 75..];
     assert_between("the second life", life[74] - life[0], 74.0 * 0.04 - 0.1, 74.0 * 0.04 + 0.1);
-    // A silent peer is asked after a quarter of its timeout; until then others are told that it is being served.
+    // A silent peer is probed after a quarter of its timeout; until then, other callers are told that the receiver is
+    // busy.
     assert_between("the hole", recorded.longest_gap(), 1.0 - 0.2, 7.5);
 }
 
-/// The encoder dies; a second later there is another one, with another sender.
+/// The encoder is killed; a second later another one starts, with another sender.
 fn an_encoder_that_is_killed_and_started_again() {
     let (files, port) = (Files::new(), free_port());
     let sink = files.path("out.mp4");
@@ -108,7 +109,7 @@ fn an_encoder_that_is_killed_and_started_again() {
     assert_between("the hole", recorded.longest_gap(), 1.0 - 0.2, 1.0 + SLACK);
 }
 
-/// An encoder in real time, to a pipe.
+/// Real-time encoder that writes to a pipe.
 fn encoder() -> Running {
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-nostdin", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2=size=64x48:rate=25"]);
@@ -117,7 +118,8 @@ fn encoder() -> Running {
     Running::start(ffmpeg)
 }
 
-/// A pipe through a relay to a recording: it is dark for some seconds after the first three, and well for some at the end.
+/// Pipe through a relay to a recording; the path is down for some seconds after the first three, and up for some at the
+/// end.
 fn dark(name: &str, seconds: f64, end: f64) {
     let (files, port, near) = (Files::new(), free_port(), free_port());
     let sink = files.path(name);
@@ -138,7 +140,7 @@ fn dark(name: &str, seconds: f64, end: f64) {
     let heard = receiver.stop();
     let hole = count as f64 - shown(&sink) as f64;
     eprintln!("{name}, dark for {seconds} s: {hole} of {count} frames missing\n{said}{heard}");
-    // Beyond the darkness: until both ends have noticed that it is over, and to the next keyframe.
+    // Beyond the outage: until both ends have noticed its end, and to the next keyframe.
     assert_between("the hole, in frames", hole, 25.0 * seconds - 10.0, 25.0 * (seconds + MOST_BEYOND));
     if name.ends_with(".mp4") {
         let recorded = Recorded::mp4(&sink);
@@ -147,10 +149,10 @@ fn dark(name: &str, seconds: f64, end: f64) {
     }
 }
 
-/// Seconds of pictures that a break may cost beyond its own length: callers wait up to 5 s between calls.
+/// Seconds of pictures that an outage may cost beyond its length: callers wait up to 5 s between calls.
 const MOST_BEYOND: f64 = 6.5;
 
-/// Pictures of a recording, all of which can be decoded.
+/// Number of pictures in a recording, all of which must be decodable.
 #[track_caller]
 fn shown(sink: &str) -> usize {
     if sink.ends_with(".mp4") {

@@ -1,4 +1,4 @@
-//! The tool from outside: real processes, real sockets, other people's programs at both ends.
+//! Integration tests of the `timeous` tool: real processes and sockets, with other programs at both ends.
 
 mod adapt;
 mod callers;

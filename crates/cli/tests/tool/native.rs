@@ -1,4 +1,4 @@
-//! DCCP in IP itself, between two hosts: what the tool sends there, tshark reads from the wire.
+//! DCCP directly over IP between two network namespaces, checked with tshark.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,11 +9,11 @@ use timeous_net::emulator::Namespace;
 
 use crate::support::{DCCP_COMPLAINTS, Files, Running, assert_is_beginning_of, clip, skip, until};
 
-/// Two hosts, one wire: 10.77.0.1 and 10.77.0.2, fd77::1 and fd77::2.
+/// Two hosts with a link: 10.77.0.1 and 10.77.0.2, fd77::1 and fd77::2.
 struct Hosts([Namespace; 2]);
 
 impl Hosts {
-    /// `None` without the right to make them.
+    /// Creates the hosts; `None` without the permission.
     fn new(name: &str) -> Option<Self> {
         let names = ["a", "b"].map(|end| format!("t-{name}-{}-{end}", std::process::id()));
         let [here, there] = [0, 1].map(|end: usize| Namespace::open_or_make(&names[end]).ok());
@@ -28,7 +28,7 @@ impl Hosts {
         Some(hosts)
     }
 
-    /// Starts a program on one of them.
+    /// Starts a program on one of the hosts.
     fn start(&self, host: usize, program: &str, arguments: &[&str]) -> Running {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.0[host].name(), program]).args(arguments);
@@ -41,7 +41,7 @@ impl Hosts {
     }
 }
 
-/// The named fields of the packets that `filter` selects.
+/// Fields of the packets that `filter` selects.
 fn tshark(capture: &str, filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-r", capture, "-n", "-o", "ip.check_checksum:TRUE", "-o", "dccp.check_checksum:TRUE"]);
@@ -63,14 +63,14 @@ fn a_stream_without_udp_arrives_and_tshark_reads_every_packet() {
         let [capture, out] = ["wire.pcapng", "out.h264"].map(|name| files.path(&format!("{at}-{name}")));
         let filter = ["-q", "-i", "veth", "-f", "ip proto 33 or ip6 proto 33", "-w", &capture];
         let mut wire = hosts.start(0, "dumpcap", &filter);
-        // It writes the file's beginning when it is ready.
+        // dumpcap writes the file header when it is ready.
         let is_ready = || std::fs::metadata(&capture).is_ok_and(|file| file.len() > 0);
         until("the capture begins", || is_ready() || !wire.is_alive());
         if !is_ready() {
             return skip(name, "dumpcap");
         }
         let mut receiver = hosts.timeous(1, &["recv", "timeous://:5004?latency=400ms&reconnect=off&encap=none", &out]);
-        // A listener that is not there yet answers nobody, and Linux says "protocol not available".
+        // Without a listener, Linux answers "protocol not available".
         let raw = |host: usize| {
             let tables = ["net/raw", "net/raw6"].map(|table| Path::new("/proc/thread-self").join(table));
             let read = move || tables.map(|table| std::fs::read_to_string(table).unwrap().lines().count());
@@ -81,7 +81,7 @@ fn a_stream_without_udp_arrives_and_tshark_reads_every_packet() {
         hosts.timeous(0, &["send", &source, &uri]).ends_with(0);
         receiver.ends_with(0);
         assert!(assert_is_beginning_of(Path::new(&out), &sent) > 50);
-        // Packets come to the file some time after they were seen.
+        // Packets appear in the file some time after their capture.
         let has_the_end = || {
             let mut command = Command::new("tshark");
             let output = command.args(["-r", &capture, "-n", "-Y", "dccp.type == 7"]).output().unwrap();
@@ -103,7 +103,7 @@ fn a_stream_without_udp_arrives_and_tshark_reads_every_packet() {
         assert!(["0", "1", "3", "6", "7"].iter().all(|kind| seen.contains(kind)), "{seen:?}");
         let data: Vec<_> = rows.iter().filter(|row| matches!(&row[0][..], "2" | "4")).collect();
         assert!(data.len() > 60, "every frame has a packet or more");
-        // ECT(0), and to the one port that there is, or from it: the receiver has a word to say, too.
+        // ECT(0), in both directions of the one port: the receiver sends, too.
         for row in data {
             assert!((row[1] == "2" || row[2] == "2") && (row[3] == "5004" || row[4] == "5004"), "{row:?}");
         }
@@ -116,7 +116,7 @@ fn without_the_right_the_tool_says_what_to_do() {
     command.args(["--bounding-set=-net_raw", "--inh-caps=-net_raw", env!("CARGO_BIN_EXE_timeous")]);
     command.args(["recv", "timeous://:5004?encap=none", "-"]).stdin(Stdio::null()).stdout(Stdio::null());
     if !rustix::process::geteuid().is_root() {
-        // Nobody else has the right to begin with.
+        // Other users lack the permission anyway.
         command = crate::support::command(&["recv", "timeous://:5004?encap=none", "-"]);
     }
     let mut receiver = Running::start(command);

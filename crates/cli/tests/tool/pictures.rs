@@ -1,4 +1,4 @@
-//! Byte streams taken apart without the tool's own reader: NAL units, and the pictures that they make.
+//! Byte stream parser for tests, independent of the tool's own reader: NAL units and pictures.
 
 /// NAL units of an Annex B byte stream (H.264 §B.1), each with its offset.
 pub(crate) fn nals(bytes: &[u8]) -> Vec<(usize, &[u8])> {
@@ -18,15 +18,15 @@ fn is_slice(nal: &[u8]) -> bool {
     nal.first().is_some_and(|first| matches!(first & 0x1f, 1 | 5))
 }
 
-/// First slice of a picture: `first_mb_in_slice` is 0, one bit that is set (§7.3.3, §9.1).
+/// First slice of a picture: `first_mb_in_slice` is 0, coded as the bit 1 (§7.3.3, §9.1).
 fn is_first_slice(nal: &[u8]) -> bool {
     is_slice(nal) && nal.get(1).is_some_and(|byte| byte & 0x80 != 0)
 }
 
-/// A picture: its slices, and the other NAL units before them.
+/// Slices of a picture, and the other NAL units before them.
 pub(crate) type Picture = Vec<Vec<u8>>;
 
-/// Pictures of a byte stream, one slice or more each.
+/// Pictures of a byte stream, one or more slices each.
 pub(crate) fn pictures(bytes: &[u8]) -> Vec<Picture> {
     let mut found: Vec<Picture> = Vec::new();
     let mut before = Vec::new();
@@ -41,27 +41,27 @@ pub(crate) fn pictures(bytes: &[u8]) -> Vec<Picture> {
     found
 }
 
-/// A picture as bytes with start codes.
+/// Picture as a byte stream with start codes.
 pub(crate) fn annexb(picture: &Picture) -> Vec<u8> {
     picture.iter().flat_map(|nal| [&[0, 0, 0, 1], &nal[..]].concat()).collect()
 }
 
-/// The first slice of a picture, by which it is told from others.
+/// First slice of a picture, which identifies it.
 pub(crate) fn first_slice(picture: &Picture) -> &[u8] {
     picture.iter().find(|nal| is_first_slice(nal)).expect("a picture has a first slice")
 }
 
-/// Offsets and bytes of the first slices of a byte stream: one for each picture.
+/// Offset and bytes of the first slice of each picture in a byte stream.
 pub(crate) fn first_slices(bytes: &[u8]) -> Vec<(usize, &[u8])> {
     nals(bytes).into_iter().filter(|(_, nal)| is_first_slice(nal)).collect()
 }
 
-/// A file of `tests/field`.
+/// Path of a file in `tests/field`.
 pub(crate) fn field(name: &str) -> String {
     format!("{}/tests/field/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The pictures of a file of `tests/field`.
+/// Pictures of a file in `tests/field`.
 pub(crate) fn field_pictures(name: &str) -> Vec<Picture> {
     pictures(&std::fs::read(field(name)).unwrap())
 }

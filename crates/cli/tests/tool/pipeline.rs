@@ -1,4 +1,4 @@
-//! Between real programs: an encoder at one end and a decoder at the other, with a lossy link between them.
+//! Streams between a real encoder and a real decoder, over a lossy link.
 
 use std::process::{Command, Stdio};
 
@@ -22,7 +22,7 @@ const LINK: [&str; 13] = [
     "--stats",
 ];
 
-/// An encoder of a moving picture, in real time, to `output`.
+/// Real-time encoder of a test picture, to `output`.
 fn encoder(seconds: &str, output: &[&str]) -> Command {
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-nostdin", "-v", "error", "-re", "-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25"]);
@@ -32,14 +32,14 @@ fn encoder(seconds: &str, output: &[&str]) -> Command {
     ffmpeg
 }
 
-/// What the link lost on the way there.
+/// Packets that the link lost in the forward direction.
 fn losses(stats: &str) -> u64 {
     let samples: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(stats).unwrap()).unwrap();
     let forward = samples.iter().rfind(|sample| sample["direction"] == "forward").unwrap();
     forward["losses"].as_u64().unwrap()
 }
 
-/// How many frames a receiver's list says were shown, and how many there are in it.
+/// Number of decodable frames and of all frames in a receiver's CSV file.
 fn shown(list: &str) -> (usize, usize) {
     let list = std::fs::read_to_string(list).unwrap();
     let fates: Vec<&str> = list.lines().skip(1).map(|row| row.split(',').nth(2).unwrap()).collect();
@@ -97,7 +97,7 @@ fn rtp_in_and_rtp_out_over_a_lossy_link() {
          a=rtpmap:96 H264/90000\na=fmtp:96 packetization-mode=1\n"
     );
     let sdp = files.write("stream.sdp", sdp.as_bytes());
-    // It reads for ever; so many frames are enough, and only then does it end by itself.
+    // It would read forever; with a frame limit it ends by itself.
     let input = [
         "-listen_timeout",
         "50",
@@ -128,7 +128,7 @@ fn rtp_in_and_rtp_out_over_a_lossy_link() {
     assert!(ended.success(), "the player ended with {ended}: {}; the others say {others:?}", player.errors());
     assert_eq!(player.errors(), "", "ffmpeg has nothing to complain of");
     assert_eq!(encode.ends_with(0), "");
-    // RTP says no goodbye: a source that has fallen silent may come back, and its user ends the stream.
+    // RTP has no end of stream: a silent source may come back, so that the user ends the stream.
     for end in [&mut sender, &mut receiver] {
         end.signal(rustix::process::Signal::INT);
         end.ends_with(0);

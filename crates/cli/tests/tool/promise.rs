@@ -1,4 +1,4 @@
-//! The promise, on the wire: nothing leaves after its deadline.
+//! Deadline guarantee on the wire: no packet leaves after its deadline.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use timeous_dccp::{Encapsulation, Opt, Packet};
 
 use crate::support::{Files, clip, emulate, free_port, timeous};
 
-/// What a row of the sender's journal says.
+/// Row of the sender's journal: deadline (Unix time in nanoseconds) and fate.
 struct Promise {
     deadline: u64,
     fate: String,
@@ -28,11 +28,11 @@ fn journal(path: &str) -> BTreeMap<u16, Promise> {
     reader.records().map(|row| promise(row.unwrap())).collect()
 }
 
-/// What entered a link on its way to a port: when, since 1970 in nanoseconds, and the sequence number of an RTP packet.
+/// RTP packets that entered a link towards a port: Unix time in nanoseconds, sequence number.
 #[derive(Default)]
 struct Entered {
     rtp: Vec<(u64, u16)>,
-    /// Parity, with the newest RTP packet of its block.
+    /// Parity packets, with the newest RTP packet of their block.
     parity: Vec<(u64, u16)>,
 }
 
@@ -60,7 +60,7 @@ fn entered(capture: &str, port: u16) -> Entered {
             if let Some(back) = back {
                 found.parity.extend(by_seq.get(&(seq - u32::from(back))).map(|&sequence| (at, sequence)));
             } else {
-                // RTCP is told from RTP by its second byte (RFC 5761 §4).
+                // RTCP differs from RTP in the second byte (RFC 5761 §4).
                 if (192..=223).contains(&dccp.payload[1]) {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Recordings looked at by ffprobe and ffmpeg: when their pictures are shown, and whether all of them can be decoded.
+//! Checks of recordings with ffprobe and ffmpeg: presentation times and decodability.
 
 use std::process::{Command, Stdio};
 
@@ -6,12 +6,12 @@ use crate::support::{Running, decoder};
 
 /// A recording.
 pub(crate) struct Recorded {
-    /// When pictures are shown, in seconds, in the order of decoding.
+    /// Presentation times of the pictures in seconds, in decoding order.
     pub(crate) times: Vec<f64>,
 }
 
 impl Recorded {
-    /// Reads an MP4 file, all of which can be decoded.
+    /// Reads an MP4 file, all of which must be decodable.
     #[track_caller]
     pub(crate) fn mp4(path: &str) -> Self {
         assert_decodes(path, &[]);
@@ -25,7 +25,7 @@ impl Recorded {
         Self { times }
     }
 
-    /// The longest time between two pictures.
+    /// Longest time between two pictures.
     pub(crate) fn longest_gap(&self) -> f64 {
         self.times.windows(2).map(|two| two[1] - two[0]).fold(0.0, f64::max)
     }
@@ -36,10 +36,10 @@ impl Recorded {
     }
 }
 
-/// ffmpeg decodes a file to its end without a word.
+/// Checks that ffmpeg decodes a file to its end without messages.
 #[track_caller]
 pub(crate) fn assert_decodes(path: &str, format: &[&str]) {
-    // Times out of the step of a constant rate are no fault.
+    // Times that deviate from a constant rate are no error.
     let output = ["-fps_mode", "passthrough", "-enc_time_base", "-1", "-f", "null", "-"];
     let input = [format, &["-i", path], &output].concat();
     assert_eq!(Running::start(decoder(&input)).ends_with(0), "", "{path}");

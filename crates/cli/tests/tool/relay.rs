@@ -1,5 +1,4 @@
-//! A UDP relay between two ports of this host, for one client: its delay, its silence and its own port can be changed while
-//! it runs.
+//! UDP relay between two local ports, for one client: its delay, outages and own port can be changed while it runs.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -11,13 +10,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use timeous::clock;
 use timeous::core::{Duration, Instant};
 
-/// How long nothing is looked at, at most.
+/// Longest wait between two checks.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What can be changed.
+/// Settings that can be changed while the relay runs.
 #[derive(Default)]
 struct Controls {
-    /// One way, in nanoseconds.
+    /// One-way delays, in nanoseconds.
     there: AtomicU64,
     back: AtomicU64,
     is_dark: AtomicBool,
@@ -25,14 +24,14 @@ struct Controls {
     ends: AtomicBool,
 }
 
-/// A relay that runs until it is dropped.
+/// Relay that runs until it is dropped.
 pub(crate) struct Relay {
     controls: Arc<Controls>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Relay {
-    /// Between `from` and `to`, with a delay of 20 ms each way.
+    /// Starts a relay between `from` and `to`, with a delay of 20 ms each way.
     pub(crate) fn start(from: u16, to: u16) -> Self {
         let near = UdpSocket::bind(("127.0.0.1", from)).unwrap();
         let controls = Arc::new(Controls::default());
@@ -41,18 +40,18 @@ impl Relay {
         relay
     }
 
-    /// Sets the delays there and back.
+    /// Sets the delays of both directions.
     pub(crate) fn set_delay(&self, there: Duration, back: Duration) {
         self.controls.there.store(there.as_nanos(), Ordering::Relaxed);
         self.controls.back.store(back.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Nothing passes while it is dark.
+    /// Starts or ends an outage, in which all packets are lost.
     pub(crate) fn set_dark(&self, is_dark: bool) {
         self.controls.is_dark.store(is_dark, Ordering::Relaxed);
     }
 
-    /// The client appears from another port, as behind a NAT that has forgotten it.
+    /// Changes the client's port as seen by the target, like a NAT that lost its binding.
     pub(crate) fn rebind(&self) {
         self.controls.rebinds.store(true, Ordering::Relaxed);
     }
@@ -67,7 +66,7 @@ impl Drop for Relay {
     }
 }
 
-/// Datagrams under way, by the time at which they arrive and the order in which they came.
+/// Datagrams in flight, by arrival time and order.
 #[derive(Default)]
 struct UnderWay {
     packets: BTreeMap<(Instant, u64), (bool, Vec<u8>)>,
@@ -93,7 +92,7 @@ fn run(near: &UdpSocket, to: u16, controls: &Controls) {
         let now = clock::now();
         while let Some(entry) = under_way.packets.first_entry().filter(|entry| entry.key().0 <= now) {
             let (is_there, packet) = entry.remove();
-            // A port that is closed says so by ICMP; datagrams are lost then.
+            // A closed port is reported by ICMP; its datagrams are lost.
             let _ = match (is_there, client) {
                 (true, _) => far.send_to(&packet, to),
                 (false, Some(client)) => near.send_to(&packet, client),

@@ -1,4 +1,4 @@
-//! Who calls whom is no matter of who sends.
+//! Connection roles: sender and receiver may each be the caller or the listener.
 
 use std::path::Path;
 

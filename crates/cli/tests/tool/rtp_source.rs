@@ -1,5 +1,4 @@
-//! An RTP source with peculiarities: its clock, its SSRC, its markers, its order and its payload type are what a test makes
-//! them.
+//! RTP source for tests, with configurable clock, SSRC, markers, packet order and payload type.
 
 use std::net::UdpSocket;
 
@@ -10,22 +9,22 @@ use crate::feeder::Sent;
 use crate::pictures::{Picture, first_slice};
 use crate::support::sleep_until;
 
-/// Bytes of a NAL unit that go into one packet.
+/// Bytes of a NAL unit per packet.
 const FRAGMENT: usize = 1_200;
 /// NAL unit type of a fragment (RFC 6184 §5.8).
 const FU_A: u8 = 28;
 
-/// A source of H.264 as RTP (RFC 6184), one NAL unit or fragment a packet.
+/// Source of H.264 over RTP (RFC 6184), one NAL unit or fragment per packet.
 pub(crate) struct RtpSource {
     socket: UdpSocket,
     pub(crate) sequence: u16,
     pub(crate) ssrc: u32,
     pub(crate) payload_type: u8,
-    /// A marker on each NAL unit, and not only on the last of a picture.
+    /// Sets the marker bit on every NAL unit instead of only the last of a picture.
     pub(crate) marks_all: bool,
-    /// Each seventh packet leaves behind the one after it.
+    /// Sends every seventh packet after the next one.
     pub(crate) reorders: bool,
-    /// Each fifth packet leaves twice.
+    /// Sends every fifth packet twice.
     pub(crate) repeats: bool,
     held: Option<Vec<u8>>,
     count: usize,
@@ -48,8 +47,8 @@ impl RtpSource {
         }
     }
 
-    /// Sends `pictures` at `fps`. `each` is asked before each picture for its timestamp in ticks of 90 kHz, and may change
-    /// the source or let time pass; when each picture was sent.
+    /// Sends `pictures` at `fps`; returns their send times. `each` gives each picture's 90 kHz timestamp, and may
+    /// change the source or wait.
     pub(crate) fn play(
         mut self,
         pictures: &[Picture],
@@ -104,7 +103,7 @@ impl RtpSource {
         }
         let times = if self.repeats && self.count.is_multiple_of(5) { 2 } else { 1 };
         for packet in std::iter::repeat_n(packet, times).chain(self.held.take()) {
-            // Nobody may be there: the test finds out by what arrives.
+            // There may be no receiver, which the test notices.
             let _ = self.socket.send(&packet);
         }
     }

@@ -1,4 +1,4 @@
-//! What a daemon shows of a client of another process: on `timeous top`, as metrics, as qlog, and as paths that it remembers.
+//! Observability of the daemon, for a client in another process: `timeous top`, metrics, qlog and remembered paths.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -14,7 +14,7 @@ use super::support::{Files, Running, command, nap, timeous, until};
 const HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const PACKET: u64 = 1_000;
 
-/// A daemon with all that it can show, and where that is.
+/// Daemon with all outputs enabled, and their files.
 struct Shown {
     files: Files,
     daemon: Running,
@@ -27,7 +27,7 @@ impl Shown {
         Self { files, daemon }
     }
 
-    /// What the tool prints, which is to succeed.
+    /// Output of a command that must succeed.
     #[track_caller]
     fn tool(&self, arguments: &[&str]) -> String {
         prints(&[arguments, &["--socket", &self.files.path("cm.sock")]].concat())
@@ -47,7 +47,7 @@ impl Shown {
         client(&self.files)
     }
 
-    /// The daemon ends in order.
+    /// Stops the daemon in order.
     #[track_caller]
     fn stop(&mut self) {
         self.daemon.signal(Signal::TERM);
@@ -76,7 +76,7 @@ fn prints(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Sends rounds of packets that are acknowledged after some milliseconds, until the window is as large as this; how much.
+/// Sends packets, acknowledged after some milliseconds, until the window has this size; returns the bytes sent.
 fn send_until(client: &mut Client, flow: Flow, window: u64) -> u64 {
     let mut sent = 0;
     until("the window grows", || {
@@ -100,7 +100,7 @@ fn send_until(client: &mut Client, flow: Flow, window: u64) -> u64 {
     sent
 }
 
-/// The value of a series of the macroflow of the test.
+/// Value of a metric for the test's macroflow.
 #[track_caller]
 fn scraped(address: SocketAddr, name: &str) -> f64 {
     let text = ureq::get(format!("http://{address}/metrics")).call().unwrap().body_mut().read_to_string().unwrap();
@@ -115,7 +115,7 @@ fn metrics_address(daemon: &Running) -> SocketAddr {
     rest.split('/').next().unwrap().parse().unwrap()
 }
 
-/// The events of a qlog by name.
+/// Events of a qlog file with this name.
 fn events(path: &str, name: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     let events = text.split('\u{1e}').skip(2).map(|event| serde_json::from_str::<Value>(event).unwrap());
@@ -129,7 +129,7 @@ fn top_metrics_and_qlog_agree_on_what_a_client_did() {
     let remote = Some(SocketAddr::new(HOST, 5_004));
     let flow = client.open(OpenFlow { remote, ..OpenFlow::to(HOST, PACKET as u32) }).unwrap();
     let sent = send_until(&mut client, flow, 30_000);
-    // What is under way in the queue to the daemon has been taken in when a call is answered after it.
+    // When this call is answered, all earlier messages in the queue to the daemon are processed.
     client.request(flow).unwrap();
     client.mtu(flow).unwrap();
 

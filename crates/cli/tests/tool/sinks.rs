@@ -1,4 +1,4 @@
-//! Sinks of `timeous recv`: files that are made and those that are left alone, recordings that break off, RTP with SDP.
+//! Sinks of `timeous recv`: creation and protection of files, truncated recordings, RTP with SDP.
 
 use std::fs::{self, OpenOptions};
 use std::net::UdpSocket;
@@ -13,7 +13,7 @@ use crate::support::{
     timeous, until,
 };
 
-/// Runs a receiver that must fail at once, and say that.
+/// Runs a receiver that must fail at once with this exit code and these messages.
 #[track_caller]
 fn fails(arguments: &[&str], code: i32, says: &[&str]) {
     let uri = format!("timeous://:{}", free_port());
@@ -23,7 +23,7 @@ fn fails(arguments: &[&str], code: i32, says: &[&str]) {
     }
 }
 
-/// A receiver that listens, and the URI to call it by.
+/// Receiver that listens, and the URI for calling it.
 fn receiver(arguments: &[&str], stdout: Stdio) -> (Running, String) {
     let port = free_port();
     let uri = format!("timeous://:{port}?latency=3s&reconnect=off");
@@ -34,7 +34,7 @@ fn receiver(arguments: &[&str], stdout: Stdio) -> (Running, String) {
     (receiver, format!("timeous://127.0.0.1:{port}?latency=3s&reconnect=off"))
 }
 
-/// Sends 40 frames to a receiver with these arguments, and waits for both; what the receiver said.
+/// Sends 40 frames to a receiver with these arguments, and waits for both; returns the receiver's messages.
 #[track_caller]
 fn transfer(files: &Files, arguments: &[&str]) -> String {
     let source = files.write("clip.h264", &clip(40));
@@ -82,7 +82,7 @@ fn where_no_frame_came_nothing_is_made_and_a_line_says_so() {
         let (sink, port) = (files.path(name), free_port());
         let mut receiver = timeous(&["recv", &format!("udp://127.0.0.1:{port}"), &sink]);
         until("the receiver listens", || !is_free(port) || !receiver.is_alive());
-        // A stream of one packet that is no RTP, after which it is silent.
+        // Stream of one packet that is not RTP, followed by silence.
         UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"nothing", ("127.0.0.1", port)).unwrap();
         let said = receiver.ends_with(code);
         assert!(said.contains("nothing to keep"), "{said}");
@@ -109,7 +109,7 @@ fn special_files_are_written_to_and_never_truncated() {
     let files = Files::new();
     transfer(&files, &["/dev/null"]);
     assert!(!fs::metadata("/dev/null").unwrap().is_file());
-    // Standard output is a file that holds something, and the receiver writes behind it.
+    // Standard output is a file with contents, and the receiver appends to it.
     let log = files.write("log", b"precious");
     let source = files.write("clip.h264", &clip(40));
     for sink in ["/dev/stdout", "-"] {
@@ -128,7 +128,7 @@ fn a_reader_that_goes_away_ends_the_receiver_with_a_word() {
     let files = Files::new();
     let source = files.write("clip.h264", &clip(60));
     let (mut receiver, to) = receiver(&["-"], Stdio::piped());
-    // Nobody reads the pipe any more.
+    // The pipe has no reader any more.
     drop(receiver.output());
     let mut sender = timeous(&["send", &source, &to]);
     let said = receiver.ends_with(4);
@@ -183,7 +183,7 @@ fn a_player_learns_the_rtp_stream_from_its_sdp() {
         return skip(TEST, "ffmpeg");
     }
     let input = ["-protocol_whitelist", "file,udp,rtp", "-i", &sdp, "-frames:v", "60", "-f", "null", "-"];
-    // It begins in the middle of a group of pictures, and complains of that.
+    // It starts within a group of pictures, which ffmpeg reports.
     let mut player = Running::start({
         let mut player = std::process::Command::new("ffmpeg");
         player.args(["-nostdin", "-v", "error"]).args(input).stdin(Stdio::null()).stdout(Stdio::null());

@@ -1,4 +1,4 @@
-//! Statistics: machine-readable, with SRT's names, and what expired apart from what was lost.
+//! Statistics files: machine-readable, with SRT's field names, and expired packets separate from lost ones.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use timeous::core::Duration;
 
 use crate::support::{Files, clip, emulate, free_port, sleep, timeous};
 
-/// Records of a file with a JSON object on each line.
+/// Records of a file with one JSON object per line.
 fn json(path: &str) -> Vec<Map<String, Value>> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
@@ -17,9 +17,9 @@ fn number(record: &Map<String, Value>, name: &str) -> u64 {
     record.get(name).unwrap_or_else(|| panic!("{name} in {record:?}")).as_u64().unwrap()
 }
 
-/// Sends a second and a half of the clip over a link of a third of its rate; the sender's and the receiver's files,
-/// and the sender's journal. The queue holds a first window: where it lost the first frame, nothing after it would be
-/// worth its packets, and none of them late.
+/// Sends 60 frames of the clip over a link of a third of its rate; returns the sender's and receiver's statistics
+/// files, and the sender's journal. The queue holds an initial window: without the first frame, later ones would be
+/// useless.
 fn run(files: &Files, format: &str, policy: &str) -> [String; 3] {
     let (near, far) = (free_port(), free_port());
     let paths = ["sender", "receiver", "journal"].map(|name| files.path(name));
@@ -30,7 +30,7 @@ fn run(files: &Files, format: &str, policy: &str) -> [String; 3] {
     let from = format!("timeous://:{far}?latency=300ms&reconnect=off");
     let mut receiver = timeous(&[&["recv", &from, &files.path("out.h264")], &meter[..], &[received]].concat());
     receiver.until_it_says("listening at");
-    // There are records of times at which nobody is connected, too.
+    // Records are also written while no peer is connected.
     sleep(Duration::from_millis(250));
     let to = format!("timeous://127.0.0.1:{near}?latency=300ms&reconnect=off&policy={policy}");
     let mut sender = timeous(&[&["send", &source, &to, "--journal", journal], &meter[..], &[sent]].concat());
@@ -60,7 +60,7 @@ fn json_has_srt_s_names_and_tells_expired_from_lost() {
         ("pktSndTooLateTotal", "too_late"),
         ("pktSndReferenceLostTotal", "reference_lost"),
     ] {
-        // Beside what the journal has, the ends tell each other the time and their terms, two packets a second.
+        // Beyond the journal's packets, the ends exchange sender reports and latency messages, two packets per second.
         let beside = number(last, name).checked_sub(fates(fate));
         let most = 2 * (number(last, "msTimeStamp") / 1_000 + 1);
         assert!(beside.is_some_and(|beside| beside <= most), "{name} is what the journal counts as {fate}: {last:?}");
@@ -99,7 +99,7 @@ fn csv_has_the_same_columns_in_every_row() {
         assert!(times.is_sorted(), "{times:?}");
         for row in &rows {
             for (name, field) in reader.headers().unwrap().iter().zip(row) {
-                // What is not known, and what is no number.
+                // Unknown values and text fields.
                 if field.is_empty()
                     || ["transport", "lateChoice", "delivery", "repair", "peerStalled", "peer"].contains(&name)
                 {

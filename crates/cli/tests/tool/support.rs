@@ -1,4 +1,4 @@
-//! Processes that end with their test, ports that are free, pieces of the clip, and ffmpeg.
+//! Test support: child processes, free ports, the test clip, and ffmpeg.
 
 use std::fs::File;
 use std::net::UdpSocket;
@@ -12,16 +12,16 @@ use timeous::clock;
 use timeous::core::{Duration, Instant};
 use timeous_media::{Ending, Frame, FrameReader};
 
-/// What tshark may not find in packets of DCCP. Options 125 and 126 are ours, of those that RFC 4340 §19.3 reserves for
-/// experiments: repeats and parity, which leave only where something was lost, as on a machine with too much to do.
+/// Problems that tshark must not find in DCCP packets. Options 125 and 126 are ours, from the experimental range of RFC
+/// 4340 §19.3: retransmission and parity, sent only after losses, as on a busy machine.
 pub(crate) const DCCP_COMPLAINTS: &str = "_ws.malformed || dccp.checksum.status != \"Good\" || !dccp \
     || _ws.expert.severity >= \"Warning\" || dccp.option_unknown || dccp.option.len.bad \
     || dccp.option_reserved && !(dccp.option_type == 125 || dccp.option_type == 126)";
 
-/// Long enough for anything that is going to happen; only a test that fails waits so long.
+/// Timeout for events that must happen; only failing tests wait so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Says that a test is skipped and why; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
+/// Reports a skipped test and the reason; fails instead if `TIMEOUS_REQUIRE_ALL=1`.
 pub(crate) fn skip(test: &str, needs: &str) {
     assert_ne!(std::env::var("TIMEOUS_REQUIRE_ALL").as_deref(), Ok("1"), "{test} may not be skipped: it needs {needs}");
     eprintln!("SKIPPED {test}: needs {needs}");
@@ -42,7 +42,7 @@ pub(crate) fn sleep(time: Duration) {
     sleep_until(clock::now() + time);
 }
 
-/// Runs cases that mostly wait side by side, each on a thread that has its name.
+/// Runs cases that mostly wait in parallel, each on a thread with its name.
 #[track_caller]
 pub(crate) fn side_by_side(cases: &[(&str, fn())]) {
     let start = |&(name, case): &(&str, fn())| std::thread::Builder::new().name(name.to_owned()).spawn(case).unwrap();
@@ -52,7 +52,7 @@ pub(crate) fn side_by_side(cases: &[(&str, fn())]) {
     assert!(failed.is_empty(), "{failed:?} failed, of {} cases", cases.len());
 }
 
-/// Waits until `done`, or fails.
+/// Waits until `done` returns true; panics after a timeout.
 #[track_caller]
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let end = clock::now() + PATIENCE;
@@ -62,8 +62,7 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A UDP port that nobody has. The range lies below the one from which the system chooses by itself, and each process
-/// begins elsewhere in it.
+/// Free UDP port, below the range from which the system assigns ports; each process starts elsewhere in the range.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     const FIRST: u16 = 12_000;
@@ -71,7 +70,7 @@ pub(crate) fn free_port() -> u16 {
     loop {
         let step = NEXT.fetch_add(2, Ordering::Relaxed);
         let port = FIRST + (std::process::id() as u16).wrapping_mul(64).wrapping_add(step) % COUNT;
-        // RTP players take the port above, too.
+        // RTP players use the next port, too.
         if is_free(port) && is_free(port + 1) {
             return port;
         }
@@ -82,7 +81,7 @@ pub(crate) fn is_free(port: u16) -> bool {
     UdpSocket::bind(("0.0.0.0", port)).is_ok()
 }
 
-/// A process that is killed when the test lets go of it.
+/// Child process, killed when dropped.
 pub(crate) struct Running {
     child: Child,
     name: String,
@@ -91,7 +90,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a program. What it says on standard error is kept.
+    /// Starts a program; its standard error is kept.
     pub(crate) fn start(mut command: Command) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let errors = directory.path().join("stderr");
@@ -101,22 +100,22 @@ impl Running {
         Self { child, name, errors, _directory: directory }
     }
 
-    /// Its standard output, if it was piped: as the input of another.
+    /// Piped standard output, as the input of another process.
     pub(crate) fn output(&mut self) -> Stdio {
         self.child.stdout.take().expect("it is piped, and was not taken").into()
     }
 
-    /// The same, to be read here.
+    /// Piped standard output, for reading in the test.
     pub(crate) fn read(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("it is piped, and was not taken")
     }
 
-    /// Its standard input, if it was piped.
+    /// Piped standard input.
     pub(crate) fn write(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("it is piped, and was not taken")
     }
 
-    /// Waits until it says this on standard error.
+    /// Waits for a message on standard error.
     #[track_caller]
     pub(crate) fn until_it_says(&mut self, what: &str) {
         let end = clock::now() + PATIENCE;
@@ -128,14 +127,14 @@ impl Running {
         }
     }
 
-    /// Ends it as its user does. Not by SIGINT: a shell without a terminal has its background jobs ignore that.
+    /// Ends it like a user would. Not by SIGINT: shells without a terminal make background jobs ignore it.
     #[track_caller]
     pub(crate) fn stop(&mut self) -> String {
         self.signal(Signal::TERM);
         self.ends_with(0)
     }
 
-    /// Kills it: it can do nothing more.
+    /// Kills it with SIGKILL.
     #[track_caller]
     pub(crate) fn kill(&mut self) {
         self.signal(Signal::KILL);
@@ -154,7 +153,7 @@ impl Running {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Whether it has not ended yet.
+    /// Whether it is still running.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
@@ -172,7 +171,7 @@ impl Running {
         }
     }
 
-    /// Waits for its end, which is to be like this; what it said.
+    /// Waits for its end with this exit code; returns its messages.
     #[track_caller]
     pub(crate) fn ends_with(&mut self, code: i32) -> String {
         let status = self.end();
@@ -184,13 +183,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // If it has ended already, there is nothing to do.
+        // No effect if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// `timeous` with these arguments, not started.
+/// Command `timeous` with these arguments, not started.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_timeous"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
@@ -202,7 +201,7 @@ pub(crate) fn timeous(arguments: &[&str]) -> Running {
     Running::start(command(arguments))
 }
 
-/// A link between two ports of this host, with these options besides.
+/// Emulated link between two local ports, with further options.
 pub(crate) fn emulate(from: u16, to: u16, options: &[&str]) -> Running {
     let (listen, to) = (format!("127.0.0.1:{from}"), format!("127.0.0.1:{to}"));
     let arguments = [&["emulate", "--listen", &listen, "--to", &to], options].concat();
@@ -211,7 +210,7 @@ pub(crate) fn emulate(from: u16, to: u16, options: &[&str]) -> Running {
     link
 }
 
-/// A directory, and the names of files in it.
+/// Temporary directory, with the names of files in it.
 pub(crate) struct Files(TempDir);
 
 impl Files {
@@ -232,7 +231,7 @@ impl Files {
 
 pub(crate) const CLIP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/clip.h264");
 
-/// The frames of a byte stream, and how it ends.
+/// Frames of a byte stream, and its ending.
 pub(crate) fn frames(bytes: &[u8]) -> (Vec<Frame>, Ending) {
     let mut reader = FrameReader::new(None);
     reader.push(bytes).unwrap();
@@ -240,19 +239,19 @@ pub(crate) fn frames(bytes: &[u8]) -> (Vec<Frame>, Ending) {
     (std::iter::from_fn(|| reader.next_frame()).collect(), ending)
 }
 
-/// The first `count` frames of the clip (30 are a second) as a byte stream.
+/// First `count` frames of the clip (30 per second) as a byte stream.
 pub(crate) fn clip(count: usize) -> Vec<u8> {
     let clip = std::fs::read(CLIP).unwrap();
     frames(&clip).0.iter().take(count).flat_map(Frame::annexb).collect()
 }
 
-/// The coded pictures of a byte stream, without parameter sets and other words about them.
+/// Slices of a byte stream, without parameter sets and other NAL units.
 fn slices(bytes: &[u8]) -> Vec<Vec<u8>> {
     let is_slice = |nal: &Vec<u8>| nal.first().is_some_and(|first| matches!(first & 0x1f, 1..=5));
     frames(bytes).0.into_iter().flat_map(|frame| frame.nals).filter(is_slice).collect()
 }
 
-/// `received` holds the pictures of `sent` from the first one on, with none missing; how many.
+/// Checks that `received` has the pictures of `sent` from the first on, without gaps; returns their number.
 #[track_caller]
 pub(crate) fn assert_is_beginning_of(received: &Path, sent: &[u8]) -> usize {
     let received = slices(&std::fs::read(received).unwrap());
@@ -266,12 +265,12 @@ pub(crate) fn size(path: &str) -> u64 {
     std::fs::metadata(path).map_or(0, |found| found.len())
 }
 
-/// Whether a program can be run.
+/// Whether a program is installed.
 pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program).arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
-/// A moving picture as H.264 out of x264, 25 frames a second; none where ffmpeg is not there.
+/// Test video encoded by x264, 25 frames per second; `None` without ffmpeg.
 pub(crate) fn encode(size: &str, frames: usize, x264: &str) -> Option<Vec<u8>> {
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", &format!("testsrc2=size={size}:rate=25")]);
@@ -282,7 +281,7 @@ pub(crate) fn encode(size: &str, frames: usize, x264: &str) -> Option<Vec<u8>> {
     Some(made.stdout)
 }
 
-/// `ffmpeg` that decodes what comes, and says nothing unless something is wrong with it.
+/// `ffmpeg` as a decoder that prints only errors.
 pub(crate) fn decoder(input: &[&str]) -> Command {
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-xerror", "-v", "error"]).args(input);
@@ -290,7 +289,7 @@ pub(crate) fn decoder(input: &[&str]) -> Command {
     command
 }
 
-/// A file is decoded by ffmpeg without a word, where ffmpeg is.
+/// Checks that ffmpeg decodes a file without errors, if ffmpeg is installed.
 #[track_caller]
 pub(crate) fn assert_decodes(path: &str, test: &str) {
     if !is_installed("ffmpeg") {

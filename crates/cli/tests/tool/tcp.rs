@@ -1,4 +1,4 @@
-//! Streams over TCP: between ends of ours, and to a stock receiver of RTP over TCP.
+//! Streams over TCP: between Timeous ends, and to a stock receiver of RTP over TCP.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,8 +1,8 @@
-//! Other people's eyes: tshark on the capture of a real stream.
+//! Wire format checked by tshark, on the capture of a real stream.
 //!
-//! tshark 4.0 cannot read DCCP in UDP: `-d udp.port==6511,dccp` is refused, since its dissector is registered for IP
-//! protocol 33 only. What it can say is whether IP and UDP are in order; and the same DCCP packets are given to it
-//! wrapped natively, with the checksum that they need there.
+//! tshark 4.0 cannot read DCCP in UDP: its dissector is registered for IP protocol 33 only, and `-d
+//! udp.port==6511,dccp` is refused. It checks IP and UDP here; the same DCCP packets are rewrapped directly in IP, with
+//! the checksum for that.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -19,7 +19,7 @@ use timeous_dccp::{Encapsulation, packet};
 
 use crate::support::{DCCP_COMPLAINTS, Files, clip, emulate, free_port, skip, timeous};
 
-/// The named fields of the packets that `filter` selects; `None` without tshark.
+/// Fields of the packets that `filter` selects; `None` without tshark.
 fn tshark(capture: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.args(["-r", capture, "-n", "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
@@ -34,7 +34,7 @@ fn tshark(capture: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String
     Some(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
 }
 
-/// Takes the UDP headers out of a capture; how many packets there are.
+/// Rewrites a capture without the UDP headers; returns the number of packets.
 fn rewrap(capture: &str, native: &Path) -> usize {
     let mut reader = PcapNgReader::new(File::open(capture).unwrap()).unwrap();
     let mut writer = PcapNgWriter::new(File::create(native).unwrap()).unwrap();
@@ -43,7 +43,7 @@ fn rewrap(capture: &str, native: &Path) -> usize {
     let mut count = 0;
     while let Some(block) = reader.next_block() {
         let Block::EnhancedPacket(sighting) = block.unwrap() else { continue };
-        // Each packet is seen twice; once is enough.
+        // Each packet is captured twice; use one.
         if sighting.interface_id != 0 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! A viewer: reads what a receiver writes into its pipe, and notes when each picture came.
+//! Test viewer: reads a receiver's output pipe, and records the arrival time of each picture.
 
 use std::io::Read;
 use std::process::ChildStdout;
@@ -10,14 +10,14 @@ use timeous::core::{Duration, Instant};
 use crate::feeder::Sent;
 use crate::pictures::first_slices;
 
-/// A thread that reads a pipe.
+/// Thread that reads a pipe.
 pub(crate) struct Viewer(JoinHandle<Seen>);
 
-/// What a viewer saw.
+/// Data that a viewer received.
 pub(crate) struct Seen {
-    /// All of it.
+    /// The whole byte stream.
     pub(crate) stream: Vec<u8>,
-    /// How long the stream was behind each piece, and when that came.
+    /// Offset of the stream after each read, and its time.
     pieces: Vec<(usize, Instant)>,
 }
 
@@ -44,7 +44,7 @@ impl Viewer {
 }
 
 impl Seen {
-    /// When each picture came, with its first slice.
+    /// Pictures with their arrival times, identified by their first slices.
     pub(crate) fn pictures(&self) -> Vec<Sent> {
         let at = |offset| self.pieces.iter().find(|(end, _)| *end > offset).expect("it came with a piece").1;
         first_slices(&self.stream)
@@ -53,7 +53,7 @@ impl Seen {
             .collect()
     }
 
-    /// Which pictures of those that were sent came, in the order of sending, and how long after.
+    /// Indices of the sent pictures that arrived, in sending order, with their delays.
     #[track_caller]
     pub(crate) fn delays(&self, sent: &[Sent]) -> Vec<(usize, Duration)> {
         let mut next = 0;
@@ -68,7 +68,7 @@ impl Seen {
     }
 }
 
-/// The median of delays.
+/// Median of the delays.
 pub(crate) fn median(delays: &[(usize, Duration)]) -> Duration {
     let mut sorted: Vec<Duration> = delays.iter().map(|(_, delay)| *delay).collect();
     sorted.sort();

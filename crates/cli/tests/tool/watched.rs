@@ -1,4 +1,4 @@
-//! A stream from a sender to a receiver that a viewer watches.
+//! Test setup: a stream from a sender to a receiver with a viewer.
 
 use std::process::Stdio;
 
@@ -10,10 +10,10 @@ use crate::pictures::{Picture, first_slice};
 use crate::support::{Files, Running, command, decoder, free_port, is_installed, skip};
 use crate::viewer::{Seen, Viewer};
 
-/// Time from capture to picture, in milliseconds, that outlasts the stalls of a machine with too much to do.
+/// Latency in milliseconds that exceeds the stalls of a busy machine.
 pub(crate) const LATENCY_MS: u64 = 1_000;
 
-/// A receiver that listens for one stream, and its viewer.
+/// Receiver that listens for one stream, and its viewer.
 pub(crate) struct Watched {
     pub(crate) files: Files,
     pub(crate) port: u16,
@@ -22,13 +22,13 @@ pub(crate) struct Watched {
     viewer: Viewer,
 }
 
-/// What came of it.
+/// Results of a stream.
 pub(crate) struct Outcome {
     pub(crate) files: Files,
     pub(crate) seen: Seen,
-    /// What the receiver said.
+    /// Messages of the receiver.
     pub(crate) said: String,
-    /// The receiver's last statistics.
+    /// Last statistics of the receiver.
     pub(crate) stats: Map<String, Value>,
 }
 
@@ -48,19 +48,19 @@ impl Watched {
         Self { files, port, latency_ms, receiver, viewer }
     }
 
-    /// A sender to its port.
+    /// Starts a sender to its port.
     pub(crate) fn send(&self, source: &str, options: &[&str]) -> Running {
         send_to(self.port, self.latency_ms, source, options)
     }
 
-    /// A sender that reads RTP at a port, once it is connected.
+    /// Starts a sender that reads RTP at a port; waits for its connection.
     pub(crate) fn send_rtp(&mut self, port: u16, options: &[&str]) -> Running {
         let sender = self.send(&format!("udp://127.0.0.1:{port}"), options);
         self.receiver.until_it_says("connected");
         sender
     }
 
-    /// A sender that reads a pipe, once it is connected to the receiver, which may be behind another port.
+    /// Starts a sender that reads a pipe, and may call another port; waits for its connection.
     pub(crate) fn send_pipe(&mut self, port: u16) -> Running {
         let sender = send_to(port, self.latency_ms, "-", &[]);
         self.receiver.until_it_says("connected");
@@ -76,7 +76,7 @@ impl Watched {
     }
 }
 
-/// A sender that calls this port. Its standard input is a pipe.
+/// Starts a sender that calls this port; its standard input is a pipe.
 pub(crate) fn send_to(port: u16, latency_ms: u64, source: &str, options: &[&str]) -> Running {
     let uri = format!("timeous://127.0.0.1:{port}?latency={latency_ms}ms");
     let mut send = command(&[&["send", source, &uri], options].concat());
@@ -84,20 +84,20 @@ pub(crate) fn send_to(port: u16, latency_ms: u64, source: &str, options: &[&str]
     Running::start(send)
 }
 
-/// Pictures of a file as if they had been sent just now.
+/// Pictures of a file as if sent just now.
 pub(crate) fn as_sent(pictures: &[Picture]) -> Vec<Sent> {
     let at = clock::now();
     pictures.iter().map(|picture| Sent { slice: first_slice(picture).to_vec(), at }).collect()
 }
 
-/// The last record of statistics in JSON.
+/// Last record of statistics in JSON.
 pub(crate) fn last_record(path: &str) -> Map<String, Value> {
     let text = std::fs::read_to_string(path).unwrap();
     serde_json::from_str(text.lines().last().expect("there is a record")).unwrap()
 }
 
 impl Outcome {
-    /// Every picture that was sent came, and nothing else.
+    /// Checks that exactly the sent pictures arrived.
     #[track_caller]
     pub(crate) fn assert_whole(&self, sent: &[Sent]) {
         let seen: Vec<Vec<u8>> = self.seen.pictures().into_iter().map(|seen| seen.slice).collect();
@@ -107,7 +107,7 @@ impl Outcome {
         self.assert_counts(sent.len());
     }
 
-    /// The receiver counts so many frames that were shown, and none that was not.
+    /// Checks that the receiver counts this many frames as shown, and none as late or missing.
     #[track_caller]
     pub(crate) fn assert_counts(&self, shown: usize) {
         let counts = ["framesDecodable", "framesLate", "framesIncomplete", "framesReferenceMissing"];
@@ -115,7 +115,7 @@ impl Outcome {
         assert_eq!(counts, [shown as u64, 0, 0, 0], "shown, late, incomplete, without their reference: {}", self.said);
     }
 
-    /// ffmpeg decodes what the viewer saw without a word.
+    /// Checks that ffmpeg decodes the viewer's stream without errors.
     #[track_caller]
     pub(crate) fn assert_decodes(&self, test: &str) {
         let path = self.files.write("seen.h264", &self.seen.stream);
