@@ -71,11 +71,11 @@ fn what_one_client_gives_back_another_gets() {
 
 #[test]
 fn a_grant_that_lapsed_before_anybody_looked_is_rung_for_when_it_comes_again() {
-    // Nobody but this test lets time pass.
+    // No engine runs: only this test drives the manager's timers.
     let congestion = Congestion::default();
     let (a, b) = (congestion.client(None).unwrap(), congestion.client(None).unwrap());
     let (flow_a, flow_b) = (a.open(spec()).unwrap(), b.open(spec()).unwrap());
-    // Nobody listens to that bell.
+    // No thread sleeps on this descriptor.
     let pass = |millis| assert!(!b.bell.waker().is_rung(Some(Duration::from_millis(millis))));
     let has_grant = || congestion.lock().has_client_event(a.id());
     // The other has the whole window, until one of its packets has arrived.
