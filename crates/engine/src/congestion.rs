@@ -12,9 +12,9 @@ use timeous_core::Instant;
 
 use crate::waker::Waker;
 
-/// Hears that a client of the manager has an event to poll.
+/// Notification that a client of the manager has an event to poll.
 ///
-/// It is called without the manager's lock, from whichever thread brought the event about, and must not wait.
+/// Called without the manager's lock, from the thread that caused the event; must not block.
 pub trait Notify: Send + Sync {
     /// Called when [`Manager::poll_client`] has an event for `client`; once until that has been polled.
     fn ready(&self, client: ClientId);

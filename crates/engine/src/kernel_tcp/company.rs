@@ -14,7 +14,7 @@ const MOST_SPARE: usize = 2;
 impl Sending {
     /// Returns another datagram that fits into the segment, of which `taken` bytes are used, if one waits.
     pub(super) fn company(&mut self, now: Instant, taken: usize, source: &mut dyn AduSource) -> Option<Held> {
-        // Where the Congestion Manager holds back, a grant is for a record.
+        // With a Congestion Manager controller, each grant is for one record.
         let segment = match self.controller {
             Some((_, longest)) => longest as usize,
             None => self.meter.info().map_or(0, |info| info.mss() as usize),
@@ -39,7 +39,7 @@ impl Sending {
         Some(company)
     }
 
-    /// For the next one.
+    /// Keeps a payload buffer for reuse.
     pub(super) fn keep_spare(&mut self, mut payload: Vec<u8>) {
         if payload.capacity() > 0 && self.spare.len() < MOST_SPARE {
             payload.clear();

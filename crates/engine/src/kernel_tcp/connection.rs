@@ -34,7 +34,7 @@ pub(super) struct Connection {
     config: TcpConfig,
     state: State,
     counts: Statistics,
-    /// Its flow of the Congestion Manager, if it has one.
+    /// Flow of the Congestion Manager, if it has one.
     flow: Option<FlowId>,
     /// Until when a reset means that the listener is busy; `None` if it cannot mean that.
     refusable_until: Option<Instant>,
@@ -76,7 +76,7 @@ impl Connection {
 
     /// Takes over an accepted connection.
     pub(super) fn accepted(now: Instant, socket: Socket, session: Session, config: TcpConfig) -> Self {
-        // It may have been carried by something else before.
+        // The stream may have been carried over DCCP before: its counters go on.
         let counts = session.transport;
         let mut connection =
             Self { socket, session, config, state: State::Over, counts, flow: None, refusable_until: None };

@@ -33,7 +33,7 @@ pub(super) struct Meter {
     stalled_since: Option<Instant>,
     /// Segments sent and retransmitted at the last loss sample.
     sampled: (u32, u32),
-    /// When it was seen that another had been sent again.
+    /// When the last retransmission was noticed.
     repaired: Option<Instant>,
     /// When the last retransmission timeout was noticed.
     timed_out: Option<Instant>,
