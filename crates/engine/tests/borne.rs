@@ -1,5 +1,5 @@
-//! Whether a path is known for what it is where it loses: over an emulated link, behind a firewall that swallows the first of some
-//! segments. Needs root, iproute2 and nftables.
+//! Detection of middleboxes on a lossy path: over an emulated link, behind a firewall that drops the first of some segments. Needs root,
+//! iproute2 and nftables.
 
 mod bed;
 
@@ -15,7 +15,7 @@ use timeous_tcp::record::sealed_len;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const ONE_WAY: Duration = Duration::from_millis(50);
-/// Of the segment that is lost; nothing else is as long.
+/// Length of the datagram whose segment is lost; all others are shorter.
 const LOST: usize = 700;
 const OTHERS: usize = 300;
 /// IP's header, TCP's, and its timestamps.

@@ -1,4 +1,4 @@
-//! A listening endpoint under fire from real sockets, with a good connection beside it.
+//! A listening endpoint under attack from real sockets, with a good connection beside it.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -28,14 +28,14 @@ fn open(stream: &mut Stream) {
     assert_eq!(stream.status(), Status::Open);
 }
 
-/// How many bytes of memory this process holds.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// How many bytes wait to be read at the UDP port of this host.
+/// Returns the number of unread bytes at a UDP port of this host.
 fn waiting(port: u16) -> u64 {
     let table = std::fs::read_to_string("/proc/net/udp").unwrap();
     let local = format!(":{port:04X}");
@@ -44,7 +44,7 @@ fn waiting(port: u16) -> u64 {
     u64::from_str_radix(queues.split_once(':').unwrap().1, 16).unwrap()
 }
 
-/// A datagram of somebody who means no good.
+/// Returns a datagram of an attacker.
 fn shot(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = match rng.below(8) {
         0 => (0..rng.below(200)).map(|_| rng.next_u32() as u8).collect(),
@@ -177,7 +177,7 @@ fn a_million_bad_datagrams_leave_a_good_connection_and_the_memory_alone() {
             received += 1;
         }
     }
-    // Nobody has got in, and the door is open: the half-open ones that are old enough make room.
+    // No attacker has connected, and the listener still accepts: old half-open connections make room.
     let end = clock::now() + PATIENCE;
     loop {
         let mut newcomer = client.connect(target, config()).unwrap();

@@ -1,5 +1,5 @@
-//! Late choice behind `send()`: what went stale while the path was cut is on the wire no more when it passes again. In a
-//! network namespace with a firewall. Needs root and nftables.
+//! Late choice behind `send()`: datagrams that expire while the path is cut are not on the wire when it works again. In a network namespace
+//! with a firewall. Needs root and nftables.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -53,7 +53,7 @@ impl Scene {
         assert!(self.nft(&format!("add rule inet t input tcp dport {port} drop")));
     }
 
-    /// What the peer says does not pass; what goes there does.
+    /// Drops packets from the peer, and passes those to it.
     fn silence(&self, port: u16) {
         self.mend();
         assert!(self.nft(&format!("add rule inet t input tcp sport {port} drop")));

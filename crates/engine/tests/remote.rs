@@ -1,4 +1,4 @@
-//! Streams whose application is elsewhere: what it sends and gets, and what is left when either side goes.
+//! Streams whose application is another process: data both ways, and the end of either side.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn config() -> StreamConfig {
     StreamConfig { slots: 64, ..StreamConfig::new(Carrier::Udp) }
 }
 
-/// Serves until the stream is gone; why it is.
+/// Serves the stream until it ends, and returns the reason.
 fn serve(mut served: Served) -> Gone {
     loop {
         if let Err(gone) = served.pump() {
@@ -160,7 +160,7 @@ fn what_is_no_wish_ends_the_stream() {
 #[test]
 fn an_application_that_never_reads_keeps_nobody() {
     let Scene { engine, mut here, mut served, elsewhere } = scene();
-    // Nobody takes what comes out of this socket.
+    // This socket is never read.
     let Offer { served: mut deaf, ring: _ring, socket: _socket, .. } = {
         let mut listener = engine.listen_for("127.0.0.1:0".parse().unwrap(), config(), None).unwrap();
         let mut caller = engine.connect(listener.local_addr(), config()).unwrap();

@@ -1,5 +1,5 @@
-//! A device that is slower than the sender: what the kernel has no room for waits, and nothing is pulled meanwhile.
-//! In a network namespace whose loopback has a rate. Needs root.
+//! A device slower than the sender: packets that the kernel has no room for wait, and no further ones are pulled. In a
+//! network namespace whose loopback is rate-limited. Needs root.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -134,7 +134,7 @@ fn while_the_kernel_has_no_room_the_application_keeps_the_last_word() {
     let waits = rig.waiting();
     assert!((1..=Socket::BATCH).contains(&waits));
 
-    // What waits in the ring is withdrawn, what waits for the kernel gets too old.
+    // Withdraw what waits in the ring, and let the packets that wait for the kernel expire.
     let withdrawn: Vec<_> = producer.queued().map(|queued| queued.index).collect();
     for index in withdrawn {
         assert!(producer.mark_dead(index));

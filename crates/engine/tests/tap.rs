@@ -71,7 +71,7 @@ fn payload(seq: u64, at: Instant) -> Vec<u8> {
     bytes
 }
 
-/// How long each was under way, until the end of the stream.
+/// Measures each datagram's one-way delay, until the end of the stream.
 fn receive(mut receiver: ReceiveHalf) -> JoinHandle<BTreeMap<u64, Duration>> {
     thread::spawn(move || {
         let mut ages = BTreeMap::new();

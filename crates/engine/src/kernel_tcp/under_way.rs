@@ -48,7 +48,7 @@ pub(super) struct Guest {
 /// Copies of a datagram in vacant records, with the kernel's state at that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lent {
-    /// The datagram's token.
+    /// Count of retransmitted segments.
     pub(super) of: u64,
     /// Segments that had been sent again by then.
     pub(super) retransmitted: u32,
@@ -63,7 +63,7 @@ pub(super) struct Arrived {
     pub(super) token: Option<u64>,
     /// Count of retransmitted segments when its bytes were overwritten: the first version arrived if none was retransmitted since.
     pub(super) overwritten: Option<u32>,
-    /// Its datagram left only as a retransmission of another.
+    /// Its datagram was transmitted only as a retransmission of this record.
     pub(super) boarded: bool,
 }
 

@@ -16,7 +16,7 @@ fn pair(loopback: &str) -> (Socket, Socket) {
     (bind(), bind())
 }
 
-/// What comes within five seconds, until there are `count`.
+/// Receives until there are `count` datagrams, for at most five seconds.
 fn received(socket: &mut Socket, count: usize) -> Vec<(SocketAddr, Ecn, Vec<u8>)> {
     let got = RefCell::new(Vec::new());
     while got.borrow().len() < count {
@@ -108,7 +108,7 @@ fn a_socket_of_both_families_keeps_the_marks_of_ipv4() {
         from
     });
     let from: Vec<_> = from.collect();
-    // And back: an IPv4 address in IPv6's clothes.
+    // And back, to an IPv4-mapped IPv6 address.
     send_all(&mut receiver, &[Packet { to: from[0], ..packet }; 3]);
     assert!(received(&mut sender, 3).iter().all(|(_, ecn, _)| *ecn == Ecn::Ce));
 }
@@ -161,7 +161,7 @@ fn where_gso_is_refused_packets_go_one_by_one_from_then_on() {
 fn a_packet_that_cannot_go_does_not_keep_the_others_and_leaves_gso_on() {
     let (mut sender, mut receiver) = pair("127.0.0.1:0");
     let to = receiver.local_addr().unwrap();
-    // Nobody has port zero.
+    // Port zero cannot be sent to.
     let nowhere = (std::net::Ipv4Addr::LOCALHOST, 0).into();
     let packet = |to| Packet { to, from: None, ecn: Ecn::NotEct, header: b"same", payload: None };
     let packets = [packet(to), packet(nowhere), packet(nowhere), packet(to)];

@@ -31,7 +31,7 @@ pub(crate) fn skip(test: &str, needs: &str) {
     eprintln!("SKIPPED {test}: needs {needs}");
 }
 
-/// What somebody waited for has not come.
+/// Error: an expected output did not come.
 #[derive(Debug)]
 pub(crate) struct Nothing(pub(crate) String);
 
@@ -41,7 +41,7 @@ pub(crate) struct Machine {
     /// Closed, it ends the machine.
     orders: Option<ChildStdin>,
     said: Receiver<String>,
-    /// What was said while something else was waited for.
+    /// Output lines that nothing has consumed yet.
     kept: Vec<String>,
     pub(crate) left: Namespace,
     right: Namespace,
@@ -49,7 +49,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Boots it, or says why not.
+    /// Boots the machine, or prints why it cannot.
     pub(crate) fn boot(test: &str) -> Option<Self> {
         let namespace = |side| Namespace::open_or_make(&format!("timeous-kdccp-{}{side}", std::process::id()));
         let (left, right) = match (namespace('l'), namespace('r')) {
@@ -104,12 +104,12 @@ impl Machine {
         self.directory.path()
     }
 
-    /// Tells the peer in the machine what to do.
+    /// Sends a command to the peer in the machine.
     pub(crate) fn order(&mut self, order: &str) {
         writeln!(self.orders.as_mut().expect("taken only at the end"), "{order}").expect("the machine runs");
     }
 
-    /// What `name` says after `word`, once it does.
+    /// Waits for the line of `name` with `word`, and returns the rest of that line.
     pub(crate) fn wait(&mut self, name: &str, word: &str) -> Result<String, Nothing> {
         self.wait_within(name, word, std::time::Duration::from_secs(90))
     }
@@ -132,7 +132,7 @@ impl Machine {
         }
     }
 
-    /// What `name` has said after `word`, if it has.
+    /// Returns the rest of the line of `name` with `word`, if it was printed.
     pub(crate) fn heard(&mut self, name: &str, word: &str) -> Option<String> {
         self.kept.extend(self.said.try_iter().map(|line| line.trim_end().to_owned()));
         let wanted = format!("{name} {word}");
@@ -141,14 +141,14 @@ impl Machine {
         Some(line[wanted.len()..].trim().to_owned())
     }
 
-    /// Lays a wire between both ends, and writes down what passes it.
+    /// Connects both ends by an emulated link, with a capture.
     pub(crate) fn wire(&self, link: &LinkConfig, seed: u64, capture: &Path) -> Wire {
         let mut config = RouterConfig::new(self.left.name(), self.right.name());
         (config.forward, config.back, config.seed) = (link.clone(), link.clone(), seed);
         config.capture = Some(capture::Capture::create(capture).unwrap());
         let mut router = Router::open(config).unwrap();
         self.left.ip(&["route", "replace", "10.78.0.0/24", "via", "10.77.0.2"]).unwrap();
-        // What waits for the router waits, however long it is held up: only the link loses anything.
+        // Long queues towards the router: only the link itself drops packets.
         for end in [&self.left, &self.right] {
             end.ip(&["link", "set", "dev", "timeous0", "txqueuelen", "20000"]).unwrap();
         }

@@ -1,4 +1,4 @@
-//! What is refused, by either side.
+//! Refused connections, on either side.
 
 use std::net::SocketAddr;
 
@@ -64,7 +64,7 @@ pub(crate) fn linuxs_wrong_service(machine: &mut Machine) -> Result<(), Nothing>
     check("whom we heard of", &listener.poll_accept().is_some(), &false)
 }
 
-/// Nobody listens there. RFC 4340 §8.1.3 has a code for that, but Linux takes the one for no connection.
+/// No listener on the port. RFC 4340 §8.1.3 has a reset code for that, but Linux uses "No Connection".
 pub(crate) fn our_wrong_port(machine: &mut Machine) -> Result<(), Nothing> {
     check("our wrong port", &called(machine, with_service(SERVICE, 5_102))?, &ResetCode::NoConnection)
 }

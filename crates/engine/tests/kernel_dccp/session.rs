@@ -1,4 +1,4 @@
-//! One connection between us and Linux: what each is to do, what each got, and how it ended.
+//! One connection between our DCCP and Linux's: its settings, and the result of each side.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,7 +28,7 @@ pub(crate) enum Side {
     Linux,
 }
 
-/// What a session is to be.
+/// Settings of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Session {
     pub(crate) number: u16,
@@ -39,20 +39,20 @@ pub(crate) struct Session {
     pub(crate) count: u64,
 }
 
-/// What came of it.
+/// Result of a session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Of Linux's datagrams: how many came, each counted once, and how many were not as sent or came twice.
+    /// Datagrams from Linux: received (each counted once), and corrupt or duplicate.
     pub(crate) got: u64,
     pub(crate) wrong: u64,
-    /// The same as Linux counted it.
+    /// The same counts by Linux.
     pub(crate) linux_got: u64,
     pub(crate) linux_wrong: u64,
-    /// What became of ours, as far as we know.
+    /// Fates of our datagrams, as far as they are known.
     pub(crate) acked: u64,
     pub(crate) lost: u64,
     pub(crate) took: Duration,
-    /// Ours, before the close.
+    /// Our statistics, before the close.
     pub(crate) statistics: Statistics,
 }
 
