@@ -48,9 +48,9 @@ pub(super) struct Guest {
 /// Copies of a datagram in vacant records, with the kernel's state at that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lent {
-    /// Count of retransmitted segments.
+    /// Token of the datagram.
     pub(super) of: u64,
-    /// Segments that had been sent again by then.
+    /// Count of retransmitted segments.
     pub(super) retransmitted: u32,
     /// No segment was lost at that time.
     pub(super) unhurt: bool,

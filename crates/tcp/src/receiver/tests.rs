@@ -9,7 +9,7 @@ use crate::segment::Timestamps;
 const SYN: Seq = Seq::new(u32::MAX - 2_000);
 const MSS: usize = 1_000;
 
-/// What an acknowledgement said; numbers are places in the stream.
+/// An acknowledgement, with numbers as stream offsets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Ack {
     upto: u32,
@@ -25,7 +25,7 @@ struct Script {
     receiver: Receiver,
     scale: u8,
     timestamp: Option<u32>,
-    /// What the peer's next segments carry.
+    /// Flags and mark of the peer's next segments.
     flags: Flags,
     ecn: Ecn,
 }
@@ -334,7 +334,7 @@ fn a_small_buffer_opens_by_its_half() {
     assert_eq!(script.sent().window, 300);
 }
 
-/// What is beyond the window is cut, and the segment is answered; what it acknowledges still counts.
+/// Data beyond the window is cut, and the segment is answered; its acknowledgement still counts.
 #[test]
 fn a_probe_of_a_closed_window_is_answered() {
     let mut script = Script::new(|_| {});
@@ -564,7 +564,7 @@ fn a_peer_that_sends_every_other_byte_costs_no_more_than_the_islands_that_are_al
     }
     assert_eq!(script.receiver.islands(), 100);
     assert!(script.receiver.capacity() <= 60_000);
-    // What is in order is taken all the same, and so is what joins islands.
+    // Data in order, and data that joins islands, is accepted all the same.
     assert_eq!(script.data(0, 1), 2);
     assert_eq!(script.data(2, 400), 400);
     assert_eq!(script.receiver.islands(), 0);
