@@ -56,7 +56,7 @@ pub enum ConnectError {
 /// The command names an unknown connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// It has ended, or never was.
+    /// The connection has ended, or never existed.
     #[error("there is no connection {0:?}: it has ended")]
     Unknown(ConnectionId),
     /// The driver broke the driving order.

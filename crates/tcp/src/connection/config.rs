@@ -22,7 +22,7 @@ pub enum Sending {
     /// A byte stream without boundaries.
     #[default]
     Stream,
-    /// Datagrams: each one is a record ([`crate::record`]) in a segment of its own.
+    /// Datagrams: each is a record ([`crate::record`]) in a segment of its own.
     Records,
     /// As `Records`, and the content of a segment is chosen anew for each retransmission: a datagram not worth it any more
     /// ([`AduSource::is_worth_repeating`](timeous_core::AduSource::is_worth_repeating)) is replaced by a fresh one that fits, or by

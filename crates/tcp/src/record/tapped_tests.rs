@@ -7,14 +7,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens next.
+/// Next step of the test.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A segment is seen: from where and how much, of which version, and which byte of it is another.
+    /// A segment is captured: its range, its version, and a changed byte.
     See { from: usize, len: usize, newer: bool, torn: Option<(usize, u8)> },
-    /// So much is read of the stream.
+    /// A number of bytes is read from the stream.
     Read(usize),
-    /// The host tells that everything read so far has come.
+    /// The host acknowledges everything read so far.
     Passed,
 }
 
@@ -100,7 +100,7 @@ proptest! {
         reader.push(&newer[read..], &mut deliver);
         prop_assert_eq!(wrong, Vec::<u32>::new());
         prop_assert!(got.values().all(|&times| times == 1), "{:?}", got);
-        // What the stream holds is delivered, by whichever way.
+        // All datagrams of the stream are delivered, whichever way.
         let mut model = Ordered::new(Framing::Sealed, 1_000);
         model.push(&newer, |datagram| assert!(got.contains_key(&datagram.number.unwrap())));
     }

@@ -1,4 +1,5 @@
-//! Records against a plain model: whatever the stream goes through, what is delivered was offered, and once.
+//! Records against a plain model: whatever happens to the stream, only datagrams that were sent are delivered, each
+//! once.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +7,7 @@ use timeous_core::SubStream;
 
 use super::*;
 
-/// What a reader has delivered.
+/// Delivered datagrams.
 type Got = Vec<(u8, Option<u32>, Vec<u8>)>;
 
 fn push(got: &mut Got) -> impl FnMut(Datagram<'_>) {

@@ -16,7 +16,7 @@ pub(crate) struct End {
     pub(crate) cm: Manager,
     pub(crate) source: StreamBuffer,
     salt: u64,
-    /// How much there is to send, and how much of it was written.
+    /// Bytes to send, and bytes written so far.
     to_send: u64,
     written: u64,
     closes: bool,
@@ -54,7 +54,7 @@ impl End {
         }
     }
 
-    /// What the Congestion Manager has in its books.
+    /// Returns the outstanding bytes in the Congestion Manager's books.
     fn outstanding(&self) -> u64 {
         self.connection.flow().map_or(self.connection.outstanding(), |flow| self.cm.query(flow).unwrap().outstanding)
     }

@@ -41,7 +41,7 @@ impl Seen {
         self.header.flags.contains(flags)
     }
 
-    /// How far it acknowledges the peer's stream.
+    /// Returns the offset of its acknowledgement in the peer's stream.
     pub(crate) fn acks(&self) -> u32 {
         self.header.ack.unwrap().distance_from(Seq::new(IRS + 1))
     }
@@ -54,7 +54,7 @@ pub(crate) struct Timeline {
     pub(crate) cm: Manager,
     out: VecDeque<Seen>,
     pub(crate) events: VecDeque<Event>,
-    /// How far the peer has sent, SYN not counted, and how far it acknowledges.
+    /// Offset that the peer has sent up to, SYN not counted, and that it acknowledges.
     pub(crate) peer_sent: u32,
     pub(crate) peer_acks: u32,
     pub(crate) window: u16,
@@ -77,7 +77,7 @@ fn target() -> Target {
     Target { local: LOCAL.into(), remote: PEER.into(), dscp: 0 }
 }
 
-/// What a peer's SYN offers.
+/// Options of a peer's SYN.
 pub(crate) fn offer(config: &Config) -> Options {
     Options {
         mss: Some(MSS as u16),

@@ -37,7 +37,7 @@ pub(crate) struct Host {
     /// The port that the first segment left from, and the number after the last one.
     pub(crate) first_local_port: Option<u16>,
     pub(crate) last_seq: Seq,
-    /// What leads here.
+    /// Link towards this host.
     pub(crate) link: Link,
     in_flight: BTreeMap<u64, IpAddr>,
 }

@@ -12,10 +12,10 @@ use timeous_tcp::{
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const SEC: Duration = Duration::from_secs(1);
 
-/// What becomes of a segment: a copy arrives after each of these delays, with these bytes.
+/// Fate of a segment: a copy with these bytes arrives after each of these delays.
 pub(crate) type Fate = Vec<(Duration, Vec<u8>, Ecn)>;
 
-/// What the link does to a segment of end 0 or 1, sent now.
+/// Decides the fate of a segment sent now by end 0 or 1.
 pub(crate) type Rule = Box<dyn FnMut(Instant, usize, &[u8], Ecn) -> Fate>;
 
 /// A link with nothing but delay.
@@ -32,7 +32,7 @@ pub(crate) struct End {
     pub(crate) connection: Connection,
     cm: Manager,
     source: StreamBuffer,
-    /// How much there is to send in all, and how much of it was written.
+    /// Bytes to send in all, and bytes written so far.
     to_send: u64,
     written: u64,
     closes: bool,
@@ -279,12 +279,12 @@ impl Duel {
         }
     }
 
-    /// How often segments that `of` picks were sent by `from`.
+    /// Returns the number of segments sent by `from` that `of` selects.
     pub(crate) fn count(&self, from: usize, of: impl Fn(&Segment<'_>) -> bool) -> usize {
         self.sent.iter().filter(|sent| sent.from == from && of(&sent.segment())).count()
     }
 
-    /// What `who` would send next, and what it expects.
+    /// Returns the next sequence number of `who`, and the one it expects.
     pub(crate) fn numbers(&self, who: usize) -> (Seq, Seq) {
         let last = self.sent.iter().rev().find(|sent| sent.from == who && sent.segment().header.ack.is_some());
         let last = last.expect("it has sent something").segment();

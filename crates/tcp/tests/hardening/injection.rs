@@ -228,7 +228,7 @@ fn a_half_open_connection_answers_a_stranger_and_then_rests() {
     duel.assert_states([State::Established; 2]);
 }
 
-/// What was received before the end asks for no acknowledgement after it, and nor does reading it.
+/// Data received before the end needs no acknowledgement after it, and neither does reading it.
 #[test]
 fn an_ended_connection_rests() {
     let config = Config { timestamps: false, receive_buffer: 3_000, ..Config::default() };

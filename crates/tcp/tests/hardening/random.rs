@@ -8,7 +8,7 @@ use timeous_tcp::{Config, EcnMode, LossDetection, Seq};
 
 use crate::duel::{Duel, MS, Rule, SEC};
 
-/// What a link does by chance, each in parts of a thousand.
+/// Random behaviour of a link; probabilities in parts of a thousand.
 #[derive(Clone, Debug)]
 struct Weather {
     delay: u64,

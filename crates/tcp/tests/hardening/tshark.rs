@@ -1,4 +1,4 @@
-//! What tshark thinks of whole connections, seen from a place where nothing is lost yet.
+//! Whole connections checked by tshark, captured where nothing is lost yet.
 
 use timeous_tcp::Config;
 

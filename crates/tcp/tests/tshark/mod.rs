@@ -62,7 +62,7 @@ pub(crate) fn tshark(capture: &Path, analyze: bool, filter: &str, fields: &[&str
     command.arg("-r").arg(capture).args(["-n", "-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"]);
     let analyze = format!("tcp.analyze_sequence_numbers:{}", if analyze { "TRUE" } else { "FALSE" });
     command.args(["-o", "tcp.relative_sequence_numbers:FALSE", "-o", &analyze]);
-    // What the payload looks like is chance.
+    // Random payload must not be taken for another protocol.
     command.args(["-d", "tcp.port==0-65535,data", "-Y", filter, "-T", "fields"]);
     command.args(fields.iter().flat_map(|field| ["-e", field]));
     let output = match command.output() {

@@ -106,7 +106,7 @@ proptest! {
         }
     }
 
-    /// What was read of any bytes is written in a way that is read the same.
+    /// Parsed segments are written so that they are parsed to the same values.
     #[test]
     fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..90)) {
         let Ok(read) = Segment::parse_trusted(&bytes) else { return Ok(()) };

@@ -40,7 +40,7 @@ fn byte(at: u32) -> u8 {
 /// The same, byte by byte, with nothing clever.
 struct Model {
     present: Vec<bool>,
-    /// What ever came, even if a FIN said afterwards that it is no part of the stream.
+    /// Bytes that were received, even if a FIN later excluded them from the stream.
     came: Vec<bool>,
     read: usize,
     end: Option<usize>,
@@ -142,7 +142,7 @@ impl Run {
         let islands = self.model.islands();
         let sacked: Vec<_> = options.sack.iter().map(|block| (place(block.left), place(block.right))).collect();
         assert!(sacked.len() >= islands.len().min(4), "{sacked:?} of {islands:?}");
-        // What came twice is told first, although it may be all of an island, which then comes second (RFC 2883 §4).
+        // The duplicate is reported first, although it may be all of an island, which then comes second (RFC 2883 §4).
         let told_twice = sacked.first().filter(|first| !islands.contains(first) || sacked.get(1) == Some(first));
         if let Some(&(left, right)) = told_twice {
             assert!(left < right && !self.model.came[left..right].contains(&false), "{left}..{right} did not come");

@@ -51,7 +51,7 @@ fn all_segments() -> Vec<Sent> {
     for addresses in addresses() {
         for flags in controls {
             let syn = flags.contains(Flags::SYN);
-            // Nothing but the first segment and some resets acknowledges nothing, and no SYN of ours has data.
+            // Every segment acknowledges, except the first one and some resets, and no SYN of ours has data.
             let acks = [None, Some(Seq::new(9)), Some(Seq::new(u32::MAX - 30))];
             for ack in acks.into_iter().filter(|ack| ack.is_some() || syn || flags == Flags::RST) {
                 for options in all_options(syn, ack) {

@@ -1,4 +1,4 @@
-//! Which datagrams a segment carries, and what their source hears, with a source that is a script.
+//! Choice of the datagrams in a segment, and reports to their source, which is scripted.
 
 use super::*;
 use timeous_core::Copied;
@@ -20,7 +20,7 @@ struct Script {
     sent: Vec<u64>,
     missed: usize,
     dropped: Vec<(u64, DropReason)>,
-    /// What has left is not worth it any more.
+    /// Sent datagrams are not worth a retransmission.
     is_stale: bool,
 }
 
@@ -71,7 +71,7 @@ fn script(lens: &[usize]) -> Script {
     Script { lens: lens.iter().copied().collect(), ..Script::default() }
 }
 
-/// How many bytes the next segment has, and which datagram its driver is told of.
+/// Sends a segment; returns its length, and the datagram that the driver reports.
 fn fresh(late: &mut Late, source: &mut Script, window: usize) -> (usize, u64) {
     let room = Room { segment: 1_000, window };
     let mut packet = Vec::new();

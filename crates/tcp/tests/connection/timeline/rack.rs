@@ -80,7 +80,7 @@ fn the_loss_of_a_retransmission_is_found_without_the_timer() {
     line.write(5_000);
     line.expect_data(&[10_000, 11_000, 12_000, 13_000]);
     line.pass(RTT);
-    // What was sent after the retransmission has arrived, and it has not.
+    // Data sent after the retransmission has arrived, and the retransmission has not.
     line.ack(0, &[(1_000, 11_000)]);
     // It is a second sign of congestion (RFC 5681 §4.3): of the 5 segments of the window half is left.
     assert_eq!((line.cwnd(), line.connection.outstanding()), (2_500, 3_000));
