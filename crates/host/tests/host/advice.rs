@@ -76,7 +76,7 @@ fn falling() -> LinkConfig {
     LinkConfig { capacity: Capacity::Trace("0 600\n10 200\n20 600\n".parse().unwrap()), ..link(600, 30, 20) }
 }
 
-/// What the application heard, and when packets left, over DCCP.
+/// Runs DCCP; returns the advice that the application got, and the transmission times of packets.
 fn over_dccp(path: LinkConfig, follows: bool) -> (Vec<Advice>, Vec<Instant>) {
     let mut net = Dumbbell::new(1, 1, path);
     net.network.with_host(net.rights[0], |_, host| {

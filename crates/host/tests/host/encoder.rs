@@ -30,13 +30,13 @@ const PACKET: u64 = 1_100;
 /// Frames from one that stands for itself to the next, unless one is asked for.
 const GROUP: u32 = 100;
 
-/// What an encoder makes of the rate that it is asked for.
+/// Response of an encoder to the requested rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Habit {
-    /// That, from the next frame on.
+    /// Exactly the requested rate, from the next frame on.
     Exact,
-    /// As x264 with a small decoder's buffer (`adapt/x264.py`), measured frame by frame: 78 to 87 % of it. More takes three
-    /// frames to show, and less seven frames or so, in which it makes more than it was asked for.
+    /// As x264 with a small VBV buffer (`adapt/x264.py`), measured frame by frame: 78 to 87 % of the requested rate. Increases take three
+    /// frames to show, and decreases seven frames or so, with more than the requested rate meanwhile.
     X264 { share: f64, makes: f64, asked: [Rate; 3] },
 }
 
@@ -71,7 +71,7 @@ struct Encoder {
     next: Instant,
     frame: u32,
     group: u32,
-    /// What was made beyond the rate, in bytes.
+    /// Bytes produced beyond the rate.
     debt: u64,
     asked: Option<Instant>,
     begun: bool,
@@ -174,19 +174,19 @@ impl Application for Encoder {
     }
 }
 
-/// What was found of a run, by the bounds of `timeous-lab adapt`.
+/// Results of a run, by the bounds of `timeous-lab adapt`.
 #[derive(Debug)]
 struct Found {
-    /// The mean of what was asked of the encoder in the five seconds before the link fell.
+    /// Mean of the requested rate in the five seconds before the capacity drops.
     before: Rate,
-    /// How long the rate took to follow the fall, and three quarters of the return.
+    /// Time until the rate followed the drop, and three quarters of the return.
     down: Option<Duration>,
     up: Option<Duration>,
-    /// Frames that were whole later than they should, and by how much at most.
+    /// Frames completed after their deadline, and the maximum delay beyond it.
     late: usize,
     worst: Duration,
     whole: usize,
-    /// Of `Max_Th`, of 95 in 100 moments.
+    /// 95th percentile of the buffer's average, relative to `Max_Th`.
     p95: f64,
 }
 
@@ -214,7 +214,7 @@ fn run_from(begins: Duration, parity: Parity, seed: u64, ccid: Ccid, kind: Kind,
         ..LinkConfig::default()
     };
     let mut net = Dumbbell::new(seed, 1, path);
-    // What goes stale is told of sooner: as the library has it.
+    // More frequent reports, as in the library, so that expired data is known sooner.
     let reports = if parity == Parity::Off { 1 } else { 4 };
     let connection = Config { mps: 1_200, parity, reports, ..Config::default() }.with_ccids(&[ccid]);
     let settings = || DccpSettings { connection: connection.clone(), ..DccpSettings::default() };
@@ -306,14 +306,14 @@ fn an_encoder_follows_a_link_that_falls_and_comes_back() {
             assert!(took.is_some_and(|took| took <= ms(2_000)), "seed {seed}: {found:?}");
         }
         assert!(found.p95 <= 1.0, "seed {seed}: {found:?}");
-        // What has waited here when the link falls waits there, too: nobody could know.
+        // Data queued on the path when the capacity drops is late, which cannot be foreseen.
         assert!(found.late <= 4 && found.worst <= LATENCY + ms(100), "seed {seed}: {found:?}");
         assert!(found.whole >= 600, "of 750: {found:?}");
     }
 }
 
-/// When the link falls its queue is too long before a round trip tells of it; what is delivered of what is under way does. What
-/// left just before, such as most of a large frame, can still be late: nobody could know.
+/// After the drop the path's queue is too long before an RTT sample shows it; the delivery rate of data in flight shows it sooner. Data
+/// sent just before, such as most of a large frame, can still be late: that cannot be foreseen.
 #[test]
 fn what_waited_when_the_link_fell_does_not_leave_where_it_would_arrive_late() {
     for (ccid, seeds, most) in [(Ccid::Ccid2, 22, 2), (Ccid::Ccid3, 12, 1)] {
@@ -322,7 +322,7 @@ fn what_waited_when_the_link_fell_does_not_leave_where_it_would_arrive_late() {
     }
 }
 
-/// Whose receiver tells once in a round trip.
+/// CCID 3's receiver reports only once per round trip.
 #[test]
 fn an_encoder_over_ccid_3_follows_the_fall() {
     for seed in 1..=4 {

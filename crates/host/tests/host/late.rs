@@ -16,7 +16,7 @@ use timeous_tcp::{CloseReason, Config, LossDetection, Receiving, Segment, Sendin
 
 use crate::support::{PORT, at, left, link, ms, remote, right};
 
-/// Of what has left, each one is worth sending again by chance.
+/// Late choice that finds each sent datagram worth a retransmission at random.
 struct Fickle {
     rng: Rng,
     worth: f64,
@@ -322,8 +322,8 @@ fn without_a_reason_nothing_changes_and_everything_arrives_out_of_order_or_not()
     }
 }
 
-/// What a bundle carries is what was sent, so that nobody on the way sees a stream that contradicts itself; and what it repaired
-/// is found by what the peer does not tell of.
+/// Bundles carry data as it was first sent, so that no middlebox sees an inconsistent stream; losses repaired by them are found by missing
+/// DSACKs.
 #[test]
 fn a_thin_stream_with_bundling_is_consistent_to_all_middleboxes_and_hides_no_loss() {
     for meddling in [Meddling::Pass, Meddling::Split, Meddling::CachedOriginal, Meddling::Silence, Meddling::Reset] {
@@ -342,7 +342,7 @@ fn a_thin_stream_with_bundling_is_consistent_to_all_middleboxes_and_hides_no_los
         assert_eq!((clean.hidden_losses, clean.retransmissions), (0, 0), "{meddling:?}: {clean:?}");
         let lossy = run(Loss::Bernoulli { p: 0.03 });
         assert!(lossy.bundles > 500, "{meddling:?}: {lossy:?}");
-        // What is cut between two datagrams looks as if each had come by itself.
+        // A segment split between two datagrams looks as if each had come by itself.
         assert!(lossy.hidden_losses > 10 || meddling == Meddling::Split, "{meddling:?}: {lossy:?}");
     }
 }

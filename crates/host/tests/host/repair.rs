@@ -32,7 +32,7 @@ fn trace() -> Vec<Frame> {
         .collect()
 }
 
-/// Who knows the rate of the link, and takes no loss for congestion: repair alone is to be seen.
+/// Controller that knows the link's rate, and ignores losses: only repair is tested.
 #[derive(Debug)]
 struct Known(Rate);
 

@@ -19,7 +19,7 @@ pub(super) struct Scoreboard {
     una: u64,
     nxt: u64,
     sacked: Sacked,
-    /// Offset up to which `lose_below` has checked.
+    /// Offset up to which `lose_by_dup_thresh` has checked.
     lost_to: u64,
     /// Number of segments waiting for retransmission; none lies below `first_waiting`.
     waiting: usize,
