@@ -36,7 +36,7 @@ fn learnt(round: u64) -> Learnt {
     }
 }
 
-/// What the victim does until it dies: it writes round after round, and tells each that is on the disk.
+/// Writes round after round until the process is killed, and prints each that is on the disk.
 fn write_for_ever(path: &Path) -> ! {
     let first = std::env::var("TIMEOUS_TEST_ROUND").unwrap().parse::<u64>().unwrap();
     let (store, _) = Store::open(path, time(first)).unwrap();
@@ -84,7 +84,7 @@ fn a_killed_process_leaves_a_whole_memory() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it still said before it died.
+        // Remaining output from before its death.
         for line in lines.map_while(Result::ok) {
             told = line.split_once("written ").map_or(told, |(_, round)| round.parse().unwrap_or(told));
         }

@@ -1,4 +1,4 @@
-//! What scripts rely on: names, and who sees what.
+//! Stable interface for scripts: field names, and visibility per user.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -11,7 +11,7 @@ use crate::sender::Sender;
 use crate::support::{Host, PATIENCE, is_root, pause, view};
 use crate::users::Guard;
 
-/// How often.
+/// Number of killed clients.
 const DEATHS: usize = 100;
 
 #[test]
@@ -21,7 +21,7 @@ fn a_hundred_clients_killed_in_mid_send_leave_nothing_behind_and_nobody_feels_it
     let flow = client.open(OpenFlow::to([192, 0, 2, 1].into(), 1_000)).unwrap();
     let mut rng = Rng::from_seed(4);
     let mut sender = Sender::new(&mut client, &[flow], 1_000);
-    // What one death leaves behind, all do: what the first brings into being is not counted.
+    // Warm-up: one-time allocations of the first clients are not counted.
     for _ in 0..5 {
         live_and_die(&host, &mut rng, &mut sender);
     }
@@ -40,7 +40,7 @@ fn a_hundred_clients_killed_in_mid_send_leave_nothing_behind_and_nobody_feels_it
     let began = clock::now();
     host.until("the dead are forgotten", || view(&mut client).clients.len() == 1);
     let took = clock::now().saturating_since(began);
-    // What they had under way may fill the path's queues for a while, and counts as long.
+    // Data in flight of killed clients may fill the path's queues for a while, and counts until then.
     host.until("what the dead had outstanding is outstanding no more", || {
         view(&mut client).macroflows.iter().all(|macroflow| {
             let of_flows: u64 = macroflow.flows.iter().map(|flow| flow.outstanding_bytes).sum();

@@ -138,7 +138,7 @@ fn feedback_that_comes_too_soon_counts_when_it_can_be_true() {
         assert!(client.poll_event().is_none(), "nothing is refused");
         view(&mut client).macroflows[0].totals.acked_bytes_total == 2_000
     });
-    // What was never sent does not become true.
+    // Feedback for data that was never sent is not accepted later either.
     client.update(flow, Update { acked: 1_000, ..Update::default() }).unwrap();
     assert!(matches!(next(&mut client), Event::Refused { why: Refusal::MoreThanSent, .. }));
 }

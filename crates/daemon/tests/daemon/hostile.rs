@@ -24,7 +24,7 @@ use crate::users::Guard;
 
 /// For how long, in seconds.
 const SECONDS: &str = "TIMEOUS_HOSTILE_SECONDS";
-/// What its randomness begins with.
+/// Variable for the seed of its random generator.
 const SEED: &str = "TIMEOUS_HOSTILE_SEED";
 const MALLORY: u32 = 61_666;
 
@@ -321,7 +321,7 @@ fn any_spec(rng: &mut Rng) -> StreamSpec {
     }
 }
 
-/// What two processes share of one open file: a bell that is made to block, filled and emptied.
+/// Attacks a descriptor that both processes share: the bell is made blocking, filled and emptied.
 fn flags_and_bells(line: &Line, rng: &mut Rng, until: Instant) {
     use rustix::fs::{OFlags, fcntl_setfl};
     let _flow = opened(line, rng);

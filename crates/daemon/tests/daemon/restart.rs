@@ -51,7 +51,7 @@ fn a_socket_has_one_daemon() {
     assert!(matches!(other(), Err(timeous_daemon::DaemonError::InUse(_))));
     host.client();
     host.kill();
-    // What a killed one leaves behind is in nobody's way.
+    // The files that a killed daemon leaves do not stop another one.
     let path = host.path();
     assert!(path.exists());
     timeous_daemon::Daemon::bind(timeous_daemon::Config::at(&path)).unwrap();

@@ -1,4 +1,4 @@
-//! What the other processes of these tests do.
+//! Roles of the other processes in these tests.
 
 use std::env;
 use std::io::{Read, Write, stdin, stdout};
@@ -13,7 +13,7 @@ use crate::hostile;
 use crate::sender::Sender;
 use crate::support::{ROLE, SOCKET, USER};
 
-/// Not a test by itself: what another process does. Without a role it has nothing to do.
+/// Entry point of the other processes; without a role it does nothing.
 #[test]
 fn the_other_process() {
     let Ok(role) = env::var(ROLE) else { return };
@@ -42,11 +42,11 @@ fn daemon(path: PathBuf) {
     daemon.run().unwrap();
 }
 
-/// How many flows a sender has.
+/// Variable for the number of a sender's flows.
 pub(crate) const FLOWS: &str = "TIMEOUS_DAEMON_TEST_FLOWS";
-/// Where they go.
+/// Variable for their destination.
 pub(crate) const TO: &str = "TIMEOUS_DAEMON_TEST_TO";
-/// How many times more a sender claims to have arrived than did, by the thousand.
+/// Variable for the claimed share of arrived bytes, in thousandths.
 pub(crate) const LIES: &str = "TIMEOUS_DAEMON_TEST_LIES";
 
 pub(crate) fn argument<T: std::str::FromStr>(name: &str, default: T) -> T {

@@ -24,7 +24,7 @@ pub(crate) struct Sender<'a> {
     /// When something arrived last, and the longest time in which nothing did.
     heard: Instant,
     longest: Duration,
-    /// What is claimed of each packet, in thousandths of it.
+    /// Claimed share of each packet that arrived, in thousandths.
     claim: u64,
     pub(crate) lost: bool,
 }

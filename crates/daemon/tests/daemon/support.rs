@@ -10,7 +10,7 @@ use timeous_daemon::view::View;
 use timeous_engine::{Waker, clock};
 use timeous_ipc::{Client, Event, Flow, Options};
 
-/// How long a test waits for what must come.
+/// Maximum wait of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A daemon. It is killed when this is dropped.
@@ -102,11 +102,11 @@ fn socket(dir: &TempDir) -> PathBuf {
     dir.path().join("daemon.sock")
 }
 
-/// What tells the other process what it is.
+/// Variable for the role of a process.
 pub(crate) const ROLE: &str = "TIMEOUS_DAEMON_TEST_ROLE";
-/// Where its daemon is.
+/// Variable for the daemon's socket.
 pub(crate) const SOCKET: &str = "TIMEOUS_DAEMON_TEST_SOCKET";
-/// Which user it becomes.
+/// Variable for the user that the process becomes.
 pub(crate) const USER: &str = "TIMEOUS_DAEMON_TEST_USER";
 
 fn spawn(role: &str, socket: &Path, arguments: &[(&str, String)]) -> Child {
@@ -125,7 +125,7 @@ pub(crate) fn pause(time: Duration) {
     Waker::new().unwrap().wait(Some(time));
 }
 
-/// What the daemon shows to the user of `client`.
+/// Returns the daemon's view for the user of `client`.
 pub(crate) fn view(client: &mut Client) -> View {
     serde_json::from_slice(&client.snapshot().unwrap()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Users do not share what is known of a path, and cannot touch what is another's.
+//! Users do not share path state, and cannot access what belongs to others.
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;
@@ -29,7 +29,7 @@ impl Drop for Guard {
 }
 
 impl Guard {
-    /// How much arrived for a sender until now. Its output has to be read by somebody.
+    /// Returns the number of bytes that have arrived for a sender until now, from its output.
     pub(crate) fn arrived(lines: &mut impl BufRead) -> u64 {
         let mut line = String::new();
         while lines.read_line(&mut line).unwrap() > 0 {

@@ -10,7 +10,7 @@ use crate::stamp;
 /// A frame of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When it is captured, from the opening of the transport on.
+    /// Capture time, from the opening of the transport on.
     pub at: Duration,
     /// Its size in bytes.
     pub bytes: usize,

@@ -186,7 +186,7 @@ struct Found {
     late: usize,
     worst: Duration,
     whole: usize,
-    /// 95th percentile of the buffer's average, relative to `Max_Th`.
+    /// 95th percentile of the queued bytes, relative to `Max_Th`.
     p95: f64,
 }
 
