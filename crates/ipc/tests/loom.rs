@@ -112,7 +112,7 @@ fn no_wake_up_of_the_client_is_lost() {
     });
 }
 
-/// Who found no room and asked to be told is told, or finds room when it looks again.
+/// A writer that found no room and requested a signal is signalled, or finds room when it checks again.
 #[test]
 fn no_word_of_room_is_lost() {
     model(None, || {
@@ -142,7 +142,7 @@ fn state(rate: u64) -> PathState {
     PathState { rate: Rate::from_bps(rate), window: rate, outstanding: rate, ..PathState::default() }
 }
 
-/// What is read from the table while it is written is whole, or nothing.
+/// A path state read during a write is consistent, or not returned.
 #[test]
 fn a_path_state_is_whole() {
     model(Some(2), || {

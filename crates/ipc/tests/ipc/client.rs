@@ -232,7 +232,7 @@ fn a_daemon_that_is_stuck_is_not_waited_for_for_ever() {
     let (_dir, path) = place();
     let _listener = timeous_ipc::socket::listen_at(&path, 1).unwrap();
     let options = Options { timeout: Duration::from_millis(50), ..options(&path) };
-    // Those that the backlog takes get no welcome, those after them no connection.
+    // Connections within the backlog get no welcome; those beyond it are not accepted.
     for _ in 0..5 {
         assert!(matches!(Client::connect(options.clone()), Err(ConnectError::NoAnswer)));
     }
@@ -250,7 +250,7 @@ fn a_call_to_a_daemon_that_fell_asleep_ends() {
     assert!(matches!(client.snapshot(), Err(ClientError::Disconnected)), "and nothing waits any more");
 }
 
-/// Nobody calls: the client only waits for a grant.
+/// No call is made: the client only waits for a grant.
 #[test]
 fn a_daemon_that_does_not_read_its_queue_is_given_up() {
     let (_dir, path) = place();

@@ -1,4 +1,4 @@
-//! What the daemon's end makes of a client that writes whatever it likes over the memory that both share.
+//! Reactions of the daemon's end to a client that overwrites the shared memory arbitrarily.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -136,7 +136,8 @@ proptest! {
                             Ok(None) => break None,
                             Err(violation) => break Some(violation),
                         }
-                        // What a look before sleeping has seen, and what an index says that went on since.
+                        // At most the messages seen by the check before sleeping, and those of an index that advanced
+                        // since.
                         prop_assert!(taken <= 2 * GEOMETRY.submissions, "more than the queue can say");
                     };
                     prop_assert!(tampered || taken == submitted);

@@ -1,4 +1,4 @@
-//! A daemon with the least that a client needs: it grants what is requested, and says back what it is told.
+//! Minimal daemon for the client tests: it grants every request, and echoes what it is told.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -24,10 +24,10 @@ pub(crate) struct Standin {
     thread: Option<JoinHandle<Vec<Violation>>>,
 }
 
-/// What it does not do as it should.
+/// Deviations from correct behaviour.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Manners {
-    /// Measures of what clients are given.
+    /// Sizes of its clients' memory.
     pub(crate) geometry: Geometry,
     /// Says this instead of a welcome.
     pub(crate) unwelcoming: Option<Reason>,
@@ -155,7 +155,7 @@ impl Guest {
         Ok(true)
     }
 
-    /// Who falls asleep does so with the answer to the first flow: the next call may be here already.
+    /// It falls asleep after the answer to the first flow: the next call may be here already.
     fn sleeps(&self, manners: &Manners) -> bool {
         manners.falls_asleep && self.slots.contains(&1)
     }
