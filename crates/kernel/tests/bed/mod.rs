@@ -77,7 +77,7 @@ impl Drop for Loaded {
     }
 }
 
-/// What a test needs, or a loud line if this machine cannot; with `TIMEOUS_REQUIRE_ALL=1` it must.
+/// Returns a test's requirement, or prints that this machine lacks it; with `TIMEOUS_REQUIRE_ALL=1` it must not.
 pub(crate) fn need<T, E: std::fmt::Display>(test: &str, what: Result<T, E>) -> Option<T> {
     match what {
         Ok(there) => Some(there),
