@@ -1,9 +1,9 @@
 //! Path memory on disk: path states survive flows and daemon restarts.
 //!
-//! This is temporal sharing (RFC 9040 §6): the state of a closing connection initialises the next one to the same host. The RFC sets no
-//! maximum age; §8.1 says that the state ages like that of an idle connection, so that RFC 7661's methods apply. So the store keeps the
-//! time at which a path was last used and reports its age: the Congestion Manager decides the value of an old window. Paths older than
-//! [`KEEP`] are removed, since addresses are reassigned (§8.3).
+//! This is temporal sharing (RFC 9040 §6): the state of a closing connection initialises the next one to the same host.
+//!
+//! State ages as that of an idle connection does (§8.1; RFC 7661). The store reports when a path was last used, and the Congestion Manager
+//! decides the value of an old window. Paths older than [`KEEP`] are removed, since addresses are reassigned (§8.3).
 //!
 //! All data is in memory, within bounds; a thread of its own writes changes. No call waits for the disk.
 

@@ -2,9 +2,10 @@
 //! socket.
 //!
 //! Each stream has a socket pair (`SOCK_SEQPACKET`). The engine sends received data (one datagram per message),
-//! connection state and ring notices; the application sends ring notices and the close. The kernel bounds the queue,
-//! keeps messages whole, and reports the other side's end. A second shared ring would save a copy of received data, but
-//! the engine would have to trust one more memory that another process writes.
+//! connection state and ring notices; the application sends ring notices and the close.
+//!
+//! A second shared ring would save a copy of received data, but the engine would have to trust one more memory that
+//! another process writes.
 
 mod message;
 mod reader;

@@ -68,7 +68,7 @@ impl Session {
     pub(crate) fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Incoming { .. } => {}
-            // No listener at the peer: queued data will never be sent.
+            // The peer's application does not read any more: queued data is dropped (RFC 4340 §11.7.2).
             Event::NotListening => self.source.close(),
             Event::Connected => self.shared.set_status(Status::Open),
             Event::Received(bytes) => {

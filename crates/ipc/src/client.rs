@@ -46,9 +46,11 @@ impl Default for Options {
 /// A connection to the daemon, which survives restarts of the daemon.
 ///
 /// Only verbs with an answer wait, for at most [`Options::timeout`]; then the connection is given up, as it is when the
-/// daemon does not read submissions. While disconnected, verbs fail with
-/// [`Disconnected`](crate::ClientError::Disconnected), and the client reconnects when its descriptor is signalled and
-/// [`poll_event`](Self::poll_event) is called. Flows are lost with the connection.
+/// daemon does not read submissions.
+///
+/// While disconnected, verbs fail with [`Disconnected`](crate::ClientError::Disconnected);
+/// [`poll_event`](Self::poll_event) reconnects once the client's descriptor is signalled. Flows are lost with the
+/// connection.
 ///
 /// ```no_run
 /// use timeous_ipc::{Client, Event, Options, OpenFlow};

@@ -300,10 +300,9 @@ impl Receiver {
 
     /// Returns whether any of the segment is between the last acknowledgement and the edge of the window.
     ///
-    /// This is wider than RFC 9293 §3.10.7.4 in two cases that Linux accepts, too: data before RCV.NXT that was not
-    /// acknowledged yet, so that an ACK overtaken by data still counts; and a segment right at the edge, so that ACKs
-    /// and RSTs of a peer that has filled the window count (they should, "if the RCV.WND is zero"). Data is cut to the
-    /// window in any case.
+    /// This is wider than RFC 9293 §3.10.7.4, as in Linux: it accepts data before RCV.NXT that was not acknowledged yet
+    /// (an overtaken ACK still counts), and a segment right at the edge (so do ACKs and RSTs of a peer that has filled
+    /// the window).
     fn touches_window(&self, segment: &Segment<'_>) -> bool {
         let edge = self.seq_of(self.window.promised()).max(self.next());
         segment.end().is_at_or_after(self.last_ack_sent) && segment.header.seq.is_at_or_before(edge)

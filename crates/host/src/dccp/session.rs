@@ -95,7 +95,7 @@ impl Session {
 
     pub(super) fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
-            // Every application of a simulated host is listening, and hosts do not change addresses.
+            // Applications of simulated hosts read until the end, and hosts do not change addresses.
             Event::Incoming { .. } | Event::NotListening | Event::Moved { .. } => {}
             Event::Connected => self.status = Status::Open,
             Event::Received(bytes) => {

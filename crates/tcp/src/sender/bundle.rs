@@ -5,9 +5,10 @@
 //!
 //! # Hidden losses
 //! A loss repaired by a bundle is congestion all the same. Its only sign is a missing DSACK (RFC 2883): a peer that has the first copy
-//! reports the second as a duplicate. So a segment that was not acknowledged before its carrier arrived, and whose second copy is not
-//! reported as a duplicate, was lost: the window is reduced for it, at most once per window. A peer that never reports duplicates gets no
-//! bundles.
+//! reports the second as a duplicate.
+//!
+//! So a segment that was not acknowledged before its carrier arrived, and whose second copy is not reported as a duplicate, was lost: the
+//! window is reduced for it, at most once per window. A peer that never reports duplicates gets no bundles.
 //!
 //! An acknowledgement reports one duplicate. Most peers answer a duplicate at once (RFC 5681 §4.2); for one that delays, bundles are spaced
 //! so that there is one per acknowledgement. Until then, unreported ones count as lost.

@@ -2,19 +2,23 @@
 //! §3.2).
 //!
 //! Each datagram has a place in the stream, as long as its record. A segment holds one place, or as many datagrams as
-//! wait at the same instant and fit: the window holds more of them, and fewer packets can be lost. If a place is
-//! retransmitted and its datagram is not worth it any more, the best fitting unsent datagram takes its place, or
-//! padding: the length is kept.
+//! wait at the same instant and fit, so that fewer packets can be lost.
+//!
+//! If a place is retransmitted and its datagram is not worth it any more, the best fitting unsent datagram takes its
+//! place, or padding: the length is kept.
 //!
 //! # Partial and mixed versions
-//! If the peer has a part of a place (a segment split on the way), the rest is sent with the same bytes. If several
-//! versions of a place were sent, it may be unknown which one arrived. Then its datagram counts as undelivered until
-//! that is certain, and is sent again when nothing better is queued.
+//! If the peer has a part of a place (a segment split on the way), the rest is sent with the same bytes.
+//!
+//! If several versions of a place were sent, it may be unknown which one arrived. Then its datagram counts as
+//! undelivered until that is certain, and is sent again when nothing better is queued.
 //!
 //! # Middleboxes
 //! Some middleboxes swallow a changed retransmission, or replay their buffered copy (Honda et al.; McQuistin §4.2). So
-//! only datagrams with a deadline replace others; a place whose new version does not arrive is restored to its first
-//! bytes; and if that helped, and no new version ever arrived, replacement pauses, and in the end stops.
+//! only datagrams with a deadline replace others, and a place whose new version does not arrive is restored to its
+//! first bytes.
+//!
+//! If that helped, and no new version ever arrived, replacement pauses, and in the end stops.
 
 mod held;
 mod place;

@@ -147,8 +147,7 @@ impl Arrived {
 
     /// Returns whether a transmission sent at `since` or later has arrived, of the data at `start`; `None`: unknown.
     ///
-    /// It was sent at least the minimum RTT ago. The echo decides (as in RFC 3522), if the data begins at SND.UNA or below; beyond a gap
-    /// there is no echo for it.
+    /// The timestamp echo decides (as in RFC 3522), if the data begins at SND.UNA or below; beyond a gap there is no echo for it.
     pub(crate) fn was_sent_since(&self, since: Instant, start: u64) -> Option<bool> {
         let echo = self.echo.filter(|_| start <= self.una)?;
         let is_later = echo >= millis(since);
