@@ -88,7 +88,7 @@ fn parsed(text: &str) -> Vec<Family<'_>> {
     families
 }
 
-/// Returns the value of the series with this name and these labels.
+/// Returns the value of the only series with this name and these labels.
 #[track_caller]
 fn value(families: &[Family<'_>], name: &str, labels: &[(&str, &str)]) -> f64 {
     let samples = families.iter().flat_map(|family| &family.samples).filter(|sample| sample.name() == name);

@@ -32,7 +32,7 @@ pub(crate) fn local() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// Opens a stream between two clients of the daemon; returns the caller's end, the listener's end, and the listener.
+/// Opens a stream of the client to itself; returns the caller's end, the listener's end, and the listener's number.
 pub(crate) fn connected(host: &Host, client: &mut Client) -> (Stream, Stream, u32) {
     let (listener, at) = client.listen(local(), spec()).unwrap();
     let [ring, socket] = client.connect_stream(at, spec()).unwrap();
