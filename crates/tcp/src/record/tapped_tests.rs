@@ -1,4 +1,4 @@
-//! A stream and its segments against a plain model: every datagram once, whatever the segments go through.
+//! A stream and its captured segments against a simple model: every datagram is delivered once.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ fn payload(number: u32, len: usize) -> Vec<u8> {
     (0..len).map(|at| if at % 7 == 0 { 0 } else { (number as usize * 31 + at) as u8 }).collect()
 }
 
-/// Two versions of a stream: in the newer one, some records made way for a copy of a later one, or for padding.
+/// Two versions of a stream: in the newer one, some records are replaced by a copy of a later one, or by padding.
 fn versions(lens: &[usize], replaced: &[bool]) -> [Vec<u8>; 2] {
     let (mut old, mut newer) = (Vec::new(), Vec::new());
     for (number, &len) in (0..).zip(lens) {
@@ -113,7 +113,7 @@ fn what_was_missed_of_the_segments_is_not_waited_for() {
     let mut reader = Tapped::new(Limits { longest: 1_000, stretches: 8, held: 2_000 });
     let mut count = 0;
     for at in (0..wire.len()).step_by(3 * record) {
-        // Of each three, one is missed and two are seen; the host tells of all three.
+        // Of every three datagrams, one is missed and two are captured; then the stream has passed all three.
         let end = wire.len().min(at + 3 * record);
         reader.see((at + record) as u64, &wire[(at + record).min(end)..end], |_| count += 1);
         reader.passed(end as u64);

@@ -1,4 +1,4 @@
-//! Many connections of one host.
+//! Endpoint with many connections.
 
 use std::net::{IpAddr, SocketAddr};
 
