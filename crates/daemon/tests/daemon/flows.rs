@@ -1,4 +1,4 @@
-//! One good client: the paper's calls through the daemon.
+//! A well-behaved client: the calls of the Congestion Manager paper through the daemon.
 
 use std::net::IpAddr;
 
@@ -117,7 +117,7 @@ fn many_flows_of_one_client_take_turns() {
     assert!(most - least <= 3_000, "each a packet, then each its second: {sent:?}");
 }
 
-/// A daemon that was held up hears of a packet and of its acknowledgement at once.
+/// A delayed daemon learns of a packet and of its acknowledgement at the same time.
 #[test]
 fn feedback_that_comes_too_soon_counts_when_it_can_be_true() {
     let host = Host::start();
