@@ -22,7 +22,7 @@ use usage::{Usage, cpu_time};
 
 /// Duration of one turn of a path.
 const SLICE: Duration = Duration::from_millis(60);
-/// Turns of each path, so that a disturbance hits all of them.
+/// Number of rounds over all paths, so that a disturbance affects all of them.
 const TURNS: usize = 12;
 
 /// Source and destination of the packets.
@@ -35,7 +35,7 @@ struct Ends {
 /// Creates the device; an error says why it cannot.
 fn sink(mtu: usize) -> Result<Ends, String> {
     let alone = |flags| {
-        // SAFETY: before any thread is started; file descriptors stay shared.
+        // SAFETY: called before any thread is started; file descriptors stay shared.
         unsafe { unshare_unsafe(flags) }
     };
     alone(UnshareFlags::NEWNET)

@@ -12,9 +12,9 @@ use crate::Ends;
 use crate::usage::cpu_time;
 use crate::zero_copy::Gathered;
 
-/// Packets between two looks at the clock.
+/// Packets between two readings of the clock.
 const BATCH: usize = Socket::BATCH;
-/// As long as the header of a DCCP-Data packet.
+/// Payload in place of a DCCP-Data header, of the same length.
 pub(crate) static HEADER: [u8; 16] = [0x11; 16];
 
 /// A send path.
@@ -24,7 +24,7 @@ pub(crate) trait Path: Send {
     /// Sends a batch and returns its number of packets.
     fn batch(&mut self) -> u64;
 
-    /// Time in user mode that is none of the sender's.
+    /// Returns the time in user mode that does not belong to the sender.
     fn unmeasured(&self) -> Duration {
         Duration::ZERO
     }

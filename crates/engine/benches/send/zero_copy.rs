@@ -16,7 +16,7 @@ const SLOTS: usize = 256;
 /// Bundles between two reads of the error queue.
 const PATIENCE: usize = 16;
 
-/// Bundles of as many packets as zero-copy allows, with it or without.
+/// Bundles of as many packets as zero-copy allows, with or without zero-copy.
 pub(crate) struct Gathered {
     socket: UdpSocket,
     zone: Vec<u8>,

@@ -16,7 +16,7 @@ use timeous_dccp::Ccid;
 use timeous_net::LinkConfig;
 use timeous_net::link::{Limit, Loss};
 
-/// Datagrams that each side sends in a session.
+/// Datagrams sent by each side in a session.
 const COUNT: u64 = 10_000;
 /// Maximum number of these that Linux may refuse. Its window for our acknowledgements does not count the
 /// acknowledgements that it sends itself (RFC 4340 §7.5.2), and data with an acknowledgement may be outside the window
@@ -92,7 +92,7 @@ fn show(test: &str, all: Vec<Show<'_>>) {
     }
 }
 
-/// Every kind of session with this congestion control both ways.
+/// Returns every kind of session with this congestion control in both directions.
 fn sessions(ccid: Ccid) -> Vec<Show<'static>> {
     let mut all: Vec<Show<'static>> = Vec::new();
     for (number, (loss, caller, closer)) in (1..).zip([

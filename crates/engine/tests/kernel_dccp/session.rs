@@ -12,16 +12,16 @@ use timeous_engine::{
 
 use crate::machine::{Machine, Nothing, OURS, THEIRS};
 
-/// Only a session that fails takes so long.
+/// Timeout of a session; only a failing one takes so long.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// So long nothing came: nothing is under way any more.
+/// Time without arrivals after which nothing is in flight.
 const QUIET: Duration = Duration::from_millis(200);
 const SLOTS: u32 = 256;
-/// Bytes of a datagram.
+/// Size of a datagram in bytes.
 const SIZE: usize = 1_000;
 pub(crate) const SERVICE: &str = "KDCP";
 
-/// One of the two.
+/// Side of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Us,
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     pub(crate) ccid: Ccid,
     pub(crate) caller: Side,
     pub(crate) closer: Side,
-    /// Datagrams that each sends.
+    /// Datagrams sent by each side.
     pub(crate) count: u64,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for Session {
     }
 }
 
-/// A stream to or at this DCCP port.
+/// Returns the configuration of a stream at this DCCP port.
 pub(crate) fn config(ccid: Ccid, port: u16) -> StreamConfig {
     StreamConfig {
         dccp: DccpConfig { msl: Duration::from_secs(1), ..DccpConfig::default() }.with_ccids(&[ccid]),
@@ -74,7 +74,7 @@ pub(crate) fn config(ccid: Ccid, port: u16) -> StreamConfig {
     }
 }
 
-/// An engine whose sockets are at our end of the wire.
+/// Starts an engine in the namespace of this side.
 pub(crate) fn engine(machine: &Machine) -> Engine {
     machine.left.within(Engine::start).unwrap().unwrap()
 }
@@ -96,7 +96,7 @@ impl Session {
         format!("s{}", self.number)
     }
 
-    /// Handshake, data both ways, close.
+    /// Runs a session: handshake, data in both directions, close.
     pub(crate) fn run(&self, machine: &mut Machine) -> Result<Outcome, Nothing> {
         let engine = engine(machine);
         let mut stream = self.meet(machine, &engine)?;
@@ -113,7 +113,7 @@ impl Session {
         Ok(talk.outcome)
     }
 
-    /// Whoever is to call, calls.
+    /// Establishes the connection, by the side that should call.
     fn meet(&self, machine: &mut Machine, engine: &Engine) -> Result<Stream, Nothing> {
         let Self { ccid, count, number, .. } = *self;
         let name = self.name();
@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// Everything has been said: the one that is to closes, and both hear of it.
+    /// Closes the connection, by the side that should close, and checks that both report it.
     fn part(&self, machine: &mut Machine, stream: &mut Stream, talk: &mut Talk) -> Result<(), Nothing> {
         let (ours, theirs) = match self.closer {
             Side::Us => {
@@ -171,17 +171,18 @@ impl Session {
     }
 }
 
-/// A conversation as it goes on.
+/// State of a session's data transfer.
 struct Talk {
     seen: BTreeSet<u64>,
     sent: u64,
     outcome: Outcome,
-    /// When something came last.
+    /// Time of the last arrival.
     came: Instant,
 }
 
 impl Talk {
-    /// Until everything was sent on both sides, each of ours has its fate, and nothing is under way any more.
+    /// Runs until both sides have sent everything, each of this side's datagrams has its fate, and nothing is in
+    /// flight.
     fn run(&mut self, session: &Session, machine: &mut Machine, stream: &mut Stream) -> Result<(), Nothing> {
         let (name, end) = (session.name(), clock::now() + PATIENCE);
         let mut linux_sent = false;
