@@ -93,7 +93,7 @@ fn queues() {
     report("read it", median(read) / BATCH as f64);
 }
 
-/// Both ends awake, on two threads: a request, a grant.
+/// Measures a request and its grant while both ends poll, on two threads.
 fn spinning() {
     let (mut channel, mut peer) = Channel::pair(Geometry::default()).expect("the default can be");
     let stop = Arc::new(AtomicBool::new(false));

@@ -2,16 +2,16 @@
 //!
 //! # How a connection drives it
 //!
-//! 1. When the peer's SYN is in: [`Receiver::new`], with the SYN's number and, if timestamps were agreed upon, its
+//! 1. After the peer's SYN: [`Receiver::new`], with the SYN's sequence number and, if timestamps were agreed, its
 //!    TSval.
-//! 2. For every segment: [`Receiver::accept`], the first check of RFC 9293 §3.10.7.4 and PAWS. What is not acceptable
-//!    is dropped, and an acknowledgement has fallen due where one is owed.
-//! 3. Then the connection's own checks (RST, SYN, ACK); if they let it pass, [`Receiver::on_segment`] takes data, FIN,
-//!    timestamp and congestion marks, and says what is new.
-//! 4. Before each segment that is sent with an ACK: [`Receiver::stamp`] fills header and options in; when it leaves,
-//!    [`Receiver::on_sent`]. A pure ACK is to be sent if [`Receiver::ack_is_due`], at the latest at
-//!    [`Receiver::poll_timeout`].
-//! 5. The application takes its bytes by [`Receiver::read`], which may make a window update fall due.
+//! 2. For every segment: [`Receiver::accept`], the first check of RFC 9293 §3.10.7.4 and PAWS. An unacceptable segment
+//!    is dropped, and an acknowledgement becomes due if one is required.
+//! 3. After the connection's own checks (RST, SYN, ACK): [`Receiver::on_segment`] takes data, FIN, timestamp and
+//!    congestion marks, and reports what is new.
+//! 4. Before each segment with an ACK is sent: [`Receiver::stamp`] fills in header and options; afterwards
+//!    [`Receiver::on_sent`].
+//! 5. A pure ACK is due if [`Receiver::ack_is_due`], at the latest at [`Receiver::poll_timeout`].
+//! 6. The application reads by [`Receiver::read`], after which a window update may be due.
 
 mod acks;
 mod assembly;

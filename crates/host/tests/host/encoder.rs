@@ -1,4 +1,4 @@
-//! A live encoder that takes what DBAT advises, over DCCP through a link that falls to a third and comes back.
+//! A live encoder that follows DBAT's advice, over DCCP through a link that falls to a third of its rate and recovers.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ use timeous_net::link::{Capacity, Limit};
 use crate::support::{Dumbbell, PORT, at, ms, remote};
 
 const THIRD: Rate = Rate::from_kbps(400);
-/// When the link falls, comes back, and when all is over, in seconds.
+/// Times at which the link falls, recovers, and the test ends, in seconds.
 const FALLS: u64 = 10;
 const RETURNS: u64 = 20;
 const ENDS: u64 = 30;
-/// From the encoder to playout.
+/// Latency from encoder to playout.
 const LATENCY: Duration = Duration::from_millis(400);
 const FRAME: Duration = Duration::from_millis(40);
-/// As `timeous send --adapt` begins, and bounds its encoder.
+/// Initial rate and bounds of the encoder, as in `timeous send --adapt`.
 const START: Rate = Rate::from_kbps(600);
 const RANGE: (Rate, Rate) = (Rate::from_kbps(100), Rate::from_kbps(4_000));
-/// The largest packet's payload.
+/// Maximum payload of a packet.
 const PACKET: u64 = 1_100;
-/// Frames from one that stands for itself to the next, unless one is asked for.
+/// Frames between keyframes, unless one is requested.
 const GROUP: u32 = 100;
 
 /// Response of an encoder to the requested rate.
@@ -46,7 +46,7 @@ impl Habit {
         Self::X264 { share, makes: 0.0, asked: [START; 3] }
     }
 
-    /// Bytes for a frame, and how much they vary.
+    /// Returns a frame's size in bytes, and its variation.
     fn budget(&mut self, rate: Rate) -> (u64, f64) {
         match self {
             Self::Exact => (rate.bytes_in(FRAME), 0.5),
@@ -61,8 +61,8 @@ impl Habit {
     }
 }
 
-/// 25 frames a second of a size around the rate's; one that stands for itself is three times as large, and the others
-/// make up for it. One is asked for where another was lost, but not more often than twice a second.
+/// An encoder with 25 frames a second, sized by the rate; keyframes are three times as large, and the others smaller. A keyframe is
+/// requested after a lost frame, at most twice a second.
 struct Encoder {
     rate: Rate,
     habit: Habit,
@@ -76,9 +76,9 @@ struct Encoder {
     asked: Option<Instant>,
     begun: bool,
     advised: Option<Advice>,
-    /// The rate, and when it was taken.
+    /// Adopted rates, with their times.
     rates: Vec<(Instant, Rate)>,
-    /// The frame of each packet.
+    /// Frame of each packet.
     frames: BTreeMap<AduSeq, u32>,
 }
 
@@ -198,7 +198,7 @@ fn run_with(parity: Parity, seed: u64, ccid: Ccid, kind: Kind, habit: Habit) -> 
     run_from(Duration::ZERO, parity, seed, ccid, kind, habit)
 }
 
-/// As the tool has it: with parity, and pictures that are taken whenever that is.
+/// Runs as the tool does: with parity, and with a random phase of the frames.
 fn run_like_the_tool(seed: u64, ccid: Ccid) -> Found {
     let begins = FRAME * Rng::from_seed(seed + 7_777).below(1_000) / 1_000;
     run_from(begins, Parity::Auto, seed, ccid, Kind::Copa, Habit::x264(seed))
@@ -335,8 +335,8 @@ fn an_encoder_over_ccid_3_follows_the_fall() {
     }
 }
 
-/// x264 makes less than it is asked for, so that what it is asked for never comes through: with that taken for what the path
-/// does not carry, every second return took longer.
+/// x264 produces less than the requested rate, so that this rate never arrives. Regression: when that counted as a limit of the path, every
+/// second recovery took longer.
 #[test]
 fn an_encoder_that_makes_less_than_it_is_asked_for_follows() {
     for (ccid, kind, seeds) in
@@ -354,8 +354,8 @@ fn an_encoder_that_makes_less_than_it_is_asked_for_follows() {
     }
 }
 
-/// As the tool has it. Found by `timeous-lab adapt`: over CCID 3 the rate was taken for what the path carries, parity filled the
-/// path's queue, and in every second or third run frames came late. One frame of all may have left before the fall.
+/// As in the tool. Regression, found by `timeous-lab adapt`: over CCID 3 the rate counted as the path's capacity, parity filled the queue,
+/// and frames were late in every second or third run. One frame of all may have been sent before the fall.
 #[test]
 fn parity_makes_hardly_a_frame_late() {
     for (ccid, seeds) in [(Ccid::Ccid2, 4), (Ccid::Ccid3, 12)] {
@@ -365,8 +365,8 @@ fn parity_makes_hardly_a_frame_late() {
     }
 }
 
-/// Found by `timeous-lab adapt`: a packet that was lost in a full queue came out of parity when its frame was due. That was in one of
-/// fifty runs over CCID 2; over CCID 3, where parity filled the path's queue besides, late frames were in one of eighteen.
+/// Regression, found by `timeous-lab adapt`: a packet lost in a full queue was rebuilt from parity too late, in one of fifty runs over CCID
+/// 2, and in one of eighteen over CCID 3, where parity filled the queue.
 #[test]
 fn what_parity_brings_comes_in_time() {
     for (ccid, seeds) in [(Ccid::Ccid2, [28, 55, 104, 121]), (Ccid::Ccid3, [37, 71, 124, 156])] {

@@ -1,4 +1,4 @@
-//! Late choice over TCP: nothing torn is ever delivered, nothing twice, and to everybody on the way it is TCP.
+//! Late choice over TCP: no torn or duplicate datagram is ever delivered, and middleboxes see valid TCP.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ impl LateChoice for Fickle {
     }
 }
 
-/// Packets of any length, some of which never go stale.
+/// A source of packets with random lengths, some without a deadline.
 struct Offers {
     rng: Rng,
     next: Instant,
@@ -61,7 +61,7 @@ impl Application for Offers {
     }
 }
 
-/// Keeps what it gets.
+/// Records what it receives.
 #[derive(Default)]
 struct Keeper(Vec<Vec<u8>>);
 
@@ -129,7 +129,7 @@ fn offers(seed: u64, worth: f64) -> Stream {
     Stream::new(offers).choice(std::boxed::Box::new(Fickle { rng, worth }))
 }
 
-/// Every datagram is one that was offered, whole, and none comes twice. Gives their numbers.
+/// Checks that every delivered datagram was offered, is whole, and is delivered once. Returns their numbers.
 fn check_delivered(world: &World, what: &str) -> BTreeSet<u64> {
     let mut numbers = BTreeSet::new();
     let mut offered = Vec::new();
@@ -156,7 +156,7 @@ fn with_bundling_nothing_torn_is_delivered_and_nothing_twice_either() {
     assert!(replaced > 100 && padded > 100 && bundles > 50, "{what}");
 }
 
-/// Gives how many places were given another datagram, how many padding, and how many bundles there were.
+/// Returns the numbers of places replaced by another datagram, of places padded, and of bundles.
 fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
     let meddlings = [
         Meddling::Pass,
@@ -195,7 +195,7 @@ fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
         for adu in sender.journal().adus() {
             let seq = adu.meta.seq.0;
             assert!(adu.fate.is_some(), "{what}: {seq} has no fate");
-            // A middlebox that sends what it kept is believed by the acknowledgements.
+            // If a middlebox sends its cached original, the acknowledgement counts for the replacement.
             let is_believed = meddling != Meddling::CachedOriginal || adu.meta.deadline.is_none();
             if adu.fate == Some(Fate::Acked) && is_believed && sender.status() == FINISHED {
                 assert!(delivered.contains(&seq), "{what}: {seq} was acknowledged and never came");
@@ -215,7 +215,7 @@ fn over_all_paths(bundling: bool) -> (u64, u64, u64) {
 
 const FINISHED: TcpStatus = TcpStatus::Closed(CloseReason::Finished);
 
-/// Writes down the headers of what leaves.
+/// Records the headers of sent segments.
 struct Tapped {
     host: Machine,
     headers: Vec<(Instant, u32, Option<u32>, usize, u16, u8)>,
@@ -264,7 +264,7 @@ fn to_everybody_on_the_way_it_is_tcp() {
             });
             let caller = network.with_host(here, |_, host| {
                 let own = host.host.add_manager(Kind::Cubic);
-                // There is always more than can leave, all of one length.
+                // The source always has data, all of one length.
                 let source =
                     Cbr::new(Duration::from_micros(1), 600, OnFull::Wait).with_latency(Duration::from_secs(60));
                 let choice = Fickle { rng: Rng::from_seed(seed), worth: 0.0 };

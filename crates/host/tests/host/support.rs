@@ -44,7 +44,7 @@ pub(crate) fn lossy(config: LinkConfig, p: f64) -> LinkConfig {
     LinkConfig { loss: Loss::Bernoulli { p }, ..config }
 }
 
-/// Pairs of machines around one bottleneck: `lefts[n]` and `rights[n]` are a pair.
+/// Pairs of machines around one bottleneck: `lefts[n]` and `rights[n]` form a pair.
 pub(crate) struct Dumbbell {
     pub(crate) network: Network<Machine>,
     pub(crate) lefts: Vec<NodeId>,
