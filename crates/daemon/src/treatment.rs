@@ -66,7 +66,8 @@ fn choice(policy: Policy) -> Box<dyn LateChoice> {
 mod tests {
     use super::*;
 
-    /// Found by comparing both ways into an engine: over the daemon what leaves before a changed path is known was late.
+    /// Regression, found by comparing streams with and without a daemon: through the daemon, datagrams sent before a
+    /// path change was known were late.
     #[test]
     fn a_stream_with_deadlines_hears_of_its_path_more_often_than_once_a_round_trip() {
         let reports = |policy| stream_config(&StreamSpec { policy, ..spec() }).dccp.reports;

@@ -144,7 +144,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.commands.send(Command::Stop);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed; there is nobody here to tell.
+            // The thread's panic has been printed.
             let _ = thread.join();
         }
     }

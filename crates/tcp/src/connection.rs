@@ -58,7 +58,7 @@ impl Target {
 /// A TCP connection, sans-IO, a client of the Congestion Manager.
 ///
 /// The driving order is that of [`Transport`]. Every segment of new data is one pull from the source, with room for a
-/// full segment, and its bytes are kept until they are acknowledged. Each pull is told of by exactly one
+/// full segment, and its bytes are kept until they are acknowledged. Each pull is reported by exactly one
 /// [`Event::Acked`] or [`Event::Lost`], at the latest before [`Event::Closed`].
 ///
 /// ```

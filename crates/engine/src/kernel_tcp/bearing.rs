@@ -125,7 +125,7 @@ mod tests {
         assert!(bearing.is_stuck(4, 0, false) && !bearing.is_stuck(3, 0, false));
     }
 
-    /// Found by `timeous-lab peers` on a lossy link: two retransmissions in a row that are lost are no middlebox.
+    /// Regression, found by `timeous-lab peers` on a lossy link: two lost retransmissions in a row are not a middlebox.
     #[test]
     fn a_path_that_bore_a_change_is_not_soon_taken_for_one_that_swallows() {
         let mut bearing = Bearing::default();
@@ -151,7 +151,8 @@ mod tests {
         assert!(bearing.is_refused(), "for good");
     }
 
-    /// Found by `tl-middleboxes --real`: what was sent again at the timeout arrived, and was taken for what had gone back meanwhile.
+    /// Regression, found by `tl-middleboxes --real`: the changed retransmission of a timeout arrived, and counted as the version restored
+    /// meanwhile.
     #[test]
     fn what_arrives_without_having_left_since_it_went_back_tells_nothing() {
         let mut bearing = Bearing::default();

@@ -346,7 +346,8 @@ mod tests {
 
     use super::*;
 
-    /// Found by `timeous-lab peers` at a round trip of half the deadline: repairs of others kept it as it was, and it left once more.
+    /// Regression, found by `timeous-lab peers` with an RTT of half the deadline: retransmissions of other datagrams protected a late one,
+    /// which was retransmitted.
     #[test]
     fn what_is_late_is_not_spared_for_a_repair_that_may_be_of_another() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
@@ -359,11 +360,11 @@ mod tests {
         assert!(!may_arrive_as_it_left(at(290), Some(at(290)), &meta) && !may_arrive_as_it_left(at(290), None, &meta));
     }
 
-    /// Found by `ldc-layers --real`: the last of a second's base layer was given up, since it was thought to wait behind itself.
+    /// Regression, found by `ldc-layers --real`: the last datagram of a base layer was dropped, since it seemed to wait behind itself.
     #[test]
     fn what_has_to_leave_again_does_not_wait_behind_itself() {
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-        // 40 ms a segment: its own, and one behind it.
+        // 40 ms per segment: the datagram's own, and one behind it.
         let rtt = Some(Duration::from_millis(200));
         let path = PathState {
             rate: Rate::from_kbps(200),

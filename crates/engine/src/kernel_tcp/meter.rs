@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn what_the_peer_has_beyond_a_gap_and_what_is_lost_is_not_outstanding() {
         let mut bytes = [0; LEN];
-        // Ten segments were sent: the peer has four beyond a gap of two, of which one was sent again.
+        // Ten segments were sent: the peer has four beyond a gap of two, of which one was retransmitted.
         for (at, value) in [(16, 1_000_u32), (24, 10), (28, 4), (32, 2), (36, 1)] {
             bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         }
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(meter.path().outstanding, 5_000);
     }
 
-    /// Found by `ldc-rate --real`: a choice that waits for less to be outstanding let a whole burst go.
+    /// Regression, found by `ldc-rate --real`: a choice that waits for less data in flight sent a whole burst.
     #[test]
     fn what_was_given_since_the_kernel_was_asked_is_outstanding() {
         let mut meter = Meter::default();
@@ -226,8 +226,8 @@ mod tests {
         assert_eq!(meter.path().outstanding, 3_500, "it says itself");
     }
 
-    /// Found by `tcp-expired`: after each chain of frames that was given up, the next intra frame met the window that losses had left,
-    /// and was late for it.
+    /// Regression, found by `tcp-expired`: after a dropped chain of frames, the next keyframe was late, because losses had reduced the
+    /// window.
     #[test]
     fn a_window_that_losses_have_made_small_does_not_come_back_by_silence() {
         let mut meter = Meter::default();
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Found by `tcp-expired`: after each delay spike intra frames were given up, since round trips were long for a second.
+    /// Regression, found by `tcp-expired`: after each delay spike keyframes were dropped, since RTT samples stayed high for a second.
     #[test]
     fn after_a_standstill_a_path_is_as_fast_as_it_delivers() {
         let mut meter = Meter::default();
@@ -258,7 +258,7 @@ mod tests {
         // Ten segments are 5000 bytes: the peer has six of them beyond a gap.
         meter.take(at(60), look(5_000, 6), 5_000, 0);
         assert_eq!(meter.path().delivered, Some(Rate::from_bytes_in(7_000, Duration::from_millis(50))));
-        // The source had nothing, and one acknowledgement says nothing: the kernel remembers.
+        // The source was idle, and a single acknowledgement gives no rate: the kernel keeps the last one.
         meter.take(at(900), look(17_000, 0), 0, 0);
         assert_eq!(meter.path().delivered, Some(Rate::from_kbps(80)));
     }

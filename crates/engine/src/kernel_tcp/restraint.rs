@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(seen, (Duration::from_micros(200) * 7 + Duration::from_millis(30)) / 8);
     }
 
-    /// The acknowledgement of a single segment comes 40 ms late: on a fast path that looked like a queue for ever.
+    /// Regression: the ACK of a single segment is delayed by 40 ms, which looked like a standing queue on a fast path.
     #[test]
     fn a_second_segment_keeps_the_first_company_whatever_the_window_is() {
         // NewReno, since Copa's window is at least two segments.

@@ -136,7 +136,7 @@ impl Socket {
         unless_blocked(self.0.read(into))
     }
 
-    /// Gives bytes to the kernel, which copies them; `None`: it has no room.
+    /// Copies bytes into the kernel's send buffer; `None` if it is full.
     pub(super) fn send(&self, bytes: &[u8], end: End) -> io::Result<Option<usize>> {
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         flags.set(SendFlags::EOR, end == End::OfSegment);
@@ -149,8 +149,8 @@ impl Socket {
     pub(super) fn send_from(&self, place: &Place<'_>, has_company: bool) -> io::Result<Option<usize>> {
         let end = if has_company { libc::MSG_MORE } else { libc::MSG_EOR };
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_ZEROCOPY | end;
-        // SAFETY: the place lies within a zone that stays mapped while it is borrowed, and the kernel holds its pages by
-        // itself from then on. It only reads them; that somebody writes there meanwhile is what they are for.
+        // SAFETY: the place lies within a zone that stays mapped while it is borrowed, and the kernel holds its pages from then on. It only
+        // reads them, so that concurrent writes are allowed.
         let sent = unsafe { libc::send(self.0.as_raw_fd(), place.address().cast(), place.len(), flags) };
         unless_blocked(usize::try_from(sent).map_err(|_| io::Error::last_os_error()))
     }
@@ -265,7 +265,8 @@ impl AsFd for Socket {
 mod tests {
     use super::*;
 
-    /// Found by `ldc-layers --real`: with a dozen segments behind a gap the buffer was full, and nothing left until a timeout.
+    /// Regression, found by `ldc-layers --real`: with a dozen segments behind a gap the buffer was full, and nothing was sent until a
+    /// timeout.
     #[test]
     fn a_buffer_that_counts_pages_is_wider_never_smaller_and_still_sized_by_the_kernel() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -286,7 +287,7 @@ mod tests {
         assert!(done != 0 || lock == 0, "{lock}");
     }
 
-    /// Found by `tcp-expired`: where repairs were lost in a row a stream stood still for half a minute.
+    /// Regression, found by `tcp-expired`: after several lost retransmissions a stream stalled for half a minute.
     #[test]
     fn timeouts_do_not_become_ever_longer() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

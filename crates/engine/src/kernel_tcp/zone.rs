@@ -85,8 +85,7 @@ impl Zone {
     /// Appends the first `len` bytes of a slot.
     pub(super) fn read(&self, slot: &Slot, len: usize, out: &mut Vec<u8>) {
         assert!(len <= self.place, "a record is no longer than its place");
-        // SAFETY: the place lies within the mapping, which is zeroed at first, and nobody but `write` changes it, for which
-        // the zone is borrowed alone.
+        // SAFETY: the place lies within the mapping, which is zeroed at first and changed by `write` only, which borrows the zone mutably.
         out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.at(slot), len) });
     }
 

@@ -126,10 +126,9 @@ impl Outbound {
             part += parts;
         }
         let count = self.headers.len() as libc::c_uint;
-        // SAFETY: each header shows a name, a control buffer and parts in the vectors of `self`, filled above and not
-        // moved since. The parts are headers borrowed by `packets`, and payloads of zones that stay mapped as long as
-        // `packets` borrows from their consumer. The kernel only reads those, so that someone else may write to a zone
-        // at the same time: what goes out is what the memory holds then.
+        // SAFETY: each header refers to a name, a control buffer and parts in vectors of `self`, filled above and not moved since. The
+        // parts are headers borrowed by `packets`, and payloads of zones that stay mapped while `packets` borrows their consumer. The
+        // kernel only reads them, so that concurrent writes to a zone are allowed.
         let sent = unsafe {
             match &self.headers[..] {
                 // `sendmsg` is cheaper for one message. It returns bytes, possibly zero.
@@ -224,8 +223,8 @@ impl Inbound {
             header.msg_hdr.msg_controllen = Control::MOST as _;
             header.msg_hdr.msg_flags = 0;
         }
-        // SAFETY: each header shows a name, a control buffer and a part of the byte buffer, all in vectors of `self`,
-        // with their lengths, written just above; nobody else has access to them during the call.
+        // SAFETY: each header refers to a name, a control buffer and a part of the byte buffer, all in vectors of `self`, with their
+        // lengths, written just above; nothing else accesses them during the call.
         let count = unsafe {
             let flags = libc::MSG_DONTWAIT | if errors { libc::MSG_ERRQUEUE } else { 0 };
             libc::recvmmsg(fd.as_raw_fd(), self.headers.as_mut_ptr(), RECEIVE_BATCH as _, flags, null_mut())

@@ -53,7 +53,7 @@ pub enum EcnMode {
     Request,
 }
 
-/// The settings of a connection. [`Config::default`] is what Linux does.
+/// Settings of a connection. [`Config::default`] behaves like Linux.
 ///
 /// ```
 /// use timeous_tcp::{Config, LossDetection};

@@ -14,12 +14,12 @@ pub enum Event {
     Readable,
     /// The segment that was pulled as `token` has arrived.
     Acked {
-        /// The source's name for it.
+        /// Token of the segment, chosen by the source.
         token: u64,
     },
     /// The connection ended before the segment that was pulled as `token` was acknowledged.
     Lost {
-        /// The source's name for it.
+        /// Token of the segment, chosen by the source.
         token: u64,
     },
     /// Changed retransmissions did not arrive and the original bytes did: a middlebox rejects changes. From here on
@@ -49,7 +49,7 @@ pub enum CloseReason {
     /// The peer reset it.
     #[error("reset by the peer")]
     Reset,
-    /// The peer fell silent, or never answered.
+    /// The peer became unreachable, or never answered.
     #[error("the peer does not answer")]
     Timeout,
 }

@@ -43,7 +43,7 @@ const fn content_room(room: usize) -> usize {
 /// Appends a sealed record: exactly [`sealed_len`] bytes.
 ///
 /// # Panics
-/// If `substream` is none for data: below 2 or above [`MAX_SUBSTREAM`].
+/// If `substream` is not one for data: below 2 or above [`MAX_SUBSTREAM`].
 pub fn sealed(substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
     assert!(is_for_data(substream), "sub-streams of data go from 2 to 127, this is {substream}");
     let mut head = [0; SEALED_HEAD];
@@ -60,7 +60,7 @@ pub fn sealed(substream: u8, number: u32, payload: &[u8], out: &mut Vec<u8>) {
 /// Appends a plain record, the paper's form: at most [`plain_len`] bytes.
 ///
 /// # Panics
-/// If `substream` is none for data: below 2 or above [`MAX_SUBSTREAM`].
+/// If `substream` is not one for data: below 2 or above [`MAX_SUBSTREAM`].
 pub fn plain(substream: u8, payload: &[u8], out: &mut Vec<u8>) {
     assert!(is_for_data(substream), "sub-streams of data go from 2 to 127, this is {substream}");
     stuff(&[&[substream], payload], out);

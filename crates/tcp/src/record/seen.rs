@@ -63,7 +63,7 @@ mod tests {
         assert!(!numbers.clone().any(|number| seen.insert(number)));
     }
 
-    /// Found by the fuzz target `tcp_record`, which took them for new in any order.
+    /// Regression, found by the fuzz target `tcp_record`: they counted as new in any order.
     #[test]
     fn of_numbers_further_apart_than_the_window_the_newer_counts_in_each_order() {
         let [older, newer] = [1_426_380_885, 1_431_635_160];

@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(pull(&mut kept, &mut source, 9), b"defgh");
         kept.release(2);
         assert_eq!(repeat(&mut kept, 2..5), b"cde");
-        // Over the end of the ring inside, again and again.
+        // Across the end of the ring buffer, repeatedly.
         for n in 0..100_u64 {
             source.write(&[n as u8; 5]);
             assert_eq!(pull(&mut kept, &mut source, 5), [n as u8; 5]);

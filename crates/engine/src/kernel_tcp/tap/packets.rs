@@ -49,7 +49,7 @@ impl Packets {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call gave this descriptor to nobody else.
+        // SAFETY: the call returned this descriptor, and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
